@@ -1,0 +1,98 @@
+# morph-opt: `make replay` is the main job, `make test` the whole check. Both set themselves up.
+# Only Python >= 3.11 and make are needed; another interpreter: `make PYTHON=python3.12 test`.
+
+PYTHON ?= python3
+TRACE = base
+OBJECTIVE = throughput
+ARGS =
+RUNS = runs/readme
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip -qq --disable-pip-version-check
+INSTALL := $(PIP) install --no-build-isolation --constraint constraints.txt
+CORE := $(VENV)/.stamp-core
+DEV := $(VENV)/.stamp-dev
+
+# A virtual environment holds absolute paths: one that was copied or moved here is set up again.
+ifneq ($(shell cat $(VENV)/.root 2>/dev/null),$(CURDIR))
+MOVED := FORCE
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev replay test lint types imports unit format hooks readme constraints clean FORCE
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+install: $(CORE) ## set-up alone: .venv with the pinned versions of constraints.txt
+
+install-dev: $(DEV) ## the same with the tools of `make test` and the figures
+
+replay: $(CORE) ## the main job; TRACE=mt OBJECTIVE=jct ARGS="--seed 1" to vary it
+	$(PY) -m morph_opt.replay --trace $(TRACE) --objective $(OBJECTIVE) $(ARGS)
+
+test: lint types imports unit ## everything that CI checks
+
+lint: $(DEV) ## ruff: rules and format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(DEV) ## mypy --strict on morph_opt and formulations
+	$(PY) -m mypy
+
+imports: $(DEV) ## import contract between the rooms
+	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-cache
+
+unit: $(DEV) ## tests alone; ARGS="-k house" to choose
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+format: $(DEV) ## let ruff mend what it can
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+hooks: $(DEV) ## run lint, types and the import contract before every commit
+	$(PY) -m pre_commit install
+
+readme: $(DEV) ## replay what the README shows, then rewrite its tables and figures
+	$(PY) -m morph_opt.analysis replay --runs $(RUNS)
+	$(PY) -m morph_opt.analysis readme --runs $(RUNS)
+
+constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)
+	$(PYTHON) -m venv --clear $(VENV)/resolve
+	$(VENV)/resolve/bin/python -m pip install -qq --upgrade hatchling editables setuptools ".[all]"
+	{ sed -n '/^#/p' constraints.txt; \
+	  $(VENV)/resolve/bin/python -m pip freeze --all --exclude pip --exclude morph-opt; } > $(VENV)/constraints.new
+	mv $(VENV)/constraints.new constraints.txt
+	rm -rf $(VENV)/resolve
+
+clean: ## remove the environment, caches and runs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis runs build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------ set-up
+# A stamp is written last, so a set-up that broke off is taken up again; it is older than
+# pyproject.toml or constraints.txt when those change, and then pip runs once more.
+$(CORE): pyproject.toml constraints.txt $(MOVED)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "morph-opt needs Python >= 3.11, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "setting up $(VENV) (once)" >&2
+	@if [ -n "$(MOVED)" ] || ! $(PY) -m pip --version >/dev/null 2>&1; then \
+	  rm -rf $(VENV); \
+	  $(PYTHON) -m venv $(VENV) || { \
+	    echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2; \
+	    rm -rf $(VENV); exit 2; }; \
+	fi
+	@rm -f $(DEV) $(CORE)
+	@$(PIP) install --constraint constraints.txt hatchling editables
+	@$(INSTALL) --editable .
+	@printf '%s\n' "$(CURDIR)" > $(VENV)/.root
+	@touch $@
+
+$(DEV): $(CORE)
+	@echo "adding the tools of 'make test' to $(VENV) (once)" >&2
+	@$(INSTALL) --editable ".[dev,plot]"
+	@touch $@
+
+FORCE:

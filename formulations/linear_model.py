@@ -1,0 +1,283 @@
+"""`LinearModel`: one neutral sparse mixed-integer model, with a name for every row and column.
+
+Every formulation builds one and every solver adapter reads one, so that a comparison of solvers
+compares solvers and not rewritings of the model. It is plain data (numpy arrays), picklable, and
+knows no solver.
+
+    maximise    cost' x + offset
+    subject to  row_lower <= A x <= row_upper
+                column_lower <= x <= column_upper,  x_i integer where integer[i]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive rows or columns of one family; their names are made only when asked for.
+
+    Parameters
+    ----------
+    family
+        The constraint's or variable's word, as on the formulation page: ``"one_config"``.
+    start
+        Index of the first row or column.
+    labels
+        Shape (count, k): the k subscripts of each member.
+    """
+
+    family: str
+    start: int
+    labels: Ints
+
+    @property
+    def count(self) -> int:
+        """Number of members."""
+        return int(self.labels.shape[0])
+
+    def name(self, index: int) -> str:
+        """``family[subscript,...]`` of the member at this row or column index."""
+        return f"{self.family}[{','.join(map(str, self.labels[index - self.start]))}]"
+
+
+def _find(blocks: Sequence[Block], index: int) -> Block:
+    for block in blocks:
+        if block.start <= index < block.start + block.count:
+            return block
+    raise IndexError(f"no row or column {index}")
+
+
+@dataclass(frozen=True, slots=True)
+class LinearModel:
+    """A maximisation MILP in compressed sparse rows.
+
+    Parameters
+    ----------
+    name
+        Title; the formulation's name.
+    cost, offset
+        Objective, shape (columns,), and constant. The sense is always maximise.
+    column_lower, column_upper, integer
+        Bounds and integrality, shape (columns,).
+    row_lower, row_upper
+        Shape (rows,), infinite where a side is open.
+    start, index, value
+        Matrix in compressed sparse rows: row i has entries ``start[i]:start[i + 1]``.
+    row_blocks, column_blocks
+        Names, in order, covering every row and column once.
+    """
+
+    name: str
+    cost: Floats
+    offset: float
+    column_lower: Floats
+    column_upper: Floats
+    integer: Bools
+    row_lower: Floats
+    row_upper: Floats
+    start: Ints
+    index: Ints
+    value: Floats
+    row_blocks: tuple[Block, ...]
+    column_blocks: tuple[Block, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.row_lower.size)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return int(self.cost.size)
+
+    @property
+    def nonzeros(self) -> int:
+        """Number of stored matrix entries."""
+        return int(self.value.size)
+
+    def row_name(self, row: int) -> str:
+        """Name of a row, for example ``one_config[3]``."""
+        return _find(self.row_blocks, row).name(row)
+
+    def column_name(self, column: int) -> str:
+        """Name of a column, for example ``x[3,12]``."""
+        return _find(self.column_blocks, column).name(column)
+
+    def row_names(self) -> Iterator[str]:
+        """Names of all rows in order."""
+        for block in self.row_blocks:
+            yield from (block.name(block.start + i) for i in range(block.count))
+
+    def column_names(self) -> Iterator[str]:
+        """Names of all columns in order."""
+        for block in self.column_blocks:
+            yield from (block.name(block.start + i) for i in range(block.count))
+
+    def matrix(self) -> sparse.csr_array:
+        """The matrix A, shape (rows, columns)."""
+        return sparse.csr_array(
+            (self.value, self.index, self.start), shape=(self.rows, self.columns)
+        )
+
+    def objective(self, x: Floats) -> float:
+        """Value of a point, offset included."""
+        return float(self.cost @ x) + self.offset
+
+    def violation(self, x: Floats) -> tuple[float, str]:
+        """Largest absolute violation of a bound, row or integrality at ``x``, and who has it.
+
+        Returns
+        -------
+        tuple
+            Amount (0 when nothing is violated) and the name of the row or column, or ``""``.
+        """
+        activity = self.matrix() @ x
+        rows = np.maximum(self.row_lower - activity, activity - self.row_upper)
+        bounds = np.maximum(self.column_lower - x, x - self.column_upper)
+        fraction = np.where(self.integer, np.abs(x - np.round(x)), 0.0)
+        columns = np.maximum(bounds, fraction)
+        worst_row = float(rows.max(initial=0.0))
+        worst_column = float(columns.max(initial=0.0))
+        if max(worst_row, worst_column) <= 0.0:
+            return 0.0, ""
+        if worst_row >= worst_column:
+            return worst_row, self.row_name(int(rows.argmax()))
+        return worst_column, self.column_name(int(columns.argmax()))
+
+    def with_objective(self, cost: Floats, offset: float = 0.0) -> LinearModel:
+        """The same feasible set under another objective."""
+        if cost.shape != self.cost.shape:
+            raise ValueError(f"cost has shape {cost.shape}, the model {self.cost.shape}")
+        return replace(self, cost=cost, offset=offset)
+
+    def with_row(
+        self, family: str, label: Sequence[int], columns: Ints, values: Floats,
+        lower: float, upper: float,
+    ) -> LinearModel:
+        """The model with one more row at the end: ``lower <= values' x[columns] <= upper``."""
+        block = Block(family, self.rows, np.asarray([label], dtype=np.int64))
+        return replace(
+            self,
+            row_lower=np.append(self.row_lower, lower),
+            row_upper=np.append(self.row_upper, upper),
+            start=np.append(self.start, self.start[-1] + columns.size),
+            index=np.concatenate([self.index, columns]),
+            value=np.concatenate([self.value, values]),
+            row_blocks=(*self.row_blocks, block),
+        )
+
+    def relaxed(self) -> LinearModel:
+        """The linear relaxation: the same rows and bounds, nothing integer."""
+        return replace(self, integer=np.zeros_like(self.integer))
+
+
+class ModelBuilder:
+    """Collects columns and rows family by family; every call is vectorised.
+
+    The order of calls is the order of columns and rows, hence deterministic.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._column_blocks: list[Block] = []
+        self._row_blocks: list[Block] = []
+        self._columns = 0
+        self._rows = 0
+        self._bounds: list[tuple[Floats, Floats, Bools]] = []
+        self._sides: list[tuple[Floats, Floats]] = []
+        self._entries: list[tuple[Ints, Ints, Floats]] = []
+
+    @property
+    def column_count(self) -> int:
+        """Columns added so far."""
+        return self._columns
+
+    def add_columns(
+        self, family: str, labels: Ints, upper: Floats | float, *, integer: bool = True,
+        lower: Floats | float = 0.0,
+    ) -> Ints:
+        """Add one column per row of ``labels`` (shape (count, k)); return their indices."""
+        block = Block(family, self._columns, np.asarray(labels, dtype=np.int64))
+        count = block.count
+        self._column_blocks.append(block)
+        self._bounds.append(
+            (
+                np.broadcast_to(np.asarray(lower, dtype=np.float64), (count,)),
+                np.broadcast_to(np.asarray(upper, dtype=np.float64), (count,)),
+                np.full(count, integer),
+            )
+        )
+        self._columns += count
+        return np.arange(block.start, block.start + count, dtype=np.int64)
+
+    def add_rows(
+        self,
+        family: str,
+        labels: Ints,
+        lower: Floats | float,
+        upper: Floats | float,
+        entries: Sequence[tuple[Ints, Ints, Floats | float]],
+    ) -> Ints:
+        """Add one row per row of ``labels``.
+
+        Parameters
+        ----------
+        entries
+            Triples (row within the family, column, coefficient) of equally long arrays;
+            coefficients of the same place add up.
+        """
+        block = Block(family, self._rows, np.asarray(labels, dtype=np.int64))
+        count = block.count
+        self._row_blocks.append(block)
+        self._sides.append(
+            (
+                np.broadcast_to(np.asarray(lower, dtype=np.float64), (count,)),
+                np.broadcast_to(np.asarray(upper, dtype=np.float64), (count,)),
+            )
+        )
+        for row, column, coefficient in entries:
+            values = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), row.shape)
+            self._entries.append((row + self._rows, column, values))
+        self._rows += count
+        return np.arange(block.start, block.start + count, dtype=np.int64)
+
+    def build(self, cost: Floats, offset: float = 0.0) -> LinearModel:
+        """Assemble the model; ``cost`` has one entry per column."""
+        if cost.shape != (self._columns,):
+            raise ValueError(f"cost has shape {cost.shape}, expected {(self._columns,)}")
+        none = np.zeros(0, dtype=np.int64)
+        row = np.concatenate([e[0] for e in self._entries] or [none])
+        column = np.concatenate([e[1] for e in self._entries] or [none])
+        value = np.concatenate([e[2] for e in self._entries] or [np.zeros(0)])
+        matrix = sparse.coo_array((value, (row, column)), shape=(self._rows, self._columns)).tocsr()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        empty = np.zeros(0)
+        return LinearModel(
+            name=self._name,
+            cost=np.asarray(cost, dtype=np.float64),
+            offset=offset,
+            column_lower=np.concatenate([b[0] for b in self._bounds] or [empty]),
+            column_upper=np.concatenate([b[1] for b in self._bounds] or [empty]),
+            integer=np.concatenate([b[2] for b in self._bounds] or [empty.astype(bool)]),
+            row_lower=np.concatenate([s[0] for s in self._sides] or [empty]),
+            row_upper=np.concatenate([s[1] for s in self._sides] or [empty]),
+            start=matrix.indptr.astype(np.int64),
+            index=matrix.indices.astype(np.int64),
+            value=matrix.data.astype(np.float64),
+            row_blocks=tuple(self._row_blocks),
+            column_blocks=tuple(self._column_blocks),
+        )

@@ -1,0 +1,265 @@
+"""`RoundProblem`: one scheduling round as columnar tables; jobs and nodes are indices.
+
+Four tables. ``J`` jobs, ``K`` candidates (configurations of jobs), ``N`` nodes, ``H`` holds (what
+running jobs hold, one row per job and node). ``R`` node resources, in the order of `RESOURCES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Bools, Floats, Ints
+
+RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
+"""Node resources; the first is the one that patterns and shapes count."""
+
+NONE = -1
+STAY = -2
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """Active jobs; every column has shape (J,).
+
+    Parameters
+    ----------
+    iterations_left
+        Remaining work.
+    request_iteration_s
+        Seconds per iteration of the configuration that the user asked for (its speed is 1).
+    guaranteed
+        Whether the job was promised at least the speed of its request.
+    restart_s
+        Cost of starting or changing the configuration.
+    restart_left_s
+        Start-up still ahead of a running job.
+    stay_iteration_s
+        Seconds per iteration where the job runs now; NaN for a job that is queued.
+    attained_gpu_s
+        GPU-seconds held so far.
+    submission_s
+        Instant of submission.
+    weight
+        Share weight.
+    """
+
+    iterations_left: Floats
+    request_iteration_s: Floats
+    guaranteed: Bools
+    restart_s: Floats
+    restart_left_s: Floats
+    stay_iteration_s: Floats
+    attained_gpu_s: Floats
+    submission_s: Floats
+    weight: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of jobs J."""
+        return int(self.iterations_left.size)
+
+    @property
+    def running(self) -> Bools:
+        """Jobs that hold GPUs as the round begins, shape (J,)."""
+        return ~np.isnan(self.stay_iteration_s)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateTable:
+    """Configurations that jobs may (re)start in; columns of shape (K,) unless stated.
+
+    Parameters
+    ----------
+    job, node_class
+        Whose it is, and on which class of nodes it runs.
+    iteration_s
+        Seconds per iteration.
+    gpus
+        GPUs in all.
+    part_start, part_gpus
+        Shape as compressed rows: candidate k has parts ``part_gpus[part_start[k]:part_start[k+1]]``
+        (shapes (K + 1,) and (P,)), largest first, each on a node of its own.
+    side
+        Other resources held per GPU, shape (K, R - 1).
+    """
+
+    job: Ints
+    node_class: Ints
+    iteration_s: Floats
+    gpus: Ints
+    part_start: Ints
+    part_gpus: Ints
+    side: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of candidates K."""
+        return int(self.job.size)
+
+    def parts(self, candidate: int) -> tuple[int, ...]:
+        """GPUs of each part, largest first."""
+        span = slice(int(self.part_start[candidate]), int(self.part_start[candidate + 1]))
+        return tuple(self.part_gpus[span].tolist())
+
+    @property
+    def part_candidate(self) -> Ints:
+        """Candidate of each part, shape (P,)."""
+        return np.repeat(np.arange(self.count, dtype=np.int64), np.diff(self.part_start))
+
+    def demand(self, candidate: int, gpus: int) -> Floats:
+        """Resources of a part with that many GPUs, shape (R,)."""
+        return np.concatenate([[float(gpus)], gpus * self.side[candidate]])
+
+    def take(self, keep: Ints) -> CandidateTable:
+        """The rows with these indices, in this order."""
+        lengths = np.diff(self.part_start)[keep]
+        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
+        parts = self.part_gpus[np.repeat(self.part_start[:-1][keep], lengths) + offsets]
+        return CandidateTable(
+            self.job[keep], self.node_class[keep], self.iteration_s[keep], self.gpus[keep],
+            start, parts, self.side[keep],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """Nodes.
+
+    Parameters
+    ----------
+    node_class
+        Class of each node, shape (N,).
+    capacity
+        Resources of a node of each class, shape (T, R).
+    open
+        Whether new parts may be placed on the node, shape (N,); False when drained or failed.
+    """
+
+    node_class: Ints
+    capacity: Floats
+    open: Bools
+
+    @property
+    def count(self) -> int:
+        """Number of nodes N."""
+        return int(self.node_class.size)
+
+    @property
+    def classes(self) -> int:
+        """Number of node classes T."""
+        return int(self.capacity.shape[0])
+
+
+@dataclass(frozen=True, slots=True)
+class HoldTable:
+    """What running jobs hold: one row per (job, node); ``demand`` has shape (H, R)."""
+
+    job: Ints
+    node: Ints
+    demand: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of holds H."""
+        return int(self.job.size)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundProblem:
+    """A round: what may run where. Values live in `Level`, so that one problem serves many goals.
+
+    Parameters
+    ----------
+    jobs, candidates, nodes, holds
+        The tables.
+    interval_s
+        Length of the round.
+
+    Raises
+    ------
+    ValueError
+        If the tables contradict each other (an index out of range, a node that holds more than
+        it has, a part larger than its node); the message names the table and the rule.
+    """
+
+    jobs: JobTable
+    candidates: CandidateTable
+    nodes: NodeTable
+    holds: HoldTable
+    interval_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        c, n, h = self.candidates, self.nodes, self.holds
+        for name, index, limit in (
+            ("candidates.job", c.job, self.jobs.count),
+            ("candidates.node_class", c.node_class, n.classes),
+            ("nodes.node_class", n.node_class, n.classes),
+            ("holds.job", h.job, self.jobs.count),
+            ("holds.node", h.node, n.count),
+        ):
+            if index.size and (index.min() < 0 or index.max() >= limit):
+                raise ValueError(f"{name} must lie in 0..{limit - 1}")
+        if c.count and (c.part_gpus < 1).any():
+            raise ValueError("candidates.part_gpus must be at least 1")
+        if c.count and (c.part_gpus > n.capacity[c.node_class[c.part_candidate], 0]).any():
+            raise ValueError("candidates.part_gpus must not exceed the GPUs of a node of the class")
+        if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
+            raise ValueError("candidates.iteration_s must be positive and finite")
+        if not (np.isin(np.arange(self.jobs.count), h.job) == self.jobs.running).all():
+            raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
+        if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
+            raise ValueError("holds must not exceed the capacity of a node")
+
+    def held(self) -> Floats:
+        """Resources held on each node as the round begins, shape (N, R)."""
+        total = np.zeros((self.nodes.count, len(RESOURCES)))
+        np.add.at(total, self.holds.node, self.holds.demand)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One goal of a ranked list: maximise ``sum value x + sum stay_value s``.
+
+    Parameters
+    ----------
+    name
+        Word of the goal, for example ``"guarantee"``.
+    unit
+        Of the value, for reports.
+    value
+        Of (re)starting in each candidate, shape (K,).
+    stay_value
+        Of leaving a running job as it is, shape (J,); 0 for queued jobs.
+    """
+
+    name: str
+    unit: str
+    value: Floats
+    stay_value: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A decision in the problem's own indices.
+
+    Parameters
+    ----------
+    choice
+        Shape (J,): candidate index, `NONE` or `STAY`.
+    nodes
+        Per job the nodes of the candidate's parts, in the order of its parts; empty for `NONE`
+        and `STAY`.
+    """
+
+    choice: Ints
+    nodes: tuple[tuple[int, ...], ...]
+
+    def value(self, level: Level) -> float:
+        """The level's objective, recomputed from its definition."""
+        started = self.choice[self.choice >= 0]
+        stayed = np.flatnonzero(self.choice == STAY)
+        return float(level.value[started].sum() + level.stay_value[stayed].sum())

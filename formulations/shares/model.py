@@ -1,0 +1,211 @@
+"""The linear models of target shares; rows ``time``, ``capacity``, ``share``, ``slo``.
+
+All of them stand on the same polytope::
+
+    (time)      sum_j x[i,j] + sum_{c contains i} sum_j y[c,j] <= 1            every job i
+    (capacity)  sum_i s_i x[i,j] + sum_c s_c y[c,j] <= N_j                     every type j
+    x, y >= 0
+
+and differ in what is asked of ``thr_i = sum_j T[i,j] x[i,j] + ...``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
+from formulations.shares.problem import ShareProblem
+
+
+@dataclass(frozen=True, slots=True)
+class ShareModel:
+    """A model with the way back from its columns to shares.
+
+    Parameters
+    ----------
+    model
+        Ready to solve.
+    single, pair
+        Shape (columns, 2): (job, type) and (pair, type) behind the first columns, in order.
+    types, jobs, pairs
+        Sizes of the share tables.
+    """
+
+    model: LinearModel
+    single: Ints
+    pair: Ints
+    jobs: int
+    types: int
+    pairs: int
+
+    def shares(self, point: Floats) -> tuple[Floats, Floats]:
+        """Shares of jobs (J, T) and pairs (P, T) of a point of the model."""
+        x = np.zeros((self.jobs, self.types))
+        y = np.zeros((self.pairs, self.types))
+        singles = self.single.shape[0]
+        x[self.single[:, 0], self.single[:, 1]] = point[:singles]
+        y[self.pair[:, 0], self.pair[:, 1]] = point[singles : singles + self.pair.shape[0]]
+        return np.maximum(x, 0.0), np.maximum(y, 0.0)
+
+
+class _Polytope:
+    """Columns x, y and the rows time and capacity; the throughput of a job as entries."""
+
+    def __init__(self, name: str, problem: ShareProblem, pair: Ints | None) -> None:
+        self.problem = problem
+        self.builder = ModelBuilder(name)
+        single = np.argwhere(problem.allowed)
+        pair = np.argwhere(problem.pair_allowed) if pair is None else pair
+        self.single, self.pair = single, pair
+        self.x = self.builder.add_columns("x", single, 1.0, integer=False)
+        self.y = self.builder.add_columns("y", pair, 1.0, integer=False)
+        job, kind = single[:, 0], single[:, 1]
+        one, two = problem.pairs.first[pair[:, 0]], problem.pairs.second[pair[:, 0]]
+        every = np.arange(problem.jobs, dtype=np.int64)[:, None]
+        self.builder.add_rows(
+            "time", every, -np.inf, 1.0,
+            [(job, self.x, 1.0), (one, self.y, 1.0), (two, self.y, 1.0)],
+        )
+        self.builder.add_rows(
+            "capacity",
+            np.arange(problem.types, dtype=np.int64)[:, None],
+            -np.inf,
+            1.0,
+            [
+                (kind, self.x, problem.gang[job] / problem.capacity[kind]),
+                (pair[:, 1], self.y, problem.pair_gang[pair[:, 0]] / problem.capacity[pair[:, 1]]),
+            ],
+        )
+        gained = problem.pairs.throughput[pair[:, 0], pair[:, 1]].reshape(-1, 2)
+        self.throughput: list[tuple[Ints, Ints, Floats]] = [
+            (job, self.x, problem.throughput[job, kind]),
+            (one, self.y, gained[:, 0]),
+            (two, self.y, gained[:, 1]),
+        ]
+
+    def scaled(self, factor: Floats) -> list[tuple[Ints, Ints, Floats | float]]:
+        """Throughput entries, job i multiplied by ``factor[i]``."""
+        return [(job, col, value * factor[job]) for job, col, value in self.throughput]
+
+    def restricted(self, rows: Ints, factor: Floats) -> list[tuple[Ints, Ints, Floats | float]]:
+        """Throughput entries of the jobs in ``rows`` alone, numbered by position in it."""
+        place = np.full(self.problem.jobs, -1, dtype=np.int64)
+        place[rows] = np.arange(rows.size)
+        out: list[tuple[Ints, Ints, Floats | float]] = []
+        for job, col, value in self.throughput:
+            keep = place[job] >= 0
+            out.append((place[job[keep]], col[keep], (value * factor[job])[keep]))
+        return out
+
+    def done(self, cost: Floats) -> ShareModel:
+        """The finished model."""
+        p = self.problem
+        return ShareModel(
+            self.builder.build(cost), self.single, self.pair, p.jobs, p.types, p.pairs.count
+        )
+
+
+def fastest(problem: ShareProblem) -> Floats:
+    """Largest throughput of each job that one share of 1 can give, steps/s, shape (J,)."""
+    return np.asarray(problem.speed.max(axis=1))
+
+
+def raise_model(
+    problem: ShareProblem, base: Floats, slope: Floats, *, pair: Ints | None = None,
+    scale: float = 1.0, upper: float = np.inf,
+) -> ShareModel:
+    """Maximise ``t`` with ``thr_i >= base_i + t slope_i`` (row **share**): the max-min kernel.
+
+    Parameters
+    ----------
+    base, slope
+        Steps per second, shape (J,); the slope at least 0. Rows with both 0 are left out.
+    pair
+        (pair, type) columns to offer, shape (n, 2); all allowed ones by default.
+    scale
+        The column is ``t / scale``, so that it is of the size of 1.
+    upper
+        Upper bound of t.
+    """
+    top = _Polytope("target shares: raise", problem, pair)
+    t = top.builder.add_columns(
+        "t", np.zeros((1, 0), dtype=np.int64), upper / scale, integer=False, lower=-np.inf
+    )
+    rows = np.flatnonzero((slope > 0) | (base > 0))
+    size = 1.0 / fastest(problem)
+    column = np.full(rows.size, t[0])
+    top.builder.add_rows(
+        "share", rows[:, None], (base * size)[rows], np.inf,
+        [
+            *top.restricted(rows, size),
+            (np.arange(rows.size), column, -(slope * size)[rows] * scale),
+        ],
+    )
+    cost = np.zeros(int(t[0]) + 1)
+    cost[t[0]] = 1.0
+    return top.done(cost)
+
+
+def value_model(
+    problem: ShareProblem, value: Floats, floor: Floats | None = None
+) -> ShareModel:
+    """Maximise ``sum value[i,j] T[i,j] x[i,j]`` with ``thr_i >= floor_i`` (row **slo**).
+
+    Parameters
+    ----------
+    value
+        Worth of one step of job i on type j, shape (J, T); of a pair: of both its jobs.
+    floor
+        Steps per second that must be reached, shape (J,); 0 for none.
+    """
+    top = _Polytope("target shares: value", problem, None)
+    cost = np.zeros(top.x.size + top.y.size)
+    for entry, columns in ((0, top.single), (1, top.pair), (2, top.pair)):
+        job, place, throughput = top.throughput[entry]
+        np.add.at(cost, place, value[job, columns[:, 1]] * throughput)
+    if floor is not None and (floor > 0).any():
+        rows = np.flatnonzero(floor > 0)
+        size = np.zeros(problem.jobs)
+        size[rows] = 1.0 / floor[rows]
+        top.builder.add_rows("slo", rows[:, None], 1.0, np.inf, top.restricted(rows, size))
+    return top.done(cost)
+
+
+def slo_model(problem: ShareProblem, floor: Floats) -> ShareModel:
+    """Maximise the number of jobs that reach ``floor`` (steps/s, shape (J,); 0: no objective).
+
+    Columns ``keep[i]`` in {0, 1} follow the shares; row **slo**: ``thr_i / floor_i >= keep_i``.
+    """
+    top = _Polytope("target shares: keep SLOs", problem, None)
+    rows = np.flatnonzero(floor > 0)
+    keep = top.builder.add_columns("keep", rows[:, None], 1.0)
+    size = np.zeros(problem.jobs)
+    size[rows] = 1.0 / floor[rows]
+    top.builder.add_rows(
+        "slo", rows[:, None], 0.0, np.inf,
+        [*top.restricted(rows, size), (np.arange(rows.size), keep, -1.0)],
+    )
+    cost = np.zeros(top.x.size + top.y.size + keep.size)
+    cost[keep] = 1.0
+    return top.done(cost)
+
+
+def headroom_model(problem: ShareProblem, floor: Floats, room: Floats) -> ShareModel:
+    """Maximise ``sum rise_i`` with ``thr_i >= floor_i + room_i rise_i``, rise in [0, 1].
+
+    The optimum is 0 exactly if no job with ``room_i > 0`` can rise above its floor while every
+    job keeps its own: the stopping test of water filling.
+    """
+    top = _Polytope("target shares: headroom", problem, None)
+    rows = np.flatnonzero((floor > 0) | (room > 0))
+    rise = top.builder.add_columns("rise", rows[:, None], (room[rows] > 0) * 1.0, integer=False)
+    size = 1.0 / fastest(problem)
+    top.builder.add_rows(
+        "share", rows[:, None], (floor * size)[rows], np.inf,
+        [*top.restricted(rows, size), (np.arange(rows.size), rise, -(room * size)[rows])],
+    )
+    cost = np.zeros(top.x.size + top.y.size + rise.size)
+    cost[rise] = 1.0
+    return top.done(cost)

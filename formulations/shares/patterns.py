@@ -1,0 +1,105 @@
+"""How one job reaches a demanded throughput most cheaply at given GPU prices: exact, vectorised.
+
+At prices ``lambda[j]`` (per GPU of type j) job i with demand D solves
+
+    min s_i sum_j lambda_j x_j   with   sum_j T[i,j] x_j >= D,  sum_j x_j <= 1,  x >= 0,
+
+a linear program with two rows: an optimal basic solution uses no type (D <= 0), one type
+(``x_j = D / T_j``) or two types with both rows tight. These are the *patterns*. They give the
+Lagrangian dual of the max-min kernel exactly and in closed form, and with few types most jobs'
+pattern is beyond doubt once the prices are roughly known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from formulations.linear_model import Floats, Ints
+
+_SLACK = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Best patterns of all jobs.
+
+    Parameters
+    ----------
+    best
+        Index of the cheapest pattern, shape (J,): 0 none, 1..T one type, then pairs of types.
+    cost
+        Its cost, shape (J,); inf where the demand cannot be met.
+    slope
+        d cost / d demand of it, shape (J,).
+    second
+        Cost of the cheapest other pattern, shape (J,).
+    """
+
+    best: Ints
+    cost: Floats
+    slope: Floats
+    second: Floats
+
+
+def type_pairs(types: int) -> list[tuple[int, int]]:
+    """Ordered pairs (fast, slow) of type indices behind the pattern numbers from T + 1 on."""
+    return [p for a, b in combinations(range(types), 2) for p in ((a, b), (b, a))]
+
+
+def price(speed: Floats, gang: Ints, prices: Floats, demand: Floats) -> Patterns:
+    """Cheapest pattern of every job.
+
+    Parameters
+    ----------
+    speed
+        Steps per second, shape (J, T); 0 where not allowed.
+    gang
+        GPUs, shape (J,).
+    prices
+        Per GPU of each type, at least 0, shape (T,).
+    demand
+        Steps per second, shape (J,).
+    """
+    jobs, types = speed.shape
+    tariff = gang[:, None] * prices[None, :]
+    need = demand[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_step = np.where(speed > 0, tariff / speed, np.inf)
+        single = np.where((need >= 0) & (speed * (1 + _SLACK) >= need), per_step * need, np.inf)
+    options = [np.where(demand <= 0, 0.0, np.inf), *single.T]
+    slopes = [np.zeros(jobs), *per_step.T]
+    for fast, slow in type_pairs(types):
+        a, b = speed[:, fast], speed[:, slow]
+        mixed = (a > demand) & (demand > b) & (b > 0)
+        span = np.where(mixed, a - b, 1.0)
+        slope = (tariff[:, fast] - tariff[:, slow]) / span
+        cost = tariff[:, slow] + slope * (demand - b)
+        options.append(np.where(mixed, cost, np.inf))
+        slopes.append(slope)
+    table = np.stack(options, axis=1)
+    rows = np.arange(jobs)
+    best = table.argmin(axis=1)
+    cost = table[rows, best]
+    slope = np.stack(slopes, axis=1)[rows, best]
+    table[rows, best] = np.inf
+    return Patterns(best, cost, np.where(np.isfinite(slope), slope, 0.0), table.min(axis=1))
+
+
+def affine_shares(speed: Floats, best: Ints) -> tuple[Floats, Floats]:
+    """Shares of a pattern as ``constant + per_step * demand``, both of shape (J, T)."""
+    jobs, types = speed.shape
+    constant, per_step = np.zeros((jobs, types)), np.zeros((jobs, types))
+    for kind in range(types):
+        rows = np.flatnonzero(best == kind + 1)
+        per_step[rows, kind] = 1.0 / speed[rows, kind]
+    for number, (fast, slow) in enumerate(type_pairs(types), start=types + 1):
+        rows = np.flatnonzero(best == number)
+        if rows.size:
+            span = speed[rows, fast] - speed[rows, slow]
+            per_step[rows, fast], per_step[rows, slow] = 1.0 / span, -1.0 / span
+            constant[rows, fast] = -speed[rows, slow] / span
+            constant[rows, slow] = speed[rows, fast] / span
+    return constant, per_step

@@ -1,0 +1,1 @@
+"""Tables and figures for README and reports, generated from run folders."""

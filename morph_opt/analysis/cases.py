@@ -1,0 +1,70 @@
+"""Which replays the README shows, and the command of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TWINS = ("base", "mt")
+ORIGINALS = ("morphling/base", "morphling/mt")
+TRACES = TWINS + ORIGINALS
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """One row of the tables.
+
+    Parameters
+    ----------
+    key
+        Short name in file names and data.
+    label
+        Name in tables and pictures.
+    arguments
+        Arguments of ``morph_opt.replay`` that choose it.
+    proves
+        Whether it solves a MILP, and so has a gap.
+    """
+
+    key: str
+    label: str
+    arguments: tuple[str, ...]
+    proves: bool = False
+
+
+SCHEDULERS = (
+    Scheduler("jct", "MILP, `jct`", ("--objective", "jct"), proves=True),
+    Scheduler("throughput", "MILP, `throughput`", ("--objective", "throughput"), proves=True),
+    Scheduler("srtf", "`srtf`", ("--policy", "srtf")),
+    Scheduler("equal_split", "`equal_split`", ("--policy", "equal_split")),
+    Scheduler("fifo-skip", "`fifo-skip`", ("--policy", "fifo-skip")),
+    Scheduler("fifo", "`fifo`", ("--policy", "fifo")),
+)
+BY_KEY = {scheduler.key: scheduler for scheduler in SCHEDULERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One replay: a trace under a scheduler."""
+
+    trace: str
+    scheduler: Scheduler
+
+    @property
+    def slug(self) -> str:
+        """Name of its run folder, also its key in the data of the README."""
+        return f"{self.trace.replace('/', '-')}.{self.scheduler.key}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What follows ``python -m morph_opt.replay``."""
+        return ("--trace", self.trace, *self.scheduler.arguments)
+
+    @property
+    def command(self) -> str:
+        """The command as a reader types it."""
+        return " ".join(("python -m morph_opt.replay", *self.arguments))
+
+
+def cases(traces: tuple[str, ...]) -> tuple[Case, ...]:
+    """Every scheduler on every one of these traces, in the order of the tables."""
+    return tuple(Case(trace, scheduler) for trace in traces for scheduler in SCHEDULERS)

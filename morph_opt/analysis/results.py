@@ -1,0 +1,255 @@
+"""The data behind the README: aggregates of run folders, small enough to commit.
+
+``reports/readme/results.json`` holds one row per replay, ``gpus.csv`` the GPUs in use over time
+and ``jct.csv`` the quantiles of the job completion times. README and pictures are functions of
+these three files alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.domain import InputError
+
+BIN_S = 600.0
+"""Width of a bin of ``gpus.csv``, seconds of simulated time."""
+QUANTILES = np.linspace(0.0, 1.0, 101)
+
+Series = Mapping[str, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the caller of a replay measures from outside.
+
+    Parameters
+    ----------
+    wall_with_startup_s
+        Seconds from the start of the process to its end.
+    peak_rss_mib
+        Largest resident memory of the process.
+    rerun_identical
+        Whether a second run gave the same bytes in ``events.jsonl`` and ``jobs.csv``; None if
+        there was none.
+    """
+
+    wall_with_startup_s: float
+    peak_rss_mib: float
+    rerun_identical: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One replay. Names and units are those of ``summary.json`` unless said otherwise.
+
+    Parameters
+    ----------
+    gap_max
+        None for a policy that proves nothing.
+    guarantee_misses
+        Rounds in which all guarantees could be kept and one was not; None for a policy that does
+        not know whether they could.
+    measured
+        None if the replay was not started by ``morph_opt.analysis``.
+    """
+
+    command: str
+    trace_sha256: str
+    jobs: int
+    completed: int
+    gpus: int
+    rounds: int
+    avg_jct_s: float
+    median_jct_s: float
+    p99_jct_s: float
+    makespan_s: float
+    avg_queue_s: float
+    gpu_utilization: float
+    restarts_per_job: float
+    rounds_over_capacity: int
+    fallback_rounds: int
+    round_ms_p50: float
+    round_ms_p99: float
+    gap_max: float | None
+    avg_jct_lower_bound_s: float
+    makespan_lower_bound_s: float
+    guarantee_misses: int | None
+    measured: Measured | None
+
+
+_DERIVED = {"command", "guarantee_misses", "measured"}
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that the README is made from.
+
+    Parameters
+    ----------
+    rows
+        By slug of the case.
+    gpus
+        By slug: GPUs in use, averaged over bins of `BIN_S`.
+    jct_s
+        By slug: quantiles `QUANTILES` of the job completion times.
+    versions
+        Of the packages that decide the figures, with the machine's processor.
+    """
+
+    rows: Mapping[str, Row]
+    gpus: Series
+    jct_s: Series
+    versions: Mapping[str, str]
+
+
+def read_run(folder: Path, command: str, measured: Measured | None) -> Row:
+    """The row of a finished run folder.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no summary with the keys of a finished run.
+    """
+    path = folder / "summary.json"
+    try:
+        summary = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"is no summary of a finished run ({error})", file=str(path)) from error
+    wanted = [field.name for field in fields(Row) if field.name not in _DERIVED]
+    for name in wanted:
+        if name not in summary:
+            raise InputError("is missing", file=str(path), field=name)
+    values = {name: summary[name] for name in wanted}
+    return Row(
+        command=command, guarantee_misses=_guarantee_misses(folder), measured=measured, **values
+    )
+
+
+def _column(path: Path, name: str) -> list[str]:
+    """One column of a CSV file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [record[name] for record in csv.DictReader(file)]
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
+    except KeyError as error:
+        raise InputError("has no such column", file=str(path), field=name) from error
+
+
+def _guarantee_misses(folder: Path) -> int | None:
+    """Rounds in which every guarantee could be kept and one was not."""
+    path = folder / "rounds.csv"
+    possible = _column(path, "guarantees_possible")
+    short = _column(path, "guarantees_short")
+    known = [(may, int(count)) for may, count in zip(possible, short, strict=True) if may]
+    if not known:
+        return None
+    return sum(may == "1" and count > 0 for may, count in known)
+
+
+def gpus_over_time(folder: Path) -> npt.NDArray[np.float64]:
+    """GPUs in use after each decision of a run, averaged over bins of `BIN_S`."""
+    path = folder / "rounds.csv"
+    time_s = np.array(_column(path, "time_s"), dtype=float)
+    gpus = np.array(_column(path, "gpus_used"), dtype=float)
+    # rounds without active jobs are not decided; the cluster is idle then
+    interval_s = float(np.min(np.diff(time_s))) if len(time_s) > 1 else BIN_S
+    rounds_per_bin = max(1, round(BIN_S / interval_s))
+    place = np.rint(time_s / interval_s).astype(int) // rounds_per_bin
+    return np.bincount(place, weights=gpus) / rounds_per_bin
+
+
+def jct_quantiles_s(folder: Path) -> npt.NDArray[np.float64]:
+    """Quantiles of the completion times of a run's complete jobs."""
+    cells = _column(folder / "jobs.csv", "turnaround_time")
+    return np.quantile(np.array([float(cell) for cell in cells if cell]), QUANTILES)
+
+
+# ---------------------------------------------------------------- committed files
+
+
+def save(results: Results, folder: Path) -> None:
+    """Write the three files; equal results give equal bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {
+        "versions": dict(results.versions),
+        "runs": {slug: _plain(row) for slug, row in sorted(results.rows.items())},
+    }
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    (folder / "results.json").write_text(text, encoding="utf-8")
+    _save_series(folder / "gpus.csv", results.gpus, "{:.2f}")
+    _save_series(folder / "jct.csv", results.jct_s, "{:.1f}")
+
+
+def _plain(row: Row) -> dict[str, object]:
+    """Rounded to what a reader can use; that keeps the diffs of the file quiet."""
+    return {name: _rounded(value) for name, value in asdict(row).items()}
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    return float(f"{value:.6g}")
+
+
+def _save_series(path: Path, series: Series, form: str) -> None:
+    """One column per slug; shorter ones end in empty cells."""
+    names = sorted(series)
+    length = max((len(series[name]) for name in names), default=0)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        for index in range(length):
+            writer.writerow(
+                form.format(series[name][index]) if index < len(series[name]) else ""
+                for name in names
+            )
+
+
+def load(folder: Path) -> Results:
+    """Read what `save` wrote; an empty result where there is none yet.
+
+    Raises
+    ------
+    InputError
+        If a file is not what `save` writes.
+    """
+    path = folder / "results.json"
+    if not path.exists():
+        return Results({}, {}, {}, {})
+    try:
+        record = json.loads(path.read_text("utf-8"))
+        rows = {slug: _row(values) for slug, values in record["runs"].items()}
+        versions = dict(record["versions"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"is not what `make readme` writes ({error})", file=str(path)) from error
+    return Results(
+        rows, _load_series(folder / "gpus.csv"), _load_series(folder / "jct.csv"), versions
+    )
+
+
+def _row(values: dict[str, object]) -> Row:
+    measured = values.pop("measured")
+    outside = Measured(**measured) if isinstance(measured, dict) else None
+    return Row(**values, measured=outside)  # type: ignore[arg-type]
+
+
+def _load_series(path: Path) -> Series:
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *records = csv.reader(file)
+    return {
+        name: np.array([float(record[place]) for record in records if record[place]])
+        for place, name in enumerate(header)
+    }

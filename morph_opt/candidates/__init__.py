@@ -1,0 +1,1 @@
+"""Candidates: every way in which a job of the round could run, as columnar tables."""

@@ -1,0 +1,289 @@
+"""Candidates: from the round's snapshot to the columnar `RoundProblem`.
+
+The configurations of a (model, node class) do not change from round to round, so they are
+enumerated, pruned and laid out as arrays once; a round only concatenates slices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Floats, Ints
+from formulations.round_problem import CandidateTable, HoldTable, JobTable, NodeTable, RoundProblem
+from morph_opt.candidates.dominance import undominated
+from morph_opt.domain import (
+    Assignment,
+    Cluster,
+    ExecutionPlan,
+    Job,
+    JobState,
+    NodeType,
+    RoundState,
+    Shape,
+    Span,
+)
+from morph_opt.perf.speed import Configuration, SpeedModel
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSlice:
+    """All undominated configurations of one model with one CPU demand, over all node classes."""
+
+    rows: tuple[tuple[int, Configuration], ...]
+    node_class: Ints
+    iteration_s: Floats
+    gpus: Ints
+    part_count: Ints
+    part_gpus: Ints
+    side: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """A problem together with what its indices mean.
+
+    Parameters
+    ----------
+    problem
+        The tables.
+    states
+        Job of each index.
+    slices
+        Per job its slice; candidate k of job j is row ``k - offset[j]`` of it.
+    offset
+        First candidate of each job, shape (J + 1,).
+    """
+
+    problem: RoundProblem
+    states: tuple[JobState, ...]
+    slices: tuple[ModelSlice, ...]
+    offset: Ints
+
+    def configuration(self, job: int, candidate: int) -> Configuration:
+        """The configuration behind a candidate of a job."""
+        return self.slices[job].rows[candidate - int(self.offset[job])][1]
+
+
+def multi_node_span(cluster: Cluster) -> Span:
+    """Span that a placement on several nodes is assumed to have: the widest possible."""
+    return cluster.span(range(len(cluster.nodes)))
+
+
+class CandidateBuilder:
+    """Builds the `RoundProblem` of a state under a belief about speed; caches per model.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    prune
+        Drop dominated configurations (never changes an optimum, see
+        `morph_opt.candidates.dominance`).
+    """
+
+    def __init__(self, belief: SpeedModel, *, prune: bool = True) -> None:
+        self.belief = belief
+        self._prune = prune
+        self._cluster: Cluster | None = None
+        self._slices: dict[tuple[str, int], ModelSlice] = {}
+        self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
+        self._requests: dict[tuple[str, int, ExecutionPlan], float] = {}
+        self._sides: dict[
+            tuple[str, int, NodeType, Shape, ExecutionPlan], tuple[float, float, float]
+        ] = {}
+        self._nodes: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros((0, 4)))
+
+    def view(self, state: RoundState) -> RoundView:
+        """Tables of a round."""
+        self._use(state.cluster)
+        states = state.jobs
+        slices = tuple(self.slice_of(s.job) for s in states)
+        counts = np.asarray([s.gpus.size for s in slices], dtype=np.int64)
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        node_class, capacity = self._nodes
+        is_open = np.ones(node_class.size, dtype=bool)
+        is_open[list(state.unavailable)] = False
+        problem = RoundProblem(
+            jobs=self._jobs(states),
+            candidates=_concatenate(slices, counts),
+            nodes=NodeTable(node_class, capacity, is_open),
+            holds=self._holds(states),
+            interval_s=state.interval_s,
+        )
+        return RoundView(problem, states, slices, offset)
+
+    def request_iteration_s(self, job: Job, cluster: Cluster) -> float:
+        """Seconds per iteration of the requested GPUs and plan in their tightest shape.
+
+        Where the request itself cannot run anywhere (the artifact has such rows), the slowest
+        configuration that can run stands in, so that a speed relative to it is at least 1.
+        """
+        self._use(cluster)
+        key = (job.model, job.requested_gpus, job.requested_plan)
+        if key not in self._requests:
+            rows = [
+                row
+                for node_type in cluster.node_types
+                for row in self.configurations(job.model, node_type, cluster)
+            ]
+            asked = [
+                (row.shape.nodes, row.iteration_s)
+                for row in rows
+                if row.plan == job.requested_plan and row.shape.gpus == job.requested_gpus
+            ]
+            slowest = max((row.iteration_s for row in rows), default=1.0)
+            self._requests[key] = min(asked)[1] if asked else slowest
+        return self._requests[key]
+
+    def configurations(
+        self, model: str, node_type: NodeType, cluster: Cluster
+    ) -> list[Configuration]:
+        """Configurations that fit the nodes of a class, unpruned."""
+        nodes = len(cluster.nodes_of(node_type))
+        rows = self.belief.configurations(
+            model, node_type, nodes * node_type.gpus, multi_node_span(cluster)
+        )
+        return [row for row in rows if row.shape.nodes <= nodes]
+
+    def speed(self, job: Job, held: Assignment, cluster: Cluster) -> float | None:
+        """Believed seconds per iteration of a running assignment."""
+        node_type = cluster.nodes[held.placement.nodes[0]].type
+        span = cluster.span(held.placement.nodes)
+        shape = held.placement.shape
+        key = (job.model, node_type, shape, held.plan, span)
+        if key not in self._speeds:
+            self._speeds[key] = self.belief.iteration_s(job.model, node_type, shape, held.plan, span)
+        return self._speeds[key]
+
+    def slice_of(self, job: Job) -> ModelSlice:
+        """Cached configurations of the job's model with its CPU demand."""
+        key = (job.model, job.cpus_per_gpu)
+        if key not in self._slices:
+            if self._cluster is None:
+                raise ValueError("the builder has not seen a cluster yet")
+            self._slices[key] = self._make_slice(job.model, job.cpus_per_gpu, self._cluster)
+        return self._slices[key]
+
+    def _use(self, cluster: Cluster) -> None:
+        if cluster is self._cluster:
+            return
+        self._cluster = cluster
+        self._slices.clear()
+        self._requests.clear()
+        self._speeds.clear()
+        self._sides.clear()
+        kinds = {kind: index for index, kind in enumerate(cluster.node_types)}
+        self._nodes = (
+            np.asarray([kinds[node.type] for node in cluster.nodes], dtype=np.int64),
+            np.asarray(
+                [
+                    [float(k.gpus), float(k.cpus), k.host_memory_gib, k.rdma_gb_per_s]
+                    for k in cluster.node_types
+                ]
+            ),
+        )
+
+    def _make_slice(self, model: str, cpus_per_gpu: int, cluster: Cluster) -> ModelSlice:
+        rows: list[tuple[int, Configuration]] = []
+        for index, node_type in enumerate(cluster.node_types):
+            found = self.configurations(model, node_type, cluster)
+            room = (node_type.cpus, node_type.host_memory_gib, node_type.rdma_gb_per_s)
+            fitting = [
+                row
+                for row in found
+                if all(
+                    row.shape.parts[0] * need <= limit * (1 + 1e-9)
+                    for need, limit in zip(_side(row, cpus_per_gpu), room, strict=True)
+                )
+            ]
+            kept = undominated(fitting) if self._prune else fitting
+            rows += [(index, row) for row in kept]
+        return ModelSlice(
+            rows=tuple(rows),
+            node_class=np.asarray([index for index, _ in rows], dtype=np.int64),
+            iteration_s=np.asarray([row.iteration_s for _, row in rows], dtype=np.float64),
+            gpus=np.asarray([row.shape.gpus for _, row in rows], dtype=np.int64),
+            part_count=np.asarray([row.shape.nodes for _, row in rows], dtype=np.int64),
+            part_gpus=np.asarray(
+                [part for _, row in rows for part in row.shape.parts], dtype=np.int64
+            ),
+            side=np.asarray([_side(row, cpus_per_gpu) for _, row in rows]).reshape(-1, 3),
+        )
+
+    def _jobs(self, states: tuple[JobState, ...]) -> JobTable:
+        cluster = self._cluster
+        assert cluster is not None
+        stay = [
+            float("nan") if s.running is None else (self.speed(s.job, s.running, cluster) or 1e9)
+            for s in states
+        ]
+        return JobTable(
+            iterations_left=np.asarray([s.iterations_left for s in states], dtype=np.float64),
+            request_iteration_s=np.asarray(
+                [self.request_iteration_s(s.job, cluster) for s in states], dtype=np.float64
+            ),
+            guaranteed=np.asarray([s.job.guaranteed for s in states], dtype=bool),
+            restart_s=np.asarray([s.restart_s for s in states], dtype=np.float64),
+            restart_left_s=np.asarray([s.restart_left_s for s in states], dtype=np.float64),
+            stay_iteration_s=np.asarray(stay, dtype=np.float64),
+            attained_gpu_s=np.asarray([s.attained_gpu_s for s in states], dtype=np.float64),
+            submission_s=np.asarray([s.job.submission_s for s in states], dtype=np.float64),
+            weight=np.asarray([s.job.weight for s in states], dtype=np.float64),
+        )
+
+    def _holds(self, states: tuple[JobState, ...]) -> HoldTable:
+        job: list[int] = []
+        node: list[int] = []
+        demand: list[tuple[float, ...]] = []
+        for index, state in enumerate(states):
+            if state.running is None:
+                continue
+            side = self._running_side(state.job, state.running)
+            for where, gpus in state.running.placement.parts:
+                job.append(index)
+                node.append(where)
+                demand.append((float(len(gpus)), *(len(gpus) * need for need in side)))
+        return HoldTable(
+            np.asarray(job, dtype=np.int64),
+            np.asarray(node, dtype=np.int64),
+            np.asarray(demand, dtype=np.float64).reshape(-1, 4),
+        )
+
+    def _running_side(self, job: Job, held: Assignment) -> tuple[float, float, float]:
+        """Side demand per GPU of a running assignment; looked up among all configurations."""
+        assert self._cluster is not None
+        node_type = self._cluster.nodes[held.placement.nodes[0]].type
+        key = (job.model, job.cpus_per_gpu, node_type, held.placement.shape, held.plan)
+        if key not in self._sides:
+            rows = self.configurations(job.model, node_type, self._cluster)
+            same = [row for row in rows if (row.shape, row.plan) == key[3:]]
+            self._sides[key] = (
+                _side(same[0], job.cpus_per_gpu) if same else (float(job.cpus_per_gpu), 0.0, 0.0)
+            )
+        return self._sides[key]
+
+
+def _side(row: Configuration, cpus_per_gpu: int) -> tuple[float, float, float]:
+    return (
+        float(max(cpus_per_gpu, row.side.cpus)), row.side.host_memory_gib, row.side.rdma_gb_per_s
+    )
+
+
+def _concatenate(slices: tuple[ModelSlice, ...], counts: Ints) -> CandidateTable:
+    if not slices:
+        none = np.zeros(0, dtype=np.int64)
+        return CandidateTable(
+            none, none, np.zeros(0), none, np.zeros(1, dtype=np.int64), none, np.zeros((0, 3))
+        )
+    part_count = np.concatenate([s.part_count for s in slices])
+    return CandidateTable(
+        job=np.repeat(np.arange(len(slices), dtype=np.int64), counts),
+        node_class=np.concatenate([s.node_class for s in slices]),
+        iteration_s=np.concatenate([s.iteration_s for s in slices]),
+        gpus=np.concatenate([s.gpus for s in slices]),
+        part_start=np.concatenate([[0], np.cumsum(part_count)]).astype(np.int64),
+        part_gpus=np.concatenate([s.part_gpus for s in slices]),
+        side=np.concatenate([s.side for s in slices]),
+    )

@@ -1,0 +1,6 @@
+"""Public data sets: where they are looked for, and how they are fetched with checksums."""
+
+from morph_opt.data.datasets import DATASETS, Dataset, dataset
+from morph_opt.data.store import cache_folder, fetch, find, locate
+
+__all__ = ["DATASETS", "Dataset", "cache_folder", "dataset", "fetch", "find", "locate"]

@@ -1,0 +1,55 @@
+"""``python -m morph_opt.data list | fetch NAME | path NAME``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from morph_opt.data.datasets import DATASETS
+from morph_opt.data.store import DATA_VARIABLE, fetch, find, locate
+from morph_opt.domain import InputError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m morph_opt.data",
+        description="Public data sets: list them, fetch one with checksums, say where one is.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="known data sets and where they are on this machine")
+    get = commands.add_parser("fetch", help="download a data set and verify its checksums")
+    get.add_argument("name", help=", ".join(DATASETS))
+    get.add_argument("--base-url", help="a mirror with the same files")
+    where = commands.add_parser("path", help=f"folder in use: ${DATA_VARIABLE} first, then cache")
+    where.add_argument("name", nargs="?", default="morphling", help=", ".join(DATASETS))
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
+    arguments = _parser().parse_args(argv)
+    try:
+        if arguments.command == "list":
+            _list()
+        elif arguments.command == "fetch":
+            print(fetch(arguments.name, base_url=arguments.base_url))
+        else:
+            print(locate(arguments.name))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _list() -> None:
+    for name, known in DATASETS.items():
+        print(f"{name}: {known.title}")
+        print(f"  licence  {known.licence}")
+        print(f"  source   https://github.com/{known.repository} at {known.commit}")
+        print(f"  files    {len(known.sha256)}, SHA-256 each")
+        print(f"  here     {find(name) or 'no'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Where a data set lies on this machine, and how it gets there."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+
+import pooch
+
+from morph_opt.data.datasets import Dataset, dataset
+from morph_opt.domain import InputError
+
+DATA_VARIABLE = "MORPH_OPT_DATA"
+"""Environment variable: folder with one sub-folder per data set."""
+
+CACHE_VARIABLE = "MORPH_OPT_CACHE"
+"""Environment variable: folder for fetched data sets, instead of the user's cache folder."""
+
+
+def cache_folder() -> Path:
+    """Folder that fetched data sets are kept in."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen) if chosen else Path(pooch.os_cache("morph-opt"))
+
+
+def find(name: str) -> Path | None:
+    """Root of a data set on this machine, or None.
+
+    ``$MORPH_OPT_DATA/<name>`` comes first and is taken as it is (users may work on changed
+    copies); a fetched one counts only when all its files are there with the right checksums.
+
+    Raises
+    ------
+    InputError
+        If there is no data set of that name.
+    """
+    chosen = dataset(name)
+    own = os.environ.get(DATA_VARIABLE)
+    if own and (Path(own) / name).is_dir():
+        return Path(own) / name
+    fetched = _fetched_root(chosen)
+    return fetched if not _missing(chosen, fetched) else None
+
+
+def locate(name: str) -> Path:
+    """Root of a data set on this machine.
+
+    Raises
+    ------
+    InputError
+        If it is not here; the message tells the two ways to get it.
+    """
+    found = find(name)
+    if found is not None:
+        return found
+    own = os.environ.get(DATA_VARIABLE)
+    tried = f" (it is {own!r}, without that folder)" if own else " (it is not set)"
+    raise InputError(
+        f"the data set is not on this machine: set {DATA_VARIABLE} to a folder that contains "
+        f"{name}/{tried}, or run: python -m morph_opt.data fetch {name}",
+        field=f"data set {name}",
+    )
+
+
+def fetch(name: str, *, base_url: str | None = None) -> Path:
+    """Download what is missing of a data set into the cache, and verify every file.
+
+    Parameters
+    ----------
+    name
+        Data set.
+    base_url
+        A mirror with the same files, instead of the publisher's pinned address.
+
+    Returns
+    -------
+    Path
+        Root of the data set.
+
+    Raises
+    ------
+    InputError
+        If the data set is unknown, the network or the address does not answer, a file differs
+        from its checksum, or the cache cannot be written. No wrong file is left behind.
+    """
+    chosen = dataset(name)
+    root = _fetched_root(chosen)
+    url = (base_url or chosen.base_url).rstrip("/") + "/"
+    logging.getLogger("pooch").setLevel(logging.WARNING)
+    keeper = pooch.create(path=root, base_url=url, registry=dict(chosen.sha256))
+    for path in chosen.sha256:
+        _fetch_one(keeper, path, url)
+    return root
+
+
+def _fetch_one(keeper: pooch.Pooch, path: str, url: str) -> None:
+    """Fetch one file; requests' errors are `OSError`s, pooch's mismatch is a `ValueError`."""
+    try:
+        keeper.fetch(path)
+    except PermissionError as error:
+        raise InputError(
+            f"cannot be written: {error.strerror}; set {CACHE_VARIABLE} to a folder that can",
+            file=str(keeper.path),
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot be fetched ({type(error).__name__}); check the network, give a mirror with "
+            f"--base-url, or put a copy of the repository under ${DATA_VARIABLE}",
+            file=url + path,
+        ) from None
+    except ValueError:
+        raise InputError(
+            "differs from its SHA-256 and was not kept; the address serves other content than "
+            "the pinned commit",
+            file=url + path,
+        ) from None
+
+
+def _fetched_root(chosen: Dataset) -> Path:
+    """Cache folder of one commit, so that another pin never meets files of this one."""
+    return cache_folder() / f"{chosen.name}-{chosen.commit[:12]}"
+
+
+def _missing(chosen: Dataset, root: Path) -> list[str]:
+    """Files that are absent from a fetched copy or differ from their checksum."""
+    return [
+        path
+        for path, digest in chosen.sha256.items()
+        if not (root / path).is_file()
+        or hashlib.sha256((root / path).read_bytes()).hexdigest() != digest
+    ]

@@ -1,0 +1,36 @@
+"""Typed, frozen, validated values; everything else in the engine is a function between them."""
+
+from morph_opt.domain.catalog import A800_NODE, GPU_TYPES, default_cluster
+from morph_opt.domain.cluster import Cluster, GpuType, Node, NodeType
+from morph_opt.domain.errors import InputError
+from morph_opt.domain.job import Job
+from morph_opt.domain.placement import Allocation, Assignment, Placement, SideDemand
+from morph_opt.domain.plan import ExecutionPlan, PlanFamily
+from morph_opt.domain.round_state import JobState, RoundState
+from morph_opt.domain.shape import Shape, partitions
+from morph_opt.domain.span import Span
+from morph_opt.domain.trace import Trace
+
+__all__ = [
+    "A800_NODE",
+    "GPU_TYPES",
+    "Allocation",
+    "Assignment",
+    "Cluster",
+    "ExecutionPlan",
+    "GpuType",
+    "InputError",
+    "Job",
+    "JobState",
+    "Node",
+    "NodeType",
+    "Placement",
+    "PlanFamily",
+    "RoundState",
+    "Shape",
+    "SideDemand",
+    "Span",
+    "Trace",
+    "default_cluster",
+    "partitions",
+]

@@ -1,0 +1,181 @@
+"""Clusters: GPU types, node types, nodes and where they hang in the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
+from morph_opt.domain.errors import InputError
+from morph_opt.domain.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class GpuType:
+    """A kind of accelerator.
+
+    Parameters
+    ----------
+    name
+        For example ``"A800-80GB"``; the key of speed models.
+    memory_gib
+        Memory of one GPU.
+    """
+
+    name: str
+    memory_gib: float
+
+    def __post_init__(self) -> None:
+        require_name("gpu_type.name", self.name)
+        require_finite("gpu_type.memory_gib", self.memory_gib, above=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """Hardware of a node; nodes of one type are interchangeable (a node class).
+
+    Parameters
+    ----------
+    name
+        Name of the type.
+    gpu_type
+        All GPUs of a node are of one type.
+    gpus
+        GPUs per node, at least 1.
+    cpus
+        CPU threads per node.
+    host_memory_gib
+        Host memory per node.
+    nvlink_gb_per_s
+        Bandwidth between two GPUs of the node, gigabytes (1e9) per second.
+    rdma_gb_per_s
+        Bandwidth of the node's network cards together, gigabytes (1e9) per second.
+    """
+
+    name: str
+    gpu_type: GpuType
+    gpus: int
+    cpus: int
+    host_memory_gib: float
+    nvlink_gb_per_s: float
+    rdma_gb_per_s: float
+
+    def __post_init__(self) -> None:
+        require_name("node_type.name", self.name)
+        require_int("node_type.gpus", self.gpus, at_least=1)
+        require_int("node_type.cpus", self.cpus, at_least=0)
+        require_finite("node_type.host_memory_gib", self.host_memory_gib, at_least=0.0)
+        require_finite("node_type.nvlink_gb_per_s", self.nvlink_gb_per_s, above=0.0)
+        require_finite("node_type.rdma_gb_per_s", self.rdma_gb_per_s, above=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine and its place in the topology.
+
+    Parameters
+    ----------
+    name
+        Unique in the cluster.
+    type
+        Its hardware.
+    leaf
+        Leaf switch that it hangs on. A flat cluster has one leaf.
+    nvlink_domain
+        Name of the NVLink domain that joins it with other nodes (NVL72 rack); None when NVLink
+        ends at the node.
+    """
+
+    name: str
+    type: NodeType
+    leaf: str = "leaf-0"
+    nvlink_domain: str | None = None
+
+    def __post_init__(self) -> None:
+        require_name("node.name", self.name)
+        require_name("node.leaf", self.leaf)
+        if self.nvlink_domain is not None:
+            require_name("node.nvlink_domain", self.nvlink_domain)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An ordered set of nodes; a node's index is its position.
+
+    Parameters
+    ----------
+    name
+        Shown in reports.
+    nodes
+        At least one, with unique names.
+
+    Raises
+    ------
+    InputError
+        If there is no node, a name occurs twice, or two types share a name but not hardware.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        require_name("cluster.name", self.name)
+        if not self.nodes:
+            raise InputError("the cluster has no nodes", field="nodes")
+        require_unique("node.name", (node.name for node in self.nodes))
+        by_name: dict[str, NodeType] = {}
+        gpu_by_name: dict[str, GpuType] = {}
+        for node in self.nodes:
+            kind = node.type
+            if by_name.setdefault(kind.name, kind) != kind:
+                raise InputError(
+                    f"node type {kind.name!r} is defined in two ways", field="node_type"
+                )
+            if gpu_by_name.setdefault(kind.gpu_type.name, kind.gpu_type) != kind.gpu_type:
+                raise InputError(
+                    f"GPU type {kind.gpu_type.name!r} is defined in two ways", field="gpu_type"
+                )
+
+    @classmethod
+    def uniform(cls, nodes: int, node_type: NodeType, name: str | None = None) -> Cluster:
+        """A flat cluster of ``nodes`` equal nodes named ``node-0`` onwards."""
+        require_int("nodes", nodes, at_least=1)
+        width = len(str(nodes - 1))
+        return cls(
+            name or f"{nodes}x{node_type.gpus} {node_type.gpu_type.name}",
+            tuple(Node(f"node-{index:0{width}d}", node_type) for index in range(nodes)),
+        )
+
+    @cached_property
+    def node_types(self) -> tuple[NodeType, ...]:
+        """Node classes in order of first appearance."""
+        return tuple(dict.fromkeys(node.type for node in self.nodes))
+
+    @cached_property
+    def gpu_types(self) -> tuple[GpuType, ...]:
+        """GPU types in order of first appearance."""
+        return tuple(dict.fromkeys(kind.gpu_type for kind in self.node_types))
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs of the whole cluster."""
+        return sum(node.type.gpus for node in self.nodes)
+
+    @cached_property
+    def node_index(self) -> dict[str, int]:
+        """Position of each node by name."""
+        return {node.name: index for index, node in enumerate(self.nodes)}
+
+    def nodes_of(self, node_type: NodeType) -> tuple[int, ...]:
+        """Indices of the nodes of one class, ascending."""
+        return tuple(i for i, node in enumerate(self.nodes) if node.type == node_type)
+
+    def span(self, nodes: Sequence[int] | Iterable[int]) -> Span:
+        """Tightest part of the topology that contains these node indices."""
+        held = [self.nodes[index] for index in dict.fromkeys(nodes)]
+        if len(held) <= 1:
+            return Span.NODE
+        if held[0].nvlink_domain is not None and len({n.nvlink_domain for n in held}) == 1:
+            return Span.NVLINK
+        return Span.LEAF if len({n.leaf for n in held}) == 1 else Span.POD

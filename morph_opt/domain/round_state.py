@@ -1,0 +1,116 @@
+"""The immutable snapshot that a policy sees at a round boundary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from morph_opt.domain._validate import require_finite, require_int, require_unique
+from morph_opt.domain.cluster import Cluster
+from morph_opt.domain.errors import InputError
+from morph_opt.domain.job import Job
+from morph_opt.domain.placement import Allocation, Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """An active job (submitted, not complete) as the policy may know it.
+
+    Parameters
+    ----------
+    job
+        As submitted.
+    iterations_done
+        Progress kept so far; fractional, because jobs stop anywhere in a round.
+    running
+        What the job holds as the round begins; None when it is queued.
+    restart_left_s
+        Seconds of start-up that a running job still has ahead of it.
+    restart_s
+        What a (re)start of this job costs.
+    attained_gpu_s
+        GPU-seconds held so far, start-up included.
+    executed_s, queued_s
+        Seconds with and without GPUs since submission.
+    starts
+        Times that the job was given GPUs or changed them.
+    first_start_s, last_start_s, last_stop_s
+        Instants of the first and latest (re)start and the latest preemption; None before that.
+    """
+
+    job: Job
+    iterations_done: float = 0.0
+    running: Assignment | None = None
+    restart_left_s: float = 0.0
+    restart_s: float = 0.0
+    attained_gpu_s: float = 0.0
+    executed_s: float = 0.0
+    queued_s: float = 0.0
+    starts: int = 0
+    first_start_s: float | None = None
+    last_start_s: float | None = None
+    last_stop_s: float | None = None
+
+    def __post_init__(self) -> None:
+        require_finite("iterations_done", self.iterations_done, at_least=0.0)
+        require_finite("restart_left_s", self.restart_left_s, at_least=0.0)
+        require_finite("restart_s", self.restart_s, at_least=0.0)
+        require_finite("attained_gpu_s", self.attained_gpu_s, at_least=0.0)
+        require_int("starts", self.starts, at_least=0)
+        if self.running is not None and self.running.job != self.job.name:
+            raise InputError(
+                f"holds the assignment of {self.running.job}", field=f"job {self.job.name}: running"
+            )
+
+    @property
+    def iterations_left(self) -> float:
+        """Work still to do."""
+        return max(0.0, self.job.iterations - self.iterations_done)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundState:
+    """Everything that a policy may look at: jobs, progress, who holds what, nodes up.
+
+    Parameters
+    ----------
+    index
+        Number of the round, from 0.
+    time_s
+        Instant of the boundary.
+    interval_s
+        Length of a round.
+    cluster
+        All nodes, also those that are down.
+    jobs
+        Active jobs in order of submission.
+    unavailable
+        Indices of nodes that are failed or drained: nothing may be placed there. A job that
+        runs on a drained node may stay until it is moved; a failed node holds nothing.
+    failed
+        The subset of ``unavailable`` that has failed.
+    """
+
+    index: int
+    time_s: float
+    interval_s: float
+    cluster: Cluster
+    jobs: tuple[JobState, ...]
+    unavailable: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        require_int("round.index", self.index, at_least=0)
+        require_finite("round.time_s", self.time_s, at_least=0.0)
+        require_finite("round.interval_s", self.interval_s, above=0.0)
+        require_unique("round.jobs", (state.job.name for state in self.jobs))
+        known = range(len(self.cluster.nodes))
+        strangers = [n for n in (*self.unavailable, *self.failed) if n not in known]
+        if strangers:
+            raise InputError(f"unknown node indices {strangers}", field="round.unavailable")
+        if not self.failed <= self.unavailable:
+            raise InputError("a failed node must also be unavailable", field="round.failed")
+
+    @property
+    def held(self) -> Allocation:
+        """The running allocation."""
+        return Allocation(tuple(s.running for s in self.jobs if s.running is not None))

@@ -1,0 +1,1 @@
+"""Metrics of a finished replay, computed from its events, and certified lower bounds."""

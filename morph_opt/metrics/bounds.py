@@ -1,0 +1,140 @@
+"""Certified lower bounds: what no schedule under the engine's rules can beat.
+
+Every bound is the optimum of a relaxation, or a value that cannot exceed it; the proofs are in
+``docs/metrics.md`` under the names used here: **floor**, **srpt**, **work**.
+
+Notation: job ``j`` is submitted at ``s_j`` and cannot start before its first boundary ``r_j``;
+configuration ``c`` of it uses ``g_c`` GPUs and, run alone from start to end, takes
+``d_c = restart + iterations * iteration_s(c)`` seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from morph_opt.domain import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class JobDemand:
+    """A job as the bounds see it.
+
+    Parameters
+    ----------
+    job
+        Name.
+    submission_s, release_s
+        Submission and first boundary not before it, ``release_s >= submission_s``.
+    gpus
+        GPU counts of its configurations, one entry per configuration.
+    duration_s
+        Start-up and all iterations in that configuration, seconds.
+    """
+
+    job: str
+    submission_s: float
+    release_s: float
+    gpus: NDArray[np.float64]
+    duration_s: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if self.gpus.size == 0 or self.gpus.shape != self.duration_s.shape:
+            raise InputError("needs a GPU count and a duration per configuration", field=self.job)
+        if self.release_s < self.submission_s or self.gpus.min() <= 0 or self.duration_s.min() < 0:
+            raise InputError("must have positive GPUs and durations", field=self.job)
+
+    @property
+    def floor_s(self) -> float:
+        """Shortest time from release to completion, alone on the cluster."""
+        return float(self.duration_s.min())
+
+    @property
+    def work_gpu_s(self) -> float:
+        """Fewest GPU-seconds that complete the job."""
+        return float((self.gpus * self.duration_s).min())
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """A certified value and the relaxation that gives it."""
+
+    value_s: float
+    relaxation: str
+
+
+def floor_jct_s(demands: Sequence[JobDemand]) -> float:
+    """Mean over jobs of ``r_j - s_j + min_c d_c``: every job alone on the cluster."""
+    total = sum(d.release_s - d.submission_s + d.floor_s for d in demands)
+    return total / len(demands)
+
+
+def srpt_jct_s(demands: Sequence[JobDemand], gpus: int) -> float:
+    """Mean JCT of shortest remaining processing time on one fluid machine of ``gpus`` GPUs.
+
+    Job ``j`` needs ``min_c g_c d_c`` GPU-seconds from ``r_j`` on; the machine serves ``gpus``
+    GPU-seconds per second. SRPT is optimal there (Schrage 1968).
+    """
+    order = sorted(demands, key=lambda d: d.release_s)
+    heap: list[tuple[float, int]] = []
+    now_s, total_s, position = 0.0, 0.0, 0
+    while heap or position < len(order):
+        if not heap:
+            now_s = max(now_s, order[position].release_s)
+        while position < len(order) and order[position].release_s <= now_s:
+            heapq.heappush(heap, (order[position].work_gpu_s / gpus, position))
+            position += 1
+        left_s, index = heapq.heappop(heap)
+        next_s = order[position].release_s if position < len(order) else np.inf
+        if now_s + left_s <= next_s:
+            now_s += left_s
+            total_s += now_s - order[index].submission_s
+        else:
+            heapq.heappush(heap, (left_s - (next_s - now_s), index))
+            now_s = next_s
+    return total_s / len(demands)
+
+
+def floor_makespan_s(demands: Sequence[JobDemand]) -> float:
+    """Latest ``r_j + min_c d_c``, counted from the first submission."""
+    first_s = min(d.submission_s for d in demands)
+    return max(d.release_s + d.floor_s for d in demands) - first_s
+
+
+def work_makespan_s(demands: Sequence[JobDemand], gpus: int) -> float:
+    """Latest ``r + work of the jobs released at r or later / gpus``, from the first submission."""
+    first_s = min(d.submission_s for d in demands)
+    work_gpu_s, latest_s = 0.0, 0.0
+    for demand in sorted(demands, key=lambda d: d.release_s, reverse=True):
+        work_gpu_s += demand.work_gpu_s
+        latest_s = max(latest_s, demand.release_s + work_gpu_s / gpus)
+    return latest_s - first_s
+
+
+def _best(candidates: dict[str, float]) -> LowerBound:
+    name = max(candidates, key=lambda key: candidates[key])
+    return LowerBound(candidates[name], name)
+
+
+def avg_jct_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:
+    """The strongest bound on the mean job completion time.
+
+    Parameters
+    ----------
+    demands
+        At least one job.
+    gpus
+        GPUs of the whole cluster.
+    """
+    return _best({"floor": floor_jct_s(demands), "srpt": srpt_jct_s(demands, gpus)})
+
+
+def makespan_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:
+    """The strongest bound on the makespan; parameters as for `avg_jct_lower_bound`."""
+    return _best(
+        {"floor": floor_makespan_s(demands), "work": work_makespan_s(demands, gpus)}
+    )

@@ -1,0 +1,235 @@
+"""From the event log to one record per job and one picture of the nodes.
+
+This is the only reader of the log's order; every metric is a function of what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from morph_opt.domain import InputError, Job, Placement, Trace
+from morph_opt.metrics.log import (
+    Begun,
+    Completed,
+    Ended,
+    EndReason,
+    Event,
+    Preempted,
+    RoundDecided,
+    Started,
+    StartKind,
+    StopCause,
+    Submitted,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch in which a job holds the same GPUs with the same plan.
+
+    Parameters
+    ----------
+    placement, plan
+        What it held.
+    start_s, end_s
+        ``end_s`` is the completion, the stop, or the end of the replay.
+    restart_s, iteration_s
+        Start-up at the beginning, then seconds per iteration.
+    iterations_from
+        Progress at its beginning.
+    """
+
+    placement: Placement
+    plan: str
+    start_s: float
+    end_s: float
+    restart_s: float
+    iteration_s: float
+    iterations_from: float
+
+    @property
+    def held_s(self) -> float:
+        """Seconds that the GPUs were held."""
+        return self.end_s - self.start_s
+
+    @property
+    def startup_s(self) -> float:
+        """Seconds of these without progress."""
+        return min(self.restart_s, self.held_s)
+
+    @property
+    def iterations(self) -> float:
+        """Iterations done in it, those included that were lost later."""
+        return (self.held_s - self.startup_s) / self.iteration_s
+
+    @property
+    def gpus(self) -> int:
+        """GPUs held."""
+        return self.placement.gpus
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What happened to one job.
+
+    Parameters
+    ----------
+    job
+        As submitted.
+    submitted
+        Whether the replay got as far as its arrival.
+    segments
+        In order of time.
+    finish_s
+        Instant of completion; None if it did not complete.
+    preemptions, node_failures, changes
+        Times that the policy stopped it, that a node failure stopped it, that it got other GPUs
+        or another plan without a stop.
+    """
+
+    job: Job
+    submitted: bool = False
+    segments: list[Segment] = field(default_factory=list)
+    finish_s: float | None = None
+    preemptions: int = 0
+    node_failures: int = 0
+    changes: int = 0
+
+    @property
+    def starting_s(self) -> float | None:
+        """First instant with GPUs."""
+        return self.segments[0].start_s if self.segments else None
+
+    @property
+    def turnaround_s(self) -> float | None:
+        """Job completion time (JCT): from submission to completion."""
+        return None if self.finish_s is None else self.finish_s - self.job.submission_s
+
+    @property
+    def held_s(self) -> float:
+        """Seconds with GPUs."""
+        return sum(segment.held_s for segment in self.segments)
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds held, start-up included."""
+        return sum(segment.gpus * segment.held_s for segment in self.segments)
+
+    @property
+    def startup_gpu_s(self) -> float:
+        """GPU-seconds of start-up."""
+        return sum(segment.gpus * segment.startup_s for segment in self.segments)
+
+    @property
+    def restarts(self) -> int:
+        """Starts after the first."""
+        return max(0, len(self.segments) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A whole replay as read from its log.
+
+    Parameters
+    ----------
+    begun, ended
+        First and last event.
+    jobs
+        In the order of the trace.
+    rounds
+        Decided rounds in order of time.
+    """
+
+    begun: Begun
+    jobs: tuple[JobRecord, ...]
+    rounds: tuple[RoundDecided, ...]
+    ended: Ended
+
+
+def read_history(events: Iterable[Event], trace: Trace) -> History:
+    """Records of all jobs of ``trace``.
+
+    Raises
+    ------
+    InputError
+        If the events are not the log of a replay of this trace that has ended.
+    """
+    reader = _Reader(trace)
+    for event in events:
+        reader.read(event)
+    return reader.history()
+
+
+class _Reader:
+    def __init__(self, trace: Trace) -> None:
+        self._records = {job.name: JobRecord(job) for job in trace.jobs}
+        self._open: dict[str, Started] = {}
+        self._rounds: list[RoundDecided] = []
+        self._begun: Begun | None = None
+        self._ended: Ended | None = None
+
+    def read(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case Begun():
+                self._begun = event
+            case Submitted():
+                self._record(event.job).submitted = True
+            case Started():
+                self._start(event)
+            case Preempted():
+                self._close(event.job, event.time_s)
+                record = self._record(event.job)
+                record.preemptions += event.cause is StopCause.POLICY
+                record.node_failures += event.cause is StopCause.NODE_FAILURE
+            case Completed():
+                self._close(event.job, event.time_s)
+                self._record(event.job).finish_s = event.time_s
+            case RoundDecided():
+                self._rounds.append(event)
+            case Ended():
+                self._ended = event
+            case _:
+                pass  # node events concern no job by themselves
+
+    def history(self) -> History:
+        """What was read."""
+        if self._begun is None or self._ended is None:
+            raise InputError("the event log has no beginning or no end", field="events")
+        for name in list(self._open):
+            self._close(name, self._ended.time_s)
+        if self._ended.reason is EndReason.COMPLETE and any(
+            record.finish_s is None for record in self._records.values()
+        ):
+            raise InputError("the event log is not one of this trace", field="events")
+        return History(
+            self._begun, tuple(self._records.values()), tuple(self._rounds), self._ended
+        )
+
+    def _record(self, job: str) -> JobRecord:
+        if job not in self._records:
+            raise InputError(f"names job {job!r}, which is not in the trace", field="events")
+        return self._records[job]
+
+    def _start(self, event: Started) -> None:
+        if event.kind is StartKind.CHANGE:
+            self._close(event.job, event.time_s)
+            self._record(event.job).changes += 1
+        self._open[event.job] = event
+
+    def _close(self, job: str, end_s: float) -> None:
+        started = self._open.pop(job, None)
+        if started is None:
+            raise InputError(f"stops job {job!r}, which does not run", field="events")
+        self._record(job).segments.append(
+            Segment(
+                started.placement,
+                started.plan.label,
+                started.time_s,
+                end_s,
+                started.restart_s,
+                started.iteration_s,
+                started.iterations_done,
+            )
+        )

@@ -1,0 +1,116 @@
+"""Metrics of a schedule; each is defined in ``docs/metrics.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from morph_opt.domain import Cluster, Trace
+from morph_opt.metrics.capacity import rounds_over_capacity
+from morph_opt.metrics.history import History, JobRecord, read_history
+from morph_opt.metrics.log import Event
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleMetrics:
+    """Figures of one replay.
+
+    Means and quantiles of completion times are over completed jobs and None without any;
+    ``makespan_s`` is None while a job is unfinished.
+    """
+
+    jobs: int
+    completed: int
+    avg_jct_s: float | None
+    median_jct_s: float | None
+    p99_jct_s: float | None
+    max_jct_s: float | None
+    makespan_s: float | None
+    avg_queue_s: float | None
+    gpu_utilization: float
+    gpu_productive_share: float | None
+    gpu_s_held: float
+    restarts_per_job: float
+    preemptions: int
+    node_failure_stops: int
+    rounds: int
+    rounds_over_capacity: int
+    fallback_rounds: int
+    gap_max: float | None
+    guaranteed_jobs: int
+    rounds_guarantees_short: int
+    rounds_guarantees_missed: int
+    guarantee_shortfall_sum: float
+
+
+def schedule_metrics(events: Sequence[Event], trace: Trace, cluster: Cluster) -> ScheduleMetrics:
+    """All metrics of the replay whose log this is.
+
+    Raises
+    ------
+    InputError
+        If the events are not a whole log of this trace.
+    """
+    history = read_history(events, trace)
+    return metrics_of(history, cluster, rounds_over_capacity(events, cluster))
+
+
+def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> ScheduleMetrics:
+    """Metrics of records that were already read."""
+    jobs = history.jobs
+    done = [record for record in jobs if record.finish_s is not None]
+    jct_s = [record.turnaround_s for record in done if record.turnaround_s is not None]
+    first_s = min(record.job.submission_s for record in jobs)
+    last_s = max((record.finish_s for record in done if record.finish_s is not None), default=0.0)
+    window_gpu_s = cluster.gpus * (history.ended.time_s - first_s)
+    held_gpu_s = sum(record.gpu_s for record in jobs)
+    startup_gpu_s = sum(record.startup_gpu_s for record in jobs)
+    rounds = history.rounds
+    gaps = [decided.gap for decided in rounds if decided.gap is not None]
+    return ScheduleMetrics(
+        jobs=len(jobs),
+        completed=len(done),
+        avg_jct_s=_mean(jct_s),
+        median_jct_s=quantile(jct_s, 0.5),
+        p99_jct_s=quantile(jct_s, 0.99),
+        max_jct_s=quantile(jct_s, 1.0),
+        makespan_s=last_s - first_s if len(done) == len(jobs) else None,
+        avg_queue_s=_mean([queued_s(record) for record in done]),
+        gpu_utilization=held_gpu_s / window_gpu_s if window_gpu_s > 0.0 else 0.0,
+        gpu_productive_share=1.0 - startup_gpu_s / held_gpu_s if held_gpu_s > 0.0 else None,
+        gpu_s_held=held_gpu_s,
+        restarts_per_job=sum(record.restarts for record in jobs) / len(jobs),
+        preemptions=sum(record.preemptions + record.node_failures for record in jobs),
+        node_failure_stops=sum(record.node_failures for record in jobs),
+        rounds=len(rounds),
+        rounds_over_capacity=over_capacity,
+        fallback_rounds=sum(decided.status == "fallback" for decided in rounds),
+        gap_max=max(gaps, default=None),
+        guaranteed_jobs=sum(record.job.guaranteed for record in jobs),
+        rounds_guarantees_short=sum(decided.guarantees_short > 0 for decided in rounds),
+        rounds_guarantees_missed=sum(
+            decided.guarantees_short > 0 and decided.guarantees_possible is True
+            for decided in rounds
+        ),
+        guarantee_shortfall_sum=sum(decided.guarantee_shortfall for decided in rounds),
+    )
+
+
+def queued_s(record: JobRecord) -> float:
+    """Seconds without GPUs between submission and completion of a completed job."""
+    turnaround_s = record.turnaround_s
+    if turnaround_s is None:
+        raise ValueError(f"job {record.job.name} is not complete")
+    return max(0.0, turnaround_s - record.held_s)
+
+
+def quantile(values: Iterable[float], share: float) -> float | None:
+    """Quantile with linear interpolation between order statistics; None without values."""
+    sample = np.fromiter(values, dtype=float)
+    return float(np.quantile(sample, share)) if sample.size else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

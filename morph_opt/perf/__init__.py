@@ -1,0 +1,1 @@
+"""How fast a model trains in a configuration, and whether it fits."""

@@ -1,0 +1,128 @@
+"""Profiled runs: the public Morphling tables and a user's own CSV."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from morph_opt.domain import ExecutionPlan, InputError, Shape
+from morph_opt.domain._validate import require_finite
+
+PUBLIC_LABELS = {
+    "ga": "dp+ga",
+    "gc": "dp+gc",
+    "zero-dp": "zero-dp",
+    "zero-offload": "zero-offload",
+    "zero-offload+gc": "zero-offload+gc",
+}
+"""Names of the data-parallel plans in the public tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One profiled run of one model.
+
+    Parameters
+    ----------
+    shape
+        GPUs per node.
+    plan
+        Execution plan.
+    iteration_s
+        Seconds per iteration, above 0.
+    """
+
+    shape: Shape
+    plan: ExecutionPlan
+    iteration_s: float
+
+    def __post_init__(self) -> None:
+        require_finite("iteration_s", self.iteration_s, above=0.0)
+        if self.plan.gpus not in (None, self.shape.gpus):
+            raise InputError(
+                f"plan {self.plan} needs {self.plan.gpus} GPUs, the shape has {self.shape.gpus}",
+                field="shape",
+            )
+
+    @property
+    def log_s(self) -> float:
+        """Natural logarithm of the time."""
+        return math.log(self.iteration_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A public row that describes no possible run.
+
+    Parameters
+    ----------
+    line
+        Line in the file, the header being 1.
+    plan, placement
+        As written there.
+    reason
+        Why it is none.
+    """
+
+    line: int
+    plan: str
+    placement: str
+    reason: str
+
+
+def public_plan(label: str, gpus: int) -> ExecutionPlan:
+    """The plan behind a name of the public tables (``"ga"``, ``"248"``, ``"tp+ga"``).
+
+    Raises
+    ------
+    InputError
+        If the name is unknown.
+    """
+    if label in PUBLIC_LABELS:
+        return ExecutionPlan.parse(PUBLIC_LABELS[label])
+    if label == "tp+ga":
+        return ExecutionPlan.parse(f"pp1-tp{gpus}-dp1+ga")
+    if len(label) == 3 and label.isdigit():
+        pp, tp, dp = map(int, label)
+        return ExecutionPlan.three_d(pp, tp, dp)
+    raise InputError(f"unknown plan {label!r}", field="exec_plan")
+
+
+def read_public(file: Path) -> tuple[list[Run], list[Refused]]:
+    """Runs of a public ``placements.csv``, and its rows that cannot have been run as written.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or lacks a column.
+    """
+    runs: list[Run] = []
+    refused: list[Refused] = []
+    for line, row in _rows(file, ("exec_plan", "placement", "iter_time")):
+        placement, label = row["placement"], row["exec_plan"]
+        try:
+            shape = Shape.of(*(int(digit) for digit in placement))
+            plan = public_plan(label, shape.gpus)
+            runs.append(Run(shape, plan, float(row["iter_time"])))
+        except InputError as error:
+            refused.append(Refused(line, label, placement, error.rule))
+        except ValueError:
+            raise InputError(
+                "must be numbers", file=str(file), line=line, field="placement, iter_time"
+            ) from None
+    return runs, refused
+
+
+def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(file)) from None
+    reader = csv.DictReader(text.splitlines())
+    missing = [name for name in columns if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InputError(f"lacks the columns {', '.join(missing)}", file=str(file), line=1)
+    yield from enumerate(reader, start=2)

@@ -1,0 +1,87 @@
+"""The question that every policy and the engine ask: how long does one iteration take?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from morph_opt.domain import (
+    Cluster,
+    ExecutionPlan,
+    Job,
+    NodeType,
+    Shape,
+    SideDemand,
+    Span,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One possible way to run a model: a row of a speed model.
+
+    Parameters
+    ----------
+    shape
+        GPUs per node.
+    plan
+        Execution plan.
+    iteration_s
+        Seconds per training iteration, above 0.
+    side
+        Node resources held next to each GPU (host memory for offload, network share); CPU
+        threads come from the job.
+    """
+
+    shape: Shape
+    plan: ExecutionPlan
+    iteration_s: float
+    side: SideDemand = SideDemand()
+
+
+class SpeedModel(Protocol):
+    """Iteration time of (model, node type, shape, plan, span); truth and belief are two of these.
+
+    Implementations are immutable during a round and deterministic.
+    """
+
+    @property
+    def name(self) -> str:
+        """Shown in run folders: ``"table"``, ``"model"``."""
+        ...
+
+    def models(self) -> Sequence[str]:
+        """Names of the training models that can be asked for, sorted."""
+        ...
+
+    def iteration_s(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,
+    ) -> float | None:
+        """Seconds per iteration, or None if that configuration cannot run."""
+        ...
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Every configuration that can run on nodes of this type with at most ``max_gpus`` GPUs.
+
+        ``span`` is that of placements on several nodes; one-part shapes always have
+        `Span.NODE`. The order is deterministic.
+        """
+        ...
+
+
+def can_ever_run(speeds: SpeedModel, job: Job, cluster: Cluster) -> bool:
+    """Whether some configuration of the job fits the empty cluster."""
+    for node_type in cluster.node_types:
+        nodes = len(cluster.nodes_of(node_type))
+        for row in speeds.configurations(job.model, node_type, nodes * node_type.gpus, Span.LEAF):
+            if row.shape.nodes <= nodes:
+                return True
+    return False

@@ -1,0 +1,171 @@
+"""Measured iteration times as a speed model: what was not measured cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from morph_opt.domain import (
+    ExecutionPlan,
+    InputError,
+    NodeType,
+    Shape,
+    SideDemand,
+    Span,
+)
+from morph_opt.domain._validate import require_finite, require_name
+from morph_opt.perf.speed import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured run.
+
+    Parameters
+    ----------
+    model
+        Training model, for example ``"gpt2"``.
+    gpu_type
+        Name of the GPU type that it ran on, for example ``"A800-80GB"``.
+    shape
+        GPUs per node.
+    plan
+        Execution plan; a 3D plan must need exactly the shape's GPUs.
+    iteration_s
+        Seconds per training iteration, above 0.
+    side
+        Node resources held next to each GPU.
+
+    Raises
+    ------
+    InputError
+        If the time is not a positive number or the plan does not fit the shape.
+    """
+
+    model: str
+    gpu_type: str
+    shape: Shape
+    plan: ExecutionPlan
+    iteration_s: float
+    side: SideDemand = SideDemand()
+
+    def __post_init__(self) -> None:
+        require_name("model", self.model)
+        require_name("gpu_type", self.gpu_type)
+        require_finite("iteration_s", self.iteration_s, above=0.0)
+        if self.plan.gpus not in (None, self.shape.gpus):
+            raise InputError(
+                f"plan {self.plan} needs {self.plan.gpus} GPUs, the shape has {self.shape.gpus}",
+                field="shape",
+            )
+
+
+class MeasuredTable:
+    """Speed model that knows exactly the measured configurations.
+
+    The span of a placement does not change a measured time: the tables that we read were taken
+    on a flat cluster and do not tell spans apart.
+
+    Parameters
+    ----------
+    measurements
+        Rows, in the order in which `configurations` gives them.
+    name
+        Shown in run folders.
+
+    Raises
+    ------
+    InputError
+        If a configuration is listed twice (by model, GPU type, shape and plan) or there is none.
+    """
+
+    def __init__(self, measurements: Iterable[Measurement], name: str = "table") -> None:
+        require_name("table.name", name)
+        self._name = name
+        self._times: dict[tuple[str, str, Shape, ExecutionPlan], float] = {}
+        self._rows: dict[tuple[str, str], list[Configuration]] = {}
+        self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
+        for row in measurements:
+            key = (row.model, row.gpu_type, row.shape, row.plan)
+            if key in self._times:
+                raise InputError(
+                    f"{row.model} on {row.gpu_type} with {row.plan} on {row.shape} occurs twice",
+                    field="placement",
+                )
+            self._times[key] = row.iteration_s
+            self._rows.setdefault((row.model, row.gpu_type), []).append(
+                Configuration(row.shape, row.plan, row.iteration_s, row.side)
+            )
+        if not self._times:
+            raise InputError("the table has no rows", field=name)
+        self._models = tuple(sorted({model for model, _ in self._rows}))
+
+    @classmethod
+    def of(cls, measurements: Iterable[Measurement], *, name: str = "table") -> Self:
+        """The table of these measurements; see the class for the rules."""
+        return cls(measurements, name)
+
+    @property
+    def name(self) -> str:
+        """Shown in run folders."""
+        return self._name
+
+    def models(self) -> Sequence[str]:
+        """Names of the measured models, sorted."""
+        return self._models
+
+    def iteration_s(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,  # noqa: ARG002 - part of the protocol
+    ) -> float | None:
+        """Measured seconds per iteration, or None if that was not measured.
+
+        Raises
+        ------
+        InputError
+            If the model is unknown.
+        """
+        self._require_model(model)
+        if shape.parts[0] > node_type.gpus:
+            return None
+        return self._times.get((model, node_type.gpu_type.name, shape, plan))
+
+    def configurations(
+        self,
+        model: str,
+        node_type: NodeType,
+        max_gpus: int,
+        span: Span,  # noqa: ARG002 - part of the protocol
+    ) -> Sequence[Configuration]:
+        """Measured rows of the model that fit such nodes and ``max_gpus``, as a cached tuple.
+
+        Raises
+        ------
+        InputError
+            If the model is unknown.
+        """
+        self._require_model(model)
+        gpu_type = node_type.gpu_type.name
+        key = (model, gpu_type, node_type.gpus, max_gpus)
+        found = self._cache.get(key)
+        if found is None:
+            found = tuple(
+                row
+                for row in self._rows.get((model, gpu_type), ())
+                if row.shape.parts[0] <= node_type.gpus and row.shape.gpus <= max_gpus
+            )
+            self._cache[key] = found
+        return found
+
+    def _require_model(self, model: str) -> None:
+        if model not in self._models:
+            raise InputError(
+                f"unknown model {model!r}, the speed model {self._name!r} knows "
+                f"{', '.join(self._models)}",
+                field="model",
+            )

@@ -1,0 +1,77 @@
+"""What a policy is: a function from the round's snapshot to an allocation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from morph_opt.domain import Allocation, RoundState
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """How a policy came to its allocation; one row of ``rounds.csv``.
+
+    Parameters
+    ----------
+    status
+        ``"optimal"`` (within the gap asked for), ``"feasible"``, ``"fallback"`` (solver gave
+        nothing usable in time; see the policy's stated fallback), ``"heuristic"`` (a policy
+        that proves nothing) or ``"idle"`` (no active job).
+    candidates, rows, columns
+        Size of the round's problem; 0 for policies without one.
+    objective, bound
+        Value of the allocation and proven upper bound, in the objective's unit; NaN if none.
+    gap
+        Certified relative gap, ``(bound - objective) / max(1e-12, |objective|)``; NaN if none.
+    guarantees_short
+        Guaranteed jobs below the speed of their request in this allocation.
+    guarantee_shortfall
+        Sum over them of the missing fraction of that speed.
+    guarantees_possible
+        Whether all guaranteed jobs could have had their speed in this round; None if the
+        policy did not decide that.
+    candidates_ms, build_ms, solve_ms, place_ms, check_ms
+        Wall times of the steps.
+    """
+
+    status: str
+    candidates: int = 0
+    rows: int = 0
+    columns: int = 0
+    objective: float = float("nan")
+    bound: float = float("nan")
+    gap: float = float("nan")
+    guarantees_short: int = 0
+    guarantee_shortfall: float = 0.0
+    guarantees_possible: bool | None = None
+    candidates_ms: float = 0.0
+    build_ms: float = 0.0
+    solve_ms: float = 0.0
+    place_ms: float = 0.0
+    check_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An allocation with the report of how it was found."""
+
+    allocation: Allocation
+    report: RoundReport = field(default_factory=lambda: RoundReport("heuristic"))
+
+
+class Policy(Protocol):
+    """Decides a round. Never calls the engine, never mutates the state.
+
+    A policy may keep caches, but its decision must depend on the state alone, so that a
+    resumed replay decides as the uninterrupted one did.
+    """
+
+    @property
+    def name(self) -> str:
+        """Shown in run folders and tables."""
+        ...
+
+    def decide(self, state: RoundState) -> Decision:
+        """Allocation for the round that begins at ``state.time_s``."""
+        ...

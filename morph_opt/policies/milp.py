@@ -1,0 +1,311 @@
+"""The MILP policy: build, solve, decode, check; one proven answer per round."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from formulations import node_assignment, node_pattern
+from formulations.check import check
+from formulations.decode import pack, restricted
+from formulations.linear_model import Ints
+from formulations.node_pattern import RoundModel, forbid
+from formulations.objectives import SPEED_TOLERANCE, guarantee, relative_speed
+from formulations.round_problem import STAY, Level, RoundProblem, Selection
+from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.domain import Allocation, RoundState
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision, RoundReport
+from morph_opt.policies.greedy import keep_and_fill
+from morph_opt.policies.place import to_allocation
+from morph_opt.solvers.base import Solver
+from morph_opt.solvers.outcome import Limits, Outcome, Status
+
+CLAIM_TOLERANCE = 1e-6
+"""Largest relative difference between a solver's objective and the one recomputed."""
+
+
+class Objective(Protocol):
+    """What a round is worth; see `formulations.objectives`."""
+
+    @property
+    def name(self) -> str:
+        """Word that command lines use."""
+        ...
+
+    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """Goals, most important first."""
+        ...
+
+
+class ClaimError(RuntimeError):
+    """The solver's objective differs from the one recomputed from the decision."""
+
+
+@dataclass
+class _Clock:
+    """Milliseconds spent per step of a round."""
+
+    build_ms: float = 0.0
+    solve_ms: float = 0.0
+    place_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A placed decision with the last outcome that led to it; None when nothing usable came."""
+
+    selection: Selection | None
+    outcome: Outcome
+    model: RoundModel
+
+
+class RoundSolver:
+    """Solves one `RoundProblem` under ranked levels.
+
+    Parameters
+    ----------
+    solver
+        Adapter.
+    limits
+        Of each single solve.
+    formulation
+        ``"node_pattern"`` or ``"node_assignment"``.
+    """
+
+    FORMULATIONS = ("node_pattern", "node_assignment")
+
+    def __init__(self, solver: Solver, limits: Limits, formulation: str = "node_pattern") -> None:
+        self._solver = solver
+        self._limits = limits
+        self._formulation = formulation
+        self.clock = _Clock()
+
+    def ranked(
+        self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
+    ) -> Solved:
+        """Maximise the levels in order, each within the optima of those before it."""
+        built = base or self.build(problem, levels[0])
+        solved: Solved | None = None
+        for rank, level in enumerate(levels):
+            built = RoundModel(
+                built.model.with_objective(built.layout.cost(level)), built.layout
+            )
+            last = rank == len(levels) - 1
+            found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
+            if found.selection is None:
+                return found if solved is None else replace(found, selection=solved.selection)
+            solved, built = found, found.model
+            if not last:
+                built = _at_least(built, level, rank, found.selection.value(level))
+        assert solved is not None
+        return solved
+
+    def build(self, problem: RoundProblem, level: Level) -> RoundModel:
+        """The round's model in the chosen formulation."""
+        began = time.perf_counter()
+        make = node_pattern.build if self._formulation == "node_pattern" else node_assignment.build
+        built = make(problem, level)
+        self.clock.build_ms += 1e3 * (time.perf_counter() - began)
+        return built
+
+    def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> Solved:
+        """Solve until the choice can be placed; choices that cannot are cut off."""
+        serial = sum(block.family == "not_again" for block in built.model.row_blocks)
+        while True:
+            outcome = self._solve(built, gap)
+            if outcome.x is None:
+                return Solved(None, outcome, built)
+            began = time.perf_counter()
+            selection = self._decode(problem, built, outcome)
+            self.clock.place_ms += 1e3 * (time.perf_counter() - began)
+            if selection is not None:
+                return Solved(selection, outcome, built)
+            built = forbid(built, built.layout.choice(problem, outcome.x), serial)
+            serial += 1
+
+    def _solve(self, built: RoundModel, gap: float) -> Outcome:
+        """Solve with the objective scaled to a largest coefficient of 1; report it unscaled."""
+        cost = built.model.cost
+        scale = float(np.abs(cost).max(initial=0.0)) or 1.0
+        limits = replace(self._limits, gap=gap)
+        outcome = self._solver.solve(built.model.with_objective(cost / scale), limits)
+        self.clock.build_ms += 1e3 * outcome.build_s
+        self.clock.solve_ms += 1e3 * (outcome.solve_s + outcome.check_s)
+        return replace(outcome, objective=outcome.objective * scale, bound=outcome.bound * scale)
+
+    def _decode(
+        self, problem: RoundProblem, built: RoundModel, outcome: Outcome
+    ) -> Selection | None:
+        assert outcome.x is not None
+        if self._formulation == "node_assignment":
+            return node_assignment.read_nodes(problem, built, outcome.x)
+        choice = built.layout.choice(problem, outcome.x)
+        for order in ("size", "parts"):
+            selection = pack(problem, choice, order)
+            if selection is not None:
+                return selection
+        return self._exact_placement(problem, choice)
+
+    def _exact_placement(self, problem: RoundProblem, choice: Ints) -> Selection | None:
+        """Nodes for a choice by the reference formulation; None when there are none."""
+        small = restricted(problem, choice)
+        ones = Level(
+            "placed", "jobs", np.ones(small.candidates.count), np.where(choice == STAY, 1.0, 0.0)
+        )
+        built = node_assignment.build(small, ones)
+        outcome = self._solver.solve(built.model, replace(self._limits, gap=0.0))
+        everyone = small.candidates.count + int((choice == STAY).sum())
+        if outcome.x is None or outcome.objective < everyone - 0.5:
+            return None
+        placed = node_assignment.read_nodes(small, built, outcome.x)
+        return Selection(choice, placed.nodes)
+
+
+def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> RoundModel:
+    """The model in which a level keeps its optimum (row ``rank[r]``)."""
+    cost = built.layout.cost(level)
+    columns = np.flatnonzero(cost)
+    slack = 1e-7 * max(1.0, abs(value))
+    model = built.model.with_row("rank", [rank], columns, cost[columns], value - slack, np.inf)
+    return RoundModel(model, built.layout)
+
+
+def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
+    """Rows ``guarantee[j]``: every guaranteed job runs at no less than the speed of its request."""
+    started, stayed = relative_speed(problem)
+    layout, model = built.layout, built.model
+    enough = started >= 1.0 - SPEED_TOLERANCE
+    stays = (layout.stay >= 0) & (stayed >= 1.0 - SPEED_TOLERANCE)
+    for job in np.flatnonzero(problem.jobs.guaranteed).tolist():
+        columns = layout.x[enough & (problem.candidates.job == job)]
+        if stays[job]:
+            columns = np.append(columns, layout.stay[job])
+        model = model.with_row(
+            "guarantee", [job], columns, np.ones(columns.size), 1.0, np.inf
+        )
+    return RoundModel(model, layout)
+
+
+class MilpPolicy:
+    """One MILP per round under an objective, guarantees first.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    objective
+        See `formulations.objectives`.
+    solver, limits, formulation
+        See `RoundSolver`.
+
+    Notes
+    -----
+    Fallback: when the solver ends without a usable incumbent (wall-clock safeguard, failure),
+    the running allocation is kept and queued jobs are filled in greedily; the report says so.
+    """
+
+    def __init__(
+        self,
+        belief: SpeedModel,
+        objective: Objective,
+        solver: Solver,
+        limits: Limits,
+        formulation: str = "node_pattern",
+    ) -> None:
+        self._builder = CandidateBuilder(belief)
+        self._objective = objective
+        self._solver = solver
+        self._limits = limits
+        self._formulation = formulation
+
+    @property
+    def name(self) -> str:
+        """``"milp"``."""
+        return "milp"
+
+    def decide(self, state: RoundState) -> Decision:
+        """See `morph_opt.policies.base.Policy`."""
+        if not state.jobs:
+            return Decision(Allocation(), RoundReport("idle"))
+        began = time.perf_counter()
+        view = self._builder.view(state)
+        problem = view.problem
+        levels = self._objective.levels(problem)
+        prepared = time.perf_counter()
+        rounds = RoundSolver(self._solver, self._limits, self._formulation)
+        solved, possible = self._solve(problem, levels, rounds)
+        placed = time.perf_counter()
+        last = levels[-1]
+        status = "fallback"
+        selection = solved.selection
+        if selection is None:
+            selection = keep_and_fill(problem, levels[0])
+        elif solved.outcome.usable:
+            status = str(solved.outcome.status)
+            _compare(solved.outcome.objective, selection.value(last), last.name)
+        allocation = to_allocation(state, view, selection)
+        decoded = time.perf_counter()
+        check(problem, selection)
+        short, shortfall = _shortfall(problem, selection)
+        checked = time.perf_counter()
+        value = selection.value(last)
+        model = solved.model.model
+        return Decision(
+            allocation,
+            RoundReport(
+                status=status,
+                candidates=problem.candidates.count,
+                rows=model.rows,
+                columns=model.columns,
+                objective=value,
+                bound=solved.outcome.bound,
+                gap=solved.outcome.gap if status != "fallback" else float("nan"),
+                guarantees_short=short,
+                guarantee_shortfall=shortfall,
+                guarantees_possible=possible,
+                candidates_ms=1e3 * (prepared - began),
+                build_ms=rounds.clock.build_ms,
+                solve_ms=rounds.clock.solve_ms,
+                place_ms=rounds.clock.place_ms + 1e3 * (decoded - placed),
+                check_ms=1e3 * (checked - decoded),
+            ),
+        )
+
+    def _solve(
+        self, problem: RoundProblem, levels: tuple[Level, ...], rounds: RoundSolver
+    ) -> tuple[Solved, bool | None]:
+        """Ranked solve; with guaranteed jobs first as hard rows, then, if impossible, as a rank."""
+        if not problem.jobs.guaranteed.any():
+            return rounds.ranked(problem, levels), None
+        base = rounds.build(problem, levels[0])
+        solved = rounds.ranked(problem, levels, with_guarantees(problem, base))
+        if solved.outcome.status is not Status.INFEASIBLE:
+            return solved, True
+        return rounds.ranked(problem, (guarantee(problem), *levels), base), False
+
+
+def _compare(claim: float, value: float, level: str) -> None:
+    if abs(claim - value) > CLAIM_TOLERANCE * max(1e-9, abs(claim), abs(value)):
+        raise ClaimError(
+            f"objective {level}: the solver claims {claim!r}, the decision is worth {value!r}"
+        )
+
+
+def _shortfall(problem: RoundProblem, selection: Selection) -> tuple[int, float]:
+    """Guaranteed jobs below their promised speed, and the sum of the missing fractions."""
+    promised = np.flatnonzero(problem.jobs.guaranteed)
+    if not promised.size:
+        return 0, 0.0
+    started, stayed = relative_speed(problem)
+    choice = selection.choice[promised]
+    granted = np.where(
+        choice >= 0,
+        started[np.maximum(choice, 0)] if started.size else 0.0,
+        np.where(choice == STAY, stayed[promised], 0.0),
+    )
+    missing = np.where(granted >= 1.0 - SPEED_TOLERANCE, 0.0, 1.0 - granted)
+    return int((missing > 0).sum()), float(missing.sum())

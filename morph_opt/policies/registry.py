@@ -1,0 +1,108 @@
+"""Policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from formulations.objectives import OBJECTIVES
+from morph_opt.domain import InputError
+from morph_opt.extend import extension
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Policy
+from morph_opt.policies.milp import MilpPolicy, Objective, RoundSolver
+from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
+from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.registry import make_solver
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """What command lines may set.
+
+    Parameters
+    ----------
+    objective
+        Name, or ``package.module:Class`` of a user's own.
+    solver, formulation
+        Names.
+    gap, time_limit_s, node_limit, seed
+        See `morph_opt.solvers.outcome.Limits`.
+    """
+
+    objective: str = "throughput"
+    solver: str = "highs"
+    formulation: str = "node_pattern"
+    gap: float = 1e-3
+    time_limit_s: float = 10.0
+    node_limit: int | None = None
+    seed: int = 0
+
+
+def make_objective(name: str) -> Objective:
+    """The objective of this name or import path.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if name in OBJECTIVES:
+        return OBJECTIVES[name]()
+    own = extension("morph_opt.objectives", name)
+    if own is None:
+        raise InputError(
+            f"unknown objective {name!r}; known are {', '.join(sorted(OBJECTIVES))}, "
+            "or package.module:Class of your own",
+            field="--objective",
+        )
+    return own()  # type: ignore[no-any-return]
+
+
+def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    if options.formulation not in RoundSolver.FORMULATIONS:
+        raise InputError(
+            f"unknown formulation {options.formulation!r}; known are "
+            + ", ".join(RoundSolver.FORMULATIONS),
+            field="--formulation",
+        )
+    limits = Limits(
+        gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
+    )
+    return MilpPolicy(
+        belief,
+        make_objective(options.objective),
+        make_solver(options.solver),
+        limits,
+        options.formulation,
+    )
+
+
+POLICIES: dict[str, Callable[[SpeedModel, PolicyOptions], Policy]] = {
+    "milp": _milp,
+    "fifo": lambda belief, _: Fifo(belief),
+    "fifo:skip": lambda belief, _: Fifo(belief, skip_blocked=True),
+    "srtf": lambda belief, _: Srtf(belief),
+    "equal_split": lambda belief, _: EqualSplit(belief),
+}
+"""Makers of policies by the name that command lines use."""
+
+
+def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """The policy of this name or import path.
+
+    Raises
+    ------
+    InputError
+        If the policy, objective, solver or formulation is unknown.
+    """
+    if name in POLICIES:
+        return POLICIES[name](belief, options)
+    own = extension("morph_opt.policies", name)
+    if own is None:
+        raise InputError(
+            f"unknown policy {name!r}; known are {', '.join(sorted(POLICIES))}, "
+            "or package.module:factory of your own",
+            field="--policy",
+        )
+    return own(belief, options)  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""The replay engine: advances jobs by the true speeds, round by round, into a run folder."""

@@ -1,0 +1,302 @@
+"""The event engine: pure, deterministic, strict.
+
+It advances a trace from boundary to boundary. At boundary ``t`` everything up to and including
+``t`` is settled (completions, node events, arrivals), then the caller's decision is checked and
+applied. It reads no clock and no file, and calls no policy:
+
+>>> while (state := engine.advance()) is not None:      # doctest: +SKIP
+...     engine.apply(policy.decide(state))
+...     log.extend(engine.take_events())
+
+The rules are those of ``docs/replay.md``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator
+
+from morph_opt.domain import Assignment, Cluster, ExecutionPlan, Placement, RoundState, Trace
+from morph_opt.metrics.log import (
+    Completed,
+    Ended,
+    EndReason,
+    Event,
+    NodeChanged,
+    NodeStatus,
+    Preempted,
+    RoundDecided,
+    Started,
+    StartKind,
+    StopCause,
+    Submitted,
+)
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision, RoundReport
+from morph_opt.replay.config import ReplayConfig
+from morph_opt.replay.live import LiveJob
+from morph_opt.replay.node_events import NodeEvent
+from morph_opt.replay.strict import AllocationError, Standing, check_allocation
+from morph_opt.replay.truth import RunFacts, TruthLookup
+
+# order of events at the same instant
+_COMPLETE, _NODE, _STOP, _ARRIVE = range(4)
+
+
+class Engine:
+    """One replay, from the first boundary to the last completion.
+
+    Parameters
+    ----------
+    trace, cluster, truth, config
+        What is replayed, where, how fast jobs truly run, and the rules.
+    node_events
+        Failures, drains and returns, sorted by time; may be endless.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        cluster: Cluster,
+        truth: SpeedModel,
+        config: ReplayConfig,
+        node_events: Iterable[NodeEvent] = (),
+    ) -> None:
+        self._trace = trace
+        self._cluster = cluster
+        self._config = config
+        self._lookup = TruthLookup(truth, cluster)
+        self._node_events: Iterator[NodeEvent] = iter(node_events)
+        self._next_node_event = next(self._node_events, None)
+        self._known = frozenset(job.name for job in trace.jobs)
+        self._arrived = 0
+        self._active: dict[str, LiveJob] = {}
+        self._held: dict[str, Assignment] = {}
+        self._on_node: dict[int, set[str]] = {}
+        self._unavailable: frozenset[int] = frozenset()
+        self._failed: frozenset[int] = frozenset()
+        self._finishes: list[tuple[float, int, int, str]] = []
+        self._boundary = 0
+        self._idle_rounds = 0
+        self._last_completion_s = 0.0
+        self._decision_due = False
+        self._ended = False
+        self._settled: list[tuple[float, int, Event]] = []
+        self._events: list[Event] = []
+
+    @property
+    def now_s(self) -> float:
+        """Instant of the current boundary."""
+        return self._time_of(self._boundary)
+
+    def _time_of(self, boundary: int) -> float:
+        return boundary * self._config.interval_s
+
+    def take_events(self) -> list[Event]:
+        """Events since the last call, in order."""
+        taken, self._events = self._events, []
+        return taken
+
+    def advance(self) -> RoundState | None:
+        """Settle up to the next boundary with an active job; None when the replay has ended."""
+        if self._decision_due:
+            raise RuntimeError("the round has not been decided")
+        while not self._ended:
+            boundary = self._next_boundary()
+            until_s = self._config.until_s
+            if boundary is not None and until_s is not None and self._time_of(boundary) > until_s:
+                self._settle(until_s)
+                self._end(EndReason.HORIZON, until_s)
+            elif boundary is None:
+                self._end(EndReason.COMPLETE, self._last_completion_s)
+            elif self._idle_rounds >= self._config.stall_rounds:
+                self._end(EndReason.STALLED, self.now_s)
+            else:
+                self._boundary = boundary
+                self._settle(self.now_s)
+                if self._active:
+                    self._decision_due = True
+                    return self._snapshot()
+        return None
+
+    def apply(self, decision: Decision) -> None:
+        """Check the round's allocation and put it into effect.
+
+        Raises
+        ------
+        AllocationError
+            If it breaks a rule; the engine's state is then unchanged.
+        """
+        if not self._decision_due:
+            raise RuntimeError("there is no round to decide")
+        assignments = decision.allocation.assignments
+        standing = Standing(
+            {name: live.job for name, live in self._active.items()},
+            self._known,
+            self._held,
+            self._unavailable,
+            self._failed,
+        )
+        violations = check_allocation(assignments, self._cluster, standing, self._lookup.facts)
+        if violations:
+            raise AllocationError(self._boundary - 1, self.now_s, violations)
+        granted = {assignment.job: assignment for assignment in assignments}
+        for name in [name for name in self._held if name not in granted]:
+            self._preempt(self._active[name])
+        changed = [a for a in assignments if self._held.get(a.job) != a]
+        for assignment in sorted(changed, key=lambda a: self._active[a.job].order):
+            self._start(assignment)
+        self._idle_rounds = 0 if self._held else self._idle_rounds + 1
+        self._events.append(self._decided(decision.report))
+        self._decision_due = False
+
+    # --- time -------------------------------------------------------------------------------
+
+    def _next_boundary(self) -> int | None:
+        if self._active:
+            return self._boundary + 1
+        if self._arrived == len(self._trace.jobs):
+            return None
+        submission_s = self._trace.jobs[self._arrived].submission_s
+        return max(self._boundary + 1, self._config.boundary_at_or_after(submission_s))
+
+    def _settle(self, until_s: float) -> None:
+        """Everything that happens up to and including an instant, in order of time."""
+        while (event := self._next_node_event) is not None and event.time_s <= until_s:
+            self._complete(event.time_s)
+            self._change_node(event)
+            self._next_node_event = next(self._node_events, None)
+        self._complete(until_s)
+        jobs = self._trace.jobs
+        while self._arrived < len(jobs) and jobs[self._arrived].submission_s <= until_s:
+            job = jobs[self._arrived]
+            restart_s = self._config.restart_of(job.model)
+            self._active[job.name] = LiveJob(job, self._arrived, restart_s)
+            self._arrived += 1
+            submitted = Submitted(job.submission_s, job.name)
+            self._settled.append((job.submission_s, _ARRIVE, submitted))
+        if self._settled:
+            self._settled.sort(key=lambda entry: entry[:2])
+            self._events += [event for _, _, event in self._settled]
+            self._settled.clear()
+            self._idle_rounds = 0
+
+    def _complete(self, until_s: float) -> None:
+        while self._finishes and self._finishes[0][0] <= until_s:
+            finish_s, _, serial, name = heapq.heappop(self._finishes)
+            live = self._active.get(name)
+            if live is None or live.serial != serial:
+                continue
+            self._release(live)
+            del self._active[name]
+            self._last_completion_s = finish_s
+            self._settled.append((finish_s, _COMPLETE, Completed(finish_s, name)))
+
+    def _end(self, reason: EndReason, time_s: float) -> None:
+        self._events.append(Ended(time_s, reason))
+        self._ended = True
+
+    # --- nodes ------------------------------------------------------------------------------
+
+    def _change_node(self, event: NodeEvent) -> None:
+        name = self._cluster.nodes[event.node].name
+        changed = NodeChanged(event.time_s, name, event.status)
+        self._settled.append((event.time_s, _NODE, changed))
+        only = frozenset((event.node,))
+        down = event.status is not NodeStatus.UP
+        failed = event.status is NodeStatus.FAILED
+        self._unavailable = self._unavailable | only if down else self._unavailable - only
+        self._failed = self._failed | only if failed else self._failed - only
+        if failed:
+            held = self._on_node.get(event.node, set())
+            for job in sorted(held, key=lambda job: self._active[job].order):
+                self._stop_failed(self._active[job], event.time_s)
+
+    def _stop_failed(self, live: LiveJob, now_s: float) -> None:
+        """A failed node stops the job at once; it goes on from its last checkpoint."""
+        progressed_s, step_s = live.progressed_s(now_s), self._config.checkpoint_s
+        kept_s = math.floor(progressed_s / step_s) * step_s if step_s > 0.0 else progressed_s
+        self._release(live)
+        lost = live.end(now_s, kept_s)
+        stopped = Preempted(
+            now_s, live.job.name, StopCause.NODE_FAILURE, live.done_iterations, lost
+        )
+        self._settled.append((now_s, _STOP, stopped))
+
+    # --- jobs -------------------------------------------------------------------------------
+
+    def _preempt(self, live: LiveJob) -> None:
+        self._release(live)
+        lost = live.end(self.now_s, live.progressed_s(self.now_s) - self._config.lost_work_s)
+        self._events.append(
+            Preempted(self.now_s, live.job.name, StopCause.POLICY, live.done_iterations, lost)
+        )
+
+    def _start(self, assignment: Assignment) -> None:
+        live = self._active[assignment.job]
+        kind = StartKind.RESUME if live.starts else StartKind.FIRST
+        if live.running is not None:
+            kind = StartKind.CHANGE
+            self._release(live)
+            live.end(self.now_s, live.progressed_s(self.now_s) - self._config.lost_work_s)
+        facts = self._facts(live.job.model, assignment.plan, assignment.placement)
+        live.begin(assignment, self.now_s, facts.iteration_s)
+        self._held[assignment.job] = assignment
+        for node in assignment.placement.nodes:
+            self._on_node.setdefault(node, set()).add(assignment.job)
+        heapq.heappush(
+            self._finishes, (live.finish_s, live.order, live.serial, assignment.job)
+        )
+        self._events.append(
+            Started(
+                self.now_s,
+                assignment.job,
+                kind,
+                assignment.plan,
+                assignment.placement,
+                facts.iteration_s,
+                live.restart_s,
+                live.done_iterations,
+            )
+        )
+
+    def _facts(self, model: str, plan: ExecutionPlan, placement: Placement) -> RunFacts:
+        facts = self._lookup.facts(model, plan, placement)
+        if facts is None:
+            raise RuntimeError("the strict check let a configuration pass that cannot run")
+        return facts
+
+    def _release(self, live: LiveJob) -> None:
+        """Take the job off its nodes."""
+        assignment = self._held.pop(live.job.name)
+        for node in assignment.placement.nodes:
+            self._on_node[node].discard(live.job.name)
+
+    # --- what others see ----------------------------------------------------------------------
+
+    def _snapshot(self) -> RoundState:
+        now_s = self.now_s
+        return RoundState(
+            index=self._boundary - 1,
+            time_s=now_s,
+            interval_s=self._config.interval_s,
+            cluster=self._cluster,
+            jobs=tuple(live.snapshot(now_s) for live in self._active.values()),
+            unavailable=self._unavailable,
+            failed=self._failed,
+        )
+
+    def _decided(self, report: RoundReport) -> RoundDecided:
+        return RoundDecided(
+            time_s=self.now_s,
+            index=self._boundary - 1,
+            active=len(self._active),
+            running=len(self._held),
+            gpus=sum(held.placement.gpus for held in self._held.values()),
+            status=report.status,
+            gap=report.gap if math.isfinite(report.gap) else None,
+            guarantees_short=report.guarantees_short,
+            guarantee_shortfall=report.guarantee_shortfall,
+            guarantees_possible=report.guarantees_possible,
+        )

@@ -1,0 +1,110 @@
+"""The engine's own record of a job.
+
+A running job is a *segment*: an assignment from ``start_s`` on, start-up until ``progress_s``,
+then progress from ``base_iterations`` at ``iteration_s`` per iteration. All quantities at a later
+instant are computed from the segment's beginning, never by adding up rounds, so that nothing
+drifts and a stay leaves no trace.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from morph_opt.domain import Assignment, Job, JobState
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """A submitted job that is not complete.
+
+    Parameters
+    ----------
+    job, order, restart_s
+        As submitted; position in the trace; cost of a (re)start.
+    done_iterations
+        Progress as of the last stop (queued jobs).
+    running
+        Current assignment, None when queued; the fields of the segment are meaningless then.
+    closed_gpu_s, closed_run_s
+        GPU-seconds and seconds held in segments that have ended.
+    serial
+        Counts the segments; tells stale completion instants from valid ones.
+    """
+
+    job: Job
+    order: int
+    restart_s: float
+    done_iterations: float = 0.0
+    running: Assignment | None = None
+    gpus: int = 0
+    start_s: float = 0.0
+    progress_s: float = 0.0
+    iteration_s: float = 1.0
+    finish_s: float = math.inf
+    closed_gpu_s: float = 0.0
+    closed_run_s: float = 0.0
+    starts: int = 0
+    serial: int = 0
+    first_start_s: float | None = None
+    last_start_s: float | None = None
+    last_stop_s: float | None = None
+
+    def begin(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
+        """Open a segment at a boundary."""
+        self.running = assignment
+        self.gpus = assignment.placement.gpus
+        self.start_s = now_s
+        self.progress_s = now_s + self.restart_s
+        self.iteration_s = iteration_s
+        left = self.job.iterations - self.done_iterations
+        self.finish_s = self.progress_s + left * iteration_s
+        self.starts += 1
+        self.serial += 1
+        self.last_start_s = now_s
+        if self.first_start_s is None:
+            self.first_start_s = now_s
+
+    def end(self, now_s: float, kept_s: float) -> float:
+        """Close the segment, keeping ``kept_s`` seconds of its progress; returns iterations lost."""
+        reached = self.iterations_at(now_s)
+        kept = self.done_iterations + max(0.0, kept_s) / self.iteration_s
+        kept = min(kept, reached)
+        self.closed_gpu_s += self.gpus * (now_s - self.start_s)
+        self.closed_run_s += now_s - self.start_s
+        self.done_iterations = kept
+        self.running = None
+        self.finish_s = math.inf
+        self.serial += 1
+        self.last_stop_s = now_s
+        return reached - kept
+
+    def progressed_s(self, now_s: float) -> float:
+        """Seconds of progress in the open segment."""
+        return max(0.0, now_s - self.progress_s)
+
+    def iterations_at(self, now_s: float) -> float:
+        """Iterations done at an instant of the open segment, or as of the last stop."""
+        if self.running is None:
+            return self.done_iterations
+        done = self.done_iterations + self.progressed_s(now_s) / self.iteration_s
+        return min(done, float(self.job.iterations))
+
+    def snapshot(self, now_s: float) -> JobState:
+        """What a policy may know at a boundary."""
+        open_s = now_s - self.start_s if self.running is not None else 0.0
+        executed_s = self.closed_run_s + open_s
+        return JobState(
+            job=self.job,
+            iterations_done=self.iterations_at(now_s),
+            running=self.running,
+            restart_left_s=max(0.0, self.progress_s - now_s) if self.running is not None else 0.0,
+            restart_s=self.restart_s,
+            attained_gpu_s=self.closed_gpu_s + self.gpus * open_s,
+            executed_s=executed_s,
+            queued_s=max(0.0, now_s - self.job.submission_s - executed_s),
+            starts=self.starts,
+            first_start_s=self.first_start_s,
+            last_start_s=self.last_start_s,
+            last_stop_s=self.last_stop_s,
+        )

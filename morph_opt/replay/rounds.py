@@ -1,0 +1,167 @@
+"""``rounds.csv``: one row per decided round, with wall times in milliseconds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import get_type_hints
+
+from morph_opt.domain import InputError
+from morph_opt.metrics.log import Event, Preempted, RoundDecided, Started, StartKind
+from morph_opt.policies.base import RoundReport
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """One round.
+
+    Parameters
+    ----------
+    round, time_s
+        Number and boundary.
+    jobs, running, gpus_used
+        Active jobs; jobs with GPUs and GPUs held after the decision.
+    candidates, rows, columns, status, objective, bound, gap
+        Of the policy's report.
+    guarantees_short, guarantee_shortfall, guarantees_possible
+        Of the policy's report; possible is 1, 0 or empty.
+    starts, restarts, preemptions
+        First starts; resumptions and changes; jobs stopped by policy or node failure.
+    candidates_ms ... check_ms
+        Wall times of the policy's steps.
+    round_ms
+        Wall time of the whole decision, ``engine_ms`` of snapshot, strict check and settling.
+    """
+
+    round: int
+    time_s: float
+    jobs: int
+    running: int
+    gpus_used: int
+    candidates: int
+    rows: int
+    columns: int
+    status: str
+    objective: float
+    bound: float
+    gap: float
+    guarantees_short: int
+    guarantee_shortfall: float
+    guarantees_possible: bool | None
+    starts: int
+    restarts: int
+    preemptions: int
+    candidates_ms: float
+    build_ms: float
+    solve_ms: float
+    place_ms: float
+    check_ms: float
+    round_ms: float
+    engine_ms: float
+
+
+COLUMNS = tuple(field.name for field in fields(RoundRow))
+HEADER = ",".join(COLUMNS) + "\n"
+_TYPES = get_type_hints(RoundRow)
+
+
+def round_row(
+    events: Iterable[Event], report: RoundReport, round_ms: float, engine_ms: float
+) -> RoundRow:
+    """The row of the round whose events these are (the last one is its `RoundDecided`)."""
+    starts = restarts = preemptions = 0
+    decided: RoundDecided | None = None
+    for event in events:
+        match event:
+            case Started():
+                starts += event.kind is StartKind.FIRST
+                restarts += event.kind is not StartKind.FIRST
+            case Preempted():
+                preemptions += 1
+            case RoundDecided():
+                decided = event
+            case _:
+                pass
+    if decided is None:
+        raise ValueError("the events hold no decided round")
+    return RoundRow(
+        round=decided.index,
+        time_s=decided.time_s,
+        jobs=decided.active,
+        running=decided.running,
+        gpus_used=decided.gpus,
+        candidates=report.candidates,
+        rows=report.rows,
+        columns=report.columns,
+        status=report.status,
+        objective=report.objective,
+        bound=report.bound,
+        gap=report.gap,
+        guarantees_short=report.guarantees_short,
+        guarantee_shortfall=report.guarantee_shortfall,
+        guarantees_possible=report.guarantees_possible,
+        starts=starts,
+        restarts=restarts,
+        preemptions=preemptions,
+        candidates_ms=report.candidates_ms,
+        build_ms=report.build_ms,
+        solve_ms=report.solve_ms,
+        place_ms=report.place_ms,
+        check_ms=report.check_ms,
+        round_ms=round_ms,
+        engine_ms=engine_ms,
+    )
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ""
+        return f"{value:.4f}" if name.endswith("_ms") else repr(value)
+    return str(value)
+
+
+def row_to_line(row: RoundRow) -> str:
+    """One CSV line with its line break; numbers that are not there are empty cells."""
+    buffer = io.StringIO()
+    cells = [_cell(name, getattr(row, name)) for name in COLUMNS]
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()
+
+
+def _value(name: str, cell: str) -> object:
+    kind = _TYPES[name]
+    if kind is int:
+        return int(cell)
+    if kind is float:
+        return float(cell) if cell else math.nan
+    if kind is str:
+        return cell
+    return bool(int(cell)) if cell else None
+
+
+def row_from_line(text: str) -> RoundRow:
+    """Read back a line of ``rounds.csv``.
+
+    Raises
+    ------
+    InputError
+        If it is not such a line.
+    """
+    cells = next(csv.reader([text]), [])
+    if len(cells) != len(COLUMNS):
+        raise InputError(f"must have {len(COLUMNS)} cells, got {len(cells)}")
+    values: dict[str, object] = {}
+    for name, cell in zip(COLUMNS, cells, strict=True):
+        try:
+            values[name] = _value(name, cell)
+        except ValueError as error:
+            raise InputError(f"got {cell!r}", field=name) from error
+    return RoundRow(**values)  # type: ignore[arg-type]

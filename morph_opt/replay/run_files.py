@@ -1,0 +1,228 @@
+"""The files of a run folder: created whole, appended round by round, finished by renames.
+
+While a replay runs the folder holds ``config.toml``, ``versions.json`` and two growing files,
+``events.jsonl.partial`` and ``rounds.csv.partial``. A round is written as its row of
+``rounds.csv`` first and its events second, so that a whole `RoundDecided` line means that the
+round is there in full. At the end ``jobs.csv`` and ``summary.json`` appear by rename, then the
+two growing files lose their suffix, ``events.jsonl`` last: its presence means a finished run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, TypeVar
+
+from morph_opt.domain import InputError
+from morph_opt.metrics.log import Event, RoundDecided, event_from_line, event_to_line
+from morph_opt.replay.rounds import HEADER, RoundRow, row_from_line, row_to_line
+
+EVENTS, ROUNDS, JOBS, SUMMARY = "events.jsonl", "rounds.csv", "jobs.csv", "summary.json"
+CONFIG, VERSIONS = "config.toml", "versions.json"
+PARTIAL = ".partial"
+_SYNC_EVERY = 64
+_T = TypeVar("_T")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that it is there in full or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def require_free(folder: Path) -> None:
+    """A run folder must not exist, or be empty, and its parent must be writable.
+
+    Raises
+    ------
+    InputError
+        If something is in the way.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(
+            "the output folder is not empty (use --resume to finish an interrupted run)",
+            file=str(folder),
+            field="out",
+        )
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is a file, not a folder", file=str(folder), field="out")
+    parent = folder.resolve().parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError("the output folder cannot be written", file=str(folder), field="out")
+
+
+def create_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """Make a run folder that holds these files from its first instant on.
+
+    Raises
+    ------
+    InputError
+        If the folder is in use or cannot be written.
+    """
+    require_free(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            temporary.chmod(0o755)
+            for name, text in files.items():
+                write_atomically(temporary / name, text)
+            (temporary / (ROUNDS + PARTIAL)).write_text(HEADER, encoding="utf-8")
+            (temporary / (EVENTS + PARTIAL)).touch()
+            temporary.replace(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        rule = f"the output folder cannot be written ({error.strerror or error})"
+        raise InputError(rule, file=str(folder), field="out") from error
+
+
+class RunWriter:
+    """Appends rounds to an open run folder.
+
+    Parameters
+    ----------
+    folder
+        Made by `create_folder`, perhaps of an interrupted run.
+    events_bytes, rounds_bytes
+        Whole part of the growing files; what follows is a torn tail and is cut off.
+
+    Raises
+    ------
+    InputError
+        If another process writes to the folder.
+    """
+
+    def __init__(self, folder: Path, events_bytes: int = 0, rounds_bytes: int = 0) -> None:
+        self._folder = folder
+        self._events = self._open(EVENTS, events_bytes)
+        rounds_bytes = max(rounds_bytes, len(HEADER))
+        self._rounds = self._open(ROUNDS, rounds_bytes)
+        self._since_sync = 0
+
+    def _open(self, name: str, keep_bytes: int) -> IO[bytes]:
+        path = self._folder / (name + PARTIAL)
+        try:
+            file = path.open("r+b")
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                "is being written by another process", file=str(self._folder), field="resume"
+            ) from error
+        except OSError as error:
+            raise InputError(f"cannot be written ({error.strerror})", file=str(path)) from error
+        file.truncate(keep_bytes)
+        file.seek(keep_bytes)
+        return file
+
+    def commit(self, events: list[Event], row: RoundRow | None) -> None:
+        """Append a round (or, without a row, the beginning or the end of the log)."""
+        if row is not None:
+            self._rounds.write(row_to_line(row).encode())
+        self._events.write("".join(event_to_line(e) + "\n" for e in events).encode())
+        self._rounds.flush()
+        self._events.flush()
+        self._since_sync += 1
+        if self._since_sync >= _SYNC_EVERY:
+            self._sync()
+
+    def _sync(self) -> None:
+        os.fsync(self._rounds.fileno())
+        os.fsync(self._events.fileno())
+        self._since_sync = 0
+
+    def finish(self, jobs_csv: str, summary_json: str) -> None:
+        """Write the last files and give the growing ones their names."""
+        self._sync()
+        write_atomically(self._folder / JOBS, jobs_csv)
+        write_atomically(self._folder / SUMMARY, summary_json)
+        for name in (ROUNDS, EVENTS):
+            (self._folder / (name + PARTIAL)).replace(self._folder / name)
+        self.close()
+
+    def close(self) -> None:
+        """Close the files; the run can be resumed if it is not finished."""
+        self._rounds.close()
+        self._events.close()
+
+
+class Recorded:
+    """What an interrupted run left behind, up to its last whole round.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+
+    Attributes
+    ----------
+    lines
+        Event lines with their parsed events.
+    rows
+        Rows of ``rounds.csv``, as many as there are decided rounds in ``lines``.
+    events_bytes, rounds_bytes
+        Length of the whole parts.
+
+    Raises
+    ------
+    InputError
+        If a whole line is not what such a file holds; names file and line.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        rounds_path = folder / (ROUNDS + PARTIAL)
+        if not rounds_path.exists() and (folder / ROUNDS).exists():
+            # killed between the last two renames
+            (folder / ROUNDS).replace(rounds_path)
+        texts = _whole_lines(rounds_path)
+        if not texts or texts[0] + "\n" != HEADER:
+            raise InputError("has no such header", file=str(rounds_path), line=1)
+        self.rows: list[RoundRow] = []
+        for number, text in enumerate(texts[1:], start=2):
+            self.rows.append(_parsed(row_from_line, text, rounds_path, number))
+        self.lines: list[tuple[str, Event]] = []
+        self._read_events(folder / (EVENTS + PARTIAL))
+        decided = sum(isinstance(event, RoundDecided) for _, event in self.lines)
+        del self.rows[decided:]
+        self.events_bytes = sum(len(text.encode()) + 1 for text, _ in self.lines)
+        self.rounds_bytes = sum(len(text.encode()) + 1 for text in texts[: decided + 1])
+
+    def _read_events(self, path: Path) -> None:
+        """Keep events up to the last round that also has its row."""
+        tail: list[tuple[str, Event]] = []
+        decided = 0
+        for number, text in enumerate(_whole_lines(path), start=1):
+            event = _parsed(event_from_line, text, path, number)
+            tail.append((text, event))
+            if isinstance(event, RoundDecided):
+                decided += 1
+                if decided > len(self.rows):
+                    return
+                self.lines += tail
+                tail = []
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """Lines that end in a line break; a torn last line is left out."""
+    try:
+        text = path.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
+    return text.split("\n")[:-1]
+
+
+def _parsed(reader: Callable[[str], _T], text: str, path: Path, number: int) -> _T:
+    try:
+        return reader(text)
+    except InputError as error:
+        raise error.located(file=str(path), line=number) from error

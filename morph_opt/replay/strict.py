@@ -1,0 +1,205 @@
+"""The strict check: is an allocation possible on this cluster, job by job and node by node?
+
+It is written from the definitions. It knows cluster, jobs, who holds what and what a job needs
+next to its GPUs; it knows no solver, no formulation and no policy.
+
+Rules
+-----
+``one_config``
+    A job has at most one assignment.
+``known_job``, ``active_job``
+    The job is of this trace; it is submitted and not complete.
+``known_node``, ``known_gpu``
+    The node and the GPU exist.
+``node_available``
+    Nothing on a failed node; on a drained node only a job that stays exactly where it is.
+``plan_gpus``
+    The plan runs on that number of GPUs.
+``one_gpu_type``
+    All GPUs of a job are of one type.
+``runnable``
+    The truth can run that plan on that placement.
+``one_holder``
+    No GPU is held by two jobs.
+``node_gpus``, ``node_cpus``, ``node_host_memory``, ``node_rdma``
+    What the jobs of a node hold together is within the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from morph_opt.domain import Assignment, Cluster, ExecutionPlan, Job, Placement
+from morph_opt.replay.truth import RunFacts
+
+TOLERANCE = 1e-9
+"""Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""
+
+FactsOf = Callable[[str, ExecutionPlan, Placement], RunFacts | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule with the jobs and the node that break it (node None: not one node)."""
+
+    rule: str
+    jobs: tuple[str, ...]
+    node: str | None
+    detail: str
+
+    def __str__(self) -> str:
+        where = f"node {self.node}, " if self.node is not None else ""
+        jobs = "job" if len(self.jobs) == 1 else "jobs"
+        return f"{self.rule}: {where}{jobs} {', '.join(self.jobs)}: {self.detail}"
+
+
+class AllocationError(RuntimeError):
+    """A policy's allocation breaks a rule; the replay stops.
+
+    Parameters
+    ----------
+    index, time_s
+        Round and its boundary.
+    violations
+        All broken rules, at least one.
+    """
+
+    def __init__(self, index: int, time_s: float, violations: tuple[Violation, ...]) -> None:
+        self.index = index
+        self.time_s = time_s
+        self.violations = violations
+        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        super().__init__(f"round {index} at {time_s:g} s: {violations[0]}{more}")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the check may know about the instant of the decision.
+
+    Parameters
+    ----------
+    active
+        Jobs submitted and not complete, by name.
+    known
+        Names of all jobs of the trace.
+    held
+        What running jobs hold as the round begins.
+    unavailable, failed
+        Node indices; see `morph_opt.domain.RoundState`.
+    """
+
+    active: Mapping[str, Job]
+    known: Collection[str]
+    held: Mapping[str, Assignment]
+    unavailable: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class _NodeUse:
+    """What jobs hold on one node; ``mask`` has a bit per GPU."""
+
+    mask: int = 0
+    gpus: int = 0
+    cpus: int = 0
+    host_memory_gib: float = 0.0
+    rdma_gb_per_s: float = 0.0
+    jobs: list[str] = field(default_factory=list)
+
+
+def check_allocation(
+    assignments: Iterable[Assignment], cluster: Cluster, standing: Standing, facts: FactsOf
+) -> tuple[Violation, ...]:
+    """Every broken rule, in the order of the assignments, then of the nodes; empty if none."""
+    found: list[Violation] = []
+    seen: set[str] = set()
+    uses: dict[int, _NodeUse] = {}
+    for assignment in assignments:
+        if assignment.job in seen:
+            found.append(Violation("one_config", (assignment.job,), None, "is assigned twice"))
+            continue
+        seen.add(assignment.job)
+        broken = _check_job(assignment, cluster, standing)
+        if not broken:
+            broken = _hold(assignment, cluster, standing.active[assignment.job], facts, uses)
+        found += broken
+    for node in sorted(uses):
+        found += _check_node(cluster, node, uses[node])
+    return tuple(found)
+
+
+def _check_job(assignment: Assignment, cluster: Cluster, standing: Standing) -> list[Violation]:
+    """Rules that concern one job alone."""
+    name, placement = assignment.job, assignment.placement
+
+    def broken(rule: str, detail: str, node: str | None = None) -> list[Violation]:
+        return [Violation(rule, (name,), node, detail)]
+
+    if name not in standing.active:
+        if name in standing.known:
+            return broken("active_job", "is complete or not yet submitted")
+        return broken("known_job", "is not a job of this trace")
+    for node, gpus in placement.parts:
+        if node >= len(cluster.nodes):
+            return broken("known_node", f"node index {node} of {len(cluster.nodes)} nodes")
+        there = cluster.nodes[node]
+        if gpus[-1] >= there.type.gpus:
+            return broken("known_gpu", f"GPU {gpus[-1]} of {there.type.gpus}", there.name)
+        if node in standing.failed:
+            return broken("node_available", "the node has failed", there.name)
+        if node in standing.unavailable and standing.held.get(name) != assignment:
+            return broken("node_available", "the node is drained", there.name)
+    needed = assignment.plan.gpus
+    if needed is not None and needed != placement.gpus:
+        return broken("plan_gpus", f"{assignment.plan} needs {needed}, holds {placement.gpus}")
+    types = {cluster.nodes[node].type.gpu_type.name for node in placement.nodes}
+    if len(types) > 1:
+        return broken("one_gpu_type", f"holds {', '.join(sorted(types))}")
+    return []
+
+
+def _hold(
+    assignment: Assignment, cluster: Cluster, job: Job, facts: FactsOf, uses: dict[int, _NodeUse]
+) -> list[Violation]:
+    """Book the job's holdings; complain about GPUs that are taken and plans that cannot run."""
+    placement = assignment.placement
+    run = facts(job.model, assignment.plan, placement)
+    if run is None:
+        detail = f"{job.model} cannot run {assignment.plan} on {placement.shape} GPUs"
+        return [Violation("runnable", (job.name,), None, detail)]
+    found = []
+    for node, gpus in placement.parts:
+        use = uses.setdefault(node, _NodeUse())
+        mask = 0
+        for gpu in gpus:
+            mask |= 1 << gpu
+        if use.mask & mask:
+            taken = [gpu for gpu in gpus if use.mask >> gpu & 1]
+            detail = f"GPUs {taken} are held by another job ({', '.join(use.jobs)})"
+            found.append(Violation("one_holder", (job.name,), cluster.nodes[node].name, detail))
+        side = run.side(cluster.nodes[node].type)
+        count = len(gpus)
+        use.mask |= mask
+        use.gpus += count
+        use.cpus += count * max(job.cpus_per_gpu, side.cpus)
+        use.host_memory_gib += count * side.host_memory_gib
+        use.rdma_gb_per_s += count * side.rdma_gb_per_s
+        use.jobs.append(job.name)
+    return found
+
+
+def _check_node(cluster: Cluster, node: int, use: _NodeUse) -> list[Violation]:
+    """Rules on the sum of what a node's jobs hold."""
+    there = cluster.nodes[node].type
+    sums = (
+        ("node_gpus", use.gpus, there.gpus, "GPUs"),
+        ("node_cpus", use.cpus, there.cpus, "CPU threads"),
+        ("node_host_memory", use.host_memory_gib, there.host_memory_gib, "GiB of host memory"),
+        ("node_rdma", use.rdma_gb_per_s, there.rdma_gb_per_s, "GB/s of RDMA bandwidth"),
+    )
+    return [
+        Violation(rule, tuple(use.jobs), cluster.nodes[node].name, f"{held:g} of {limit:g} {unit}")
+        for rule, held, limit, unit in sums
+        if held > limit * (1.0 + TOLERANCE)
+    ]

@@ -1,0 +1,84 @@
+"""What the true speed model says about an assignment, remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from morph_opt.domain import Cluster, ExecutionPlan, NodeType, Placement, Shape, SideDemand, Span
+from morph_opt.perf.speed import Configuration, SpeedModel
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """How a model runs on a placement.
+
+    Parameters
+    ----------
+    iteration_s
+        Seconds per iteration; on nodes of several types that of the slowest.
+    sides
+        Side demand per GPU by name of the node type.
+    """
+
+    iteration_s: float
+    sides: tuple[tuple[str, SideDemand], ...]
+
+    def side(self, node_type: NodeType) -> SideDemand:
+        """Side demand per GPU on nodes of this type."""
+        for name, side in self.sides:
+            if name == node_type.name:
+                return side
+        raise KeyError(node_type.name)
+
+
+_Key = tuple[str, ExecutionPlan, Shape, Span, tuple[NodeType, ...]]
+
+
+class TruthLookup:
+    """Cached answers of the truth for placements on one cluster."""
+
+    def __init__(self, truth: SpeedModel, cluster: Cluster) -> None:
+        self._truth = truth
+        self._cluster = cluster
+        self._facts: dict[_Key, RunFacts | None] = {}
+        self._rows: dict[tuple[str, NodeType, int, Span], dict[object, Configuration]] = {}
+
+    def facts(self, model: str, plan: ExecutionPlan, placement: Placement) -> RunFacts | None:
+        """How the model runs there, or None if the truth cannot run it."""
+        nodes = placement.nodes
+        types = tuple(dict.fromkeys(self._cluster.nodes[node].type for node in nodes))
+        key = (model, plan, placement.shape, self._cluster.span(nodes), types)
+        if key not in self._facts:
+            self._facts[key] = self._ask(*key)
+        return self._facts[key]
+
+    def _ask(
+        self,
+        model: str,
+        plan: ExecutionPlan,
+        shape: Shape,
+        span: Span,
+        types: Iterable[NodeType],
+    ) -> RunFacts | None:
+        slowest, sides = 0.0, []
+        for node_type in types:
+            row = self._row(model, node_type, shape, plan, span)
+            seconds = self._truth.iteration_s(model, node_type, shape, plan, span)
+            if row is None or seconds is None:
+                return None
+            slowest = max(slowest, seconds)
+            sides.append((node_type.name, row.side))
+        return RunFacts(slowest, tuple(sides))
+
+    def _row(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> Configuration | None:
+        asked = span if shape.nodes > 1 else Span.LEAF
+        key = (model, node_type, shape.gpus, asked)
+        if key not in self._rows:
+            rows = self._truth.configurations(model, node_type, shape.gpus, asked)
+            self._rows[key] = {
+                (row.shape, row.plan): row for row in rows if row.shape.gpus == shape.gpus
+            }
+        return self._rows[key].get((shape, plan))

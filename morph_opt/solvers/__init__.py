@@ -1,0 +1,1 @@
+"""Solver adapters behind one protocol; the only room that imports solver libraries."""

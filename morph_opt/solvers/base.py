@@ -1,0 +1,259 @@
+"""What a solver adapter is, and the part of it that all adapters share."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from formulations.linear_model import LinearModel
+from morph_opt.domain import InputError
+from morph_opt.solvers.meaning import Meaning, stop_of
+from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
+from morph_opt.solvers.recheck import judge, violated
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an adapter can do; callers ask, they never guess from the name.
+
+    Parameters
+    ----------
+    mip_start
+        Uses the point that `Solver.solve` is given as ``start``.
+    incremental
+        Keeps the matrix when only objective or bounds changed since the last solve.
+    node_limit, gap_limit, work_limit
+        Honours these limits of `Limits`.
+    threads
+        Can use more than one thread.
+    deterministic
+        Same model, limits (without the clock), one thread and seed give the same answer.
+    lp_duals
+        Gives row duals of continuous models, in the sign of `Outcome.row_duals`.
+    continuous
+        Takes continuous columns.
+    """
+
+    mip_start: bool = False
+    incremental: bool = False
+    node_limit: bool = False
+    gap_limit: bool = True
+    work_limit: bool = False
+    threads: bool = True
+    deterministic: bool = True
+    lp_duals: bool = False
+    continuous: bool = True
+
+
+class Solver(Protocol):
+    """Solves a `LinearModel`; never raises for what a solve can end with."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry, for example ``"highs"``."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+        ...
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        """Solve to the limits. ``start`` is a feasible point, used where supported."""
+        ...
+
+
+@dataclass(slots=True)
+class Clock:
+    """Splits an attempt into handing over and solving; the adapter marks the border."""
+
+    began: float = field(default_factory=time.perf_counter)
+    built: float | None = None
+
+    def hand_over_done(self) -> None:
+        """Everything after this instant is the library's solve."""
+        self.built = time.perf_counter()
+
+    def split(self) -> tuple[float, float]:
+        """Seconds of handing over and of solving up to now."""
+        now = time.perf_counter()
+        built = now if self.built is None else self.built
+        return built - self.began, now - built
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a library said, in our words but not yet believed.
+
+    Parameters
+    ----------
+    meaning
+        Of the library's code, from the adapter's table.
+    solver
+        Name and version of the library.
+    x
+        Its incumbent, unrounded; None if it has none.
+    bound
+        Its upper bound on the objective, offset included; inf if unknown.
+    nodes
+        Branch-and-bound nodes; 0 if unknown.
+    message
+        Its own words.
+    row_duals
+        Shadow prices, see `Outcome.row_duals`.
+    """
+
+    meaning: Meaning
+    solver: str
+    x: Floats | None = None
+    bound: float = float("inf")
+    nodes: int = 0
+    message: str = ""
+    row_duals: Floats | None = None
+
+
+class Adapter(ABC):
+    """Base of all adapters: hands over once, then concludes by the same rules for everybody.
+
+    An adapter only says how its library is called and what its codes mean (`Answer`). What the
+    outcome is, is decided here: the incumbent is rechecked against the rows, a claim of
+    infeasibility or unboundedness is tested against what we know, exceptions become outcomes.
+    """
+
+    name: str
+    capabilities: Capabilities
+
+    @abstractmethod
+    def _attempt(
+        self, model: LinearModel, limits: Limits, start: Floats | None, clock: Clock
+    ) -> Answer:
+        """Hand the model over, mark ``clock.hand_over_done()``, solve, and translate."""
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        """See `Solver.solve`."""
+        if not self.capabilities.continuous and not model.integer.all():
+            column = model.column_name(int(np.flatnonzero(~model.integer)[0]))
+            return Outcome(
+                Status.ERROR,
+                Stop.FAILED,
+                self.name,
+                message=f"takes integer columns only, {column} is continuous",
+            )
+        clock = Clock()
+        try:
+            answer = self._attempt(model, limits, start, clock)
+        except InputError:
+            raise
+        except MemoryError:
+            answer = Answer(Meaning.MEMORY_LIMIT, self.name, message="out of memory")
+        except Exception as error:  # whatever a library throws ends this solve, not the replay
+            answer = Answer(
+                Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}"
+            )
+        build_s, solve_s = clock.split()
+        if answer.meaning in (Meaning.UNBOUNDED, Meaning.INFEASIBLE_OR_UNBOUNDED):
+            return self._settle(model, limits, start, answer, (build_s, solve_s))
+        return conclude(model, limits, start, answer, (build_s, solve_s))
+
+    def _settle(
+        self,
+        model: LinearModel,
+        limits: Limits,
+        start: Floats | None,
+        answer: Answer,
+        times: tuple[float, float],
+    ) -> Outcome:
+        """Tell unbounded from infeasible.
+
+        An objective that is finite on the column bounds cannot be unbounded; otherwise the
+        model without objective says whether there is a solution at all. Libraries that say
+        ``unbounded`` mean the relaxation, so that claim is tested too.
+        """
+        claim = answer.meaning
+        if np.isfinite(box_bound(model)):
+            if claim is Meaning.UNBOUNDED:
+                return _contradiction(
+                    answer, times, "claims unbounded, but the column bounds limit the objective"
+                )
+            return conclude(model, limits, start, _reread(answer, Meaning.INFEASIBLE), times)
+        probe = self.solve(model.with_objective(np.zeros(model.columns)), limits)
+        times = (times[0] + probe.build_s, times[1] + probe.solve_s)
+        if probe.usable:
+            return _claim(Status.UNBOUNDED, answer, times)
+        if probe.status is Status.INFEASIBLE:
+            return conclude(model, limits, start, _reread(answer, Meaning.INFEASIBLE), times)
+        return Outcome(
+            probe.status,
+            probe.stop,
+            answer.solver,
+            build_s=times[0],
+            solve_s=times[1],
+            message=f"{answer.message}; probing for a solution: {probe.message}",
+        )
+
+
+def conclude(
+    model: LinearModel,
+    limits: Limits,
+    start: Floats | None,
+    answer: Answer,
+    times: tuple[float, float],
+) -> Outcome:
+    """Outcome of an answer: infeasibility is tested against ``start``, all else is judged."""
+    if answer.meaning is Meaning.INFEASIBLE:
+        if start is not None and not violated(model, start):
+            return _contradiction(
+                answer, times, "claims infeasible, but the start that it was given is feasible"
+            )
+        return _claim(Status.INFEASIBLE, answer, times)
+    return judge(
+        model,
+        answer.x,
+        answer.bound if np.isfinite(answer.bound) else float("inf"),
+        stop_of(answer.meaning, limits, times[1]),
+        limits.gap,
+        solver=answer.solver,
+        nodes=answer.nodes,
+        build_s=times[0],
+        solve_s=times[1],
+        message=answer.message,
+        row_duals=answer.row_duals,
+    )
+
+
+def box_bound(model: LinearModel) -> float:
+    """Largest objective on the column bounds alone; inf if they leave it open."""
+    best = np.where(model.cost > 0, model.column_upper, model.column_lower)
+    priced = model.cost != 0
+    return float(model.cost[priced] @ best[priced]) + model.offset
+
+
+def _reread(answer: Answer, meaning: Meaning) -> Answer:
+    return Answer(meaning, answer.solver, message=answer.message)
+
+
+def _claim(status: Status, answer: Answer, times: tuple[float, float]) -> Outcome:
+    return Outcome(
+        status,
+        Stop.PROVED,
+        answer.solver,
+        nodes=answer.nodes,
+        build_s=times[0],
+        solve_s=times[1],
+        message=answer.message,
+    )
+
+
+def _contradiction(answer: Answer, times: tuple[float, float], sentence: str) -> Outcome:
+    return Outcome(
+        Status.ERROR,
+        Stop.FAILED,
+        answer.solver,
+        build_s=times[0],
+        solve_s=times[1],
+        message=f"{sentence}; {answer.message}",
+    )

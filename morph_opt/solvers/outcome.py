@@ -1,0 +1,152 @@
+"""What a solve ended with, in words of our own: status, incumbent, bounds and times apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.domain import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+class Status(StrEnum):
+    """What is known of the model after the solve; derived by us, never taken from a library."""
+
+    OPTIMAL = "optimal"
+    """A rechecked incumbent, proven to be within the gap that was asked for."""
+    FEASIBLE = "feasible"
+    """A rechecked incumbent; the gap that was asked for is not proven."""
+    INFEASIBLE = "infeasible"
+    """The library proved that there is no solution."""
+    UNBOUNDED = "unbounded"
+    """The library proved that the objective has no bound."""
+    NO_SOLUTION = "no_solution"
+    """A limit ended the solve before any incumbent was found."""
+    ERROR = "error"
+    """The library failed, crashed, or handed out an answer that violates the model."""
+
+
+class Stop(StrEnum):
+    """Why the solve ended."""
+
+    PROVED = "proved"
+    TIME_LIMIT = "time_limit"
+    NODE_LIMIT = "node_limit"
+    WORK_LIMIT = "work_limit"
+    """A deterministic measure of the library's own work ran out."""
+    MEMORY_LIMIT = "memory_limit"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a solve may end.
+
+    Parameters
+    ----------
+    gap
+        Relative gap at which the incumbent counts as optimal, at least 0.
+    time_s
+        Wall-clock safeguard; answers that it cut short are not reproducible.
+    nodes
+        Branch-and-bound nodes; reproducible. None: unlimited.
+    threads
+        Worker threads.
+    seed
+        Random seed of the library.
+    work
+        The library's own deterministic measure of work (CP-SAT's deterministic seconds,
+        Gurobi's work units); reproducible, and not comparable between libraries. None:
+        unlimited. Ignored without `Capabilities.work_limit`.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range.
+    """
+
+    gap: float = 1e-3
+    time_s: float = 10.0
+    nodes: int | None = None
+    threads: int = 1
+    seed: int = 0
+    work: float | None = None
+
+    def __post_init__(self) -> None:
+        for field, value, least in (
+            ("gap", self.gap, 0.0),
+            ("time_s", self.time_s, 0.0),
+            ("nodes", self.nodes, 0),
+            ("threads", self.threads, 1),
+            ("seed", self.seed, 0),
+            ("work", self.work, 0.0),
+        ):
+            if value is not None and not value >= least:
+                raise InputError(f"must be at least {least:g}, got {value}", field=field)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """End of a solve.
+
+    Parameters
+    ----------
+    status, stop
+        What is known, and why the solve ended.
+    x
+        Incumbent, shape (columns,), integers rounded; None without one.
+    objective
+        Value of the incumbent recomputed from the model; NaN without one.
+    bound
+        Proven upper bound on the objective (every model is a maximisation); inf if none.
+    gap
+        `relative_gap` of objective and bound; inf without incumbent or bound.
+    nodes
+        Branch-and-bound nodes.
+    build_s, solve_s, check_s
+        Wall times: handing the model over, the library's solve, rechecking its answer.
+    solver
+        Name and version of the library.
+    message
+        The library's own word, for the log.
+    row_duals
+        Shape (rows,): shadow prices of a continuous model where the adapter gives them:
+        the change of the objective per unit by which the row's binding side is raised. As every
+        model is a maximisation, a binding ``<=`` row has a price of at least 0 and a binding
+        ``>=`` row one of at most 0; a row that is slack has 0.
+    """
+
+    status: Status
+    stop: Stop
+    solver: str
+    x: Floats | None = None
+    objective: float = float("nan")
+    bound: float = float("inf")
+    gap: float = float("inf")
+    nodes: int = 0
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    check_s: float = 0.0
+    message: str = ""
+    row_duals: Floats | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is an incumbent that was rechecked."""
+        return self.status in (Status.OPTIMAL, Status.FEASIBLE)
+
+
+def relative_gap(objective: float, bound: float) -> float:
+    """Gap of a maximisation: ``max(0, bound - objective) / max(|objective|, 1e-12)``.
+
+    A difference of at most 1e-9 counts as none; without an incumbent or bound it is inf.
+    """
+    if not np.isfinite(objective) or not np.isfinite(bound):
+        return float("inf")
+    if bound - objective <= 1e-9:
+        return 0.0
+    return (bound - objective) / max(abs(objective), 1e-12)

@@ -1,0 +1,122 @@
+"""The rule that no library's status decides: recheck the incumbent, then derive our own."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from formulations.linear_model import LinearModel
+from morph_opt.solvers.outcome import Floats, Outcome, Status, Stop, relative_gap
+
+FEASIBILITY_TOLERANCE = 1e-6
+"""Largest violation of a row, times the larger of 1 and the size of the row's violated side."""
+
+BOUND_TOLERANCE = 1e-6
+"""How far, relative to it, a proven bound may lie below a rechecked incumbent: rounding."""
+
+
+def rounded(model: LinearModel, x: Floats) -> Floats:
+    """The point with its integer columns rounded and every column inside its bounds."""
+    point = np.where(model.integer, np.round(x), x)
+    return np.clip(point, model.column_lower, model.column_upper)
+
+
+def violated(model: LinearModel, x: Floats) -> str:
+    """Name of the row or column that ``x`` violates worst, or ``""`` if all is within tolerance.
+
+    The tolerance of a row is relative to that row's side, not to the largest of the model: a
+    million on one row is no licence to overfill another.
+    """
+    if x.shape != model.cost.shape or not np.isfinite(x).all():
+        return "the shape of the model, or has a value that is not finite"
+    whole = np.where(model.integer, np.abs(x - np.round(x)), 0.0)
+    outside = np.maximum(model.column_lower - x, x - model.column_upper)
+    columns = np.maximum(whole, outside / np.maximum(1.0, np.abs(x)))
+    worst_column = float(columns.max(initial=0.0))
+    activity = model.matrix() @ x
+    rows = np.maximum(
+        (model.row_lower - activity) / _size(model.row_lower),
+        (activity - model.row_upper) / _size(model.row_upper),
+    )
+    worst_row = float(rows.max(initial=0.0))
+    if max(worst_row, worst_column) <= FEASIBILITY_TOLERANCE:
+        return ""
+    if worst_row >= worst_column:
+        return model.row_name(int(rows.argmax()))
+    return model.column_name(int(columns.argmax()))
+
+
+def _size(sides: Floats) -> Floats:
+    return np.maximum(1.0, np.abs(np.where(np.isfinite(sides), sides, 1.0)))
+
+
+def judge(
+    model: LinearModel,
+    x: Floats | None,
+    bound: float,
+    stop: Stop,
+    gap: float,
+    *,
+    solver: str,
+    nodes: int = 0,
+    build_s: float = 0.0,
+    solve_s: float = 0.0,
+    message: str = "",
+    row_duals: Floats | None = None,
+) -> Outcome:
+    """Outcome of a solve that did not end in a proof of infeasibility or unboundedness.
+
+    Parameters
+    ----------
+    x
+        The library's incumbent, unrounded; None if it has none.
+    bound
+        The library's dual bound in the sense of the model (an upper bound); inf if unknown.
+        One that lies below the rechecked incumbent is disproved and dropped.
+    stop
+        Why the library stopped.
+    gap
+        Relative gap that was asked for.
+    """
+    began = time.perf_counter()
+    point, culprit = None, ""
+    if x is not None and x.shape == model.cost.shape and np.isfinite(x).all():
+        point = rounded(model, x)
+        culprit = violated(model, point)
+    elif x is not None:
+        culprit = violated(model, x)
+    if point is None or culprit:
+        failed = bool(culprit) or stop in (Stop.PROVED, Stop.FAILED)
+        return Outcome(
+            status=Status.ERROR if failed else Status.NO_SOLUTION,
+            stop=Stop.FAILED if failed else stop,
+            solver=solver,
+            bound=bound,
+            nodes=nodes,
+            build_s=build_s,
+            solve_s=solve_s,
+            check_s=time.perf_counter() - began,
+            message=f"incumbent violates {culprit}; {message}" if culprit else message,
+        )
+    value = model.objective(point)
+    if bound < value - BOUND_TOLERANCE * max(1.0, abs(value)):
+        message = f"the library's bound {bound:g} is below its own incumbent; {message}"
+        bound = float("inf")
+    safe = max(bound, value)
+    reached = relative_gap(value, safe)
+    return Outcome(
+        status=Status.OPTIMAL if reached <= gap + 1e-9 else Status.FEASIBLE,
+        stop=stop,
+        solver=solver,
+        x=point,
+        objective=value,
+        bound=safe,
+        gap=reached,
+        nodes=nodes,
+        build_s=build_s,
+        solve_s=solve_s,
+        check_s=time.perf_counter() - began,
+        message=message,
+        row_duals=row_duals,
+    )

@@ -1,0 +1,1 @@
+"""Traces: readers of published formats, seeded twins, and the registry of names."""

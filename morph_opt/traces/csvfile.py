@@ -1,0 +1,178 @@
+"""Strict CSV: every refusal names file, line, field and rule."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from morph_opt.domain import InputError
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a CSV file, cells by column.
+
+    Parameters
+    ----------
+    file
+        Path as the user gave it.
+    line
+        Line number in the file, from 1 (the header's).
+    cells
+        Text by column, without surrounding blanks.
+    """
+
+    file: str
+    line: int
+    cells: Mapping[str, str]
+
+    def error(self, field: str, rule: str) -> InputError:
+        """The complaint about one cell of this row."""
+        return InputError(rule, file=self.file, line=self.line, field=field)
+
+    def located(self, error: InputError, field: str | None = None) -> InputError:
+        """A complaint of a domain type, with the place of this row (and the file's column)."""
+        rule = error.rule
+        if field is not None:
+            return self.error(field, rule)
+        return error.located(file=self.file, line=self.line)
+
+    def text(self, field: str) -> str:
+        """The cell; it must not be empty."""
+        value = self.cells[field]
+        if not value:
+            raise self.error(field, "must not be empty")
+        return value
+
+    def integer(self, field: str, *, at_least: int) -> int:
+        """The cell as a whole number written without a decimal point."""
+        text = self.text(field)
+        if not _INTEGER.fullmatch(text):
+            raise self.error(field, f"must be a whole number, got {text!r}")
+        value = int(text)
+        if value < at_least:
+            raise self.error(field, f"must be at least {at_least}, got {value}")
+        return value
+
+    def number(self, field: str, *, at_least: float) -> float:
+        """The cell as a finite number."""
+        text = self.text(field)
+        try:
+            value = float(text) if "_" not in text else math.nan
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise self.error(field, f"must be a finite number, got {text!r}")
+        if value < at_least:
+            raise self.error(field, f"must be at least {at_least:g}, got {text}")
+        return value
+
+    def flag(self, field: str) -> bool:
+        """The cell as 0 or 1."""
+        text = self.text(field)
+        if text not in ("0", "1"):
+            raise self.error(field, f"must be 0 or 1, got {text!r}")
+        return text == "1"
+
+
+def read_rows(
+    path: Path, required: Collection[str], optional: Collection[str] | None = ()
+) -> Iterator[Row]:
+    """Rows of a comma-separated UTF-8 file with a header line; blank lines are skipped.
+
+    Parameters
+    ----------
+    path
+        The file. A byte-order mark is accepted.
+    required
+        Columns that must be there, in any order.
+    optional
+        Columns that may be there; any other column is refused, because a misspelt optional
+        column must not pass for absent. None accepts (and keeps) all other columns.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or decoded, its header is wrong, or a line has more or fewer
+        cells than the header.
+    """
+    file = str(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            yield from _rows(csv.reader(stream, strict=True), file, required, optional)
+    except FileNotFoundError:
+        raise InputError("no such file", file=file) from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"must be UTF-8 text, byte {error.start} is not; save the file as UTF-8", file=file
+        ) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=file) from None
+
+
+def _rows(
+    reader: Iterator[list[str]],
+    file: str,
+    required: Collection[str],
+    optional: Collection[str] | None,
+) -> Iterator[Row]:
+    line = 0
+    header: list[str] | None = None
+    try:
+        for cells in reader:
+            line = getattr(reader, "line_num", line + 1)
+            cells = [cell.strip() for cell in cells]
+            if not any(cells):
+                continue
+            if header is None:
+                header = cells
+                _check_header(header, file, line, required, optional)
+                continue
+            if len(cells) != len(header):
+                raise InputError(
+                    f"must have {len(header)} cells like the header, got {len(cells)}",
+                    file=file,
+                    line=line,
+                )
+            yield Row(file, line, dict(zip(header, cells, strict=True)))
+    except csv.Error as error:
+        raise InputError(f"is not a CSV line: {error}", file=file, line=line + 1) from None
+    if header is None:
+        raise InputError(f"is empty; it needs a header with {', '.join(required)}", file=file)
+
+
+def _check_header(
+    header: list[str],
+    file: str,
+    line: int,
+    required: Collection[str],
+    optional: Collection[str] | None,
+) -> None:
+    for index, column in enumerate(header):
+        if column in header[:index]:
+            raise InputError("column occurs twice", file=file, line=line, field=column)
+    for column in required:
+        if column not in header:
+            raise InputError(
+                f"column is missing; the header has {', '.join(header)}",
+                file=file,
+                line=line,
+                field=column,
+            )
+    if optional is None:
+        return
+    for column in header:
+        if column not in required and column not in optional:
+            known = ", ".join([*required, *optional])
+            raise InputError(
+                f"unknown column; known are {known}",
+                file=file,
+                line=line,
+                field=column or "(unnamed column)",
+            )

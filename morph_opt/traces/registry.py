@@ -1,0 +1,161 @@
+"""`load_trace`: from what a user types to a trace and the speeds that its jobs truly have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Literal, Protocol
+
+from morph_opt.data import locate
+from morph_opt.domain import InputError, Trace
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.zoo import builtin_model
+from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
+from morph_opt.traces.twins import TWINS, twin
+
+ENTRY_POINT_GROUP = "morph_opt.traces"
+"""Entry points of this group are trace sources under their own name."""
+
+_IMPORT_PATH = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:/(.*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTrace:
+    """A trace with the speeds that its jobs truly have.
+
+    Parameters
+    ----------
+    trace
+        The jobs.
+    truth
+        Speed model by which the replay advances them.
+    kind
+        ``"twin"`` (generated), ``"original"`` (published) or ``"file"`` (the user's).
+    notice
+        One line for the user; says of a twin that it is a statistical twin, not the original.
+    """
+
+    trace: Trace
+    truth: SpeedModel
+    kind: Literal["twin", "original", "file"]
+    notice: str
+
+
+class TraceSource(Protocol):
+    """Extension point: turns the part of a spec behind the source's name into a trace."""
+
+    def __call__(self, argument: str, *, seed: int) -> LoadedTrace:
+        """Load the trace that ``argument`` names (``""`` when the spec is the name alone).
+
+        Raises
+        ------
+        InputError
+            For everything that a user can cause.
+        """
+        ...
+
+
+def _load_twin(name: str, argument: str, *, seed: int) -> LoadedTrace:
+    if argument:
+        raise InputError(f"{name} takes nothing behind it, got {argument!r}", field="trace")
+    trace = twin(name, seed=seed)
+    return LoadedTrace(trace, builtin_model(), "twin", trace.description)
+
+
+def _load_morphling(argument: str, *, seed: int) -> LoadedTrace:
+    del seed  # an original is what it is
+    name = f"morphling/{argument}"
+    if argument not in WORKLOADS:
+        raise InputError(
+            f"unknown trace {name!r}; known are {', '.join(known_traces())}", field="trace"
+        )
+    root = locate("morphling")
+    table = read_tables(root)
+    notice = f"{name}: original trace of the public Morphling artifact, speeds as measured there"
+    path = root / "simulator" / "workloads" / WORKLOADS[argument]
+    trace = read_workload(path, name=name, models=table.models(), description=notice)
+    return LoadedTrace(trace, table, "original", notice)
+
+
+def _load_file(path: Path) -> LoadedTrace:
+    truth = builtin_model()
+    notice = f"{path.name}: your file, speeds of the built-in performance model"
+    trace = read_workload(path, name=path.name, models=truth.models(), description=notice)
+    return LoadedTrace(trace, truth, "file", notice)
+
+
+_BUILT_IN: dict[str, TraceSource] = {
+    **{name: partial(_load_twin, name) for name in TWINS},
+    "morphling": _load_morphling,
+}
+
+
+def known_traces() -> tuple[str, ...]:
+    """Names that `load_trace` takes without a file, entry points of other packages included."""
+    names = (*TWINS, *(f"morphling/{name}" for name in WORKLOADS))
+    return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
+
+
+def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
+    """Load a trace by name, import path or file.
+
+    Parameters
+    ----------
+    spec
+        ``base``, ``bp``, ``mt``, ``naive`` (twins); ``morphling/base`` and so on (originals);
+        the name of an entry point of group ``morph_opt.traces`` or an import path
+        ``package.module:source``, each optionally followed by ``/argument``; or the path of a
+        CSV file in the layout of the Morphling workloads.
+    seed
+        Member of the family, for generated traces; 0 is the project's fixed twin.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown (the known ones are listed), the data are not on this machine
+        (both ways to get them are told), or a file is wrong (file, line, field and rule).
+    """
+    head, _, argument = spec.partition("/")
+    source = _source(head)
+    if source is not None:
+        return source(argument, seed=seed)
+    match = _IMPORT_PATH.fullmatch(spec)
+    if match:
+        imported = _imported(match.group(1), match.group(2))
+        return imported(match.group(3) or "", seed=seed)
+    path = Path(spec)
+    if path.exists() or path.suffix == ".csv":
+        return _load_file(path)
+    raise InputError(
+        f"unknown trace {spec!r}; known are {', '.join(known_traces())}, or give a CSV file",
+        field="trace",
+    )
+
+
+def _source(name: str) -> TraceSource | None:
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        return _callable(entry.load(), f"entry point {name}")
+    return None
+
+
+def _imported(module: str, attribute: str) -> TraceSource:
+    where = f"{module}:{attribute}"
+    try:
+        return _callable(getattr(import_module(module), attribute), where)
+    except ImportError as error:
+        raise InputError(f"cannot import {where!r}: {error}", field="trace") from None
+    except AttributeError:
+        raise InputError(f"module {module!r} has no {attribute!r}", field="trace") from None
+
+
+def _callable(found: object, where: str) -> TraceSource:
+    if not isinstance(found, Callable):  # type: ignore[arg-type]
+        raise InputError(f"{where} is not a trace source (not callable)", field="trace")
+    return found  # type: ignore[return-value]

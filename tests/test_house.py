@@ -1,0 +1,275 @@
+"""The house keeps its own rules: docs that run, links that resolve, versions that agree."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import morph_opt
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("formulations", "morph_opt")
+NOT_OURS = {"runs", "build", "dist", "__pycache__", "node_modules"}
+TEXT = {".cff", ".css", ".csv", ".json", ".jsonl", ".lp", ".md", ".py", ".svg", ".toml", ".txt"}
+TEXT |= {".yaml", ".yml", ""}
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def files(*suffixes: str) -> list[Path]:
+    """Every file of the project, relative to its root; no environment, cache or run folder."""
+    found = []
+    for folder, names, leaves in os.walk(ROOT):
+        names[:] = sorted(
+            name
+            for name in names
+            if name not in NOT_OURS and (not name.startswith(".") or name == ".ci")
+        )
+        found += [Path(folder, leaf).relative_to(ROOT) for leaf in sorted(leaves)]
+    return [path for path in found if not suffixes or path.suffix in suffixes]
+
+
+PAGES = files(".md")
+SOURCES = [path for path in files(".py") if path.parts[0] in PACKAGES]
+
+
+def page_id(page: Path) -> str:
+    return page.as_posix()
+
+
+# ---------------------------------------------------------------- docs
+
+
+def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:
+    """Fenced blocks of one language with the line on which they begin."""
+    text = (ROOT / page).read_text("utf-8")
+    for match in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield text[: match.start(1)].count("\n"), match[1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_python_examples_give_the_output_that_is_shown(page: Path) -> None:
+    parser = doctest.DocTestParser()
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    names: dict[str, object] = {}
+    for line, source in blocks(page, "python"):
+        test = parser.get_doctest(source, names, page.as_posix(), page.as_posix(), line)
+        assert test.examples, f"{page}, line {line}: a python block needs >>> and its output"
+        complaints: list[str] = []
+        runner.run(test, out=complaints.append, clear_globs=False)
+        names = test.globs
+        assert not complaints, "".join(complaints)
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as forges derive them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
+    return {title.replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_relative_links_resolve(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(\s*<?([^)\s>]+)", text) + re.findall(r'src="([^"]+)"', text)
+    for target in targets:
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        assert file.exists(), f"{page}: {target} leads nowhere"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{page}: {target} names no heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_commands_in_the_docs_exist(page: Path) -> None:
+    text = (ROOT / page).read_text("utf-8").replace("\\\n", " ")
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for target in re.findall(r"(?:^|`)make +(?:[A-Z_]+=\S+ +)*([a-z-]+)", text, re.MULTILINE):
+        assert target in targets, f"{page}: the Makefile has no target {target}"
+    for module, rest in re.findall(r"python -m (morph_opt[\w.]*)([^`\n|]*)", text):
+        assert runnable(module), f"{page}: python -m {module} cannot be run"
+        words = re.findall(r"(?:^| )(--[a-z][\w-]*|[a-z]+(?= ))", rest)
+        known = help_text(module, words[0] if words and words[0][0] != "-" else "")
+        for option in (word for word in words if word.startswith("--")):
+            assert option in known, f"{page}: {module} has no option {option}"
+
+
+def runnable(module: str) -> bool:
+    spec = importlib.util.find_spec(module)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{module}.__main__")
+    return spec is not None
+
+
+_HELP: dict[tuple[str, str], str] = {}
+
+
+def help_text(module: str, command: str) -> str:
+    """Help of a command line together with that of one of its subcommands."""
+    for words in ((module,), (module, command)) if command else ((module,),):
+        key = (module, " ".join(words[1:]))
+        if key not in _HELP:
+            call = [sys.executable, "-m", *words, "--help"]
+            done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
+            _HELP[key] = done.stdout
+    return _HELP[module, ""] + _HELP.get((module, command), "")
+
+
+# ---------------------------------------------------------------- versions
+
+
+def test_versions_agree() -> None:
+    released = re.findall(
+        r"^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$",
+        (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert released[0] == PROJECT["version"]
+    assert morph_opt.__version__ == PROJECT["version"]
+    assert citation()["version"] == PROJECT["version"]
+
+
+def citation() -> dict[str, str]:
+    """Scalars at the top level of CITATION.cff."""
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    pairs = re.findall(r'^([a-z-]+): +"?(.*?)"?$', text, re.MULTILINE)
+    assert len(pairs) == len(dict(pairs)), "a key stands twice"
+    return dict(pairs)
+
+
+def test_citation_has_what_the_format_asks_for() -> None:
+    found = citation()
+    assert found["cff-version"] == "1.2.0"
+    assert found["license"] == PROJECT["license"]
+    assert found["message"]
+    assert found["title"].startswith(PROJECT["name"])
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert re.search(r"^authors:\n  - name: \S", text, re.MULTILINE)
+    assert "\t" not in text
+
+
+# ---------------------------------------------------------------- dependencies
+
+
+def pins() -> dict[str, str]:
+    """Constraints: names and versions, nothing else."""
+    found = {}
+    for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        match = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!+]+)", line)
+        assert match, f"constraints.txt: {line!r} is not name==version"
+        found[canonicalize_name(match[1])] = match[2]
+    return found
+
+
+def declared(*extras: str) -> list[Requirement]:
+    lines = list(PROJECT["dependencies"])
+    for extra in extras:
+        lines += PROJECT["optional-dependencies"][extra]
+    return [Requirement(line) for line in lines]
+
+
+def test_constraints_pin_everything_that_is_installed() -> None:
+    pinned = pins()
+    queue = [Requirement("hatchling>=1.25"), *declared("plot", "solvers", "dev")]
+    for requirement in queue:
+        name = canonicalize_name(requirement.name)
+        assert name in pinned, f"constraints.txt lacks {name}: make constraints"
+        assert requirement.specifier.contains(pinned[name]), f"{requirement} is not {pinned[name]}"
+    seen = {canonicalize_name(requirement.name) for requirement in queue}
+    while queue:
+        for requirement in needs_of(queue.pop()):
+            name = canonicalize_name(requirement.name)
+            assert name in pinned, f"constraints.txt lacks {name}: make constraints"
+            if name not in seen:
+                seen.add(name)
+                queue.append(requirement)
+
+
+def needs_of(requirement: Requirement) -> list[Requirement]:
+    """What an installed distribution needs in this environment; nothing for one that is absent."""
+    try:
+        lines = requires(requirement.name) or []
+    except PackageNotFoundError:
+        return []
+    found = [Requirement(line) for line in lines]
+    extras = ["", *requirement.extras]
+    return [
+        need
+        for need in found
+        if need.marker is None or any(need.marker.evaluate({"extra": e}) for e in extras)
+    ]
+
+
+def imports(source: Path) -> set[str]:
+    """Top-level names of the packages that a file imports, wherever in the file it does."""
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / source).read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_dependencies_are_what_is_imported() -> None:
+    foreign = set().union(*(imports(path) for path in SOURCES)) - set(PACKAGES)
+    foreign -= sys.stdlib_module_names
+    core = {canonicalize_name(item.name) for item in declared()}
+    known = core | {canonicalize_name(item.name) for item in declared("plot", "solvers")}
+    assert not foreign - known, "imported and not declared in pyproject.toml"
+    assert not core - foreign, "declared in pyproject.toml and imported by nothing"
+
+
+def test_formulations_import_numpy_and_scipy_only() -> None:
+    allowed = {"formulations", "numpy", "scipy"} | sys.stdlib_module_names
+    for path in SOURCES:
+        if path.parts[0] == "formulations":
+            assert not imports(path) - allowed, path
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_no_path_of_a_machine_and_no_package_index() -> None:
+    forbidden = re.compile(
+        r"(?<![\w.:/])/(?:root|home|work|Users|tmp/w|opt/\w+)/"
+        r"|[A-Z]:\\Users|pypi\.|python[h]osted|index[-]url|find[-]links|trusted[-]host"
+    )
+    for path in files():
+        if path.suffix in TEXT:
+            for number, line in enumerate((ROOT / path).read_text("utf-8").splitlines(), 1):
+                found = forbidden.search(line)
+                assert not found, f"{path}, line {number}: {found[0]}"
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=page_id)
+def test_sources_have_a_docstring_and_stay_short(source: Path) -> None:
+    text = (ROOT / source).read_text("utf-8")
+    assert ast.get_docstring(ast.parse(text)), f"{source} does not say what it is"
+    assert text.count("\n") <= 400, f"{source} is longer than a file should be"
+
+
+def test_ci_runs_the_whole_check() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    lines = script.read_text("utf-8").splitlines()
+    assert lines[-1] == "make test"
+    assert "set -euo pipefail" in lines
