@@ -27,7 +27,7 @@ help: ## this list
 
 install: $(CORE) ## set-up alone: .venv with the pinned versions of constraints.txt
 
-install-dev: $(DEV) ## the same with the tools of `make test` and the figures
+install-dev: $(DEV) ## the same with every extra: tools of `make test`, figures, more solvers
 
 replay: $(CORE) ## the main job; TRACE=mt OBJECTIVE=jct ARGS="--seed 1" to vary it
 	$(PY) -m morph_opt.replay --trace $(TRACE) --objective $(OBJECTIVE) $(ARGS)
@@ -92,7 +92,7 @@ $(CORE): pyproject.toml constraints.txt $(MOVED)
 
 $(DEV): $(CORE)
 	@echo "adding the tools of 'make test' to $(VENV) (once)" >&2
-	@$(INSTALL) --editable ".[dev,plot]"
+	@$(INSTALL) --editable ".[all]"
 	@touch $@
 
 FORCE:

@@ -1,7 +1,7 @@
 """Objectives: what a round is worth. Each maps a `RoundProblem` to ranked `Level` values.
 
-A restart is priced, not forbidden: over a horizon of H seconds a change runs for
-``max(0, H - restart)`` of them, a stay for ``max(0, H - restart_left)``.
+A restart is priced, not forbidden: every objective values a configuration with the start-up that
+is still ahead of it, a full restart for a change and what is left of one for a stay.
 
 Guarantees (`guarantee`) rank before every other goal: with q the speed relative to the request, a
 guaranteed job counts ``min(1, q)``, so the level's optimum is the number of guaranteed jobs
@@ -47,63 +47,72 @@ def guarantee(problem: RoundProblem) -> Level:
 class Throughput:
     """Total normalised speed, restarts amortised (Morphling, MLSys'25).
 
-    A job's speed is counted relative to that of its request, so that an iteration of a small
-    model and one of a large model are comparable.
+    A job's speed q is counted relative to that of its request, so that an iteration of a small
+    model and one of a large model are comparable. A configuration with start-up r ahead of it is
+    worth ``q H / (H + r)``: its mean speed until it has made H seconds of progress. Unlike
+    ``q (H - r)+ / H`` this never values a start at nothing, however long the restart.
 
     Parameters
     ----------
     horizon_s
-        Seconds over which a restart is amortised.
+        Seconds of progress H that a restart is charged to; None: the length of the round. The
+        shorter, the more reluctant a move; ``docs/decisions`` records the measurements behind
+        the default.
     """
 
-    horizon_s: float = 1800.0
+    horizon_s: float | None = None
     name: str = "throughput"
 
     def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level: ``q (H - restart)+ / H`` for a change, ``q (H - restart_left)+ / H`` to stay."""
+        """One level, in normalised speed."""
         started, stayed = relative_speed(problem)
-        jobs = problem.jobs
-        usable = np.maximum(0.0, self.horizon_s - jobs.restart_s) / self.horizon_s
-        left = np.maximum(0.0, self.horizon_s - jobs.restart_left_s) / self.horizon_s
-        weight = jobs.weight
+        jobs, owner = problem.jobs, problem.candidates.job
+        horizon = problem.interval_s if self.horizon_s is None else self.horizon_s
+        moved = horizon / (horizon + jobs.restart_s)
+        kept = horizon / (horizon + jobs.restart_left_s)
         return (
             Level(
                 self.name, "normalised speed",
-                weight[problem.candidates.job] * started * usable[problem.candidates.job],
-                weight * stayed * left,
+                (jobs.weight * moved)[owner] * started, jobs.weight * kept * stayed,
             ),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Jct:
-    """Completion rate: 1 / (restart + remaining seconds), which favours what ends soon.
+    """Completion rate: 1 / (start-up + remaining seconds), which favours what ends soon.
 
     For rigid jobs on one GPU this is shortest remaining time first; for malleable jobs it weighs
     how much sooner a job ends against the GPUs that this takes. Ends within the round count
     alike, because their GPUs are free at the same boundary: the denominator is at least the
     round's length.
+
+    Parameters
+    ----------
+    restart_weight
+        How often a restart that the round would cause is counted, at least 1. A move also makes
+        a later move likely, when arrivals take GPUs back; ``docs/decisions`` records the
+        measurements behind 2. Start-up that a running job still has ahead counts once.
     """
 
+    restart_weight: float = 2.0
     name: str = "jct"
 
     def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
         """One level, in completions per second."""
-        jobs, candidates = problem.jobs, problem.candidates
-        seconds = (
-            jobs.restart_s[candidates.job]
-            + jobs.iterations_left[candidates.job] * candidates.iteration_s
+        jobs, candidates, stays = problem.jobs, problem.candidates, problem.jobs.running
+        owner, least = candidates.job, problem.interval_s
+        moved = (
+            self.restart_weight * jobs.restart_s[owner]
+            + jobs.iterations_left[owner] * candidates.iteration_s
         )
-        stays = jobs.running
-        left = jobs.restart_left_s + jobs.iterations_left * np.where(
-            stays, jobs.stay_iteration_s, 1.0
-        )
-        least = problem.interval_s
+        pace = np.where(stays, jobs.stay_iteration_s, 1.0)
+        kept = jobs.restart_left_s + jobs.iterations_left * pace
         return (
             Level(
                 self.name, "completions per second",
-                jobs.weight[candidates.job] / np.maximum(least, seconds),
-                np.where(stays, jobs.weight / np.maximum(least, left), 0.0),
+                jobs.weight[owner] / np.maximum(least, moved),
+                np.where(stays, jobs.weight / np.maximum(least, kept), 0.0),
             ),
         )
 

@@ -26,7 +26,8 @@ NOT_OURS = {"runs", "build", "dist", "__pycache__", "node_modules"}
 TEXT = {".cff", ".css", ".csv", ".json", ".jsonl", ".lp", ".md", ".py", ".svg", ".toml", ".txt"}
 TEXT |= {".yaml", ".yml", ""}
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
 
 
 def files(*suffixes: str) -> list[Path]:
@@ -236,6 +237,17 @@ def test_dependencies_are_what_is_imported() -> None:
     known = core | {canonicalize_name(item.name) for item in declared("plot", "solvers")}
     assert not foreign - known, "imported and not declared in pyproject.toml"
     assert not core - foreign, "declared in pyproject.toml and imported by nothing"
+
+
+def test_every_room_but_one_is_kept_from_solver_libraries() -> None:
+    contracts = PYPROJECT["tool"]["importlinter"]["contracts"]
+    kept = next(item for item in contracts if item["id"] == "solvers")["source_modules"]
+    rooms = {
+        f"morph_opt.{path.parts[1].removesuffix('.py')}"
+        for path in SOURCES
+        if path.parts[0] == "morph_opt" and path.parts[1] != "__init__.py"
+    }
+    assert set(kept) == rooms - {"morph_opt.solvers"} | {"formulations"}
 
 
 def test_formulations_import_numpy_and_scipy_only() -> None:

@@ -78,7 +78,9 @@ class _Polytope:
                 (pair[:, 1], self.y, problem.pair_gang[pair[:, 0]] / problem.capacity[pair[:, 1]]),
             ],
         )
-        gained = problem.pairs.throughput[pair[:, 0], pair[:, 1]].reshape(-1, 2)
+        gained = np.zeros((0, 2))
+        if pair.size:
+            gained = problem.pairs.throughput[pair[:, 0], pair[:, 1]]
         self.throughput: list[tuple[Ints, Ints, Floats]] = [
             (job, self.x, problem.throughput[job, kind]),
             (one, self.y, gained[:, 0]),

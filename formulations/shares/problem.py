@@ -139,6 +139,8 @@ class ShareProblem:
     @property
     def pair_allowed(self) -> Bools:
         """Where a pair may have a share, shape (P, T): both run, and both jobs are allowed."""
+        if not self.pairs.count:
+            return np.zeros((0, self.types), dtype=bool)
         both = self.allowed[self.pairs.first] & self.allowed[self.pairs.second]
         return both & (self.pairs.throughput > 0).all(axis=2)
 
@@ -201,9 +203,9 @@ def check_shares(problem: ShareProblem, x: Floats, pair_x: Floats | None = None)
     pair_x = np.zeros((problem.pairs.count, problem.types)) if pair_x is None else pair_x
     if min(x.min(initial=0.0), pair_x.min(initial=0.0)) < -TOLERANCE:
         raise ValueError("nonnegative: a share is below 0")
-    if (x[~problem.allowed & (problem.throughput > 0)] > TOLERANCE).any():
-        job = int(np.argwhere(~problem.allowed & (x > TOLERANCE))[0, 0])
-        raise ValueError(f"allowed: job {job} has a share on a type that cannot hold it")
+    stray = np.argwhere(~problem.allowed & (problem.throughput > 0) & (x > TOLERANCE))
+    if stray.size:
+        raise ValueError(f"allowed: job {int(stray[0, 0])} has a share on a type that cannot hold it")
     if pair_x.size and (pair_x[~problem.pair_allowed] > TOLERANCE).any():
         raise ValueError("allowed: a pair has a share where it cannot run")
     time = x.sum(axis=1)

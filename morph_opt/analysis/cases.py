@@ -36,7 +36,7 @@ SCHEDULERS = (
     Scheduler("throughput", "MILP, `throughput`", ("--objective", "throughput"), proves=True),
     Scheduler("srtf", "`srtf`", ("--policy", "srtf")),
     Scheduler("equal_split", "`equal_split`", ("--policy", "equal_split")),
-    Scheduler("fifo-skip", "`fifo-skip`", ("--policy", "fifo-skip")),
+    Scheduler("fifo-skip", "`fifo:skip`", ("--policy", "fifo:skip")),
     Scheduler("fifo", "`fifo`", ("--policy", "fifo")),
 )
 BY_KEY = {scheduler.key: scheduler for scheduler in SCHEDULERS}

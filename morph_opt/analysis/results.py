@@ -32,17 +32,14 @@ class Measured:
 
     Parameters
     ----------
-    wall_with_startup_s
-        Seconds from the start of the process to its end.
-    peak_rss_mib
-        Largest resident memory of the process.
+    whole_s
+        Wall seconds from the start of the process to its end.
     rerun_identical
         Whether a second run gave the same bytes in ``events.jsonl`` and ``jobs.csv``; None if
         there was none.
     """
 
-    wall_with_startup_s: float
-    peak_rss_mib: float
+    whole_s: float
     rerun_identical: bool | None = None
 
 
@@ -81,10 +78,12 @@ class Row:
     gap_max: float | None
     avg_jct_lower_bound_s: float
     makespan_lower_bound_s: float
+    peak_rss_mib: float
     guarantee_misses: int | None
     measured: Measured | None
 
 
+_MAY_LACK = {"gap_max"}
 _DERIVED = {"command", "guarantee_misses", "measured"}
 
 
@@ -127,6 +126,8 @@ def read_run(folder: Path, command: str, measured: Measured | None) -> Row:
     for name in wanted:
         if name not in summary:
             raise InputError("is missing", file=str(path), field=name)
+        if summary[name] is None and name not in _MAY_LACK:
+            raise InputError("has no value", file=str(path), field=name)
     values = {name: summary[name] for name in wanted}
     return Row(
         command=command, guarantee_misses=_guarantee_misses(folder), measured=measured, **values
@@ -170,7 +171,8 @@ def gpus_over_time(folder: Path) -> npt.NDArray[np.float64]:
 def jct_quantiles_s(folder: Path) -> npt.NDArray[np.float64]:
     """Quantiles of the completion times of a run's complete jobs."""
     cells = _column(folder / "jobs.csv", "turnaround_time")
-    return np.quantile(np.array([float(cell) for cell in cells if cell]), QUANTILES)
+    times_s = np.array([float(cell) for cell in cells if cell])
+    return np.asarray(np.quantile(times_s, QUANTILES), dtype=np.float64)
 
 
 # ---------------------------------------------------------------- committed files

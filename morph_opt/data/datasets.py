@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import resources
 
 from morph_opt.domain import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """Files of a public repository at one commit.
 
@@ -26,6 +25,8 @@ class Dataset:
         ``owner/name`` on GitHub.
     commit
         Full SHA-1; a moving branch would make the checksums fail some day.
+    sha256
+        Checksum of each file by its path below the root.
     """
 
     name: str
@@ -33,18 +34,19 @@ class Dataset:
     licence: str
     repository: str
     commit: str
+    sha256: Mapping[str, str]
 
     @property
     def base_url(self) -> str:
         """Address of the raw files, with a trailing slash."""
         return f"https://raw.githubusercontent.com/{self.repository}/{self.commit}/"
 
-    @cached_property
-    def sha256(self) -> Mapping[str, str]:
-        """SHA-256 by path below the data set's root, from ``<name>.sha256`` of this package."""
-        text = resources.files("morph_opt.data").joinpath(f"{self.name}.sha256").read_text("utf-8")
-        pairs = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
-        return {path: digest for digest, path in pairs}
+
+def _checksums(name: str) -> Mapping[str, str]:
+    """SHA-256 by path, from ``<name>.sha256`` of this package (the format of ``sha256sum``)."""
+    text = resources.files("morph_opt.data").joinpath(f"{name}.sha256").read_text("utf-8")
+    pairs = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
+    return {path: digest for digest, path in pairs}
 
 
 DATASETS: dict[str, Dataset] = {
@@ -54,6 +56,7 @@ DATASETS: dict[str, Dataset] = {
         licence="Apache-2.0",
         repository="AlibabaPAI/reconfigurable-dl-scheduler",
         commit="80e85248c65c1ae231e2cf8bbfe0918b7af45c98",
+        sha256=_checksums("morphling"),
     ),
 }
 """Data sets by name."""

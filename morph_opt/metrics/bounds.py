@@ -135,6 +135,4 @@ def avg_jct_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:
 
 def makespan_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:
     """The strongest bound on the makespan; parameters as for `avg_jct_lower_bound`."""
-    return _best(
-        {"floor": floor_makespan_s(demands), "work": work_makespan_s(demands, gpus)}
-    )
+    return _best({"floor": floor_makespan_s(demands), "work": work_makespan_s(demands, gpus)})

@@ -203,9 +203,7 @@ class _Reader:
             record.finish_s is None for record in self._records.values()
         ):
             raise InputError("the event log is not one of this trace", field="events")
-        return History(
-            self._begun, tuple(self._records.values()), tuple(self._rounds), self._ended
-        )
+        return History(self._begun, tuple(self._records.values()), tuple(self._rounds), self._ended)
 
     def _record(self, job: str) -> JobRecord:
         if job not in self._records:

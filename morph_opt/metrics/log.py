@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from morph_opt.domain import ExecutionPlan, InputError, Placement
+from morph_opt.domain import Assignment, ExecutionPlan, InputError, Placement
 
 LOG_VERSION = 1
 
@@ -93,6 +93,11 @@ class Started:
     restart_s: float
     iterations_done: float
 
+    @property
+    def assignment(self) -> Assignment:
+        """What the job was given."""
+        return Assignment(self.job, self.plan, self.placement)
+
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
@@ -156,9 +161,7 @@ class Ended:
     reason: EndReason
 
 
-Event = (
-    Begun | Submitted | Started | Preempted | Completed | NodeChanged | RoundDecided | Ended
-)
+Event = Begun | Submitted | Started | Preempted | Completed | NodeChanged | RoundDecided | Ended
 
 _LABELS: dict[type[Event], str] = {
     Begun: "begin",

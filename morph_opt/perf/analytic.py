@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 GRADIENT_BYTES = 4.0
 """Bytes per parameter of gradients on the wire; reduced in 32 bit, as the public model has it."""
 
+BACKWARD = 2 / 3
+"""Share of the backward pass in forward plus backward: twice the multiplications."""
+
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
@@ -76,20 +79,28 @@ class Constants:
     ----------
     compute_s
         Forward and backward pass of the global batch on one GPU, data-parallel plans.
-    recompute
-        Extra compute with gradient checkpointing, relative to ``compute_s``.
+    recompute, recompute_s
+        Gradient checkpointing: extra compute relative to ``compute_s``, and a fixed part per
+        iteration (kernel launches of the second forward pass).
     nvlink_gb_per_s, rail_gb_per_s
         Effective rate of a collective inside a node and per network card.
     optimizer_s
         Optimizer step over all parameters on one GPU.
-    zero_sync, zero_gather
-        ZeRO: gradient traffic relative to a plain all-reduce, and parameter traffic after the
+    zero_compute, zero_sync, zero_gather
+        ZeRO: compute relative to ``compute_s`` (bucketing copies), gradient traffic relative to a plain all-reduce, and parameter traffic after the
         step relative to an all-gather of 32-bit parameters.
     overhead_s
         Per iteration: launches, data loading, logging.
-    offload_s, offload_share_s
-        ZeRO-Offload: fixed part per iteration, and the part that GPUs and their CPU threads
-        share (update in host memory, transfers over PCIe).
+    overlap
+        Exponent above 1 of gradient traffic against the backward pass in data-parallel plans:
+        (a^k + b^k)^(1/k) with k = 1 + overlap; near 0 nothing is hidden.
+    sync_spread, gather_spread
+        Relative growth of the network time of gradients and of gathered parameters per node
+        beyond the second.
+    offload_s, offload_share_s, offload_crowd_s
+        ZeRO-Offload: fixed part per iteration, the part that GPUs and their CPU threads share
+        (update in host memory, transfers over PCIe), and contention per further GPU on the
+        fullest node.
     offload_compute
         Compute of ZeRO-Offload relative to ``compute_s``.
     three_d_compute
@@ -104,14 +115,20 @@ class Constants:
 
     compute_s: float
     recompute: float
+    recompute_s: float
     nvlink_gb_per_s: float
     rail_gb_per_s: float
     optimizer_s: float
+    zero_compute: float
     zero_sync: float
     zero_gather: float
     overhead_s: float
+    overlap: float
+    sync_spread: float
+    gather_spread: float
     offload_s: float
     offload_share_s: float
+    offload_crowd_s: float
     offload_compute: float
     three_d_compute: float
     tensor_gb_per_s: float
@@ -180,7 +197,7 @@ def predict_s(architecture: Architecture, constants: Array, features: Features) 
     Parameters
     ----------
     constants
-        Vector in the order of `Constants`, shape (15,).
+        Vector in the order of `Constants`, shape (21,).
 
     Returns
     -------
@@ -191,19 +208,29 @@ def predict_s(architecture: Architecture, constants: Array, features: Features) 
     x = features.columns
     zero, offload, three_d = features.zero, features.offload, features.three_d
     factor = 1 + (c["offload_compute"] - 1) * offload + (c["three_d_compute"] - 1) * three_d
-    factor = factor + c["recompute"] * features.checkpoint
-    compute = c["compute_s"] * x["work"] * factor
+    factor = factor + (c["zero_compute"] - 1) * zero
+    compute = c["compute_s"] * x["work"]
+    forward = compute * factor * (1 - BACKWARD)
+    backward = compute * (factor * BACKWARD + c["recompute"] * features.checkpoint)
     sharded_sync = 1 + (c["zero_sync"] - 1) * (zero + offload)
     gradient = (
         architecture.gradient_gb
         * sharded_sync
-        * (x["gradient_nvlink"] / c["nvlink_gb_per_s"] + x["gradient_rails"] / c["rail_gb_per_s"])
+        * (
+            x["gradient_nvlink"] / c["nvlink_gb_per_s"]
+            + x["gradient_rails"] * (1 + c["sync_spread"] * x["reach"]) / c["rail_gb_per_s"]
+        )
     )
     gather = (
         c["zero_gather"]
         * architecture.gradient_gb
-        * (x["gather_nvlink"] / c["nvlink_gb_per_s"] + x["gather_rails"] / c["rail_gb_per_s"])
+        * (
+            x["gather_nvlink"] / c["nvlink_gb_per_s"]
+            + x["gather_rails"] * (1 + c["gather_spread"] * x["reach"]) / c["rail_gb_per_s"]
+        )
     )
+    exponent = 1 + c["overlap"] * (1 - three_d)
+    passes = forward + (backward**exponent + gradient**exponent) ** (1 / exponent)
     tensor = architecture.tensor_gb * (
         x["tensor_nvlink"] / c["tensor_gb_per_s"] + x["tensor_rails"] / c["rail_gb_per_s"]
     )
@@ -213,9 +240,19 @@ def predict_s(architecture: Architecture, constants: Array, features: Features) 
         + c["hop_s"] * x["hops"]
     )
     optimizer = c["optimizer_s"] * x["optimizer"] * (1 - offload)
-    host = offload * (c["offload_s"] + c["offload_share_s"] * x["work"])
+    host = offload * (
+        c["offload_s"] + c["offload_share_s"] * x["optimizer"] + c["offload_crowd_s"] * x["crowd"]
+    )
     stall = c["ragged_s"] * x["ragged"] * (1 - offload)
     total: Array = (
-        compute + gradient + gather + tensor + pipeline + optimizer + host + stall + c["overhead_s"]
+        passes
+        + gather
+        + tensor
+        + pipeline
+        + optimizer
+        + host
+        + stall
+        + c["overhead_s"]
+        + c["recompute_s"] * features.checkpoint
     )
     return total

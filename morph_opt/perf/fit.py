@@ -58,13 +58,18 @@ _COMMON = {
     "three_d_compute": (1.5, 0.7),
     "tensor_gb_per_s": (60.0, 1.0),
     "hop_s": (0.01, 1.5),
-    "ragged_s": (0.001, 3.0),
+    "ragged_s": (0.005, 3.0),
+    "overlap": (0.1, 1.0),
+    "zero_compute": (1.0, 0.05),
+    "sync_spread": (0.005, 1.5),
+    "gather_spread": (0.01, 1.5),
 }
 # seconds per 1e9 parameters
 _PER_BILLION = {
-    "optimizer_s": (0.09, 1.5),
+    "optimizer_s": (0.075, 0.5),
     "offload_s": (0.3, 1.5),
     "offload_share_s": (0.9, 1.5),
+    "offload_crowd_s": (0.01, 1.5),
 }
 _UTILISATION = (0.4, 1.5)
 
@@ -75,6 +80,7 @@ def prior(architecture: Architecture) -> Prior:
     table = dict(_COMMON)
     for name, (median, sd) in _PER_BILLION.items():
         table[name] = (median * architecture.parameters / 1e9, sd)
+    table["recompute_s"] = (0.0002 * architecture.layers, 1.5)
     table["compute_s"] = (flops / PEAK_FLOPS / _UTILISATION[0], _UTILISATION[1])
     return Prior(
         np.log([table[name][0] for name in CONSTANT_NAMES]),

@@ -22,6 +22,9 @@ from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
 GPUS_PER_RAIL = 2
 """GPUs that share one network card."""
 
+RAGGED_HALF = 9.0
+"""(GPUs - 1) x largest part at which half of the stall of ragged shapes is reached."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -43,10 +46,14 @@ class Layout:
     optimizer
         Share of the parameters that one GPU updates.
     hops
-        Pipeline stages beyond the first.
+        Pipeline stages beyond the first, per data-parallel rank.
+    reach
+        Nodes beyond the second that a gradient ring passes.
+    crowd
+        GPUs beyond the first on the fullest node.
     ragged
         0 unless the shape has several nodes and some node holds an odd number of GPUs; then
-        its GPUs / 8, halved when all parts are equal.
+        x / (x + 9) with x = (GPUs - 1) x largest part. Empirical, see docs/performance-model.md.
     """
 
     work: float
@@ -60,6 +67,8 @@ class Layout:
     pipeline_rails: float
     optimizer: float
     hops: float
+    reach: float
+    crowd: float
     ragged: float
 
 
@@ -85,7 +94,8 @@ def layout(shape: Shape, plan: ExecutionPlan) -> Layout:
 def _ragged(shape: Shape) -> float:
     if shape.nodes == 1 or all(part % 2 == 0 for part in shape.parts):
         return 0.0
-    return shape.gpus / 8 * (0.5 if shape.parts[0] == shape.parts[-1] else 1.0)
+    crowding = (shape.gpus - 1) * shape.parts[0]
+    return crowding / (crowding + RAGGED_HALF)
 
 
 def _data_parallel(shape: Shape, plan: ExecutionPlan) -> Layout:
@@ -105,6 +115,8 @@ def _data_parallel(shape: Shape, plan: ExecutionPlan) -> Layout:
         pipeline_rails=0.0,
         optimizer=1 / gpus if sharded else 1.0,
         hops=0.0,
+        reach=max(0.0, shape.nodes - 2.0),
+        crowd=shape.parts[0] - 1.0,
         ragged=_ragged(shape),
     )
 
@@ -120,7 +132,9 @@ def _three_d(shape: Shape, plan: ExecutionPlan) -> Layout:
     sync_nvlink, sync_rails = _gradients(stages, plan)
     tensor_rails = _tensor_rails(stages, plan)
     tensor = 2 * (plan.tp - 1) / plan.tp / plan.dp
-    handover = 2 / plan.dp / plan.tp
+    # every tensor-parallel rank sends the whole activation, forward and backward
+    handover = 2 / plan.dp * (plan.pp - 1)
+    part = shape.parts[-1]
     crossing = any(a[-1] != b[0] or a[0] != b[0] for a, b in pairwise(stages))
     return Layout(
         work=1 / (plan.tp * plan.dp),
@@ -130,10 +144,12 @@ def _three_d(shape: Shape, plan: ExecutionPlan) -> Layout:
         gather_rails=0.0,
         tensor_nvlink=0.0 if tensor_rails else tensor,
         tensor_rails=tensor * tensor_rails,
-        pipeline_nvlink=0.0 if crossing else handover * (plan.pp - 1),
-        pipeline_rails=handover * (plan.pp - 1) if crossing else 0.0,
+        pipeline_nvlink=0.0 if crossing else handover,
+        pipeline_rails=handover * part / rails(part) if crossing else 0.0,
         optimizer=1 / (plan.tp * plan.pp),
-        hops=plan.pp - 1.0,
+        hops=(plan.pp - 1.0) / plan.dp,
+        reach=max(0.0, max(len(set(stage)) for stage in stages) - 2.0) if plan.dp > 1 else 0.0,
+        crowd=0.0,
         ragged=0.0,
     )
 

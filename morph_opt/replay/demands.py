@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from morph_opt.domain import Cluster, Job, NodeType, Span, Trace
+from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
 from morph_opt.metrics.bounds import JobDemand
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.replay.config import ReplayConfig
+from morph_opt.replay.strict import TOLERANCE
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -29,7 +31,7 @@ def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
     return tuple(spans) or (Span.LEAF,)
 
 
-def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster) -> _Curve:
+def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: int = 0) -> _Curve:
     """Smallest iteration time for every GPU count that fits the empty cluster.
 
     Returns
@@ -38,41 +40,73 @@ def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster) -> _Curve:
         Two arrays of one length, ascending in GPUs; empty if nothing fits.
     """
     best: dict[int, float] = {}
-    for node_type in cluster.node_types:
-        sizes = _sizes(cluster, node_type)
-        for span in reachable_spans(cluster):
-            for row in speeds.configurations(model, node_type, sum(sizes), span):
-                parts = row.shape.parts
-                fits = len(parts) <= len(sizes) and all(
-                    part <= size for part, size in zip(parts, sizes, strict=False)
-                )
-                if fits and row.iteration_s < best.get(row.shape.gpus, np.inf):
-                    best[row.shape.gpus] = row.iteration_s
+    for row in _fitting(speeds, model, cluster, cpus_per_gpu):
+        if row.iteration_s < best.get(row.shape.gpus, np.inf):
+            best[row.shape.gpus] = row.iteration_s
     counts = sorted(best)
     return np.array(counts, dtype=float), np.array([best[g] for g in counts], dtype=float)
 
 
-def _sizes(cluster: Cluster, node_type: NodeType) -> list[int]:
-    """GPUs per node, largest first, of the nodes that a job may share with this type."""
-    return sorted(
-        (
-            node.type.gpus
-            for node in cluster.nodes
-            if node.type.gpu_type.name == node_type.gpu_type.name
-        ),
-        reverse=True,
-    )
+def _fitting(
+    speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: int
+) -> Iterator[Configuration]:
+    """Configurations that fit the empty cluster, once per node type and span."""
+    for node_type in cluster.node_types:
+        mates = tuple(n.type for n in cluster.nodes if n.type.gpu_type == node_type.gpu_type)
+        most = sum(mate.gpus for mate in mates)
+        for span in reachable_spans(cluster):
+            for row in speeds.configurations(model, node_type, most, span):
+                room = _room(mates, row.side, cpus_per_gpu)
+                parts = row.shape.parts
+                if len(parts) <= len(room) and all(
+                    part <= slots for part, slots in zip(parts, room, strict=False)
+                ):
+                    yield row
 
 
-def impossible_jobs(jobs: Iterable[Job], speeds: SpeedModel, cluster: Cluster) -> tuple[Job, ...]:
-    """Jobs that no configuration can ever run on this cluster."""
-    fits: dict[str, bool] = {}
+@lru_cache(maxsize=256)
+def _room(nodes: tuple[NodeType, ...], side: SideDemand, cpus_per_gpu: int) -> tuple[int, ...]:
+    """GPUs that a job with this side demand can hold on each empty node, most first."""
+
+    def slots(node: NodeType) -> int:
+        needs = (
+            (float(max(cpus_per_gpu, side.cpus)), float(node.cpus)),
+            (side.host_memory_gib, node.host_memory_gib),
+            (side.rdma_gb_per_s, node.rdma_gb_per_s),
+        )
+        limits = [int(has * (1.0 + TOLERANCE) / need) for need, has in needs if need > 0.0]
+        return min([node.gpus, *limits])
+
+    return tuple(sorted((slots(node) for node in nodes), reverse=True))
+
+
+def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None:
+    """The rule that keeps a job from ever running as submitted, or None."""
+    if job.requested_gpus > cluster.gpus:
+        return f"requests {job.requested_gpus} GPUs, cluster {cluster.name!r} has {cluster.gpus}"
+    if job.model not in speeds.models():
+        return f"unknown model {job.model!r}; known are {', '.join(speeds.models())}"
+    rows = tuple(_fitting(speeds, job.model, cluster, job.cpus_per_gpu))
+    if not rows:
+        return f"no configuration of {job.model} fits cluster {cluster.name!r}"
+    if all(row.plan != job.requested_plan for row in rows):
+        return f"plan {job.requested_plan} of {job.model} fits no GPUs of cluster {cluster.name!r}"
+    return None
+
+
+def impossible_jobs(
+    jobs: Iterable[Job], speeds: SpeedModel, cluster: Cluster
+) -> tuple[tuple[Job, str], ...]:
+    """Jobs that can never run on this cluster, each with the rule that says so."""
+    reasons: dict[tuple[object, ...], str | None] = {}
     found = []
     for job in jobs:
-        if job.model not in fits:
-            fits[job.model] = bool(speed_curve(speeds, job.model, cluster)[0].size)
-        if not fits[job.model]:
-            found.append(job)
+        key = (job.model, job.requested_gpus, job.requested_plan, job.cpus_per_gpu)
+        if key not in reasons:
+            reasons[key] = why_impossible(job, speeds, cluster)
+        reason = reasons[key]
+        if reason is not None:
+            found.append((job, reason))
     return tuple(found)
 
 
@@ -86,12 +120,13 @@ def job_demands(
     InputError
         If a job can never run.
     """
-    curves: dict[str, _Curve] = {}
+    curves: dict[tuple[str, int], _Curve] = {}
     demands = []
     for job in trace.jobs:
-        if job.model not in curves:
-            curves[job.model] = speed_curve(truth, job.model, cluster)
-        gpus, iteration_s = curves[job.model]
+        key = (job.model, job.cpus_per_gpu)
+        if key not in curves:
+            curves[key] = speed_curve(truth, job.model, cluster, job.cpus_per_gpu)
+        gpus, iteration_s = curves[key]
         boundary = config.boundary_at_or_after(job.submission_s)
         demands.append(
             JobDemand(

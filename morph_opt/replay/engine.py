@@ -17,7 +17,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator
 
-from morph_opt.domain import Assignment, Cluster, ExecutionPlan, Placement, RoundState, Trace
+from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace
 from morph_opt.metrics.log import (
     Completed,
     Ended,
@@ -73,6 +73,7 @@ class Engine:
         self._arrived = 0
         self._active: dict[str, LiveJob] = {}
         self._held: dict[str, Assignment] = {}
+        self._facts: dict[str, RunFacts] = {}
         self._on_node: dict[int, set[str]] = {}
         self._unavailable: frozenset[int] = frozenset()
         self._failed: frozenset[int] = frozenset()
@@ -138,7 +139,7 @@ class Engine:
             self._unavailable,
             self._failed,
         )
-        violations = check_allocation(assignments, self._cluster, standing, self._lookup.facts)
+        violations = check_allocation(assignments, self._cluster, standing, self._facts_of)
         if violations:
             raise AllocationError(self._boundary - 1, self.now_s, violations)
         granted = {assignment.job: assignment for assignment in assignments}
@@ -240,14 +241,15 @@ class Engine:
             kind = StartKind.CHANGE
             self._release(live)
             live.end(self.now_s, live.progressed_s(self.now_s) - self._config.lost_work_s)
-        facts = self._facts(live.job.model, assignment.plan, assignment.placement)
+        facts = self._lookup.facts(live.job.model, assignment)
+        if facts is None:
+            raise RuntimeError("the strict check let a configuration pass that cannot run")
         live.begin(assignment, self.now_s, facts.iteration_s)
         self._held[assignment.job] = assignment
+        self._facts[assignment.job] = facts
         for node in assignment.placement.nodes:
             self._on_node.setdefault(node, set()).add(assignment.job)
-        heapq.heappush(
-            self._finishes, (live.finish_s, live.order, live.serial, assignment.job)
-        )
+        heapq.heappush(self._finishes, (live.finish_s, live.order, live.serial, assignment.job))
         self._events.append(
             Started(
                 self.now_s,
@@ -261,15 +263,16 @@ class Engine:
             )
         )
 
-    def _facts(self, model: str, plan: ExecutionPlan, placement: Placement) -> RunFacts:
-        facts = self._lookup.facts(model, plan, placement)
-        if facts is None:
-            raise RuntimeError("the strict check let a configuration pass that cannot run")
-        return facts
+    def _facts_of(self, job: Job, assignment: Assignment) -> RunFacts | None:
+        """What the truth says; remembered for jobs that stay."""
+        if self._held.get(job.name) == assignment:
+            return self._facts[job.name]
+        return self._lookup.facts(job.model, assignment)
 
     def _release(self, live: LiveJob) -> None:
         """Take the job off its nodes."""
         assignment = self._held.pop(live.job.name)
+        del self._facts[live.job.name]
         for node in assignment.placement.nodes:
             self._on_node[node].discard(live.job.name)
 

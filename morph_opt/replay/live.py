@@ -66,7 +66,7 @@ class LiveJob:
             self.first_start_s = now_s
 
     def end(self, now_s: float, kept_s: float) -> float:
-        """Close the segment, keeping ``kept_s`` seconds of its progress; returns iterations lost."""
+        """Close the segment, keep ``kept_s`` seconds of its progress; returns iterations lost."""
         reached = self.iterations_at(now_s)
         kept = self.done_iterations + max(0.0, kept_s) / self.iteration_s
         kept = min(kept, reached)

@@ -133,8 +133,7 @@ def random_failures(
 def _failures(cluster: Cluster, mtbf_s: float, mttr_s: float, seed: int) -> Iterator[NodeEvent]:
     draws = [random.Random(f"node-failures/{seed}/{node.name}") for node in cluster.nodes]
     heap = [
-        (draw.expovariate(1.0 / mtbf_s), node, NodeStatus.FAILED)
-        for node, draw in enumerate(draws)
+        (draw.expovariate(1.0 / mtbf_s), node, NodeStatus.FAILED) for node, draw in enumerate(draws)
     ]
     heapq.heapify(heap)
     while True:

@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -87,43 +88,40 @@ def create_folder(folder: Path, files: Mapping[str, str]) -> None:
         raise InputError(rule, file=str(folder), field="out") from error
 
 
+def reopen_rounds(folder: Path) -> None:
+    """Mend a folder whose run was killed between the last two renames."""
+    grown, final = folder / (ROUNDS + PARTIAL), folder / ROUNDS
+    if (folder / (EVENTS + PARTIAL)).exists() and final.exists() and not grown.exists():
+        final.replace(grown)
+
+
 class RunWriter:
     """Appends rounds to an open run folder.
 
     Parameters
     ----------
     folder
-        Made by `create_folder`, perhaps of an interrupted run.
-    events_bytes, rounds_bytes
-        Whole part of the growing files; what follows is a torn tail and is cut off.
+        Made by `create_folder`, perhaps of an interrupted run. It is locked until `close`.
 
     Raises
     ------
     InputError
-        If another process writes to the folder.
+        If another process writes to the folder, or a growing file is missing.
     """
 
-    def __init__(self, folder: Path, events_bytes: int = 0, rounds_bytes: int = 0) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._events = self._open(EVENTS, events_bytes)
-        rounds_bytes = max(rounds_bytes, len(HEADER))
-        self._rounds = self._open(ROUNDS, rounds_bytes)
         self._since_sync = 0
+        with ExitStack() as opened:
+            self._events = opened.enter_context(_open_growing(folder / (EVENTS + PARTIAL)))
+            self._rounds = opened.enter_context(_open_growing(folder / (ROUNDS + PARTIAL)))
+            self._opened = opened.pop_all()
 
-    def _open(self, name: str, keep_bytes: int) -> IO[bytes]:
-        path = self._folder / (name + PARTIAL)
-        try:
-            file = path.open("r+b")
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                "is being written by another process", file=str(self._folder), field="resume"
-            ) from error
-        except OSError as error:
-            raise InputError(f"cannot be written ({error.strerror})", file=str(path)) from error
-        file.truncate(keep_bytes)
-        file.seek(keep_bytes)
-        return file
+    def cut(self, events_bytes: int, rounds_bytes: int) -> None:
+        """Drop everything behind the whole part of an interrupted run."""
+        for file, keep_bytes in ((self._events, events_bytes), (self._rounds, rounds_bytes)):
+            file.truncate(keep_bytes)
+            file.seek(keep_bytes)
 
     def commit(self, events: list[Event], row: RoundRow | None) -> None:
         """Append a round (or, without a row, the beginning or the end of the log)."""
@@ -152,8 +150,23 @@ class RunWriter:
 
     def close(self) -> None:
         """Close the files; the run can be resumed if it is not finished."""
-        self._rounds.close()
-        self._events.close()
+        self._opened.close()
+
+
+def _open_growing(path: Path) -> IO[bytes]:
+    """The file, locked, at its end."""
+    try:
+        file = path.open("r+b")
+    except OSError as error:
+        raise InputError(f"cannot be opened ({error.strerror})", file=str(path)) from error
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        rule = "is being written by another process"
+        raise InputError(rule, file=str(path.parent), field="resume") from error
+    file.seek(0, os.SEEK_END)
+    return file
 
 
 class Recorded:
@@ -181,9 +194,6 @@ class Recorded:
 
     def __init__(self, folder: Path) -> None:
         rounds_path = folder / (ROUNDS + PARTIAL)
-        if not rounds_path.exists() and (folder / ROUNDS).exists():
-            # killed between the last two renames
-            (folder / ROUNDS).replace(rounds_path)
         texts = _whole_lines(rounds_path)
         if not texts or texts[0] + "\n" != HEADER:
             raise InputError("has no such header", file=str(rounds_path), line=1)

@@ -30,13 +30,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from morph_opt.domain import Assignment, Cluster, ExecutionPlan, Job, Placement
+from morph_opt.domain import Assignment, Cluster, Job
 from morph_opt.replay.truth import RunFacts
 
 TOLERANCE = 1e-9
 """Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""
 
-FactsOf = Callable[[str, ExecutionPlan, Placement], RunFacts | None]
+FactsOf = Callable[[Job, Assignment], RunFacts | None]
+"""How a job truly runs with an assignment; None if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def _hold(
 ) -> list[Violation]:
     """Book the job's holdings; complain about GPUs that are taken and plans that cannot run."""
     placement = assignment.placement
-    run = facts(job.model, assignment.plan, placement)
+    run = facts(job, assignment)
     if run is None:
         detail = f"{job.model} cannot run {assignment.plan} on {placement.shape} GPUs"
         return [Violation("runnable", (job.name,), None, detail)]

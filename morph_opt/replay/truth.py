@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from morph_opt.domain import Cluster, ExecutionPlan, NodeType, Placement, Shape, SideDemand, Span
+from morph_opt.domain import Assignment, Cluster, ExecutionPlan, NodeType, Shape, SideDemand, Span
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 
@@ -44,8 +44,9 @@ class TruthLookup:
         self._facts: dict[_Key, RunFacts | None] = {}
         self._rows: dict[tuple[str, NodeType, int, Span], dict[object, Configuration]] = {}
 
-    def facts(self, model: str, plan: ExecutionPlan, placement: Placement) -> RunFacts | None:
-        """How the model runs there, or None if the truth cannot run it."""
+    def facts(self, model: str, assignment: Assignment) -> RunFacts | None:
+        """How the model runs with it, or None if the truth cannot run it."""
+        plan, placement = assignment.plan, assignment.placement
         nodes = placement.nodes
         types = tuple(dict.fromkeys(self._cluster.nodes[node].type for node in nodes))
         key = (model, plan, placement.shape, self._cluster.span(nodes), types)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -143,9 +144,15 @@ class Adapter(ABC):
                 self.name,
                 message=f"takes integer columns only, {column} is continuous",
             )
+        if not model.columns:
+            return _without_columns(model, limits, self.name)
+        limits = self._honoured(limits)
         clock = Clock()
         try:
-            answer = self._attempt(model, limits, start, clock)
+            with warnings.catch_warnings():
+                # Deprecations inside and between libraries (pulp, protobuf) are not our users'.
+                warnings.simplefilter("ignore")
+                answer = self._attempt(model, limits, start, clock)
         except InputError:
             raise
         except MemoryError:
@@ -158,6 +165,16 @@ class Adapter(ABC):
         if answer.meaning in (Meaning.UNBOUNDED, Meaning.INFEASIBLE_OR_UNBOUNDED):
             return self._settle(model, limits, start, answer, (build_s, solve_s))
         return conclude(model, limits, start, answer, (build_s, solve_s))
+
+    def _honoured(self, limits: Limits) -> Limits:
+        """The limits without those that the library does not know, so that none is blamed."""
+        can = self.capabilities
+        return replace(
+            limits,
+            nodes=limits.nodes if can.node_limit else None,
+            work=limits.work if can.work_limit else None,
+            threads=limits.threads if can.threads else 1,
+        )
 
     def _settle(
         self,
@@ -194,6 +211,14 @@ class Adapter(ABC):
             solve_s=times[1],
             message=f"{answer.message}; probing for a solution: {probe.message}",
         )
+
+
+def _without_columns(model: LinearModel, limits: Limits, name: str) -> Outcome:
+    """A model without columns has one point; half of the libraries stumble over it."""
+    point = np.zeros(0)
+    if violated(model, point):
+        return Outcome(Status.INFEASIBLE, Stop.PROVED, name, message="no columns")
+    return judge(model, point, model.offset, Stop.PROVED, limits.gap, solver=name)
 
 
 def conclude(

@@ -36,6 +36,8 @@ class CpSatSolver(Adapter):
             whole = to_integers(model)
         except ScalingError as error:
             return Answer(Meaning.FAILED, version, message=str(error))
+        if whole.empty:  # to CP-SAT such a row or column is an invalid model, not an infeasible one
+            return Answer(Meaning.INFEASIBLE, version, message=f"{whole.empty} has no integer point")
         problem = _problem(model, whole, start)
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = limits.time_s
@@ -50,7 +52,7 @@ class CpSatSolver(Adapter):
         has_point = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         x = np.asarray(solver.response_proto.solution, dtype=np.float64) if has_point else None
         bound = float("inf")
-        if status != cp_model.MODEL_INVALID and meaning is not Meaning.INFEASIBLE:
+        if has_point:  # without one the response carries a 0 that proves nothing
             bound = _bound(solver.best_objective_bound, whole, model)
         return Answer(
             meaning,
@@ -64,8 +66,6 @@ class CpSatSolver(Adapter):
 
 def _bound(scaled: float, whole: IntegerModel, model: LinearModel) -> float:
     """Bound in the model's unit: the scaled one plus what rounding the costs may hide."""
-    if abs(scaled) >= 2.0**60:
-        return float("inf")
     return scaled / whole.cost_factor + whole.cost_error + model.offset
 
 

@@ -60,12 +60,10 @@ def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> A
     solution = highs.getSolution()
     feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     x = np.asarray(solution.col_value, dtype=np.float64) if feasible else None
-    if code == _STATUS.kModelEmpty:
-        x = np.zeros(model.columns)
     bound = float("inf")
     if mip:
         bound = sense * float(info.mip_dual_bound)
-    elif code in (_STATUS.kOptimal, _STATUS.kModelEmpty):
+    elif code == _STATUS.kOptimal:
         bound = sense * float(info.objective_function_value)
     duals = None
     if not mip and solution.dual_valid:

@@ -2,36 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import importlib.util
+from dataclasses import dataclass
 
 from morph_opt.domain import InputError
+from morph_opt.extend import extension
 from morph_opt.solvers.base import Solver
+from morph_opt.solvers.selfcheck import problem_with
+
+WORKER_PREFIX = "worker:"
+"""``worker:highs`` is the adapter ``highs`` in a process of its own."""
+
+_GROUP = "morph_opt.solvers"
 
 
-def _highs() -> Solver:
-    from morph_opt.solvers.highs import HighsSolver
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How an adapter is made.
 
-    return HighsSolver()
+    Parameters
+    ----------
+    module, factory
+        Class to call, in ``morph_opt.solvers``.
+    needs
+        Modules that must be importable.
+    install
+        What to type when they are not.
+    """
+
+    module: str
+    factory: str
+    needs: tuple[str, ...]
+    install: str
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Modules of ``needs`` that are not installed."""
+        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
-_FACTORIES: dict[str, Callable[[], Solver]] = {"highs": _highs}
+_EXTRA = "pip install 'morph-opt[solvers]'"
+ENTRIES: dict[str, Entry] = {
+    "highs": Entry("highs", "HighsSolver", ("highspy",), "pip install 'highspy>=1.13,<1.14'"),
+    "cpsat": Entry("cpsat", "CpSatSolver", ("ortools",), _EXTRA),
+    "scip": Entry("scip", "ScipSolver", ("pyscipopt",), "pip install pyscipopt"),
+    "scip-ortools": Entry("scip_ortools", "ScipOrtoolsSolver", ("ortools",), _EXTRA),
+    "cbc": Entry("pulp_front", "CbcSolver", ("pulp",), _EXTRA),
+    "pulp-highs": Entry("pulp_front", "PulpHighsSolver", ("pulp", "highspy"), _EXTRA),
+    "cvxpy-highs": Entry("cvxpy_front", "CvxpyHighsSolver", ("cvxpy", "highspy"), _EXTRA),
+    "mathopt-scip": Entry("mathopt_front", "MathOptScipSolver", ("ortools",), _EXTRA),
+    "mathopt-cpsat": Entry("mathopt_front", "MathOptCpSatSolver", ("ortools",), _EXTRA),
+    "gurobi": Entry("gurobi", "GurobiSolver", ("gurobipy",), "pip install gurobipy, and a licence"),
+    "copt": Entry("copt", "CoptSolver", ("coptpy",), "pip install coptpy, and a licence"),
+    "xpress": Entry("xpress", "XpressSolver", ("xpress",), "pip install xpress, and a licence"),
+    "cuopt": Entry(
+        "cuopt", "CuOptSolver", ("cuopt",), "pip install cuopt-cu12 (NVIDIA's), and a GPU"
+    ),
+}
+"""Every adapter of the package."""
 
 
 def solver_names() -> tuple[str, ...]:
     """Names that `make_solver` knows."""
-    return tuple(sorted(_FACTORIES))
+    return tuple(sorted(ENTRIES))
+
+
+def installed() -> tuple[str, ...]:
+    """Names whose libraries are installed."""
+    return tuple(name for name in solver_names() if not ENTRIES[name].missing)
+
+
+def unavailable() -> dict[str, str]:
+    """Names whose libraries are not installed, each with the way to install them."""
+    return {name: ENTRIES[name].install for name in solver_names() if ENTRIES[name].missing}
 
 
 def make_solver(name: str) -> Solver:
     """The adapter of this name.
 
+    Parameters
+    ----------
+    name
+        A name of `solver_names`; an entry point of the group ``morph_opt.solvers`` or an import
+        path ``package.module:Class`` of one's own; any of them with ``worker:`` before it to
+        run in a process of its own.
+
     Raises
     ------
     InputError
-        If there is no such adapter.
+        If there is no such adapter, its library is not installed, or the library must not be
+        used (`morph_opt.solvers.selfcheck`). The message lists what is installed and how to
+        install the rest.
     """
-    if name not in _FACTORIES:
+    if name.startswith(WORKER_PREFIX):
+        from morph_opt.solvers.worker import IsolatedSolver
+
+        inner = name.removeprefix(WORKER_PREFIX)
+        _require(inner)
+        return IsolatedSolver(inner)
+    _require(name)
+    if name not in ENTRIES:
+        own: Solver = extension(_GROUP, name)()  # type: ignore[misc]  # _require found it
+        return own
+    entry = ENTRIES[name]
+    trouble = problem_with(entry.needs)
+    if trouble:
+        raise InputError(trouble, field="--solver")
+    module = importlib.import_module(f"morph_opt.solvers.{entry.module}")
+    solver: Solver = getattr(module, entry.factory)()
+    return solver
+
+
+def _require(name: str) -> None:
+    if name not in ENTRIES:
+        if extension(_GROUP, name) is None:
+            raise InputError(f"unknown solver {name!r}; {_inventory()}", field="--solver")
+        return
+    missing = ENTRIES[name].missing
+    if missing:
         raise InputError(
-            f"unknown solver {name!r}; known are {', '.join(solver_names())}", field="--solver"
+            f"solver {name!r} needs {' and '.join(missing)}: {ENTRIES[name].install}; "
+            f"{_inventory()}",
+            field="--solver",
         )
-    return _FACTORIES[name]()
+
+
+def _inventory() -> str:
+    rest = "; ".join(f"{name}: {how}" for name, how in unavailable().items())
+    return f"installed are {', '.join(installed())}" + (f"; to install, {rest}" if rest else "")

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from formulations.linear_model import Floats, Ints, LinearModel
+from formulations.linear_model import Bools, Floats, Ints, LinearModel
 from morph_opt.solvers.recheck import FEASIBILITY_TOLERANCE
 
 EXACT_FACTORS = (1.0, 2.0, 4.0, 5.0, 8.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
@@ -24,7 +23,7 @@ LARGEST_SUM = 2.0**50
 OBJECTIVE_SUM = 2.0**42
 """Smaller for the objective: its resolution is then 1e-12 of the largest value, and no more."""
 OPEN_SIDE = 2**62
-_UNBOUNDED = 2.0**31
+WIDEST_COLUMN = 2.0**31
 
 
 class ScalingError(Exception):
@@ -49,6 +48,8 @@ class IntegerModel:
         Largest difference of the two objectives on any point, in the objective's unit.
     row_error
         Largest violation of a row by a point of the integer model, shape (rows,), row's unit.
+    empty
+        Name of a row or column between whose sides no integer lies, or ``""``.
     """
 
     column_lower: Ints
@@ -60,6 +61,7 @@ class IntegerModel:
     cost_factor: float
     cost_error: float
     row_error: Floats
+    empty: str = ""
 
 
 def to_integers(model: LinearModel) -> IntegerModel:
@@ -68,13 +70,19 @@ def to_integers(model: LinearModel) -> IntegerModel:
     Raises
     ------
     ScalingError
-        If a column is continuous, or a row's error could exceed the feasibility tolerance.
+        If a column is continuous or has no finite bounds, or if a row's error could exceed the
+        feasibility tolerance.
     """
     if not model.integer.all():
         column = model.column_name(int(np.flatnonzero(~model.integer)[0]))
         raise ScalingError(f"column {column} is continuous")
-    lower = np.ceil(np.maximum(model.column_lower, -_UNBOUNDED) - 1e-9)
-    upper = np.floor(np.minimum(model.column_upper, _UNBOUNDED) + 1e-9)
+    wide = np.maximum(np.abs(model.column_lower), np.abs(model.column_upper)) > WIDEST_COLUMN
+    if wide.any():
+        # A bound made up here would turn an unbounded model into a proof of optimality.
+        column = model.column_name(int(np.flatnonzero(wide)[0]))
+        raise ScalingError(f"column {column} has no bounds within {WIDEST_COLUMN:g}")
+    lower = np.ceil(model.column_lower - 1e-9)
+    upper = np.floor(model.column_upper + 1e-9)
     reach = np.maximum(np.abs(lower), np.abs(upper))
     row = np.repeat(np.arange(model.rows), np.diff(model.start))
     factor = _row_factors(model, row, reach)
@@ -97,6 +105,7 @@ def to_integers(model: LinearModel) -> IntegerModel:
         cost_factor,
         cost_error,
         row_error,
+        _empty(model, lower > upper, low > high),
     )
 
 
@@ -139,5 +148,11 @@ def _refuse_coarse(model: LinearModel, error: Floats) -> None:
         )
 
 
-def _sides(side: Floats) -> npt.NDArray[np.int64]:
+def _empty(model: LinearModel, columns: Bools, rows: Bools) -> str:
+    if columns.any():
+        return model.column_name(int(columns.argmax()))
+    return model.row_name(int(rows.argmax())) if rows.any() else ""
+
+
+def _sides(side: Floats) -> Ints:
     return np.clip(side, -OPEN_SIDE, OPEN_SIDE).astype(np.int64)

@@ -12,7 +12,8 @@ from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Floats, Limits
 
-_STATUS = model_builder_helper.SolveStatus
+_SCIP_INFINITY = 1e20
+
 CODES: dict[str, Meaning] = {
     "OPTIMAL": Meaning.PROVED,
     "FEASIBLE": Meaning.LIMIT,
@@ -41,9 +42,6 @@ class ScipOrtoolsSolver(Adapter):
         self, model: LinearModel, limits: Limits, start: Floats | None, clock: Clock
     ) -> Answer:
         version = f"SCIP (ortools {ortools.__version__})"
-        if not model.columns:
-            clock.hand_over_done()
-            return Answer(Meaning.PROVED, version, np.zeros(0), model.offset, message="empty")
         problem = _problem(model, start)
         solver = model_builder_helper.ModelSolverHelper("scip")
         solver.set_time_limit_in_seconds(max(limits.time_s, 1e-3))
@@ -58,10 +56,15 @@ class ScipOrtoolsSolver(Adapter):
         feasible = solver.has_solution()
         x = np.asarray(solver.variable_values(), dtype=np.float64) if feasible else None
         bound = float(solver.best_objective_bound()) if solver.has_response() else float("inf")
-        meaning = CODES[status.name]
-        if not feasible and meaning is Meaning.LIMIT:
-            bound = float("inf")  # the response carries 0 when SCIP has not set one
-        return Answer(meaning, version, x, bound, message=f"{status.name} {solver.status_string()}")
+        if not feasible or abs(bound) >= _SCIP_INFINITY:
+            bound = float("inf")  # without a solution the response carries a 0 that proves nothing
+        return Answer(
+            CODES[status.name],
+            version,
+            x,
+            bound,
+            message=f"{status.name} {solver.status_string()}".strip(),
+        )
 
 
 def _problem(

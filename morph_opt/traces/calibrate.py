@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from morph_opt.data import locate
-from morph_opt.domain import A800_NODE, InputError, Job, PlanFamily, Trace
+from morph_opt.domain import InputError, Job, PlanFamily, Trace
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.requested import RequestedSpeeds
+from morph_opt.traces.twin_stats import SIZE_CLASSES, size_class
 
 LEVELS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
 COARSE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -64,7 +65,7 @@ def _original(
     gaps = np.diff([job.submission_s for job in trace.jobs])
     short = np.maximum(gaps[gaps <= BURST_GAP_S], 0.5)
     yield f"gap_s = {_list(np.quantile(short, GAP_LEVELS))}"
-    yield "# end (s), jobs, multi-node ones of them, bursts, GPU-hours that arrive"
+    yield "# end (s), jobs by size class, bursts, GPU-hours that arrive"
     yield "phases = ["
     yield from _phases(trace, hours)
     yield "]"
@@ -85,8 +86,8 @@ def _mix(trace: Trace, hours: Mapping[str, float]) -> Iterator[str]:
         plan = Counter(j.requested_plan.label for j in own).most_common(1)[0][0]
         pool = own
         if len(own) < FEWEST_JOBS:
-            one_node = gpus <= A800_NODE.gpus
-            pool = [j for j in trace.jobs if (j.requested_gpus <= A800_NODE.gpus) == one_node]
+            size = size_class(gpus)
+            pool = [j for j in trace.jobs if min(1, size_class(j.requested_gpus)) == min(1, size)]
         total = sum(hours[j.name] for j in pool) / len(pool) * len(own)
         yield f'{model}.{gpus} = [{len(own)}, {_number(total)}, "{plan}"]'
 
@@ -103,9 +104,10 @@ def _phases(trace: Trace, hours: Mapping[str, float]) -> Iterator[str]:
         rest = rest[len(own) :]
         gaps = np.diff([j.submission_s for j in own])
         bursts = 1 + int(np.count_nonzero(gaps > BURST_GAP_S))
-        wide = sum(j.requested_gpus > A800_NODE.gpus for j in own)
+        sizes = Counter(size_class(j.requested_gpus) for j in own)
+        counts = [sizes[size] for size in range(SIZE_CLASSES)]
         work = _number(sum(hours[j.name] for j in own))
-        yield f"    [{end_s:g}, {len(own)}, {wide}, {bursts}, {work}],"
+        yield f"    [{end_s:g}, {counts}, {bursts}, {work}],"
 
 
 def _variants(bp: Trace, mt: Trace, steps: RequestedSpeeds) -> Iterator[str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from morph_opt.domain import InputError
 
@@ -36,11 +37,8 @@ class Row:
         """The complaint about one cell of this row."""
         return InputError(rule, file=self.file, line=self.line, field=field)
 
-    def located(self, error: InputError, field: str | None = None) -> InputError:
-        """A complaint of a domain type, with the place of this row (and the file's column)."""
-        rule = error.rule
-        if field is not None:
-            return self.error(field, rule)
+    def located(self, error: InputError) -> InputError:
+        """A complaint of a domain type, with the place of this row."""
         return error.located(file=self.file, line=self.line)
 
     def text(self, field: str) -> str:
@@ -105,7 +103,7 @@ def read_rows(
     file = str(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            yield from _rows(csv.reader(stream, strict=True), file, required, optional)
+            yield from _rows(stream, file, required, optional)
     except FileNotFoundError:
         raise InputError("no such file", file=file) from None
     except UnicodeDecodeError as error:
@@ -117,32 +115,28 @@ def read_rows(
 
 
 def _rows(
-    reader: Iterator[list[str]],
-    file: str,
-    required: Collection[str],
-    optional: Collection[str] | None,
+    stream: TextIO, file: str, required: Collection[str], optional: Collection[str] | None
 ) -> Iterator[Row]:
-    line = 0
+    reader = csv.reader(stream, strict=True)
     header: list[str] | None = None
     try:
-        for cells in reader:
-            line = getattr(reader, "line_num", line + 1)
-            cells = [cell.strip() for cell in cells]
+        for raw in reader:
+            cells = [cell.strip() for cell in raw]
             if not any(cells):
                 continue
             if header is None:
                 header = cells
-                _check_header(header, file, line, required, optional)
+                _check_header(header, file, reader.line_num, required, optional)
                 continue
             if len(cells) != len(header):
                 raise InputError(
                     f"must have {len(header)} cells like the header, got {len(cells)}",
                     file=file,
-                    line=line,
+                    line=reader.line_num,
                 )
-            yield Row(file, line, dict(zip(header, cells, strict=True)))
+            yield Row(file, reader.line_num, dict(zip(header, cells, strict=True)))
     except csv.Error as error:
-        raise InputError(f"is not a CSV line: {error}", file=file, line=line + 1) from None
+        raise InputError(f"is not a CSV line: {error}", file=file, line=reader.line_num) from None
     if header is None:
         raise InputError(f"is empty; it needs a header with {', '.join(required)}", file=file)
 

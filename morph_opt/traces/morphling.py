@@ -200,8 +200,7 @@ def read_table(path: Path) -> list[Measurement]:
         if key in first_line:
             raise row.error(
                 "placement",
-                f"{row.text('exec_plan')} on {measurement.shape} is also on line "
-                f"{first_line[key]}",
+                f"{row.text('exec_plan')} on {measurement.shape} is also on line {first_line[key]}",
             )
         first_line[key] = row.line
         measured.append(measurement)

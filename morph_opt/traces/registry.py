@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from morph_opt.data import locate
 from morph_opt.domain import InputError, Trace
+from morph_opt.extend import extension
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.zoo import builtin_model
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
@@ -21,7 +20,7 @@ from morph_opt.traces.twins import TWINS, twin
 ENTRY_POINT_GROUP = "morph_opt.traces"
 """Entry points of this group are trace sources under their own name."""
 
-_IMPORT_PATH = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:/(.*))?")
+_EXTENSION = re.compile(r"[\w.-]+(:\w+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +119,11 @@ def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
         If the name is unknown (the known ones are listed), the data are not on this machine
         (both ways to get them are told), or a file is wrong (file, line, field and rule).
     """
-    head, _, argument = spec.partition("/")
-    source = _source(head)
+    source = _source(spec)
     if source is not None:
-        return source(argument, seed=seed)
-    match = _IMPORT_PATH.fullmatch(spec)
-    if match:
-        imported = _imported(match.group(1), match.group(2))
-        return imported(match.group(3) or "", seed=seed)
+        return source[0](source[1], seed=seed)
     path = Path(spec)
-    if path.exists() or path.suffix == ".csv":
+    if path.suffix == ".csv" or (path.exists() and not path.is_dir()):
         return _load_file(path)
     raise InputError(
         f"unknown trace {spec!r}; known are {', '.join(known_traces())}, or give a CSV file",
@@ -137,25 +131,14 @@ def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
     )
 
 
-def _source(name: str) -> TraceSource | None:
-    if name in _BUILT_IN:
-        return _BUILT_IN[name]
-    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        return _callable(entry.load(), f"entry point {name}")
-    return None
-
-
-def _imported(module: str, attribute: str) -> TraceSource:
-    where = f"{module}:{attribute}"
-    try:
-        return _callable(getattr(import_module(module), attribute), where)
-    except ImportError as error:
-        raise InputError(f"cannot import {where!r}: {error}", field="trace") from None
-    except AttributeError:
-        raise InputError(f"module {module!r} has no {attribute!r}", field="trace") from None
-
-
-def _callable(found: object, where: str) -> TraceSource:
-    if not isinstance(found, Callable):  # type: ignore[arg-type]
-        raise InputError(f"{where} is not a trace source (not callable)", field="trace")
-    return found  # type: ignore[return-value]
+def _source(spec: str) -> tuple[TraceSource, str] | None:
+    """The source that a spec names and the argument behind it, or None for a file."""
+    head, _, argument = spec.partition("/")
+    if head in _BUILT_IN:
+        return _BUILT_IN[head], argument
+    found = extension(ENTRY_POINT_GROUP, head) if _EXTENSION.fullmatch(head) else None
+    if found is None:
+        return None
+    if not callable(found):
+        raise InputError(f"{head} is not a trace source (not callable)", field="trace")
+    return cast(TraceSource, found), argument

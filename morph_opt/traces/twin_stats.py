@@ -8,10 +8,19 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from morph_opt.domain import A800_NODE, default_cluster
 
-FloatArray = npt.NDArray[np.float64]
+SIZE_CLASSES = 3
+
+
+def size_class(gpus: int) -> int:
+    """0 on one node, 1 on several, 2 on more than half of the cluster.
+
+    A gang of the last class cannot run next to another one, so when these arrive decides much of
+    the queueing.
+    """
+    cluster = default_cluster()
+    return 0 if gpus <= A800_NODE.gpus else 1 if 2 * gpus <= cluster.gpus else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +55,7 @@ class Phase:
     end_s
         Where it ends; it begins where the one before it ends.
     jobs
-        Jobs that arrive.
-    multi_node
-        Those of them that request more GPUs than a node has.
+        Jobs that arrive, by size class (`size_class`).
     bursts
         Groups of arrivals without a long gap inside.
     gpu_hours
@@ -56,8 +63,7 @@ class Phase:
     """
 
     end_s: float
-    jobs: int
-    multi_node: int
+    jobs: tuple[int, ...]
     bursts: int
     gpu_hours: float
 
@@ -135,7 +141,10 @@ def parse_stats(document: dict[str, Any]) -> tuple[dict[str, TwinStats], Variant
             ),
             work=tuple((tuple(g["models"]), tuple(g["gpu_hours"])) for g in table["work"]),
             levels=tuple(table["levels"]),
-            phases=tuple(Phase(*row) for row in table["phases"]),
+            phases=tuple(
+                Phase(end_s, tuple(jobs), bursts, hours)
+                for end_s, jobs, bursts, hours in table["phases"]
+            ),
             gap_levels=tuple(table["gap_levels"]),
             gap_s=tuple(table["gap_s"]),
         )

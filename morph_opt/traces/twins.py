@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Job, Trace
+from morph_opt.domain import ExecutionPlan, InputError, Job, Trace
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.zoo import builtin_model
 from morph_opt.traces.requested import RequestedSpeeds
 from morph_opt.traces.sampling import FloatArray, IntArray, deal, match_total, stratified
-from morph_opt.traces.twin_stats import Cell, TwinStats, Variants, load_stats
+from morph_opt.traces.twin_stats import Cell, TwinStats, Variants, load_stats, size_class
 
 TWINS = ("base", "bp", "mt", "naive")
 """Names of the twins; each has the name of its original without ``morphling/``."""
@@ -23,6 +23,8 @@ TWINS = ("base", "bp", "mt", "naive")
 _CPUS_PER_GPU = 8
 _FEWEST_ITERATIONS = 2
 _PLAN_DRAWS = 32
+_FAMILY = 0
+"""First word of every random stream; `docs/traces.md` tells how it was chosen."""
 
 
 def twin(name: str, *, seed: int = 0, speeds: SpeedModel | None = None) -> Trace:
@@ -65,14 +67,14 @@ def twin(name: str, *, seed: int = 0, speeds: SpeedModel | None = None) -> Trace
 
 def _stream(name: str, seed: int) -> np.random.Generator:
     """Random numbers of one twin; what ``bp`` draws does not shift ``base``, from which it is."""
-    return np.random.default_rng([seed, TWINS.index(name)])
+    return np.random.default_rng([_FAMILY, seed, TWINS.index(name)])
 
 
 def _jobs(stats: TwinStats, steps: RequestedSpeeds, rng: np.random.Generator) -> list[Job]:
     cells, hours = _work(stats, rng)
-    wide = np.array([cell.gpus > A800_NODE.gpus for cell in cells], dtype=np.int64)
-    counts = np.array([(p.jobs - p.multi_node, p.multi_node) for p in stats.phases]).T
-    phases = deal(hours, counts, [p.gpu_hours for p in stats.phases], rng, wide)
+    sizes = np.array([size_class(cell.gpus) for cell in cells], dtype=np.int64)
+    counts = np.array([phase.jobs for phase in stats.phases]).T
+    phases = deal(hours, counts, [p.gpu_hours for p in stats.phases], rng, sizes)
     submission_s = _arrivals(stats, phases, rng)
     jobs = []
     for number, index in enumerate(np.argsort(submission_s, kind="stable")):
@@ -111,19 +113,16 @@ def _work(stats: TwinStats, rng: np.random.Generator) -> tuple[list[Cell], Float
 
 def _arrivals(stats: TwinStats, phases: IntArray, rng: np.random.Generator) -> FloatArray:
     """Whole seconds of submission, shape ``(jobs,)``; the first is 0, the last ends the span."""
-    inside = sum(max(0, p.jobs - p.bursts) for p in stats.phases)
+    inside = sum(sum(p.jobs) - p.bursts for p in stats.phases)
     gaps = rng.permutation(stratified(stats.gap_levels, stats.gap_s, inside, rng))
     times = np.empty(len(phases), dtype=np.float64)
     start_s, used = 0.0, 0
     for number, phase in enumerate(stats.phases):
         members = rng.permutation(np.flatnonzero(phases == number))
-        if phase.jobs:
-            need = phase.jobs - phase.bursts
-            own = gaps[used : used + need]
-            used += need
-            times[members] = start_s + _phase_times(
-                phase.end_s - start_s, phase.jobs, phase.bursts, own, rng
-            )
+        need = len(members) - phase.bursts
+        own = gaps[used : used + need]
+        used += need
+        times[members] = start_s + _phase_times(phase.end_s - start_s, phase.bursts, own, rng)
         start_s = phase.end_s
     order = np.argsort(times, kind="stable")
     times[order[0]], times[order[-1]] = 0.0, stats.phases[-1].end_s
@@ -131,9 +130,10 @@ def _arrivals(stats: TwinStats, phases: IntArray, rng: np.random.Generator) -> F
 
 
 def _phase_times(
-    length_s: float, jobs: int, bursts: int, gaps: FloatArray, rng: np.random.Generator
+    length_s: float, bursts: int, gaps: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Offsets in a phase: bursts of random size, spread uniformly over what the gaps leave."""
+    jobs = len(gaps) + bursts
     heads = np.zeros(jobs, dtype=bool)
     heads[0] = True
     heads[rng.choice(np.arange(1, jobs), size=bursts - 1, replace=False)] = True

@@ -1,0 +1,187 @@
+"""The max-min kernel with most jobs' patterns fixed: a small exact linear model.
+
+    maximise t  subject to  thr_i >= base_i + t slope_i  and the polytope of `model`.
+
+Given GPU prices, `patterns.price` says how each job meets its demand. Where that is beyond doubt
+the job's shares are an affine function of t and need neither columns nor rows; the doubtful jobs
+stay *free*. `reduced_model` is the resulting model, `price_bound` the Lagrangian bound that
+certifies its answer for all jobs. The driver is `morph_opt.policies.gavel_kernel`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBuilder
+from formulations.shares.patterns import Patterns, affine_shares, price
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What the jobs must reach as a function of the level t.
+
+    Parameters
+    ----------
+    speed
+        Steps per second, shape (J, T); 0 where a share is not allowed.
+    load
+        GPUs that a share of 1 takes, shape (J,): the gang, times the number of merged jobs.
+    capacity
+        GPUs of each type, shape (T,).
+    base, slope
+        ``thr_i >= base_i + t slope_i``, steps per second, shape (J,), slope at least 0.
+    """
+
+    speed: Floats
+    load: Ints
+    capacity: Floats
+    base: Floats
+    slope: Floats
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs J."""
+        return int(self.load.size)
+
+    def at(self, level: float) -> Floats:
+        """Demanded steps per second, shape (J,)."""
+        return self.base + level * self.slope
+
+    @property
+    def cap(self) -> float:
+        """Largest level that every job could reach alone on its fastest type."""
+        rows = self.slope > 0
+        room = self.speed.max(axis=1)[rows] - self.base[rows]
+        return float((room / self.slope[rows]).min(initial=np.inf))
+
+    @property
+    def unit(self) -> float:
+        """Size of the level for scaling, above 0."""
+        rows = self.slope > 0
+        return float((self.speed.max(axis=1)[rows] / self.slope[rows]).min(initial=np.inf))
+
+    def level(self, x: Floats) -> float:
+        """Largest level that the shares reach, from the definition."""
+        rows = self.slope > 0
+        thr = (self.speed * x).sum(axis=1)
+        short = (thr < self.base - 1e-6 * self.speed.max(axis=1)) & ~rows
+        if short.any():
+            return -np.inf
+        return float(((thr - self.base)[rows] / self.slope[rows]).min(initial=np.inf))
+
+    def take(self, rows: Ints, capacity: Floats) -> Demands:
+        """Some of the jobs on another cluster."""
+        return Demands(
+            self.speed[rows], self.load[rows], capacity, self.base[rows], self.slope[rows]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A reduced model and its way back.
+
+    Parameters
+    ----------
+    model
+        Columns x of free jobs, ``t`` and ``load``; rows ``time``, ``capacity``, ``share``.
+    free
+        Indices of the free jobs, ascending.
+    entry
+        (position in ``free``, type) of each x column.
+    unit
+        The column is ``t / unit``.
+    constant, per_step
+        Affine shares of the fixed jobs (0 in the rows of free ones), shape (J, T).
+    """
+
+    model: LinearModel
+    free: Ints
+    entry: Ints
+    unit: float
+    constant: Floats
+    per_step: Floats
+
+    def shares(self, demands: Demands, point: Floats) -> tuple[float, Floats]:
+        """Level and shares (J, T) of a point."""
+        level = float(point[self.entry.shape[0]]) * self.unit
+        x = self.constant + self.per_step * demands.at(level)[:, None]
+        x[self.free[self.entry[:, 0]], self.entry[:, 1]] = point[: self.entry.shape[0]]
+        return level, np.maximum(x, 0.0)
+
+
+def reduced_model(
+    demands: Demands, free: Bools, best: Ints, *, level: tuple[float, float], minimise_load: bool
+) -> Reduced:
+    """Exact model of the free jobs, the fixed ones folded into the capacity rows.
+
+    Parameters
+    ----------
+    free
+        Jobs that keep their columns, shape (J,).
+    best
+        Pattern of every fixed job, shape (J,).
+    level
+        Bounds of t; equal to fix it.
+    minimise_load
+        Minimise the largest used fraction of a type at that level, instead of maximising t.
+    """
+    rows = np.flatnonzero(free)
+    constant, per_step = affine_shares(demands.speed, best)
+    constant[rows], per_step[rows] = 0.0, 0.0
+    weight = demands.load[:, None] / np.maximum(demands.capacity, 1e-300)[None, :]
+    held = (weight * (constant + per_step * demands.base[:, None])).sum(axis=0)
+    grows = (weight * per_step * demands.slope[:, None]).sum(axis=0)
+    unit = demands.unit
+    entry = np.argwhere(demands.speed[rows] > 0)
+    job, kind = rows[entry[:, 0]], entry[:, 1]
+    builder = ModelBuilder("target shares: reduced")
+    x = builder.add_columns("x", np.stack([job, kind], axis=1), 1.0, integer=False)
+    single = np.zeros((1, 0), dtype=np.int64)
+    t = builder.add_columns("t", single, level[1] / unit, integer=False, lower=level[0] / unit)
+    load = builder.add_columns(
+        "load", single, np.inf if minimise_load else 1.0, integer=False,
+        lower=0.0 if minimise_load else 1.0,
+    )
+    size = 1.0 / demands.speed[rows].max(axis=1)
+    place = np.arange(rows.size)
+    builder.add_rows("time", rows[:, None], -np.inf, 1.0, [(entry[:, 0], x, 1.0)])
+    types = np.arange(demands.capacity.size)
+    builder.add_rows(
+        "capacity", types[:, None], -np.inf, -held,
+        [
+            (kind, x, weight[job, kind]),
+            (types, np.full(types.size, t[0]), grows * unit),
+            (types, np.full(types.size, load[0]), -1.0),
+        ],
+    )
+    builder.add_rows(
+        "share", rows[:, None], demands.base[rows] * size, np.inf,
+        [
+            (entry[:, 0], x, demands.speed[job, kind] * size[entry[:, 0]]),
+            (place, np.full(rows.size, t[0]), -demands.slope[rows] * size * unit),
+        ],
+    )
+    cost = np.zeros(x.size + 2)
+    cost[load[0] if minimise_load else t[0]] = -1.0 if minimise_load else 1.0
+    return Reduced(builder.build(cost), rows, entry, unit, constant, per_step)
+
+
+def price_bound(demands: Demands, prices: Floats, level: float) -> tuple[float, Patterns]:
+    """Upper bound on the level from GPU prices, and the patterns at ``level``.
+
+    Notes
+    -----
+    At prices ``lambda >= 0`` every feasible level t has ``L(t) = sum_i cost_i(t) - lambda' N <= 0``.
+    L is convex and increasing, so the root of its tangent at ``level`` is not below its own root.
+    """
+    found = price(demands.speed, demands.load, prices, demands.at(level))
+    cap = demands.cap
+    if not np.isfinite(found.cost).all():
+        return cap, found
+    excess = float(found.cost.sum() - prices @ demands.capacity)
+    rate = float(found.slope @ demands.slope)
+    if rate <= 0.0:
+        return cap, found
+    return min(cap, level - excess / rate), found

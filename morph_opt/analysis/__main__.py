@@ -1,0 +1,121 @@
+"""Command line: ``python -m morph_opt.analysis replay`` and ``... readme``.
+
+``replay`` runs the replays that the README shows, ``readme`` gathers their aggregates into
+``reports/readme`` and rewrites the generated blocks of the README and its pictures from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from morph_opt import __version__
+from morph_opt.analysis import figure, readme
+from morph_opt.analysis.cases import ORIGINALS, TRACES, TWINS, Case, cases
+from morph_opt.analysis.rerun import read_measured, run_case, use_one_core
+from morph_opt.analysis.results import (
+    Results,
+    gpus_over_time,
+    jct_quantiles_s,
+    load,
+    read_run,
+    save,
+)
+from morph_opt.domain import InputError
+
+_RERUN = {"base.jct", "morphling-base.jct"}
+_PICTURES = {"base": "base.svg"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m morph_opt.analysis", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    replay = commands.add_parser("replay", help="run the replays that the README shows")
+    replay.add_argument(
+        "--only", nargs="+", metavar="CASE", help="some of them, for example base.jct"
+    )
+    write = commands.add_parser("readme", help="rewrite tables and pictures of the README")
+    write.add_argument("--readme", type=Path, default=Path("README.md"), help="file to rewrite")
+    write.add_argument(
+        "--data", type=Path, default=Path("reports/readme"), help="aggregates and pictures"
+    )
+    for command in (replay, write):
+        command.add_argument("--runs", type=Path, help="parent of the run folders")
+    replay.set_defaults(runs=Path("runs/readme"))
+    return parser
+
+
+def _chosen(only: Sequence[str] | None) -> tuple[Case, ...]:
+    """The twins, and the originals where they are at hand, or what was asked for by name."""
+    known = {case.slug: case for case in cases(TRACES)}
+    if only is None:
+        traces = TWINS + (ORIGINALS if os.environ.get("MORPH_OPT_DATA") else ())
+        return cases(traces)
+    for slug in only:
+        if slug not in known:
+            raise InputError(f"unknown case {slug!r}; known are {', '.join(known)}", field="--only")
+    return tuple(known[slug] for slug in only)
+
+
+def _replay(runs: Path, only: Sequence[str] | None) -> None:
+    use_one_core()
+    for case in _chosen(only):
+        print(case.command, file=sys.stderr, flush=True)
+        measured = run_case(case, runs, twice=case.slug in _RERUN)
+        print(f"  {measured.whole_s:.1f} s", file=sys.stderr, flush=True)
+
+
+def _gather(results: Results, runs: Path) -> Results:
+    """Results with the rows of the run folders that are there in place of older ones."""
+    rows, gpus, jct_s = dict(results.rows), dict(results.gpus), dict(results.jct_s)
+    for case in cases(TRACES):
+        folder = runs / case.slug
+        if (folder / "summary.json").exists():
+            rows[case.slug] = read_run(folder, case.command, read_measured(case, runs))
+            gpus[case.slug] = gpus_over_time(folder)
+            jct_s[case.slug] = jct_quantiles_s(folder)
+    return Results(rows, gpus, jct_s, _versions())
+
+
+def _versions() -> dict[str, str]:
+    found = {"morph-opt": __version__, "Python": platform.python_version()}
+    for name in ("highspy", "numpy", "scipy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def _readme(path: Path, data: Path, runs: Path | None) -> None:
+    results = load(data)
+    if runs is not None:
+        results = _gather(results, runs)
+        save(results, data)
+        results = load(data)
+    for trace, name in _PICTURES.items():
+        figure.draw(results, trace, data / name)
+    readme.write(path, results)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 2 for bad input, said in one line."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "replay":
+            _replay(options.runs, options.only)
+        else:
+            _readme(options.readme, options.data, options.runs)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""Clusters as users write them: TOML specs and the short form.
+
+>>> from morph_opt.clusters import parse_short
+>>> parse_short("2x8:A800-80GB").gpus
+16
+"""
+
+from morph_opt.clusters.short import load_cluster, parse_short
+from morph_opt.clusters.spec import cluster_from_tables, cluster_from_toml, read_cluster
+from morph_opt.clusters.text import cluster_to_toml
+
+__all__ = [
+    "cluster_from_tables",
+    "cluster_from_toml",
+    "cluster_to_toml",
+    "load_cluster",
+    "parse_short",
+    "read_cluster",
+]

@@ -1,0 +1,79 @@
+"""Clusters in one word: ``8x8``, ``8x8:A800-80GB``, ``4x8:A100-80GB+2x4:V100``.
+
+``NODESxGPUS[:GPU_TYPE]``, several pools joined by ``+``. What is not said is as in the A800
+node of the catalog: CPU threads, host memory, NVLink and RDMA bandwidth of a node with 8 GPUs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from morph_opt.clusters.spec import read_cluster
+from morph_opt.domain import A800_NODE, GPU_TYPES, Cluster, InputError, Node, NodeType
+
+_POOL = re.compile(r"(\d+)x(\d+)(?::([^+:]+))?")
+
+
+def parse_short(text: str) -> Cluster:
+    """The cluster of a short form.
+
+    Raises
+    ------
+    InputError
+        If the text is not a short form, or a count is 0 or a GPU type unknown.
+    """
+    pools = [_pool(part, text) for part in text.split("+")]
+    if len(pools) == 1:
+        return Cluster.uniform(pools[0][0], pools[0][1])
+    nodes: list[Node] = []
+    for index, (count, kind) in enumerate(pools):
+        width = len(str(count - 1))
+        nodes += [Node(f"pool{index}-{i:0{width}d}", kind) for i in range(count)]
+    return Cluster(text, tuple(nodes))
+
+
+def _pool(part: str, text: str) -> tuple[int, NodeType]:
+    found = _POOL.fullmatch(part.strip())
+    if not found:
+        raise InputError(
+            f"must look like 8x8 or 4x8:A800-80GB+2x4:V100, got {text!r}", field="cluster"
+        )
+    count, gpus, gpu_name = int(found.group(1)), int(found.group(2)), found.group(3)
+    if count < 1 or gpus < 1:
+        raise InputError(
+            f"must have nodes and GPUs per node of at least 1, got {text!r}", field="cluster"
+        )
+    return count, sized_node(gpus, gpu_name)
+
+
+def sized_node(gpus: int, gpu_name: str | None = None) -> NodeType:
+    """The catalog's A800 node with another number or type of GPUs.
+
+    Raises
+    ------
+    InputError
+        If the GPU type is unknown.
+    """
+    gpu_type = GPU_TYPES.get(gpu_name or A800_NODE.gpu_type.name)
+    if gpu_type is None:
+        known = ", ".join(GPU_TYPES)
+        raise InputError(f"unknown GPU type {gpu_name!r}; known are {known}", field="gpu type")
+    if gpus == A800_NODE.gpus and gpu_type == A800_NODE.gpu_type:
+        return A800_NODE
+    return replace(A800_NODE, name=f"{gpu_type.name.lower()}-x{gpus}", gpu_type=gpu_type, gpus=gpus)
+
+
+def load_cluster(text: str) -> Cluster:
+    """A cluster from what a user types: a short form or the path of a spec.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or the spec breaks a rule.
+    """
+    path = Path(text)
+    if _POOL.match(text) and path.suffix != ".toml" and not path.exists():
+        return parse_short(text)
+    return read_cluster(path)

@@ -1,0 +1,257 @@
+"""Gavel's measured throughputs: steps per second by GPU type, alone and in pairs.
+
+Layout of ``simulation_throughputs.json`` (Gavel, OSDI'20): GPU type -> job key, the text of a
+Python tuple ``('ResNet-18 (batch size 16)', 2)`` -> ``"null"``: steps/s of the whole gang alone, or
+another job key -> [its own, the other's] steps/s while both share the same GPUs. A type
+``<name>_unconsolidated`` holds the speeds of gangs that are spread over several nodes.
+
+A step of a gang of 4 covers four times the samples of a step of one GPU, so step counts of
+different gang sizes do not compare: the speed model keeps every (job type, gang) as a model of its
+own, ``"ResNet-18 (batch size 16) x2"``, which runs on exactly that many GPUs.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from morph_opt.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Shape, Span
+from morph_opt.domain.shape import partitions
+from morph_opt.perf.speed import Configuration
+
+RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
+"""Plan of every gang: the table tells no other."""
+
+_SPREAD = "_unconsolidated"
+
+Key = tuple[str, int]
+"""Job type and gang size."""
+
+
+def model_name(job_type: str, gang: int) -> str:
+    """Name under which the speed model knows a job type with a gang size."""
+    return f"{job_type} x{gang}"
+
+
+@dataclass(frozen=True, slots=True)
+class GavelThroughputs:
+    """The table as numbers.
+
+    Parameters
+    ----------
+    alone
+        Steps per second by GPU type (lower case) and key; 0 where it cannot run.
+    spread
+        The same for gangs on several nodes.
+    paired
+        [own, other's] steps per second by GPU type and the two keys.
+    """
+
+    alone: Mapping[str, Mapping[Key, float]]
+    spread: Mapping[str, Mapping[Key, float]]
+    paired: Mapping[str, Mapping[tuple[Key, Key], tuple[float, float]]]
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """GPU types, sorted."""
+        return tuple(sorted(self.alone))
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every (job type, gang) of the table, sorted."""
+        return tuple(sorted({key for table in self.alone.values() for key in table}))
+
+    def require_types(self, names: Sequence[str]) -> None:
+        """Refuse a cluster with a GPU type that the table does not have.
+
+        Raises
+        ------
+        InputError
+            Naming the type.
+        """
+        for name in names:
+            if name.lower() not in self.alone:
+                raise InputError(
+                    f"the throughput table has no type {name!r}; it has {', '.join(self.types)}",
+                    field="gpu type",
+                )
+
+    def require_key(self, key: Key) -> None:
+        """Refuse a job type that the table does not have, or that runs nowhere.
+
+        Raises
+        ------
+        InputError
+            Naming job type and gang.
+        """
+        speeds = [table[key] for table in self.alone.values() if key in table]
+        if not speeds:
+            raise InputError(f"unknown job type {key[0]!r} with {key[1]} GPUs", field="job_type")
+        if not any(speed > 0 for speed in speeds):
+            raise InputError(
+                f"job type {key[0]!r} with {key[1]} GPUs has throughput 0 on every type",
+                field="job_type",
+            )
+
+
+def read_throughputs(path: Path) -> GavelThroughputs:
+    """Read ``simulation_throughputs.json``.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is not JSON, or a key or number is malformed (type, job and rule
+        are named).
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}", file=str(path)) from error
+    if not isinstance(raw, dict) or not raw:
+        raise InputError("must map GPU types to job keys", file=str(path))
+    try:
+        return _tables(raw)
+    except InputError as error:
+        raise error.located(file=str(path)) from None
+
+
+def _tables(raw: dict[str, Any]) -> GavelThroughputs:
+    alone: dict[str, dict[Key, float]] = {}
+    spread: dict[str, dict[Key, float]] = {}
+    paired: dict[str, dict[tuple[Key, Key], tuple[float, float]]] = {}
+    for kind, jobs in raw.items():
+        if not isinstance(jobs, dict):
+            raise InputError("must map job keys to speeds", field=kind)
+        base = kind.removesuffix(_SPREAD)
+        singles, pairs = _rows(kind, jobs)
+        if kind != base:
+            spread[base] = singles
+        else:
+            alone[base], paired[base] = singles, pairs
+    if not alone:
+        raise InputError("has no consolidated GPU type", field="types")
+    return GavelThroughputs(alone, spread, paired)
+
+
+def _rows(
+    kind: str, jobs: dict[str, Any]
+) -> tuple[dict[Key, float], dict[tuple[Key, Key], tuple[float, float]]]:
+    singles: dict[Key, float] = {}
+    pairs: dict[tuple[Key, Key], tuple[float, float]] = {}
+    for text, row in jobs.items():
+        key = _key(text, kind)
+        if not isinstance(row, dict) or "null" not in row:
+            raise InputError("needs a speed alone, under \"null\"", field=f"{kind}: {text}")
+        for other, speed in row.items():
+            if other == "null":
+                singles[key] = _speed(speed, f"{kind}: {text}")
+                continue
+            place = f"{kind}: {text} with {other}"
+            if not isinstance(speed, list) or len(speed) != 2:
+                raise InputError("must be two speeds, its own and the other's", field=place)
+            pairs[key, _key(other, kind)] = (_speed(speed[0], place), _speed(speed[1], place))
+    return singles, pairs
+
+
+def _key(text: str, kind: str) -> Key:
+    try:
+        job_type, gang = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        job_type, gang = None, None
+    if not isinstance(job_type, str) or isinstance(gang, bool) or not isinstance(gang, int):
+        raise InputError(f"must look like ('job type', gang), got {text!r}", field=kind)
+    if gang < 1:
+        raise InputError(f"must have a gang of at least 1, got {text!r}", field=kind)
+    return job_type, gang
+
+
+def _speed(value: Any, place: str) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < 0:
+        raise InputError(f"must be a speed of at least 0, got {value!r}", field=place)
+    return float(value)
+
+
+class GavelTable:
+    """Gavel's throughputs as a speed model; models are `model_name` of (job type, gang).
+
+    A shape on one node runs at the consolidated speed; on several nodes at the unconsolidated
+    one, where the table has it.
+
+    Parameters
+    ----------
+    throughputs
+        The table.
+    name
+        Shown in run folders.
+    """
+
+    def __init__(self, throughputs: GavelThroughputs, name: str = "gavel") -> None:
+        self.throughputs = throughputs
+        self._name = name
+        self._keys = {model_name(*key): key for key in throughputs.keys()}
+        self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
+
+    @property
+    def name(self) -> str:
+        """Shown in run folders."""
+        return self._name
+
+    def models(self) -> Sequence[str]:
+        """Names of the models, sorted."""
+        return sorted(self._keys)
+
+    def iteration_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan,
+        span: Span,  # noqa: ARG002 - part of the protocol
+    ) -> float | None:
+        """Seconds per step of the gang, or None where it cannot run.
+
+        Raises
+        ------
+        InputError
+            If the model is unknown.
+        """
+        key = self._key(model)
+        if shape.gpus != key[1] or plan != RIGID_PLAN or shape.parts[0] > node_type.gpus:
+            return None
+        kind = node_type.gpu_type.name.lower()
+        tables = self.throughputs.alone if shape.nodes == 1 else self.throughputs.spread
+        speed = tables.get(kind, {}).get(key, 0.0)
+        return 1.0 / speed if speed > 0 else None
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """The gang's shapes on such nodes, fewest nodes first.
+
+        Raises
+        ------
+        InputError
+            If the model is unknown.
+        """
+        gang = self._key(model)[1]
+        key = (model, node_type.gpu_type.name, node_type.gpus, max_gpus)
+        if key not in self._cache:
+            rows = []
+            for shape in partitions(gang, node_type.gpus) if gang <= max_gpus else ():
+                seconds = self.iteration_s(model, node_type, shape, RIGID_PLAN, span)
+                if seconds is not None:
+                    rows.append(Configuration(shape, RIGID_PLAN, seconds))
+            self._cache[key] = tuple(rows)
+        return self._cache[key]
+
+    def _key(self, model: str) -> Key:
+        if model not in self._keys:
+            raise InputError(
+                f"unknown model {model!r}, the speed model {self._name!r} knows "
+                f"{len(self._keys)} models such as {next(iter(sorted(self._keys)))!r}",
+                field="model",
+            )
+        return self._keys[model]

@@ -1,0 +1,111 @@
+"""The max-min kernel with packing pairs: columns are made when their price says so.
+
+256 one-GPU jobs have 32,640 pairs and, on three types, 97,920 columns; an optimal answer uses a
+few hundred. Identical jobs are merged into classes; then start with the jobs alone, price every
+pair with the row duals, add the best ones, and repeat until no pair has a positive reduced cost:
+the answer is then optimal for all pairs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from formulations.shares.classes import (
+    PackedClasses,
+    class_model,
+    class_reduced_cost,
+    packed_classes,
+)
+from formulations.shares.problem import ShareProblem
+from morph_opt.policies.gavel_kernel import Solve
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+REDUCED_COST = 1e-9
+"""Reduced cost (the objective is of the size of 1) below which a pair cannot improve it."""
+
+DIRECT = 3000
+"""Pair columns up to which all of them are offered at once."""
+
+PER_JOB = 4
+"""Pair columns that a class gains per turn at most, so that no class hogs them."""
+
+
+def worthwhile(problem: ShareProblem) -> npt.NDArray[np.bool_]:
+    """Pairs and types where sharing beats taking turns, shape (P, T).
+
+    Two jobs that take turns on a GPU keep fractions f and 1 - f of their speed. A pair whose
+    kept fractions add up to at most 1 can be replaced by turns in any answer, so leaving it out
+    is exact (for pairs of equal gangs; others are always kept).
+    """
+    pairs = problem.pairs
+    alone = np.stack([problem.speed[pairs.first], problem.speed[pairs.second]], axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kept = np.where(problem.pair_allowed[:, :, None], pairs.throughput / alone, 0.0)
+    equal = problem.gang[pairs.first] == problem.gang[pairs.second]
+    gain = kept.sum(axis=2) > 1.0
+    return np.asarray(problem.pair_allowed & (gain | ~equal[:, None]))
+
+
+def packed_raise(
+    problem: ShareProblem, base: Floats, slope: Floats, solve: Solve
+) -> tuple[float, Floats, Floats, int]:
+    """Largest level with packing.
+
+    Returns
+    -------
+    tuple
+        Proven bound on the level, shares of jobs (J, T) and of pairs (P, T), models solved.
+
+    Raises
+    ------
+    ValueError
+        If no level is feasible.
+    """
+    classes = packed_classes(problem, base, slope, worthwhile(problem))
+    offers = np.argwhere((classes.pair_speed > 0).all(axis=2) & (classes.pair_count > 0)[:, None])
+    top = classes.speed.max(axis=1)
+    asks = classes.slope > 0
+    unit = float((top[asks] / classes.slope[asks]).min())
+    chosen = np.full(len(offers), len(offers) <= DIRECT)
+    for turn in range(1, 400):
+        outcome = solve(class_model(classes, offers[chosen], unit))
+        if outcome.x is None or outcome.row_duals is None:
+            raise ValueError("no level is feasible: the demands at level 0 exceed the cluster")
+        gain = class_reduced_cost(classes, offers, outcome.row_duals)
+        gain[chosen] = 0.0
+        better = np.flatnonzero(gain > REDUCED_COST)
+        if not better.size:
+            break
+        chosen[_spread(classes, offers, gain, better)] = True
+    x, y = _totals(classes, offers[chosen], outcome.x)
+    shares = classes.shares(x, y)
+    return outcome.objective * unit, *shares, turn
+
+
+def _totals(classes: PackedClasses, pair: Ints, point: Floats) -> tuple[Floats, Floats]:
+    x = np.zeros_like(classes.speed)
+    single = np.argwhere(classes.speed > 0)
+    x[single[:, 0], single[:, 1]] = point[: len(single)]
+    y = np.zeros((classes.pair_count.size, classes.capacity.size))
+    y[pair[:, 0], pair[:, 1]] = point[len(single) : len(single) + len(pair)]
+    return np.maximum(x, 0.0), np.maximum(y, 0.0)
+
+
+def _spread(classes: PackedClasses, offers: Ints, gain: Floats, better: Ints) -> Ints:
+    """The best offers, at most `PER_JOB` per class."""
+    order = better[np.argsort(-gain[better], kind="stable")]
+    used = np.zeros(classes.classes, dtype=np.int64)
+    taken: list[int] = []
+    limit = max(64, classes.classes)
+    one, two = classes.first[offers[order, 0]].tolist(), classes.second[offers[order, 0]].tolist()
+    for index, a, b in zip(order.tolist(), one, two, strict=True):
+        if used[a] < PER_JOB and used[b] < PER_JOB:
+            used[a] += 1
+            used[b] += 1
+            taken.append(index)
+            if len(taken) >= limit:
+                break
+    return np.asarray(taken, dtype=np.int64)

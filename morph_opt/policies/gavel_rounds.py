@@ -1,0 +1,285 @@
+"""Gavel's round mechanism (OSDI'20, section 5): from target shares to who runs in this round.
+
+Every (job, type) has the priority ``x[i, j] / received[i, j]``, the time received on the type
+since the last reset as a part of all time given there. Per type, in a fixed order, gangs are
+served by (priority, deficit, share), skipping what does not fit. At a reset the shares are solved
+again, and what a job should have received less what it did receive is added to its deficit.
+
+`Mechanism` is the bookkeeping on plain arrays; `simulate` is the published simulator around it,
+event for event, so that its figures can be compared (restart cost 0, rounds end with their
+longest job). The same mechanism inside the round engine is `morph_opt.policies.gavel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+ROUND_S = 360.0
+"""Length of a round."""
+
+RESET_S = 1920.0
+"""Least time between two solves of the shares."""
+
+
+class Mechanism:
+    """Received time, deficits and priorities of numbered jobs on numbered types.
+
+    Parameters
+    ----------
+    jobs, types
+        Number of jobs that will ever come, and of GPU types.
+    round_s
+        Length of a round; a job is credited half of it when it comes and at every reset.
+    """
+
+    def __init__(self, jobs: int, types: int, round_s: float = ROUND_S) -> None:
+        self.received = np.full((jobs, types), round_s / 2.0)
+        self.deficit = np.zeros((jobs, types))
+        self.total = np.zeros(types)
+        self.shares = np.zeros((jobs, types))
+        self.known = np.zeros(jobs, dtype=bool)
+        self.reset_s = 0.0
+        self._credit = round_s / 2.0
+
+    def reset(self, now_s: float, active: Ints, shares: Floats) -> None:
+        """New shares (rows of ``active``); what was missed is added to the deficits."""
+        elapsed = now_s - self.reset_s
+        got = self.received[active] - self._credit
+        self.deficit[active] += self.shares[active] * elapsed - got
+        self.received[active] = self._credit
+        self.total[:] = self._credit * active.size
+        self.reset_s = now_s
+        self.shares[:] = 0.0
+        self.shares[active] = shares
+        self.known[:] = False
+        self.known[active] = True
+
+    def credit(self, job: int, kind: int, seconds: float) -> None:
+        """A job ran for so long on a type."""
+        self.received[job, kind] += seconds
+        self.total[kind] += seconds
+
+    def priorities(self, active: Ints) -> Floats:
+        """Priority of the active jobs on each type, shape (active, T)."""
+        shares, received = self.shares[active], self.received[active]
+        part = np.where(self.total > 0, received / np.maximum(self.total, 1e-300), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(part > 0, shares / part, shares * 1e9)
+        return np.asarray(np.where(shares > 0, ratio, 0.0))
+
+    def order(self, active: Ints, kind: int) -> Ints:
+        """Positions in ``active`` by (priority, deficit, share) on a type, highest first."""
+        priority = self.priorities(active)[:, kind]
+        deficit, share = self.deficit[active, kind], self.shares[active, kind]
+        # Stable descending order, as sorting in reverse keeps equal elements in their order.
+        keys = np.lexsort((np.arange(active.size), -share, -deficit, -priority))
+        return np.asarray(keys)
+
+
+def select(
+    mechanism: Mechanism, active: Ints, gang: Ints, speed: Floats, capacity: Floats,
+    kinds: Ints, *, skip_unwanted: bool = False,
+) -> Ints:
+    """Type of each active job in this round, -1 for none.
+
+    Parameters
+    ----------
+    active
+        Job numbers.
+    gang, speed
+        Of all jobs, shapes (J,) and (J, T).
+    capacity
+        GPUs of each type, shape (T,).
+    kinds
+        Order in which the types are served.
+    skip_unwanted
+        Leave jobs with priority 0 out (as for FIFO in the published code); otherwise they may
+        use what is left over.
+    """
+    chosen = np.full(active.size, -1, dtype=np.int64)
+    for kind in kinds.tolist():
+        left = float(capacity[kind])
+        wanted = mechanism.priorities(active)[:, kind]
+        for position in mechanism.order(active, kind).tolist():
+            if left <= 0:
+                break
+            job = active[position]
+            if chosen[position] >= 0 or speed[job, kind] <= 0 or gang[job] > left:
+                continue
+            if skip_unwanted and wanted[position] <= 0:
+                continue
+            chosen[position] = kind
+            left -= float(gang[job])
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class RoundJobs:
+    """Jobs of a simulation as columns of shape (J,), in order of arrival.
+
+    Parameters
+    ----------
+    speed
+        Steps per second, shape (J, T).
+    gang, steps, weight, arrival_s
+        GPUs, steps to do, share weight, seconds.
+    """
+
+    speed: Floats
+    gang: Ints
+    steps: Floats
+    weight: Floats
+    arrival_s: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of jobs J."""
+        return int(self.gang.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a share policy sees at a reset.
+
+    Parameters
+    ----------
+    active
+        Job numbers, ascending.
+    steps_left, since_s
+        Of the active jobs.
+    now_s
+        Instant.
+    """
+
+    active: Ints
+    steps_left: Floats
+    since_s: Floats
+    now_s: float
+
+
+ShareRule = Callable[[Moment], Floats]
+"""Shares (active, T) at a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRun:
+    """Result of a simulation.
+
+    Parameters
+    ----------
+    end_s
+        Instant at which each job ended, shape (J,).
+    jct_s
+        ``end_s - arrival_s``.
+    makespan_s
+        Instant of the last end.
+    resets
+        Times that the shares were solved.
+    """
+
+    end_s: Floats
+    jct_s: Floats
+    makespan_s: float
+    resets: int
+
+
+def simulate(
+    jobs: RoundJobs, capacity: Floats, kinds: Ints, rule: ShareRule, *,
+    round_s: float = ROUND_S, reset_s: float = RESET_S, skip_unwanted: bool = False,
+) -> RoundRun:
+    """The published simulator: rounds, resets, whole steps per round, no restart cost.
+
+    Parameters
+    ----------
+    kinds
+        Order in which the types are served; the published code takes V100, P100, K80.
+
+    Raises
+    ------
+    ValueError
+        If no active job can run although nothing else will arrive.
+    """
+    world = _World(jobs, capacity, kinds, rule, round_s, reset_s, skip_unwanted)
+    while not np.isfinite(world.end_s).all():
+        world.round()
+    end = world.end_s
+    return RoundRun(end, end - jobs.arrival_s, float(end.max()), world.resets)
+
+
+class _World:
+    def __init__(
+        self, jobs: RoundJobs, capacity: Floats, kinds: Ints, rule: ShareRule, round_s: float,
+        reset_s: float, skip_unwanted: bool,
+    ) -> None:
+        self.jobs, self.capacity, self.kinds, self.rule = jobs, capacity, kinds, rule
+        self.round_s, self.reset_after_s, self.skip = round_s, reset_s, skip_unwanted
+        self.mechanism = Mechanism(jobs.count, capacity.size, round_s)
+        self.left = jobs.steps.copy()
+        self.end_s = np.full(jobs.count, np.nan)
+        self.arrived = 0
+        self.now_s = float(jobs.arrival_s[0])
+        self.changed = False
+        self.resets = 0
+
+    def round(self) -> None:
+        """Arrivals, shares if due, selection, and the jump to the end of the round."""
+        arrival = self.jobs.arrival_s
+        before = self.arrived
+        self.arrived = int(np.searchsorted(arrival, self.now_s, side="right"))
+        self.changed |= self.arrived > before
+        active = np.flatnonzero(np.isnan(self.end_s[: self.arrived]))
+        self._reset_if_due(active)
+        chosen = select(
+            self.mechanism, active, self.jobs.gang, self.jobs.speed, self.capacity, self.kinds,
+            skip_unwanted=self.skip,
+        )
+        # Jobs that came after the last reset are not in the shares and are not started.
+        chosen[~self.mechanism.known[active]] = -1
+        self._run(active, chosen)
+
+    def _reset_if_due(self, active: Ints) -> None:
+        mechanism = self.mechanism
+        due = self.now_s - mechanism.reset_s >= self.reset_after_s or mechanism.reset_s == 0.0
+        if not (self.changed and due and active.size):
+            return
+        moment = Moment(
+            active, self.left[active], self.now_s - self.jobs.arrival_s[active], self.now_s
+        )
+        mechanism.reset(self.now_s, active, self.rule(moment))
+        self.changed = False
+        self.resets += 1
+
+    def _run(self, active: Ints, chosen: Ints) -> None:
+        started = np.flatnonzero(chosen >= 0)
+        if not started.size:
+            self._skip_ahead()
+            return
+        rows, kinds = active[started], chosen[started]
+        speed = self.jobs.speed[rows, kinds]
+        steps = np.minimum(np.floor(speed * self.round_s), self.left[rows])
+        seconds = steps / speed
+        if not (steps > 0).any():
+            raise ValueError("no job makes a step in a round: a throughput is too small")
+        self.left[rows] -= steps
+        for job, kind, spent in zip(rows.tolist(), kinds.tolist(), seconds.tolist(), strict=True):
+            self.mechanism.credit(job, kind, spent)
+        done = self.left[rows] <= 0
+        self.end_s[rows[done]] = self.now_s + seconds[done]
+        self.changed |= bool(done.any())
+        self.now_s += float(seconds.max())
+
+    def _skip_ahead(self) -> None:
+        if self.arrived < self.jobs.count:
+            self.now_s = max(self.now_s, float(self.jobs.arrival_s[self.arrived]))
+            return
+        if self.mechanism.reset_s == 0.0:
+            raise ValueError("no active job can run on any type")
+        self.mechanism.reset_s = 0.0

@@ -1,0 +1,8 @@
+"""``python -m morph_opt.replay``."""
+
+import sys
+
+from morph_opt.replay.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""`replay`: run a policy over a trace, with or without a run folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
+from morph_opt.metrics.capacity import rounds_over_capacity
+from morph_opt.metrics.history import History, read_history
+from morph_opt.metrics.log import (
+    Begun,
+    Completed,
+    Event,
+    Preempted,
+    RoundDecided,
+    Started,
+    event_to_line,
+)
+from morph_opt.metrics.schedule import metrics_of
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision, Policy, RoundReport
+from morph_opt.replay.config import ReplayConfig
+from morph_opt.replay.demands import job_demands
+from morph_opt.replay.engine import Engine
+from morph_opt.replay.jobs_csv import jobs_csv
+from morph_opt.replay.node_events import NodeEvent
+from morph_opt.replay.rounds import RoundRow, round_row
+from morph_opt.replay.run_files import (
+    EVENTS,
+    PARTIAL,
+    Recorded,
+    RunWriter,
+    create_folder,
+    reopen_rounds,
+)
+from morph_opt.replay.strict import AllocationError
+from morph_opt.replay.summary import Scalar, Summary, build_summary, summary_json
+
+Progress = Callable[[RoundDecided, int], None]
+"""Called after each round with its event and the number of completed jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunExtras:
+    """What a run needs next to the replay itself.
+
+    Parameters
+    ----------
+    files
+        Files that the run folder holds from its first instant on (``config.toml`` ...).
+    labels
+        Further values of ``summary.json`` that are known before the run: objective, solver ...
+    at_end
+        Gives the values that are known only at the end: wall time, memory.
+    progress
+        Called after each round.
+    digest
+        Identity of everything that decides the run and that the engine does not see (policy
+        options); part of the log's first line, so that a resumed run cannot mix two of them.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, Scalar] = field(default_factory=dict)
+    at_end: Callable[[], Mapping[str, Scalar]] = dict
+    progress: Progress | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """A finished replay.
+
+    Parameters
+    ----------
+    jobs
+        What happened to each job (`History.jobs`), with ``history`` around it.
+    rounds
+        Rows of ``rounds.csv``.
+    events
+        The log.
+    summary
+        Content of ``summary.json``.
+    """
+
+    history: History
+    rounds: tuple[RoundRow, ...]
+    events: tuple[Event, ...]
+    summary: Summary
+
+
+def replay(
+    trace: Trace,
+    cluster: Cluster,
+    policy: Policy,
+    truth: SpeedModel,
+    config: ReplayConfig | None = None,
+    *,
+    node_events: Iterable[NodeEvent] = (),
+    out: Path | None = None,
+    resume: bool = False,
+    extras: RunExtras | None = None,
+) -> ReplayResult:
+    """Replay a trace.
+
+    Parameters
+    ----------
+    trace, cluster, policy, truth
+        What runs where, who decides, and how fast jobs truly run.
+    config
+        Rules; the defaults are those of the command line.
+    node_events
+        Failures, drains and returns, sorted by time.
+    out
+        Run folder to write; None keeps everything in memory.
+    resume
+        ``out`` is an interrupted run of the same inputs: take its recorded decisions, then go on.
+    extras
+        Files, labels and callbacks of a command line.
+
+    Raises
+    ------
+    InputError
+        If a job can never run, ``out`` is in use, or an interrupted run does not fit the inputs.
+    AllocationError
+        If the policy breaks a rule; a run folder keeps the log up to that round.
+    """
+    config = config or ReplayConfig()
+    extras = extras or RunExtras()
+    demands = job_demands(trace, cluster, truth, config)
+    begun = _begun(trace, cluster, policy, truth, config, extras.digest)
+    engine = Engine(trace, cluster, truth, config, node_events)
+    run = _Run(engine, policy, extras.progress, [begun])
+    if out is None:
+        run.drive()
+    else:
+        if resume:
+            reopen_rounds(out)
+        else:
+            create_folder(out, extras.files)
+        writer = RunWriter(out)
+        try:
+            run.drive(writer, _take_up(run, writer, out) if resume else False)
+        except BaseException:
+            writer.close()
+            raise
+    history = read_history(run.events, trace)
+    metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
+    labels = dict(extras.labels) | dict(extras.at_end())
+    summary = build_summary(history, metrics, run.rows, demands, labels)
+    if out is not None:
+        writer.finish(jobs_csv(history, cluster), summary_json(summary))
+    return ReplayResult(history, tuple(run.rows), tuple(run.events), summary)
+
+
+def _take_up(run: _Run, writer: RunWriter, folder: Path) -> bool:
+    """Repeat what an interrupted run recorded; False if it recorded nothing."""
+    recorded = Recorded(folder)
+    run.repeat(recorded, folder)
+    writer.cut(recorded.events_bytes, recorded.rounds_bytes)
+    return bool(recorded.lines)
+
+
+def _begun(
+    trace: Trace,
+    cluster: Cluster,
+    policy: Policy,
+    truth: SpeedModel,
+    config: ReplayConfig,
+    digest: str,
+) -> Begun:
+    deciding = (
+        repr(cluster),
+        truth.name,
+        sorted(config.restart_s_by_model.items()),
+        [getattr(config, name) for name in ReplayConfig.__slots__ if name != "restart_s_by_model"],
+        digest,
+    )
+    text = json.dumps(deciding, default=str)
+    return Begun(
+        0.0,
+        trace.name,
+        trace.sha256,
+        policy.name,
+        len(trace.jobs),
+        len(cluster.nodes),
+        cluster.gpus,
+        config.interval_s,
+        hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+class _Run:
+    """Drives the engine and collects what happens."""
+
+    def __init__(
+        self, engine: Engine, policy: Policy, progress: Progress | None, events: list[Event]
+    ) -> None:
+        self._engine = engine
+        self._policy = policy
+        self._progress = progress
+        self.events = events
+        self.rows: list[RoundRow] = []
+        self._completed = 0
+
+    def drive(self, writer: RunWriter | None = None, begun: bool = False) -> None:
+        """Decide round after round until the end; ``begun``: the first line is written."""
+        if writer is not None and not begun:
+            writer.commit(self.events, None)
+        while True:
+            began = time.perf_counter()
+            state = self._engine.advance()
+            if state is None:
+                break
+            asked = time.perf_counter()
+            decision = self._policy.decide(state)
+            decided = time.perf_counter()
+            self._engine.apply(decision)
+            events = self._engine.take_events()
+            round_ms = 1e3 * (decided - asked)
+            engine_ms = 1e3 * (time.perf_counter() - began) - round_ms
+            row = round_row(events, decision.report, round_ms, engine_ms)
+            if writer is not None:
+                writer.commit(events, row)
+            self._keep(events, row)
+        last = self._engine.take_events()
+        if writer is not None:
+            writer.commit(last, None)
+        self.events += last
+
+    def repeat(self, recorded: Recorded, folder: Path) -> None:
+        """Take the decisions of an interrupted run as they were, verifying that they fit."""
+        lines = recorded.lines
+        if lines:
+            self._compare(lines[:1], self.events, folder, 1)
+        position = 1
+        for row in recorded.rows:
+            stop = position
+            while not isinstance(lines[stop][1], RoundDecided):
+                stop += 1
+            chunk = lines[position : stop + 1]
+            state = self._engine.advance()
+            events: list[Event] = []
+            if state is not None:
+                events = self._reapply(state, [event for _, event in chunk])
+            self._compare(chunk, events, folder, position + 1)
+            self._keep(events, row)
+            position = stop + 1
+
+    def _reapply(self, state: RoundState, recorded: Sequence[Event]) -> list[Event]:
+        """Events that the recorded decision gives; none if it is impossible."""
+        try:
+            self._engine.apply(_recorded_decision(state, recorded))
+        except (AllocationError, InputError):
+            return []
+        return self._engine.take_events()
+
+    def _keep(self, events: list[Event], row: RoundRow) -> None:
+        self.events += events
+        self.rows.append(row)
+        if self._progress is not None and isinstance(events[-1], RoundDecided):
+            self._completed += sum(isinstance(event, Completed) for event in events)
+            self._progress(events[-1], self._completed)
+
+    @staticmethod
+    def _compare(
+        recorded: Sequence[tuple[str, Event]], produced: Sequence[Event], folder: Path, line: int
+    ) -> None:
+        lines = [event_to_line(event) for event in produced]
+        for offset, (text, _) in enumerate(recorded):
+            if offset >= len(lines) or lines[offset] != text:
+                raise InputError(
+                    "does not follow from the run's inputs (damaged, or of another version)",
+                    file=str(folder / (EVENTS + PARTIAL)),
+                    line=line + offset,
+                )
+
+
+def _recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
+    """The decision that led from this state to these events."""
+    held = {s.running.job: s.running for s in state.jobs if s.running is not None}
+    report = RoundReport("heuristic")
+    for event in events:
+        match event:
+            case Preempted(time_s=time_s) if time_s == state.time_s:
+                held.pop(event.job, None)
+            case Started():
+                held[event.job] = event.assignment
+            case RoundDecided():
+                report = RoundReport(
+                    event.status,
+                    gap=float("nan") if event.gap is None else event.gap,
+                    guarantees_short=event.guarantees_short,
+                    guarantee_shortfall=event.guarantee_shortfall,
+                    guarantees_possible=event.guarantees_possible,
+                )
+            case _:
+                pass
+    return Decision(Allocation(tuple(held.values())), report)

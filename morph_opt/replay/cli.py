@@ -1,0 +1,193 @@
+"""Command line of the replay: stdout has the result, stderr the progress and the notes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from morph_opt.domain import InputError
+from morph_opt.metrics.log import RoundDecided
+from morph_opt.replay.api import Progress, RunExtras, replay
+from morph_opt.replay.arguments import make_parser, options_from
+from morph_opt.replay.options import RunOptions, read_options
+from morph_opt.replay.report import result_table
+from morph_opt.replay.run_files import (
+    CONFIG,
+    EVENTS,
+    PARTIAL,
+    SUMMARY,
+    VERSIONS,
+    require_free,
+)
+from morph_opt.replay.setup import Prepared, prepare, versions_json
+from morph_opt.replay.strict import AllocationError
+from morph_opt.replay.summary import KEYS, Scalar, Summary, summary_json
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    began = time.perf_counter()
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        return _run(arguments, began)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except AllocationError as error:
+        print(f"error: the replay stopped: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; --resume RUN finishes the run", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: argparse.Namespace, began: float) -> int:
+    given = vars(arguments)
+    quiet = bool(given.get("quiet"))
+    resume: Path | None = given.get("resume")
+    if resume is not None:
+        others = sorted(set(given) - {"resume", "json", "quiet"})
+        if others:
+            names = ", ".join("--" + name.replace("_", "-") for name in others)
+            raise InputError(f"takes everything from the run, not {names}", field="--resume")
+        options = read_options(resume / CONFIG)
+        if (resume / EVENTS).exists():
+            _note("the run is complete already", quiet)
+            return _tell(_finished(resume), as_json=bool(given.get("json")))
+        out = resume
+    else:
+        options = options_from(arguments)
+        if "out" in given:
+            require_free(given["out"])
+    prepared = prepare(options)
+    _announce(prepared, quiet)
+    if resume is None:
+        out = given["out"] if "out" in given else _free_default(prepared.options)
+    summary = _replay(prepared, out, resume is not None, quiet, began)
+    _note(f"run folder: {out}", quiet)
+    return _tell(summary, as_json=bool(given.get("json")))
+
+
+def _replay(prepared: Prepared, out: Path, resume: bool, quiet: bool, began: float) -> Summary:
+    options = prepared.options
+    config = options.to_toml()
+
+    def at_end() -> Mapping[str, Scalar]:
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {"wall_s": time.perf_counter() - began, "peak_rss_mib": peak_kib / 1024.0}
+
+    with _progress(len(prepared.trace.jobs), quiet) as progress:
+        extras = RunExtras(
+            files={CONFIG: config, VERSIONS: versions_json()},
+            labels=_labels(prepared),
+            at_end=at_end,
+            progress=progress,
+            digest=options.digest,
+        )
+        result = replay(
+            prepared.trace,
+            options.cluster,
+            prepared.policy,
+            prepared.truth,
+            options.replay_config(),
+            node_events=prepared.node_events(),
+            out=out,
+            resume=resume,
+            extras=extras,
+        )
+    return result.summary
+
+
+def _labels(prepared: Prepared) -> dict[str, Scalar]:
+    options = prepared.options
+    solves = options.policy == "milp"
+    return {
+        "objective": options.objective if solves else None,
+        "solver": options.solver if solves else None,
+        "cluster": options.cluster.name,
+        "belief": options.belief,
+        "restart_s": options.restart_s,
+        "seed": options.seed,
+        "trace_kind": prepared.kind,
+        "trace_notice": prepared.notice,
+        "skipped_jobs": len(prepared.skipped),
+    }
+
+
+def _announce(prepared: Prepared, quiet: bool) -> None:
+    _note(prepared.notice, quiet)
+    for job, rule in prepared.skipped:
+        print(f"dropped: job {job.name} can never run: {rule}", file=sys.stderr)
+
+
+def _free_default(options: RunOptions) -> Path:
+    """``runs/TRACE-POLICY-DIGEST``, with a number behind it when that is taken."""
+    who = options.objective if options.policy == "milp" else options.policy
+    parts = (Path(options.trace).stem if options.trace.endswith(".csv") else options.trace, who)
+    plain = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") for part in parts)
+    base = Path("runs") / f"{plain}-{options.digest[:8]}"
+    out, number = base, 2
+    while out.exists():
+        out, number = base.with_name(f"{base.name}-{number}"), number + 1
+    require_free(out)
+    return out
+
+
+def _finished(folder: Path) -> Summary:
+    """The summary of a complete run."""
+    path = folder / SUMMARY
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"damaged ({error})", file=str(path)) from error
+    if not isinstance(summary, dict) or not set(KEYS) <= set(summary):
+        raise InputError("lacks keys of a summary", file=str(path))
+    if (folder / (EVENTS + PARTIAL)).exists():
+        raise InputError("holds a finished and an unfinished log", file=str(folder))
+    return summary
+
+
+def _tell(summary: Summary, *, as_json: bool) -> int:
+    sys.stdout.write(summary_json(summary) if as_json else result_table(summary))
+    problems = [
+        text
+        for count, text in (
+            (summary["fallback_rounds"], "rounds fell back"),
+            (summary["rounds_over_capacity"], "rounds over capacity"),
+            (summary.get("ended") == "stalled", "jobs can never start: the replay stalled"),
+        )
+        if count
+    ]
+    for text in problems:
+        print(f"warning: {text}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _note(text: str, quiet: bool) -> None:
+    if not quiet:
+        print(text, file=sys.stderr)
+
+
+@contextmanager
+def _progress(jobs: int, quiet: bool) -> Iterator[Progress | None]:
+    """A progress bar over completed jobs, only on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=jobs, unit="job", file=sys.stderr, leave=False) as bar:
+
+        def update(decided: RoundDecided, completed: int) -> None:
+            bar.set_postfix_str(f"{decided.active} active, {decided.gpus} GPUs", refresh=False)
+            bar.update(completed - bar.n)
+
+        yield update

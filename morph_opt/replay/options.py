@@ -1,0 +1,160 @@
+"""Everything that decides a run of the command line; written to and read from ``config.toml``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from morph_opt.clusters import cluster_from_tables, cluster_to_toml
+from morph_opt.domain import Cluster, InputError, default_cluster
+from morph_opt.replay.config import ReplayConfig
+
+CONFIG_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """A run, resolved: no default is left open and relative paths are made absolute.
+
+    Parameters
+    ----------
+    trace, seed
+        See `morph_opt.traces.registry.load_trace`; the seed also feeds failures and solver.
+    trace_sha256
+        Digest of the jobs, so that a resumed run cannot get another trace; "" before loading.
+    policy, objective, solver, formulation, gap, time_limit_s, node_limit
+        See `morph_opt.policies.registry.PolicyOptions`; a ``node_limit`` of 0 means none.
+    belief
+        ``truth``, ``model`` or ``table``.
+    skip_impossible
+        Whether jobs that can never run are dropped.
+    events, events_sha256
+        File of node events with its digest; "" without one.
+    mtbf_s, mttr_s
+        Random node failures; 0 without.
+    until_s
+        Horizon; 0 without.
+    """
+
+    trace: str
+    cluster: Cluster = field(default_factory=default_cluster)
+    seed: int = 0
+    trace_sha256: str = ""
+    policy: str = "milp"
+    objective: str = "throughput"
+    solver: str = "highs"
+    formulation: str = "node_pattern"
+    gap: float = 1e-3
+    time_limit_s: float = 10.0
+    node_limit: int = 0
+    belief: str = "truth"
+    interval_s: float = 60.0
+    restart_s: float = 260.0
+    restart_s_by_model: Mapping[str, float] = field(default_factory=dict)
+    lost_work_s: float = 0.0
+    checkpoint_s: float = 1800.0
+    until_s: float = 0.0
+    events: str = ""
+    events_sha256: str = ""
+    mtbf_s: float = 0.0
+    mttr_s: float = 0.0
+    skip_impossible: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("gap", "time_limit_s"):
+            value = getattr(self, name)
+            if not 0.0 <= value < float("inf"):
+                raise InputError(f"must be a number at least 0, got {value!r}", field=name)
+        for name in ("seed", "node_limit"):
+            if getattr(self, name) < 0:
+                raise InputError(f"must be at least 0, got {getattr(self, name)}", field=name)
+        if (self.mtbf_s > 0.0) != (self.mttr_s > 0.0) or min(self.mtbf_s, self.mttr_s) < 0.0:
+            raise InputError("mtbf_s and mttr_s are given together, both above 0", field="mtbf_s")
+        self.replay_config()
+
+    def replay_config(self) -> ReplayConfig:
+        """The engine's settings; raises `InputError` on a bad value."""
+        return ReplayConfig(
+            interval_s=self.interval_s,
+            restart_s=self.restart_s,
+            restart_s_by_model=dict(self.restart_s_by_model),
+            lost_work_s=self.lost_work_s,
+            checkpoint_s=self.checkpoint_s,
+            until_s=self.until_s or None,
+            seed=self.seed,
+        )
+
+    def to_toml(self) -> str:
+        """Text of ``config.toml``."""
+        lines = [f"version = {CONFIG_VERSION}", "", "[run]"]
+        lines += [f"{name} = {_literal(getattr(self, name))}" for name in _PLAIN]
+        lines += ["", "[restart_s_by_model]"]
+        lines += [
+            f"{_literal(model)} = {_literal(float(seconds))}"
+            for model, seconds in sorted(self.restart_s_by_model.items())
+        ]
+        return "\n".join(lines) + "\n\n" + cluster_to_toml(self.cluster, under="cluster")
+
+    @property
+    def digest(self) -> str:
+        """Hash of the whole text, in hexadecimal."""
+        return hashlib.sha256(self.to_toml().encode()).hexdigest()
+
+
+_PLAIN = tuple(
+    f.name for f in fields(RunOptions) if f.name not in ("cluster", "restart_s_by_model")
+)
+_HINTS = get_type_hints(RunOptions)
+
+
+def _literal(value: object) -> str:
+    """A TOML literal; JSON's are valid TOML for text, whole numbers and booleans."""
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def read_options(path: Path) -> RunOptions:
+    """The options of a ``config.toml`` that `RunOptions.to_toml` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is not one.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"is no run folder ({error.strerror})", file=str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is not TOML: {error}", file=str(path)) from error
+    if set(tables) != {"version", "run", "restart_s_by_model", "cluster"}:
+        rule = "must hold version, [run], [restart_s_by_model] and [cluster]"
+        raise InputError(rule, file=str(path))
+    if tables["version"] != CONFIG_VERSION:
+        rule = f"must be {CONFIG_VERSION}, got {tables['version']!r}"
+        raise InputError(rule, file=str(path), field="version")
+    run = _run_table(tables["run"], path)
+    try:
+        restarts = {str(k): float(v) for k, v in tables["restart_s_by_model"].items()}
+        cluster = cluster_from_tables(tables["cluster"], file=str(path))
+        return RunOptions(cluster=cluster, restart_s_by_model=restarts, **run)
+    except InputError as error:
+        raise error.located(file=str(path)) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"damaged ({error})", file=str(path)) from error
+
+
+def _run_table(run: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(run, dict) or set(run) != set(_PLAIN):
+        odd = set(run) ^ set(_PLAIN) if isinstance(run, dict) else _PLAIN
+        rule = f"missing or unknown keys: {', '.join(sorted(odd))}"
+        raise InputError(rule, file=str(path), field="run")
+    for name, value in run.items():
+        if type(value) is not _HINTS[name]:
+            rule = f"must be of type {_HINTS[name].__name__}, got {value!r}"
+            raise InputError(rule, file=str(path), field=f"run.{name}")
+    return run

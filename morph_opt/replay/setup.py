@@ -1,0 +1,155 @@
+"""From options to the things that a replay needs; everything bad is found here, before it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from morph_opt.domain import InputError, Job, Trace
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Policy
+from morph_opt.replay.belief import make_belief
+from morph_opt.replay.demands import impossible_jobs
+from morph_opt.replay.node_events import NodeEvent, merged, random_failures, read_node_events
+from morph_opt.replay.options import RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything loaded and checked.
+
+    Parameters
+    ----------
+    options
+        With the digests of trace and events filled in.
+    trace, truth, policy
+        What runs, how fast, who decides.
+    kind, notice
+        Where the trace comes from.
+    skipped
+        Jobs that were dropped because they can never run, with the rule.
+    """
+
+    options: RunOptions
+    trace: Trace
+    truth: SpeedModel
+    policy: Policy
+    kind: str
+    notice: str
+    skipped: tuple[tuple[Job, str], ...]
+
+    def node_events(self) -> Iterable[NodeEvent]:
+        """A fresh stream of node events."""
+        options, cluster = self.options, self.options.cluster
+        streams: list[Iterable[NodeEvent]] = []
+        if options.events:
+            streams.append(read_node_events(Path(options.events), cluster))
+        if options.mtbf_s > 0.0:
+            streams.append(
+                random_failures(
+                    cluster, mtbf_s=options.mtbf_s, mttr_s=options.mttr_s, seed=options.seed
+                )
+            )
+        return merged(*streams)
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """Load and check everything.
+
+    Raises
+    ------
+    InputError
+        For everything that a user can cause.
+    """
+    from morph_opt.policies.registry import PolicyOptions, make_policy
+    from morph_opt.traces.registry import load_trace
+
+    loaded = load_trace(options.trace, seed=options.seed)
+    belief = make_belief(options.belief, loaded.truth)
+    policy_options = PolicyOptions(
+        objective=options.objective,
+        solver=options.solver,
+        formulation=options.formulation,
+        gap=options.gap,
+        time_limit_s=options.time_limit_s,
+        node_limit=options.node_limit or None,
+        seed=options.seed,
+    )
+    policy = make_policy(options.policy, belief, policy_options)
+    trace, skipped = _possible(loaded.trace, options, (loaded.truth, belief))
+    events_sha256 = ""
+    if options.events:
+        read_node_events(Path(options.events), options.cluster)
+        events_sha256 = hashlib.sha256(Path(options.events).read_bytes()).hexdigest()
+    _require_same("trace", options.trace_sha256, trace.sha256, options.trace)
+    _require_same("events", options.events_sha256, events_sha256, options.events)
+    path = Path(options.trace)
+    resolved = replace(
+        options,
+        trace=str(path.resolve()) if loaded.kind == "file" and path.is_file() else options.trace,
+        trace_sha256=trace.sha256,
+        events=str(Path(options.events).resolve()) if options.events else "",
+        events_sha256=events_sha256,
+    )
+    return Prepared(
+        resolved, trace, loaded.truth, policy, loaded.kind, loaded.notice, tuple(skipped)
+    )
+
+
+def _possible(
+    trace: Trace, options: RunOptions, speeds: tuple[SpeedModel, SpeedModel]
+) -> tuple[Trace, tuple[tuple[Job, str], ...]]:
+    """The trace without jobs that can never run; an error if they must not be dropped."""
+    found = impossible_jobs(trace.jobs, speeds[0], options.cluster)
+    if speeds[1] is not speeds[0]:
+        known = {job.name for job, _ in found}
+        more = impossible_jobs(trace.jobs, speeds[1], options.cluster)
+        found += tuple(
+            (job, f"{rule} (as the belief {options.belief!r} sees it)")
+            for job, rule in more
+            if job.name not in known
+        )
+    if not found:
+        return trace, ()
+    if not options.skip_impossible:
+        job, rule = found[0]
+        others = f" ({len(found) - 1} more such jobs)" if len(found) > 1 else ""
+        raise InputError(
+            f"can never run: {rule}{others}; --skip-impossible drops such jobs",
+            file=options.trace,
+            field=f"job {job.name}",
+        )
+    dropped = {job.name for job, _ in found}
+    kept = tuple(job for job in trace.jobs if job.name not in dropped)
+    if not kept:
+        raise InputError("no job of the trace can ever run", file=options.trace, field="jobs")
+    return Trace(trace.name, kept, trace.description), found
+
+
+def _require_same(what: str, recorded: str, found: str, file: str) -> None:
+    if recorded and recorded != found:
+        raise InputError(
+            f"is not the {what} that the run began with (sha256 {found[:12]}, not {recorded[:12]})",
+            file=file,
+            field=what,
+        )
+
+
+def versions_json() -> str:
+    """Text of ``versions.json``: interpreter, platform and the packages that decide results."""
+    versions: dict[str, str | None] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+    }
+    for package in ("morph-opt", "numpy", "scipy", "networkx", "highspy", "ortools"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return json.dumps(versions, indent=2) + "\n"

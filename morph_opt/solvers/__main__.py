@@ -1,0 +1,40 @@
+"""``python -m morph_opt.solvers``: what is installed, what it can do, how to install the rest."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import fields
+
+from morph_opt.domain import InputError
+from morph_opt.solvers.base import Capabilities
+from morph_opt.solvers.registry import installed, make_solver, unavailable
+from morph_opt.solvers.selfcheck import clash, installed_versions, refused
+
+
+def main() -> int:
+    """Print the table; exit 2 if installed versions must not be used together."""
+    argparse.ArgumentParser(prog="python -m morph_opt.solvers", description=__doc__).parse_args()
+    flags = [field.name for field in fields(Capabilities)]
+    print("solver         " + " ".join(flags))
+    for name in installed():
+        try:
+            can = make_solver(f"worker:{name}").capabilities
+        except InputError as error:
+            print(f"{name:<14} {error}")
+            continue
+        print(
+            f"{name:<14} "
+            + " ".join(("yes" if getattr(can, f) else "-").center(len(f)) for f in flags)
+        )
+    for name, how in unavailable().items():
+        print(f"{name:<14} not installed: {how}")
+    versions = installed_versions()
+    trouble = [sentence for sentence in (refused(versions), clash(versions)) if sentence]
+    for sentence in trouble:
+        print(sentence, file=sys.stderr)
+    return 2 if trouble else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

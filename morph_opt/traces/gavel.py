@@ -1,0 +1,199 @@
+"""Reader of Gavel's traces (OSDI'20): tab-separated lines without a header.
+
+Ten columns: job_type, command, working_directory, num_steps_arg, needs_data_dir, total_steps,
+scale_factor, priority_weight, SLO (-1 for none), arrival_time in seconds. The older files have
+seven: job_type, command, num_steps_arg, needs_data_dir, total_steps, arrival_time, scale_factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from morph_opt.domain import InputError, Job, Trace
+from morph_opt.perf.gavel_table import (
+    RIGID_PLAN,
+    GavelTable,
+    GavelThroughputs,
+    model_name,
+    read_throughputs,
+)
+
+TABLE = "simulation_throughputs.json"
+"""Throughput table, relative to the data set's root."""
+
+FOLDERS = ("physical_cluster", "msr_seed0")
+"""Folders of traces below ``traces/``."""
+
+_TEN = (0, 5, 6, 7, 8, 9)
+_SEVEN = (0, 4, 6, None, None, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class GavelRow:
+    """One line of a trace.
+
+    Parameters
+    ----------
+    job_type
+        Key of the throughput table.
+    steps
+        Steps to do, at least 1.
+    gang
+        GPUs, at least 1.
+    weight
+        Priority weight, above 0.
+    slo
+        Deadline as a multiple of the job's duration alone on the fastest type; None without.
+    arrival_s
+        Seconds.
+    """
+
+    job_type: str
+    steps: int
+    gang: int
+    weight: float
+    slo: float | None
+    arrival_s: float
+
+
+def read_rows(path: Path) -> list[GavelRow]:
+    """Lines of a trace file.
+
+    Raises
+    ------
+    InputError
+        Naming file, line, field and rule: a wrong number of columns, a number that is not one,
+        steps or gang below 1, a weight that is not above 0, an SLO of 0 or below other than -1,
+        arrivals that are negative or descend, no line at all.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read ({error})", file=str(path)) from error
+    rows: list[GavelRow] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = _row(line.split("\t"))
+            if rows and row.arrival_s < rows[-1].arrival_s:
+                raise InputError(
+                    f"must not be before the line above, got {row.arrival_s:g}",
+                    field="arrival_time",
+                )
+        except InputError as error:
+            raise error.located(file=str(path), line=number) from None
+        rows.append(row)
+    if not rows:
+        raise InputError("has no jobs", file=str(path))
+    return rows
+
+
+def _row(cells: list[str]) -> GavelRow:
+    if len(cells) not in (10, 7):
+        raise InputError(f"must have 10 or 7 tab-separated columns, got {len(cells)}")
+    kind, steps, gang, weight, slo, arrival = _TEN if len(cells) == 10 else _SEVEN
+    slo_value = -1.0 if slo is None else _number("SLO", cells[slo])
+    if slo_value <= 0 and slo_value != -1.0:
+        raise InputError(f"must be above 0, or -1 for none, got {slo_value:g}", field="SLO")
+    row = GavelRow(
+        job_type=cells[kind].strip(),
+        steps=_whole("total_steps", cells[steps]),
+        gang=_whole("scale_factor", cells[gang]),
+        weight=1.0 if weight is None else _number("priority_weight", cells[weight]),
+        slo=None if slo_value == -1.0 else slo_value,
+        arrival_s=_number("arrival_time", cells[arrival]),
+    )
+    if not row.job_type:
+        raise InputError("must not be empty", field="job_type")
+    if row.weight <= 0:
+        raise InputError(f"must be above 0, got {row.weight:g}", field="priority_weight")
+    if row.arrival_s < 0:
+        raise InputError(f"must be at least 0, got {row.arrival_s:g}", field="arrival_time")
+    return row
+
+
+def _number(field: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"must be a finite number, got {text!r}", field=field)
+    return value
+
+
+def _whole(field: str, text: str) -> int:
+    value = _number(field, text)
+    if value != int(value) or value < 1:
+        raise InputError(f"must be a whole number of at least 1, got {text!r}", field=field)
+    return int(value)
+
+
+def read_trace(
+    path: Path, *, name: str, throughputs: GavelThroughputs, description: str = ""
+) -> Trace:
+    """A trace file as jobs whose models are those of `GavelTable`.
+
+    The first arrival becomes instant 0, as in Gavel's simulator.
+
+    Raises
+    ------
+    InputError
+        As `read_rows`; further job types that the table does not have or that run nowhere.
+    """
+    rows = read_rows(path)
+    first = rows[0].arrival_s
+    width = len(str(len(rows) - 1))
+    jobs = []
+    for number, row in enumerate(rows):
+        try:
+            throughputs.require_key((row.job_type, row.gang))
+        except InputError as error:
+            raise error.located(file=str(path), line=number + 1) from None
+        jobs.append(
+            Job(
+                name=f"job-{number:0{width}d}",
+                model=model_name(row.job_type, row.gang),
+                submission_s=row.arrival_s - first,
+                iterations=row.steps,
+                requested_gpus=row.gang,
+                requested_plan=RIGID_PLAN,
+                weight=row.weight,
+            )
+        )
+    return Trace.of(name, jobs, description)
+
+
+def known_files(root: Path) -> dict[str, Path]:
+    """Trace files of the data set by short name, ``max_min_fairness`` or ``msr_seed0/2869ce``."""
+    found = {}
+    for folder in FOLDERS:
+        for path in sorted((root / "traces" / folder).glob("*.trace")):
+            short = path.stem if folder == FOLDERS[0] else f"{folder}/{path.stem}"
+            found[short] = path
+    return found
+
+
+def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
+    """A trace of the data set by short name, its speed model, and a line about it.
+
+    Raises
+    ------
+    InputError
+        If there is no such trace, or a file is wrong.
+    """
+    files = known_files(root)
+    if argument not in files:
+        raise InputError(
+            f"unknown trace 'gavel/{argument}'; known are "
+            + ", ".join(f"gavel/{name}" for name in files),
+            field="trace",
+        )
+    throughputs = read_throughputs(root / TABLE)
+    name = f"gavel/{argument}"
+    notice = f"{name}: original trace of the public Gavel artifact, speeds as measured there"
+    trace = read_trace(files[argument], name=name, throughputs=throughputs, description=notice)
+    return trace, GavelTable(throughputs), notice

@@ -1,0 +1,265 @@
+"""The README is what its committed data make it, and the generator does what it says."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from morph_opt.analysis import figure, readme
+from morph_opt.analysis.__main__ import main
+from morph_opt.analysis.cases import BY_KEY, TRACES, Case, cases
+from morph_opt.analysis.results import (
+    Measured,
+    Results,
+    Row,
+    gpus_over_time,
+    jct_quantiles_s,
+    load,
+    read_run,
+    save,
+)
+from morph_opt.domain import InputError
+
+DATA = Path("reports") / "readme"
+
+
+def row(**changes: object) -> Row:
+    plain = Row(
+        command="python -m morph_opt.replay --trace base --objective jct",
+        trace_sha256="0" * 64,
+        jobs=2,
+        completed=2,
+        gpus=8,
+        rounds=10,
+        avg_jct_s=1234.5,
+        median_jct_s=1000.0,
+        p99_jct_s=2000.0,
+        makespan_s=7200.0,
+        avg_queue_s=60.0,
+        gpu_utilization=0.5,
+        restarts_per_job=1.25,
+        rounds_over_capacity=0,
+        fallback_rounds=0,
+        round_ms_p50=7.5,
+        round_ms_p99=20.0,
+        gap_max=0.001,
+        avg_jct_lower_bound_s=600.0,
+        makespan_lower_bound_s=3600.0,
+        peak_rss_mib=123.0,
+        guarantee_misses=None,
+        measured=Measured(12.5, rerun_identical=True),
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def results(**rows: Row) -> Results:
+    named = {slug.replace("__", "."): value for slug, value in rows.items()}
+    gpus = {slug: np.array([0.0, 4.0, 8.0]) for slug in named}
+    jct_s = {slug: np.linspace(100.0, 2000.0, 101) for slug in named}
+    return Results(named, gpus, jct_s, {"morph-opt": "0.1.0"})
+
+
+def run_folder(folder: Path, **summary: object) -> Path:
+    """A run folder with the files that the generator reads."""
+    folder.mkdir(parents=True)
+    values = {name: getattr(row(), name) for name in row().__dataclass_fields__}
+    values |= {"measured": None, "interval_s": 60.0, **summary}
+    (folder / "summary.json").write_text(json.dumps(values), encoding="utf-8")
+    with (folder / "rounds.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time_s", "gpus_used", "guarantees_short", "guarantees_possible"])
+        writer.writerow([60.0, 8, 1, 0])
+        writer.writerow([120.0, 4, 1, 1])
+        writer.writerow([660.0, 6, 0, 1])
+    with (folder / "jobs.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["job_id", "turnaround_time"], ["a", 10.0], ["b", 30.0]])
+    return folder
+
+
+# ---------------------------------------------------------------- the committed README
+
+
+def test_readme_shows_its_committed_data(project_root: Path) -> None:
+    text = (project_root / "README.md").read_text("utf-8")
+    made = readme.blocks(load(project_root / DATA))
+    for name, inside in made.items():
+        assert readme.block_in(text, name) == inside, f"block {name} is stale: make readme"
+
+
+def test_readme_has_every_replay(project_root: Path) -> None:
+    found = load(project_root / DATA)
+    assert set(found.rows) == {case.slug for case in cases(TRACES)}
+    assert {case.command for case in cases(TRACES)} == {r.command for r in found.rows.values()}
+
+
+def test_picture_shows_its_committed_data(project_root: Path) -> None:
+    found = load(project_root / DATA)
+    text = (project_root / DATA / "base.svg").read_text("utf-8")
+    assert figure.digest(found, "base") in text, "the picture is stale: make readme"
+
+
+# ---------------------------------------------------------------- reading runs
+
+
+def test_run_folder_is_read(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", avg_jct_s=777.0)
+    found = read_run(folder, "the command", Measured(3.0))
+    assert found.avg_jct_s == 777.0
+    assert found.guarantee_misses == 1  # in the first round it was impossible, in the third kept
+    assert found.measured == Measured(3.0, None)
+
+
+def test_gpus_are_averaged_over_bins_with_idle_rounds(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    assert gpus_over_time(folder).tolist() == [(8 + 4) / 10, 6 / 10]
+
+
+def test_quantiles_of_completion_times(tmp_path: Path) -> None:
+    found = jct_quantiles_s(run_folder(tmp_path / "run"))
+    assert (found[0], found[50], found[100]) == (10.0, 20.0, 30.0)
+
+
+def test_unfinished_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(InputError, match=r"summary\.json: is no summary"):
+        read_run(tmp_path / "run", "", None)
+
+
+def test_summary_without_a_key_names_it(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    summary = json.loads((folder / "summary.json").read_text())
+    del summary["makespan_s"]
+    (folder / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(InputError, match="makespan_s: is missing"):
+        read_run(folder, "", None)
+
+
+def test_saved_results_are_read_back_and_saved_alike(tmp_path: Path) -> None:
+    first = results(base__jct=row(), base__fifo=row(gap_max=None, measured=None))
+    save(first, tmp_path / "a")
+    again = load(tmp_path / "a")
+    save(again, tmp_path / "b")
+    for name in ("results.json", "gpus.csv", "jct.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert dict(again.rows) == dict(first.rows)
+
+
+def test_no_data_yet_is_an_empty_result(tmp_path: Path) -> None:
+    assert not load(tmp_path).rows
+
+
+def test_damaged_data_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(InputError, match=r"results\.json: is not what"):
+        load(tmp_path)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def test_table_has_the_smallest_average_in_bold_and_the_bounds_last() -> None:
+    made = results(base__jct=row(), base__fifo=row(avg_jct_s=5000.0, gap_max=None))
+    lines = readme.comparison(made, "base").splitlines()
+    assert lines[2].startswith("| MILP, `jct` | **1,23")
+    assert lines[3].startswith("| `fifo` | 5,000 |")
+    assert lines[3].endswith("| none |")
+    assert lines[4].startswith("| *no schedule is below* | 600 |")
+    assert len({line.count("|") for line in lines[:5]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"completed": 1}, "Not every job completes under MILP, `jct`."),
+        ({"rounds_over_capacity": 3}, "Rounds over capacity: 3."),
+        ({"fallback_rounds": 4}, "MILP, `jct` fell back in 4 of 10 rounds."),
+        ({"guarantee_misses": 2}, "leaves a guarantee short that could be kept in 2 of 10 rounds."),
+    ],
+)
+def test_what_is_wrong_is_said_under_the_table(changes: dict[str, int], sentence: str) -> None:
+    assert sentence in readme.comparison(results(base__jct=row(**changes)), "base")
+
+
+def test_targets_say_met_missed_and_not_measured() -> None:
+    made = Results({"morphling-base.jct": row(avg_jct_s=1100.0, round_ms_p50=15.5)}, {}, {}, {})
+    lines = readme.targets(made).splitlines()
+    assert "| `morphling/base`, `jct`: average JCT | 1,150 s | 1,100 s | yes |" in lines
+    assert "| `morphling/base`, `jct`: median round | 15 ms | 15.5 ms | no |" in lines
+    assert any("`morphling/mt`" in line and "| not measured | no |" in line for line in lines)
+
+
+# ---------------------------------------------------------------- markers
+
+
+TEXT = "before\n<!-- generated:a -->\nold\n<!-- /generated:a -->\nafter\n"
+
+
+def test_only_the_inside_of_a_block_is_rewritten() -> None:
+    made = readme.rewrite(TEXT, {"a": r"new \1 line"})
+    assert made == TEXT.replace("old", r"new \1 line")
+    assert readme.block_in(made, "a") == r"new \1 line"
+    assert readme.rewrite(made, {"a": "old"}) == TEXT
+
+
+@pytest.mark.parametrize("text", ["nothing", TEXT + TEXT])
+def test_markers_must_be_there_once(text: str) -> None:
+    with pytest.raises(InputError, match="markers of block 'a' once"):
+        readme.rewrite(text, {"a": "new"})
+
+
+# ---------------------------------------------------------------- picture and command
+
+
+def test_picture_has_the_same_bytes_for_the_same_numbers(tmp_path: Path) -> None:
+    made = results(base__jct=row(), base__fifo=row())
+    figure.draw(made, "base", tmp_path / "a.svg")
+    figure.draw(made, "base", tmp_path / "b.svg")
+    text = (tmp_path / "a.svg").read_text("utf-8")
+    assert text == (tmp_path / "b.svg").read_text("utf-8")
+    assert figure.digest(made, "base") in text
+    other = results(base__jct=row())
+    assert figure.digest(other, "base") != figure.digest(made, "base")
+
+
+def test_picture_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no replay of 'base'"):
+        figure.draw(results(), "base", tmp_path / "a.svg")
+
+
+def test_command_rewrites_a_readme_from_run_folders(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for trace in ("base", "mt"):
+        run_folder(runs / Case(trace, BY_KEY["jct"]).slug)
+    names = ("base", "mt", "commands", "versions")
+    page = tmp_path / "README.md"
+    page.write_text("".join(TEXT.replace(":a", f":{name}") for name in names))
+    call = ["readme", "--runs", str(runs), "--data", str(tmp_path / "data"), "--readme", str(page)]
+    assert main(call) == 0
+    first = page.read_bytes()
+    assert b"| MILP, `jct` | **1,23" in first
+    assert b"old" not in first
+    del call[1:3]  # from the gathered data alone
+    assert main(call) == 0
+    assert page.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["replay", "--only", "no.such"],
+        ["readme", "--runs", "no-such-folder", "--data", "{tmp}/data", "--readme", "{tmp}/none.md"],
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    call: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word.replace("{tmp}", str(tmp_path)) for word in call]
+    assert main(words) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ")
+    assert shown.count("\n") == 1

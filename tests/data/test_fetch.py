@@ -1,0 +1,179 @@
+"""The data set registry and its checksummed fetch, against a server on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from morph_opt.data import DATASETS, Dataset, cache_folder, dataset, fetch, find, locate
+from morph_opt.data.__main__ import main
+from morph_opt.domain import InputError
+
+FILES = {"LICENSE": b"free\n", "simulator/workloads/naive.csv": b"name\n"}
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """Address and folder of a server with the files of the data set ``tiny``."""
+    folder = tmp_path / "mirror"
+    for path, content in FILES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", folder
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data set of two files, an empty cache, and no data folder."""
+    digests = {path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()}
+    known = Dataset("tiny", "A test", "MIT", "owner/name", "0" * 40, digests)
+    monkeypatch.setitem(DATASETS, "tiny", known)
+    monkeypatch.setenv("MORPH_OPT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("MORPH_OPT_DATA", raising=False)
+
+
+def test_fetch_verifies_and_is_found_afterwards(mirror: tuple[str, Path]) -> None:
+    assert find("tiny") is None
+    root = fetch("tiny", base_url=mirror[0])
+    assert {path: (root / path).read_bytes() for path in FILES} == FILES
+    assert find("tiny") == locate("tiny") == root
+    assert root.is_relative_to(cache_folder())
+
+
+def test_second_fetch_needs_no_network(mirror: tuple[str, Path]) -> None:
+    root = fetch("tiny", base_url=mirror[0])
+    assert fetch("tiny", base_url="http://127.0.0.1:9") == root
+
+
+def test_damaged_cache_is_not_found_and_mended_by_fetch(mirror: tuple[str, Path]) -> None:
+    root = fetch("tiny", base_url=mirror[0])
+    (root / "LICENSE").write_bytes(b"changed\n")
+    assert find("tiny") is None
+    fetch("tiny", base_url=mirror[0])
+    assert find("tiny") == root
+
+
+def test_checksum_mismatch(
+    mirror: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address, folder = mirror
+    (folder / "LICENSE").write_bytes(b"something else\n")
+    assert main(["fetch", "tiny", "--base-url", address]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
+        f"error: {address}/LICENSE: differs from its SHA-256 and was not kept; the address "
+        "serves other content than the pinned commit\n"
+    )
+    left = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert left == []
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "gopher://127.0.0.1"])
+def test_no_answer_is_one_line_with_what_to_do(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fetch", "tiny", "--base-url", address]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {address}/LICENSE: ")
+    assert error.count("\n") == 1
+
+
+def test_offline_names_the_ways_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fetch", "tiny", "--base-url", "http://127.0.0.1:9"]) == 2
+    error = capsys.readouterr().err
+    for way in ("check the network", "--base-url", "MORPH_OPT_DATA"):
+        assert way in error
+
+
+def test_file_missing_upstream(
+    mirror: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    address, folder = mirror
+    (folder / "LICENSE").unlink()
+    assert main(["fetch", "tiny", "--base-url", address]) == 2
+    assert "cannot be fetched" in capsys.readouterr().err
+
+
+def test_unwritable_cache(
+    mirror: tuple[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("MORPH_OPT_CACHE", str(tmp_path / "file"))
+    assert main(["fetch", "tiny", "--base-url", mirror[0]]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_data_folder_comes_before_the_cache(
+    mirror: tuple[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fetch("tiny", base_url=mirror[0])
+    own = tmp_path / "own"
+    (own / "tiny").mkdir(parents=True)
+    monkeypatch.setenv("MORPH_OPT_DATA", str(own))
+    assert main(["path", "tiny"]) == 0
+    assert capsys.readouterr().out == f"{own / 'tiny'}\n"
+
+
+@pytest.mark.parametrize("own", [None, "elsewhere"])
+def test_absent_data_set_tells_both_ways(
+    own: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if own is not None:
+        monkeypatch.setenv("MORPH_OPT_DATA", own)
+    assert main(["path", "tiny"]) == 2
+    error = capsys.readouterr().err
+    assert "set MORPH_OPT_DATA to a folder that contains tiny/" in error
+    assert "python -m morph_opt.data fetch tiny" in error
+    assert ("it is not set" in error) == (own is None)
+
+
+def test_unknown_data_set(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("fetch", "path"):
+        assert main([command, "nope"]) == 2
+        assert "unknown data set 'nope'; known are morphling" in capsys.readouterr().err
+    with pytest.raises(InputError):
+        dataset("nope")
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    output = capsys.readouterr().out
+    assert "morphling: " in output
+    assert "here     no" in output
+
+
+def test_base_url_is_pinned_to_the_commit() -> None:
+    known = dataset("morphling")
+    assert known.commit in known.base_url
+    assert len(known.commit) == 40
+    assert all(len(digest) == 64 for digest in known.sha256.values())
+
+
+def test_checksums_are_those_of_the_originals(public_data: Path) -> None:
+    root = public_data / "morphling"
+    for path, digest in dataset("morphling").sha256.items():
+        assert hashlib.sha256((root / path).read_bytes()).hexdigest() == digest, path

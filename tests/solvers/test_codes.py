@@ -1,0 +1,180 @@
+"""Every code of every library has a meaning; one case per code."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+
+import numpy as np
+import pytest
+
+from morph_opt.solvers import cuopt_codes
+from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
+from morph_opt.solvers.meaning import Meaning, stop_of
+from morph_opt.solvers.outcome import Limits, Status, Stop
+from tests.solvers import models
+
+
+def library(module: str, needs: str) -> object:
+    """The adapter's module, or a skip that says what is missing."""
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(f"morph_opt.solvers.{module}")
+
+
+def test_highs() -> None:
+    import highspy
+
+    from morph_opt.solvers.highs import CODES
+
+    assert set(CODES) == set(highspy.HighsModelStatus.__members__.values())
+
+
+def test_cpsat() -> None:
+    codes = library("cpsat", "ortools").CODES  # type: ignore[attr-defined]
+    from ortools.sat.python import cp_model_helper
+
+    assert set(codes) == set(cp_model_helper.CpSolverStatus.__members__)
+
+
+def test_scip_through_ortools() -> None:
+    codes = library("scip_ortools", "ortools").CODES  # type: ignore[attr-defined]
+    from ortools.linear_solver.python import model_builder_helper
+
+    assert set(codes) == set(model_builder_helper.SolveStatus.__members__)
+
+
+def test_mathopt() -> None:
+    front = library("mathopt_front", "ortools")
+    from ortools.math_opt.python import mathopt
+
+    assert set(front.CODES) == {r.name for r in mathopt.TerminationReason}  # type: ignore[attr-defined]
+    assert set(front.LIMITS) == {r.name for r in mathopt.Limit}  # type: ignore[attr-defined]
+
+
+def test_mathopt_names_the_limit() -> None:
+    meaning_of = library("mathopt_front", "ortools").meaning_of  # type: ignore[attr-defined]
+    assert meaning_of("FEASIBLE", "NODE") is Meaning.NODE_LIMIT
+    assert meaning_of("NO_SOLUTION_FOUND", "TIME") is Meaning.TIME_LIMIT
+    assert meaning_of("FEASIBLE", None) is Meaning.LIMIT
+    assert meaning_of("OPTIMAL", None) is Meaning.PROVED
+
+
+def test_scip_through_pyscipopt() -> None:
+    codes = library("scip", "pyscipopt").CODES  # type: ignore[attr-defined]
+    import pyscipopt
+
+    words = {name.lower() for name in dir(pyscipopt.SCIP_STATUS) if name.isupper()}
+    assert words <= set(codes)
+
+
+def test_pulp_pairs() -> None:
+    front = library("pulp_front", "pulp")
+    import pulp
+
+    for status in pulp.LpStatus:
+        for sol_status in pulp.LpSolution:
+            assert front.meaning_of(status, sol_status) in Meaning  # type: ignore[attr-defined]
+    # The trap: a solve that a limit stopped is `Optimal` to pulp.
+    stopped = front.meaning_of(pulp.LpStatusOptimal, pulp.LpSolutionIntegerFeasible)  # type: ignore[attr-defined]
+    assert stopped is Meaning.LIMIT
+    assert front.meaning_of(pulp.LpStatusUndefined, pulp.LpSolutionOptimal) is Meaning.FAILED  # type: ignore[attr-defined]
+
+
+def test_cvxpy() -> None:
+    codes = library("cvxpy_front", "cvxpy").CODES  # type: ignore[attr-defined]
+    from cvxpy import settings
+
+    assert set(settings.SOLUTION_PRESENT) | set(settings.INF_OR_UNB) <= set(codes)
+    assert set(settings.ERROR) <= set(codes)
+
+
+def test_gurobi() -> None:
+    codes = library("gurobi", "gurobipy").CODES  # type: ignore[attr-defined]
+    import gurobipy
+
+    status = type(gurobipy.GRB.Status)
+    assert set(codes) == {v for k, v in vars(status).items() if k.isupper()}
+
+
+def test_copt() -> None:
+    codes = library("copt", "coptpy").CODES  # type: ignore[attr-defined]
+    from coptpy import COPT
+
+    words = (
+        "UNSTARTED OPTIMAL INFEASIBLE UNBOUNDED INF_OR_UNB NUMERICAL NODELIMIT IMPRECISE TIMEOUT "
+        "UNFINISHED INTERRUPTED ITERLIMIT LOCAL_OPTIMAL LOCAL_INFEASIBLE"
+    )
+    assert set(codes) == {getattr(COPT, word) for word in words.split()}
+
+
+def test_xpress() -> None:
+    module = library("xpress", "xpress")
+    import xpress
+
+    assert set(module.SOLVE_CODES) == {s.name for s in xpress.SolveStatus}  # type: ignore[attr-defined]
+    assert set(module.SOLUTION_CODES) == {s.name for s in xpress.SolStatus}  # type: ignore[attr-defined]
+    assert set(module.STOP_CODES) == {s.name for s in xpress.StopType}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("word", [*cuopt_codes.MIP_CODES, "a word of tomorrow"])
+def test_cuopt(word: str) -> None:
+    meaning = cuopt_codes.meaning_of(word, mip=True)
+    assert meaning is cuopt_codes.MIP_CODES.get(word, Meaning.FAILED)
+
+
+@pytest.mark.parametrize("word", [*cuopt_codes.LP_CODES, "a word of tomorrow"])
+def test_cuopt_of_a_relaxation(word: str) -> None:
+    meaning = cuopt_codes.meaning_of(word, mip=False)
+    assert meaning is cuopt_codes.LP_CODES.get(word, Meaning.FAILED)
+
+
+class Says(Adapter):
+    """Ends with one meaning, with or without a point."""
+
+    name = "says"
+    capabilities = Capabilities(node_limit=True, work_limit=True)
+
+    def __init__(self, meaning: Meaning, point: bool) -> None:
+        self.meaning = meaning
+        self.point = point
+
+    def _attempt(self, model, limits, start, clock: Clock) -> Answer:  # type: ignore[no-untyped-def]
+        clock.hand_over_done()
+        x = np.zeros(model.columns) if self.point else None
+        return Answer(self.meaning, "says", x, 7.0)
+
+
+@pytest.mark.parametrize("point", [True, False])
+@pytest.mark.parametrize("meaning", list(Meaning))
+def test_every_meaning_becomes_an_outcome(meaning: Meaning, point: bool) -> None:
+    model = models.single(0, 3, (1, 1), (-np.inf, 4), (2, 1))  # optimum 7, the zero point is 0
+    outcome = Says(meaning, point).solve(model, Limits())
+    # Never optimal: the point's value is 0 and the bound 7, whatever the library says.
+    if meaning in (Meaning.INFEASIBLE, Meaning.INFEASIBLE_OR_UNBOUNDED):
+        assert outcome.status is Status.INFEASIBLE
+    elif meaning is Meaning.UNBOUNDED:
+        assert outcome.status is Status.ERROR
+    elif point:
+        assert outcome.status is Status.FEASIBLE
+        assert outcome.gap > 0
+    elif meaning in (Meaning.PROVED, Meaning.FAILED):
+        assert outcome.status is Status.ERROR
+    else:
+        assert outcome.status is Status.NO_SOLUTION
+
+
+@pytest.mark.parametrize(
+    ("limits", "solve_s", "stop"),
+    [
+        (Limits(time_s=1.0), 1.0, Stop.TIME_LIMIT),
+        (Limits(time_s=1.0, nodes=5), 0.1, Stop.NODE_LIMIT),
+        (Limits(time_s=1.0, nodes=5), 1.0, Stop.TIME_LIMIT),
+        (Limits(time_s=1.0, work=5.0), 0.1, Stop.WORK_LIMIT),
+        (Limits(time_s=1.0), 0.1, Stop.TIME_LIMIT),
+    ],
+)
+def test_an_unnamed_limit_is_told_by_the_clock(limits: Limits, solve_s: float, stop: Stop) -> None:
+    assert stop_of(Meaning.LIMIT, limits, solve_s) is stop

@@ -1,0 +1,93 @@
+"""Solvers by name, and versions that must not be used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from morph_opt.domain import InputError
+from morph_opt.solvers import registry, selfcheck
+from morph_opt.solvers.registry import ENTRIES, Entry, installed, make_solver, solver_names
+from tests.solvers.faulty import Lying
+
+
+def test_unknown_lists_what_is_installed_and_how_to_get_the_rest() -> None:
+    with pytest.raises(InputError) as caught:
+        make_solver("cplex")
+    message = str(caught.value)
+    assert "unknown solver 'cplex'" in message
+    for name in solver_names():
+        assert name in message
+    assert "\n" not in message
+
+
+def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Entry("highs", "HighsSolver", ("no_such_library",), "pip install no-such-library")
+    monkeypatch.setitem(registry.ENTRIES, "gone", gone)
+    with pytest.raises(InputError, match=r"needs no_such_library: pip install no-such-library"):
+        make_solver("gone")
+    assert "gone" not in installed()
+
+
+def test_import_path() -> None:
+    assert isinstance(make_solver("tests.solvers.faulty:Lying"), Lying)
+    with pytest.raises(InputError, match="cannot import"):
+        make_solver("tests.solvers.faulty:Nobody")
+
+
+@pytest.mark.parametrize("name", installed())
+def test_name_and_capabilities(name: str) -> None:
+    solver = make_solver(f"worker:{name}")
+    assert solver.name == f"worker:{name}"
+    assert solver.capabilities.gap_limit
+
+
+def test_every_entry_says_how_to_install() -> None:
+    assert all(entry.install.startswith("pip install") for entry in ENTRIES.values())
+
+
+def test_highspy_1_14_is_refused_in_one_sentence() -> None:
+    versions = {"highspy": "1.14.0"}
+    assert "labels wrong MIP answers optimal" in selfcheck.refused(versions)
+    assert selfcheck.problem_with(["highspy"], versions) == selfcheck.refused(versions)
+    assert selfcheck.problem_with(["ortools"], versions) == ""
+    for good in ("1.13.1", "1.12.0", "1.15.1"):
+        assert selfcheck.refused({"highspy": good}) == ""
+
+
+def test_the_clash_is_named_in_one_sentence() -> None:
+    versions = {"highspy": "1.15.1", "ortools": "9.15.6755"}
+    sentence = selfcheck.clash(versions)
+    assert "highspy 1.15.1 and ortools 9.15.6755" in sentence
+    assert "\n" not in sentence
+    assert selfcheck.clash({"highspy": "1.13.1", "ortools": "9.15.6755"}) == ""
+    assert selfcheck.clash({"highspy": "1.15.1"}) == ""
+
+
+def test_the_clash_counts_only_within_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"highspy": "1.15.1", "ortools": "9.15.6755"}
+    monkeypatch.delitem(sys.modules, "ortools", raising=False)
+    monkeypatch.delitem(sys.modules, "highspy", raising=False)
+    assert selfcheck.problem_with(["highspy"], versions) == ""
+    assert selfcheck.problem_with(["ortools"], versions) == ""
+    assert selfcheck.problem_with(["ortools", "highspy"], versions) != ""
+    monkeypatch.setitem(sys.modules, "ortools", sys)
+    assert selfcheck.problem_with(["highspy"], versions) == selfcheck.clash(versions)
+
+
+def test_make_solver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "problem_with", lambda needs: f"{needs[0]} is no good")
+    with pytest.raises(InputError, match="highspy is no good"):
+        make_solver("highs")
+
+
+def test_command_line_lists_all() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "morph_opt.solvers"], capture_output=True, text=True, check=False,
+        timeout=120,
+    )
+    assert said.returncode == 0, said.stderr
+    for name in solver_names():
+        assert f"\n{name} " in said.stdout

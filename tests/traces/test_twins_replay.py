@@ -1,0 +1,44 @@
+"""Twin and original replayed under the same policy: average JCT within 20 %."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from morph_opt.domain import default_cluster
+from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.replay.api import replay
+from morph_opt.traces import load_trace
+
+CASES = [
+    ("base", "milp", "jct"),
+    ("mt", "milp", "throughput"),
+    *((name, "milp", objective) for name in ("naive",) for objective in ("jct", "throughput")),
+    *(
+        (name, policy, "")
+        for name in ("base", "bp", "naive")
+        for policy in ("fifo:skip", "srtf", "equal_split")
+    ),
+]
+"""Trace, policy, objective. Baselines do not look at guarantees, so ``mt`` is ``base`` to them."""
+
+
+def average_jct_s(spec: str, policy: str, objective: str) -> float:
+    loaded = load_trace(spec)
+    options = PolicyOptions(objective=objective) if objective else PolicyOptions()
+    decider = make_policy(policy, loaded.truth, options)
+    result = replay(loaded.trace, default_cluster(), decider, loaded.truth)
+    value = result.summary["avg_jct_s"]
+    assert isinstance(value, float)
+    return value
+
+
+@pytest.mark.parametrize(("name", "policy", "objective"), CASES)
+def test_average_jct_within_20_percent(
+    name: str, policy: str, objective: str, public_data: Path
+) -> None:
+    assert public_data.is_dir()
+    twin = average_jct_s(name, policy, objective)
+    original = average_jct_s(f"morphling/{name}", policy, objective)
+    assert twin == pytest.approx(original, rel=0.20)
