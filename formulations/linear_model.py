@@ -47,7 +47,9 @@ class Block:
         return int(self.labels.shape[0])
 
     def name(self, index: int) -> str:
-        """``family[subscript,...]`` of the member at this row or column index."""
+        """``family[subscript,...]`` of the member at this index; ``family`` without subscripts."""
+        if not self.labels.shape[1]:
+            return self.family
         return f"{self.family}[{','.join(map(str, self.labels[index - self.start]))}]"
 
 

@@ -3,10 +3,9 @@
 A restart is priced, not forbidden: every objective values a configuration with the start-up that
 is still ahead of it, a full restart for a change and what is left of one for a stay.
 
-Guarantees (`guarantee`) rank before every other goal: with q the speed relative to the request, a
-guaranteed job counts ``min(1, q)``, so the level's optimum is the number of guaranteed jobs
-exactly when all of them can have the speed of their request at once, and otherwise its distance
-from that number is the smallest total shortfall.
+Guarantees (`guarantee`) rank before every other goal. Whenever all guaranteed jobs can have the
+speed of their request at once, they have it (rows ``guarantee[j]``, see the MILP policy). When
+they cannot, the level of this name decides who does.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats
+from formulations.linear_model import Bools, Floats
 from formulations.round_problem import Level, RoundProblem
 
 SPEED_TOLERANCE = 1e-9
@@ -32,14 +31,31 @@ def relative_speed(problem: RoundProblem) -> tuple[Floats, Floats]:
     return started, stayed
 
 
-def guarantee(problem: RoundProblem) -> Level:
-    """Level of the service-level guarantees: granted fraction of the promised speed."""
+def kept(problem: RoundProblem) -> tuple[Bools, Bools]:
+    """Whether a candidate (K,) or a stay (J,) gives its job the speed of its request."""
     started, stayed = relative_speed(problem)
-    promised = problem.jobs.guaranteed
+    enough = 1.0 - SPEED_TOLERANCE
+    return started >= enough, problem.jobs.running & (stayed >= enough)
+
+
+def guarantee(problem: RoundProblem) -> Level:
+    """Which guarantees to keep when not all can be: the level that minimises their shortfall.
+
+    The shortfall is the time that guaranteed jobs spend below their promised speed. A job whose
+    promise is kept counts 1 / (start-up + remaining seconds at the promised speed), and 0
+    otherwise, half a promise being none: as in shortest-remaining-time-first, serving first what
+    leaves soonest minimises the time that the others are short. The unit of time is at least the
+    round's length.
+    """
+    jobs, owner = problem.jobs, problem.candidates.job
+    started, stayed = kept(problem)
+    work = jobs.iterations_left * jobs.request_iteration_s
+    moved = 1.0 / np.maximum(problem.interval_s, jobs.restart_s + work)
+    held = 1.0 / np.maximum(problem.interval_s, jobs.restart_left_s + work)
     return Level(
-        "guarantee", "fraction of the promised speed",
-        np.where(promised[problem.candidates.job], np.minimum(1.0, started), 0.0),
-        np.where(promised, np.minimum(1.0, stayed), 0.0),
+        "guarantee", "guarantees settled per second",
+        np.where(jobs.guaranteed[owner] & started, moved[owner], 0.0),
+        np.where(jobs.guaranteed & stayed, held, 0.0),
     )
 
 

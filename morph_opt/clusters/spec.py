@@ -21,6 +21,9 @@
     name = "a"                   # a-0 ... a-3; with count = 1 the name itself; default: the type
     leaf = "leaf-0"              # default leaf-0
     nvlink_domain = "rack-0"     # default: NVLink ends at the node
+
+    [leaf.leaf-0]                # only for leaves whose uplinks are to be bounded
+    uplink_gb_per_s = 200
 """
 
 from __future__ import annotations
@@ -33,9 +36,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from morph_opt.clusters.locate import key_lines
-from morph_opt.domain import GPU_TYPES, Cluster, GpuType, InputError, Node, NodeType
+from morph_opt.domain import GPU_TYPES, Cluster, GpuType, InputError, Leaf, Node, NodeType
 
-_TOP = {"name", "gpu_type", "node_type", "nodes"}
+_TOP = {"name", "gpu_type", "node_type", "nodes", "leaf"}
 _NODE_TYPE = {
     "gpu_type": str,
     "gpus": int,
@@ -120,8 +123,20 @@ class _Spec:
         nodes: list[Node] = []
         for index, row in enumerate(rows):
             nodes += self._nodes(f"nodes[{index}]", row, types)
+        leaves = tuple(
+            self._leaf(key, table, {node.leaf for node in nodes})
+            for key, table in self._section("leaf").items()
+        )
         title = self._tables.get("name", name)
-        return self._built("name", partial(Cluster, title, tuple(nodes)))
+        return self._built("name", partial(Cluster, title, tuple(nodes), leaves))
+
+    def _leaf(self, key: str, table: Mapping[str, Any], in_use: set[str]) -> Leaf:
+        at = f"leaf.{key}"
+        self._known_keys(at, table, {"uplink_gb_per_s"})
+        uplink_gb_per_s = self._value(at, table, "uplink_gb_per_s", float)
+        if key not in in_use:
+            raise self._error(at, f"no node hangs on it; leaves are {', '.join(sorted(in_use))}")
+        return self._built(at, partial(Leaf, key, uplink_gb_per_s))
 
     def _node_type(
         self, key: str, table: Mapping[str, Any], gpu_types: Mapping[str, GpuType]

@@ -46,6 +46,9 @@ def _spec(cluster: Cluster) -> str:
         count = len(list(run))
         blocks += _entries(cluster.nodes[position : position + count])
         position += count
+    for leaf in cluster.leaves:
+        header = f"[leaf.{toml_string(leaf.name)}]"
+        blocks.append(f"{header}\nuplink_gb_per_s = {float(leaf.uplink_gb_per_s)!r}\n")
     return "\n".join(blocks)
 
 

@@ -1,7 +1,7 @@
 """Typed, frozen, validated values; everything else in the engine is a function between them."""
 
 from morph_opt.domain.catalog import A800_NODE, GPU_TYPES, default_cluster
-from morph_opt.domain.cluster import Cluster, GpuType, Node, NodeType
+from morph_opt.domain.cluster import Cluster, GpuType, Leaf, Node, NodeType
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
 from morph_opt.domain.placement import Allocation, Assignment, Placement, SideDemand
@@ -22,6 +22,7 @@ __all__ = [
     "InputError",
     "Job",
     "JobState",
+    "Leaf",
     "Node",
     "NodeType",
     "Placement",

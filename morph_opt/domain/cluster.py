@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,6 +100,26 @@ class Node:
             require_name("node.nvlink_domain", self.nvlink_domain)
 
 
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf switch whose way up is limited.
+
+    Parameters
+    ----------
+    name
+        As the nodes name it.
+    uplink_gb_per_s
+        Bandwidth of all its uplinks together, gigabytes (1e9) per second and direction.
+    """
+
+    name: str
+    uplink_gb_per_s: float
+
+    def __post_init__(self) -> None:
+        require_name("leaf.name", self.name)
+        require_finite("leaf.uplink_gb_per_s", self.uplink_gb_per_s, above=0.0)
+
+
 @dataclass(frozen=True)
 class Cluster:
     """An ordered set of nodes; a node's index is its position.
@@ -109,15 +130,20 @@ class Cluster:
         Shown in reports.
     nodes
         At least one, with unique names.
+    leaves
+        Leaf switches with limited uplinks; a leaf that is not listed has no limit
+        (`uplink_gb_per_s` is infinite).
 
     Raises
     ------
     InputError
-        If there is no node, a name occurs twice, or two types share a name but not hardware.
+        If there is no node, a name occurs twice, two types share a name but not hardware, or a
+        listed leaf has no node.
     """
 
     name: str
     nodes: tuple[Node, ...]
+    leaves: tuple[Leaf, ...] = ()
 
     def __post_init__(self) -> None:
         require_name("cluster.name", self.name)
@@ -136,6 +162,10 @@ class Cluster:
                 raise InputError(
                     f"GPU type {kind.gpu_type.name!r} is defined in two ways", field="gpu_type"
                 )
+        require_unique("leaf.name", (leaf.name for leaf in self.leaves))
+        for leaf in self.leaves:
+            if leaf.name not in self.leaf_names:
+                raise InputError(f"leaf {leaf.name!r} has no node", field="leaf.name")
 
     @classmethod
     def uniform(cls, nodes: int, node_type: NodeType, name: str | None = None) -> Cluster:
@@ -166,6 +196,24 @@ class Cluster:
     def node_index(self) -> dict[str, int]:
         """Position of each node by name."""
         return {node.name: index for index, node in enumerate(self.nodes)}
+
+    @cached_property
+    def leaf_names(self) -> tuple[str, ...]:
+        """Leaf switches that nodes hang on, in order of first appearance."""
+        return tuple(dict.fromkeys(node.leaf for node in self.nodes))
+
+    def uplink_gb_per_s(self, leaf: str) -> float:
+        """Bandwidth from a leaf to the spine; infinite if the leaf is not listed.
+
+        Raises
+        ------
+        InputError
+            If no node hangs on a leaf of that name.
+        """
+        if leaf not in self.leaf_names:
+            raise InputError(f"leaf {leaf!r} has no node", field="leaf")
+        listed = {known.name: known.uplink_gb_per_s for known in self.leaves}
+        return listed.get(leaf, math.inf)
 
     def nodes_of(self, node_type: NodeType) -> tuple[int, ...]:
         """Indices of the nodes of one class, ascending."""

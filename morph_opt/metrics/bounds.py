@@ -1,7 +1,7 @@
 """Certified lower bounds: what no schedule under the engine's rules can beat.
 
 Every bound is the optimum of a relaxation, or a value that cannot exceed it; the proofs are in
-``docs/metrics.md`` under the names used here: **floor**, **srpt**, **work**.
+``docs/metrics.md`` under the names used here: **floor**, **srpt**, **malleable**, **work**.
 
 Notation: job ``j`` is submitted at ``s_j`` and cannot start before its first boundary ``r_j``;
 configuration ``c`` of it uses ``g_c`` GPUs and, run alone from start to end, takes
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import InputError
+from morph_opt.metrics.malleable import malleable_jct_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +74,37 @@ def floor_jct_s(demands: Sequence[JobDemand]) -> float:
     return total / len(demands)
 
 
-def srpt_jct_s(demands: Sequence[JobDemand], gpus: int) -> float:
-    """Mean JCT of shortest remaining processing time on one fluid machine of ``gpus`` GPUs.
+def srpt_finish_s(demands: Sequence[JobDemand], gpus: int) -> list[float]:
+    """Completion instants under shortest remaining processing time on one fluid machine.
 
     Job ``j`` needs ``min_c g_c d_c`` GPU-seconds from ``r_j`` on; the machine serves ``gpus``
-    GPU-seconds per second. SRPT is optimal there (Schrage 1968).
+    GPU-seconds per second, to any number of jobs at once.
     """
-    order = sorted(demands, key=lambda d: d.release_s)
+    order = sorted(range(len(demands)), key=lambda index: demands[index].release_s)
+    finish_s = [0.0] * len(demands)
     heap: list[tuple[float, int]] = []
-    now_s, total_s, position = 0.0, 0.0, 0
+    now_s, position = 0.0, 0
     while heap or position < len(order):
         if not heap:
-            now_s = max(now_s, order[position].release_s)
-        while position < len(order) and order[position].release_s <= now_s:
-            heapq.heappush(heap, (order[position].work_gpu_s / gpus, position))
+            now_s = max(now_s, demands[order[position]].release_s)
+        while position < len(order) and demands[order[position]].release_s <= now_s:
+            heapq.heappush(heap, (demands[order[position]].work_gpu_s / gpus, order[position]))
             position += 1
         left_s, index = heapq.heappop(heap)
-        next_s = order[position].release_s if position < len(order) else np.inf
+        next_s = demands[order[position]].release_s if position < len(order) else np.inf
         if now_s + left_s <= next_s:
             now_s += left_s
-            total_s += now_s - order[index].submission_s
+            finish_s[index] = now_s
         else:
             heapq.heappush(heap, (left_s - (next_s - now_s), index))
             now_s = next_s
-    return total_s / len(demands)
+    return finish_s
+
+
+def srpt_jct_s(demands: Sequence[JobDemand], gpus: int) -> float:
+    """Mean JCT of `srpt_finish_s`: SRPT is optimal on that machine (Schrage 1968)."""
+    finish_s = srpt_finish_s(demands, gpus)
+    return (sum(finish_s) - sum(d.submission_s for d in demands)) / len(demands)
 
 
 def floor_makespan_s(demands: Sequence[JobDemand]) -> float:
@@ -130,7 +138,11 @@ def avg_jct_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:
     gpus
         GPUs of the whole cluster.
     """
-    return _best({"floor": floor_jct_s(demands), "srpt": srpt_jct_s(demands, gpus)})
+    values = {"floor": floor_jct_s(demands), "srpt": srpt_jct_s(demands, gpus)}
+    malleable_s = malleable_jct_s(demands, gpus, srpt_finish_s(demands, gpus))
+    if malleable_s is not None:
+        values["malleable"] = malleable_s
+    return _best(values)
 
 
 def makespan_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:

@@ -87,8 +87,9 @@ class Constants:
     optimizer_s
         Optimizer step over all parameters on one GPU.
     zero_compute, zero_sync, zero_gather
-        ZeRO: compute relative to ``compute_s`` (bucketing copies), gradient traffic relative to a plain all-reduce, and parameter traffic after the
-        step relative to an all-gather of 32-bit parameters.
+        ZeRO: compute relative to ``compute_s`` (bucketing copies), gradient traffic relative to
+        a plain all-reduce, and parameter traffic after the step relative to an all-gather of
+        32-bit parameters.
     overhead_s
         Per iteration: launches, data loading, logging.
     overlap

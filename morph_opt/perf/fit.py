@@ -1,7 +1,7 @@
 """Fit the constants of one model to profiled runs: robust least squares on logarithms.
 
-Every constant has a weak log-normal prior from hardware and architecture numbers, so that a few
-runs suffice: what the runs do not tell stays at the prior, and its uncertainty stays with it.
+Every constant has a log-normal prior (`morph_opt.perf.prior`), so that a few runs suffice: what
+the runs do not tell stays at the prior, and its uncertainty stays with it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import least_squares
 
+from morph_opt.domain import InputError
 from morph_opt.perf.analytic import (
     CONSTANT_NAMES,
     Architecture,
@@ -20,91 +22,160 @@ from morph_opt.perf.analytic import (
     Features,
     predict_s,
 )
+from morph_opt.perf.discrepancy import SCALES, Pair, Scales, covariance, variance
+from morph_opt.perf.prior import Prior, prior
 from morph_opt.perf.runs import Run
-
-NOISE = 0.03
-"""Standard deviation of the logarithm of a measured time around the model."""
-
-PEAK_FLOPS = 312e12
-"""Dense 16-bit peak of an A800 or A100 (vendor's data sheet)."""
 
 BOUND = 6.0
 """Constants stay within this many prior standard deviations."""
 
+SOFT = 2.0
+"""Whitened residuals beyond this count linearly, not squared."""
+
+CORRECTION_LIMIT = 0.15
+"""A run moves the prediction of its neighbours by no more than this (natural logarithm)."""
+
 
 @dataclass(frozen=True, slots=True)
-class Prior:
-    """Log-normal prior of the constants.
+class Prediction:
+    """Predicted times and how sure they are.
 
     Parameters
     ----------
-    log_mean, log_sd
-        Mean and standard deviation of the logarithms, in the order of `Constants`.
+    iteration_s
+        Median of the prediction, shape (rows,).
+    log_sd
+        Standard deviation of its natural logarithm: 0.05 is about 5 %. Shape (rows,).
     """
 
-    log_mean: Array
+    iteration_s: Array
     log_sd: Array
 
 
-# name: (prior median, standard deviation of the logarithm); rates in GB/s, the rest relative
-_COMMON = {
-    "recompute": (0.35, 0.3),
-    "nvlink_gb_per_s": (80.0, 0.7),
-    "rail_gb_per_s": (19.0, 0.3),
-    "zero_sync": (0.8, 0.3),
-    "zero_gather": (1.0, 0.5),
-    "overhead_s": (0.01, 1.0),
-    "offload_compute": (1.1, 0.3),
-    "three_d_compute": (1.5, 0.7),
-    "tensor_gb_per_s": (60.0, 1.0),
-    "hop_s": (0.01, 1.5),
-    "ragged_s": (0.005, 3.0),
-    "overlap": (0.1, 1.0),
-    "zero_compute": (1.0, 0.05),
-    "sync_spread": (0.005, 1.5),
-    "gather_spread": (0.01, 1.5),
-}
-# seconds per 1e9 parameters
-_PER_BILLION = {
-    "optimizer_s": (0.075, 0.5),
-    "offload_s": (0.3, 1.5),
-    "offload_share_s": (0.9, 1.5),
-    "offload_crowd_s": (0.01, 1.5),
-}
-_UTILISATION = (0.4, 1.5)
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Fitted constants with their uncertainty.
+
+    Parameters
+    ----------
+    architecture
+        The model.
+    log_constants
+        Most probable logarithms, in the order of `Constants`.
+    log_covariance
+        Their covariance (Laplace approximation), shape (constants, constants).
+    prior
+        What was believed before.
+    runs
+        The runs that it was fitted on.
+    scales
+        Size of the model's errors.
+    """
+
+    architecture: Architecture
+    log_constants: Array
+    log_covariance: Array
+    prior: Prior
+    runs: tuple[Run, ...]
+    scales: Scales = SCALES
+
+    @property
+    def constants(self) -> Constants:
+        """The most probable constants."""
+        values = np.exp(self.log_constants)
+        return Constants(**{n: float(v) for n, v in zip(CONSTANT_NAMES, values, strict=True)})
+
+    def told(self) -> dict[str, float]:
+        """Share of each constant's prior variance that the runs removed, 0 to 1."""
+        left = np.diag(self.log_covariance) / self.prior.log_sd**2
+        return {n: float(1 - v) for n, v in zip(CONSTANT_NAMES, left, strict=True)}
+
+    def predict(self, pairs: Sequence[Pair]) -> Prediction:
+        """Times of configurations, corrected by what the runs showed of the model's errors."""
+        features = Features.of(pairs)
+        base, slope = jacobian(self.architecture, self.log_constants, features)
+        spread = np.einsum("ij,jk,ik->i", slope, self.log_covariance, slope)
+        own = variance(pairs, self.scales)
+        if self.runs:
+            seen = [(run.shape, run.plan) for run in self.runs]
+            cross = covariance(pairs, seen, self.scales)
+            factor = cho_factor(_noise(seen, self.scales))
+            gap = np.array([run.log_s for run in self.runs]) - _log_times(
+                self.architecture, self.log_constants, Features.of(seen)
+            )
+            limited = np.clip(gap, -CORRECTION_LIMIT, CORRECTION_LIMIT)
+            base = base + cross @ cho_solve(factor, limited)
+            own -= np.einsum("ij,ji->i", cross, cho_solve(factor, cross.T))
+        return Prediction(np.exp(base), np.sqrt(np.maximum(0.0, spread + own) + self.scales.run**2))
 
 
-def prior(architecture: Architecture) -> Prior:
-    """What is believed about the constants before any run."""
-    flops = 6.0 * architecture.parameters * architecture.sequence * architecture.global_batch
-    table = dict(_COMMON)
-    for name, (median, sd) in _PER_BILLION.items():
-        table[name] = (median * architecture.parameters / 1e9, sd)
-    table["recompute_s"] = (0.0002 * architecture.layers, 1.5)
-    table["compute_s"] = (flops / PEAK_FLOPS / _UTILISATION[0], _UTILISATION[1])
-    return Prior(
-        np.log([table[name][0] for name in CONSTANT_NAMES]),
-        np.array([table[name][1] for name in CONSTANT_NAMES]),
-    )
-
-
-def fit(architecture: Architecture, runs: Sequence[Run], noise: float = NOISE) -> Constants:
+def fit(
+    architecture: Architecture,
+    runs: Sequence[Run],
+    belief: Prior | None = None,
+    scales: Scales = SCALES,
+) -> Fit:
     """Constants that explain the runs, as far as the runs tell and the prior elsewhere.
 
-    Minimises a soft-l1 loss of ``log(predicted / measured) / noise`` plus the squared distance
-    from the prior in its standard deviations, within `BOUND`.
+    Minimises a soft-l1 loss of ``log(predicted / measured)``, whitened by the covariance of the
+    model's errors, plus the squared distance from the prior in its standard deviations, within
+    `BOUND`. Deterministic.
+
+    Parameters
+    ----------
+    belief
+        Prior; the wide one if None.
     """
-    belief = prior(architecture)
-    features = Features.of([(run.shape, run.plan) for run in runs])
+    belief = belief or prior(architecture)
+    if not runs:
+        return Fit(architecture, belief.log_mean, np.diag(belief.log_sd**2), belief, (), scales)
+    pairs = [(run.shape, run.plan) for run in runs]
+    features = Features.of(pairs)
     measured = np.array([run.log_s for run in runs])
+    noise = _noise(pairs, scales)
+    root = cholesky(noise, lower=True)
 
     def residuals(z: Array) -> Array:
-        constants = np.exp(belief.log_mean + belief.log_sd * z)
-        raw = (np.log(predict_s(architecture, constants, features)) - measured) / noise
+        constants = belief.log_mean + belief.log_sd * z
+        gap = _log_times(architecture, constants, features) - measured
+        raw = solve_triangular(root, gap, lower=True) / SOFT
         # soft l1 written as a residual, because scipy's loss would also soften the prior
-        soft = np.sign(raw) * np.sqrt(2 * (np.sqrt(1 + raw**2) - 1))
+        soft = SOFT * np.sign(raw) * np.sqrt(2 * (np.sqrt(1 + raw**2) - 1))
         return np.concatenate([soft, z])
 
     found = least_squares(residuals, np.zeros(len(CONSTANT_NAMES)), bounds=(-BOUND, BOUND))
-    values = np.exp(belief.log_mean + belief.log_sd * found.x)
-    return Constants(**{name: float(v) for name, v in zip(CONSTANT_NAMES, values, strict=True)})
+    if not found.success:
+        raise InputError(f"the fit did not converge: {found.message}", field="runs")
+    best = belief.log_mean + belief.log_sd * found.x
+    _, slope = jacobian(architecture, best, features)
+    precision = np.diag(1 / belief.log_sd**2) + slope.T @ cho_solve(cho_factor(noise), slope)
+    return Fit(architecture, best, np.linalg.inv(precision), belief, tuple(runs), scales)
+
+
+def jacobian(
+    architecture: Architecture, log_constants: Array, features: Features, step: float = 1e-4
+) -> tuple[Array, Array]:
+    """Logarithms of the predicted times and their derivatives by the constants' logarithms.
+
+    Returns
+    -------
+    tuple
+        Shapes (rows,) and (rows, constants).
+    """
+    base = _log_times(architecture, log_constants, features)
+    slope = np.empty((len(features), len(log_constants)))
+    for index in range(len(log_constants)):
+        moved = log_constants.copy()
+        moved[index] += step
+        slope[:, index] = (_log_times(architecture, moved, features) - base) / step
+    return base, slope
+
+
+def _log_times(architecture: Architecture, log_constants: Array, features: Features) -> Array:
+    times: Array = np.log(predict_s(architecture, np.exp(log_constants), features))
+    return times
+
+
+def _noise(pairs: Sequence[Pair], scales: Scales) -> Array:
+    noise: Array = covariance(pairs, pairs, scales) + scales.run**2 * np.eye(len(pairs))
+    return noise

@@ -132,12 +132,17 @@ class AnalyticModel:
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
-        """Predicted seconds per iteration, or None outside the model's support."""
+        """Predicted seconds per iteration, or None if the plan cannot run on that shape.
+
+        Shapes that `configurations` does not offer are predicted as well, so that the model can
+        be the belief about a table that has them.
+        """
         key = (model, node_type, shape, plan, span)
         if key not in self._times:
             entry = self.entry(model)
-            pairs = entry.support.pairs(entry.architecture, node_type.gpus, shape.gpus)
-            known = (shape, plan) in set(pairs)
+            known = shape.parts[0] <= node_type.gpus and entry.support.allows(
+                entry.architecture, shape, plan
+            )
             found = self._predict(entry, node_type, [(shape, plan)], span) if known else []
             self._times[key] = found[0] if found else None
         return self._times[key]

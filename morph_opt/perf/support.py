@@ -63,6 +63,14 @@ class Support:
                 if part <= node_gpus and gpus % part == 0 and part % plan.tp == 0:
                     yield Shape((part,) * (gpus // part)), plan
 
+    def allows(self, architecture: Architecture, shape: Shape, plan: ExecutionPlan) -> bool:
+        """Whether a plan can run on a shape at all, offered by `pairs` or not."""
+        if plan.family is not PlanFamily.THREE_D:
+            in_sizes = shape.gpus in self.gpus and architecture.global_batch % shape.gpus == 0
+            return plan in self.plans and in_sizes
+        legal = architecture.heads % plan.tp == 0 and architecture.global_batch % plan.dp == 0
+        return plan in self.three_d and plan.gpus == shape.gpus and legal
+
 
 def side_demand(
     architecture: Architecture, shape: Shape, plan: ExecutionPlan, iteration_s: float

@@ -247,3 +247,109 @@ def in_order(problem: ShareProblem, order: Ints) -> Shares:
 def srpt_order(problem: ShareProblem, steps_left: Floats) -> Ints:
     """Jobs by remaining seconds on their fastest type, ties in the order given."""
     return np.argsort(steps_left / fastest(problem), kind="stable")
+
+
+def filled(
+    problem: ShareProblem, shares: Shares, floor: Floats, *, solve: Solve | None = None
+) -> Shares:
+    """Of all shares that give every job its ``floor``, those that leave the fewest GPUs idle.
+
+    Optimal shares are rarely unique, and a vertex may leave GPUs to nobody. The objective and
+    bound stay as they were.
+
+    Parameters
+    ----------
+    floor
+        Steps per second that the policy grants each job, shape (J,).
+    """
+    with np.errstate(divide="ignore"):
+        worth = np.where(problem.allowed, problem.gang[:, None] / problem.throughput, 0.0)
+    model = value_model(problem, worth, floor * (1.0 - 1e-7))
+    outcome = (solve or lp_solver())(model.model)
+    if outcome.x is None:
+        return shares
+    x, y = model.shares(outcome.x)
+    return Shares(x, y, shares.objective, shares.bound, shares.dropped, shares.solves + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRequest:
+    """What a policy may look at, as columns of shape (J,) unless stated.
+
+    Parameters
+    ----------
+    problem
+        Jobs and types.
+    weight, steps_left, since_s, isolated_s, arrival
+        Share weight, remaining steps, seconds since submission, seconds that the work done so
+        far would have taken on an equal part of the cluster, rank of arrival.
+    entity
+        Owner of each job, 0..E-1.
+    slo_s
+        Seconds left until the deadline; inf without one.
+    price
+        Dollars per hour of a GPU of each type, shape (T,).
+    """
+
+    problem: ShareProblem
+    weight: Floats
+    steps_left: Floats
+    since_s: Floats
+    isolated_s: Floats
+    arrival: Ints
+    entity: Ints
+    slo_s: Floats
+    price: Floats
+
+
+def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
+    """Target shares of a policy by name (`SHARE_POLICIES`), filled up where LPs leave a choice.
+
+    Raises
+    ------
+    ValueError
+        If the policy is unknown, or its own rules are broken.
+    """
+    from morph_opt.policies.gavel_filling import Entities, hierarchical
+
+    p, q = request.problem, request
+    match policy:
+        case "fairness":
+            found = max_min(p, q.weight, solve=solve)
+            floor = q.weight * equal_share_rates(p) / p.gang * found.objective
+        case "fairness-agnostic":
+            found = max_min(p, q.weight, aware=False, solve=solve)
+            return filled(p.agnostic(), found, q.weight / p.gang * found.objective, solve=solve)
+        case "makespan":
+            found = makespan(p, q.steps_left, solve=solve)
+            floor = q.steps_left / found.objective
+        case "ftf":
+            found = finish_time(p, q.steps_left, q.since_s, q.isolated_s, solve=solve)
+            fair_s = q.isolated_s + q.steps_left / isolated_rates(p)
+            floor = q.steps_left / (found.objective * fair_s - q.since_s)
+        case "hierarchical" | "hierarchical-fifo":
+            below = "fairness" if policy == "hierarchical" else "fifo"
+            entities = Entities(
+                q.entity, np.ones(int(q.entity.max(initial=0)) + 1), q.weight, below
+            )
+            return hierarchical(p, entities, solve=solve)
+        case "max_throughput":
+            return total_throughput(p, solve=solve)
+        case "cost":
+            return cost(p, q.price, q.steps_left, q.slo_s, solve=solve)
+        case "fifo":
+            return in_order(p, np.argsort(q.arrival, kind="stable"))
+        case "srpt":
+            return in_order(p, srpt_order(p, q.steps_left))
+        case _:
+            raise ValueError(
+                f"unknown share policy {policy!r}; known are {', '.join(SHARE_POLICIES)}"
+            )
+    return filled(p, found, floor, solve=solve)
+
+
+SHARE_POLICIES = (
+    "fairness", "fairness-agnostic", "hierarchical", "hierarchical-fifo", "ftf", "makespan",
+    "max_throughput", "cost", "fifo", "srpt",
+)
+"""Names that `shares_of` knows."""

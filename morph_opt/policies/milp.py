@@ -13,7 +13,7 @@ from formulations.check import check
 from formulations.decode import pack, restricted
 from formulations.linear_model import Ints
 from formulations.node_pattern import RoundModel, forbid
-from formulations.objectives import SPEED_TOLERANCE, guarantee, relative_speed
+from formulations.objectives import SPEED_TOLERANCE, guarantee, kept, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import Allocation, RoundState
@@ -168,6 +168,9 @@ class RoundSolver:
 def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> RoundModel:
     """The model in which a level keeps its optimum (row ``rank[r]``)."""
     cost = built.layout.cost(level)
+    # In units of the largest coefficient: a solver's row tolerance is absolute, units are not.
+    scale = float(np.abs(cost).max(initial=0.0)) or 1.0
+    cost, value = cost / scale, value / scale
     columns = np.flatnonzero(cost)
     slack = 1e-7 * max(1.0, abs(value))
     model = built.model.with_row("rank", [rank], columns, cost[columns], value - slack, np.inf)
@@ -176,10 +179,8 @@ def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> Round
 
 def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
     """Rows ``guarantee[j]``: every guaranteed job runs at no less than the speed of its request."""
-    started, stayed = relative_speed(problem)
+    enough, stays = kept(problem)
     layout, model = built.layout, built.model
-    enough = started >= 1.0 - SPEED_TOLERANCE
-    stays = (layout.stay >= 0) & (stayed >= 1.0 - SPEED_TOLERANCE)
     for job in np.flatnonzero(problem.jobs.guaranteed).tolist():
         columns = layout.x[enough & (problem.candidates.job == job)]
         if stays[job]:
@@ -227,6 +228,12 @@ class MilpPolicy:
         """``"milp"``."""
         return "milp"
 
+    def observe(self, state: RoundState) -> None:
+        """Show a snapshot to objectives that remember; a resumed replay repeats its rounds so."""
+        observe = getattr(self._objective, "observe", None)
+        if observe is not None:
+            observe(state)
+
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""
         if not state.jobs:
@@ -234,6 +241,7 @@ class MilpPolicy:
         began = time.perf_counter()
         view = self._builder.view(state)
         problem = view.problem
+        self.observe(state)
         levels = self._objective.levels(problem)
         prepared = time.perf_counter()
         rounds = RoundSolver(self._solver, self._limits, self._formulation)
@@ -284,7 +292,7 @@ class MilpPolicy:
         base = rounds.build(problem, levels[0])
         solved = rounds.ranked(problem, levels, with_guarantees(problem, base))
         if solved.outcome.status is not Status.INFEASIBLE:
-            return solved, True
+            return solved, None if solved.selection is None else True
         return rounds.ranked(problem, (guarantee(problem), *levels), base), False
 
 

@@ -10,6 +10,7 @@ from morph_opt.domain import InputError
 from morph_opt.extend import extension
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
+from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
 from morph_opt.policies.milp import MilpPolicy, Objective, RoundSolver
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
 from morph_opt.solvers.outcome import Limits
@@ -39,8 +40,13 @@ class PolicyOptions:
     seed: int = 0
 
 
-def make_objective(name: str) -> Objective:
+def make_objective(name: str, belief: SpeedModel | None = None) -> Objective:
     """The objective of this name or import path.
+
+    Parameters
+    ----------
+    belief
+        Speeds that fairness objectives go by.
 
     Raises
     ------
@@ -49,10 +55,13 @@ def make_objective(name: str) -> Objective:
     """
     if name in OBJECTIVES:
         return OBJECTIVES[name]()
+    if name in FAIR_OBJECTIVES and belief is not None:
+        return FAIR_OBJECTIVES[name](belief)
     own = extension("morph_opt.objectives", name)
     if own is None:
         raise InputError(
-            f"unknown objective {name!r}; known are {', '.join(sorted(OBJECTIVES))}, "
+            f"unknown objective {name!r}; known are "
+            f"{', '.join(sorted((*OBJECTIVES, *FAIR_OBJECTIVES)))}, "
             "or package.module:Class of your own",
             field="--objective",
         )
@@ -71,7 +80,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     )
     return MilpPolicy(
         belief,
-        make_objective(options.objective),
+        make_objective(options.objective, belief),
         make_solver(options.solver),
         limits,
         options.formulation,
@@ -98,10 +107,13 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
     """
     if name in POLICIES:
         return POLICIES[name](belief, options)
+    if name in FAIR_POLICIES:
+        return FAIR_POLICIES[name](belief)
     own = extension("morph_opt.policies", name)
     if own is None:
         raise InputError(
-            f"unknown policy {name!r}; known are {', '.join(sorted(POLICIES))}, "
+            f"unknown policy {name!r}; known are "
+            f"{', '.join(sorted((*POLICIES, *FAIR_POLICIES)))}, "
             "or package.module:factory of your own",
             field="--policy",
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
 from morph_opt.metrics.capacity import rounds_over_capacity
+from morph_opt.metrics.fairness import fairness_metrics
 from morph_opt.metrics.history import History, read_history
 from morph_opt.metrics.log import (
     Begun,
@@ -150,7 +151,8 @@ def replay(
             raise
     history = read_history(run.events, trace)
     metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
-    labels = dict(extras.labels) | dict(extras.at_end())
+    fairness = fairness_metrics(history, cluster, truth, config.restart_s)
+    labels = fairness.as_dict() | dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
     if out is not None:
         writer.finish(jobs_csv(history, cluster), summary_json(summary))
@@ -246,6 +248,10 @@ class _Run:
             state = self._engine.advance()
             events: list[Event] = []
             if state is not None:
+                # Policies that remember must see the rounds that they do not decide.
+                observe = getattr(self._policy, "observe", None)
+                if observe is not None and state.jobs:
+                    observe(state)
                 events = self._reapply(state, [event for _, event in chunk])
             self._compare(chunk, events, folder, position + 1)
             self._keep(events, row)

@@ -158,9 +158,7 @@ class Adapter(ABC):
         except MemoryError:
             answer = Answer(Meaning.MEMORY_LIMIT, self.name, message="out of memory")
         except Exception as error:  # whatever a library throws ends this solve, not the replay
-            answer = Answer(
-                Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}"
-            )
+            answer = Answer(Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}")
         build_s, solve_s = clock.split()
         if answer.meaning in (Meaning.UNBOUNDED, Meaning.INFEASIBLE_OR_UNBOUNDED):
             return self._settle(model, limits, start, answer, (build_s, solve_s))

@@ -37,7 +37,8 @@ class CpSatSolver(Adapter):
         except ScalingError as error:
             return Answer(Meaning.FAILED, version, message=str(error))
         if whole.empty:  # to CP-SAT such a row or column is an invalid model, not an infeasible one
-            return Answer(Meaning.INFEASIBLE, version, message=f"{whole.empty} has no integer point")
+            message = f"{whole.empty} has no integer point"
+            return Answer(Meaning.INFEASIBLE, version, message=message)
         problem = _problem(model, whole, start)
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = limits.time_s
@@ -69,9 +70,7 @@ def _bound(scaled: float, whole: IntegerModel, model: LinearModel) -> float:
     return scaled / whole.cost_factor + whole.cost_error + model.offset
 
 
-def _problem(
-    model: LinearModel, whole: IntegerModel, start: Floats | None
-) -> cp_model.CpModel:
+def _problem(model: LinearModel, whole: IntegerModel, start: Floats | None) -> cp_model.CpModel:
     problem = cp_model.CpModel()
     proto = problem.proto
     for low, high in zip(whole.column_lower.tolist(), whole.column_upper.tolist(), strict=True):

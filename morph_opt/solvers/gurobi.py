@@ -5,7 +5,7 @@ from __future__ import annotations
 import gurobipy
 import numpy as np
 
-from formulations.linear_model import LinearModel
+from formulations.linear_model import Ints, LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Floats, Limits
@@ -87,7 +87,7 @@ class GurobiSolver(Adapter):
 
 def _fill(
     problem: gurobipy.Model, model: LinearModel
-) -> tuple[gurobipy.MVar, list[tuple[Floats, gurobipy.MConstr]]]:
+) -> tuple[gurobipy.MVar, list[tuple[Ints, gurobipy.MConstr]]]:
     kinds = np.where(model.integer, gurobipy.GRB.INTEGER, gurobipy.GRB.CONTINUOUS)
     columns = problem.addMVar(
         model.columns, lb=model.column_lower, ub=model.column_upper, obj=model.cost, vtype=kinds
@@ -111,7 +111,7 @@ def _fill(
     return columns, sides
 
 
-def _duals(model: LinearModel, sides: list[tuple[Floats, gurobipy.MConstr]]) -> Floats:
+def _duals(model: LinearModel, sides: list[tuple[Ints, gurobipy.MConstr]]) -> Floats:
     duals = np.zeros(model.rows)
     for chosen, rows in sides:
         duals[chosen] += np.asarray(rows.Pi)

@@ -114,16 +114,32 @@ class HighsSolver(Adapter):
     def _attempt(
         self, model: LinearModel, limits: Limits, start: Floats | None, clock: Clock
     ) -> Answer:
+        highs = self._loaded(model, limits, start)
+        if highs is None:
+            return Answer(Meaning.FAILED, "HiGHS", message="the model was refused")
+        clock.hand_over_done()
+        if highs.run() == highspy.HighsStatus.kError and _never_began(highs):
+            # Somebody else in this process made the pool for another number of threads.
+            highspy.Highs.resetGlobalScheduler(True)
+            self._highs = None
+            highs = self._loaded(model, limits, start)
+            assert highs is not None
+            highs.run()
+        return answer_of(highs, model)
+
+    def _loaded(
+        self, model: LinearModel, limits: Limits, start: Floats | None
+    ) -> highspy.Highs | None:
         highs = self._ready(limits)
         if hand_over(highs, model) == highspy.HighsStatus.kError:
-            return Answer(
-                Meaning.FAILED, f"HiGHS {highs.version()}", message="the model was refused"
-            )
+            return None
         if start is not None and model.integer.any():
             highs.setSolution(model.columns, np.arange(model.columns, dtype=np.int32), start)
-        clock.hand_over_done()
-        highs.run()
-        return answer_of(highs, model)
+        return highs
+
+
+def _never_began(highs: highspy.Highs) -> bool:
+    return bool(highs.getModelStatus() == _STATUS.kNotset)
 
 
 def hand_over(highs: highspy.Highs, model: LinearModel) -> highspy.HighsStatus:

@@ -113,7 +113,9 @@ def _problem(model: LinearModel) -> tuple[mathopt.Model, list[mathopt.Variable]]
     columns = [
         problem.add_variable(lb=low, ub=high, is_integer=whole)
         for low, high, whole in zip(
-            model.column_lower.tolist(), model.column_upper.tolist(), model.integer.tolist(),
+            model.column_lower.tolist(),
+            model.column_upper.tolist(),
+            model.integer.tolist(),
             strict=True,
         )
     ]
@@ -126,9 +128,7 @@ def _problem(model: LinearModel) -> tuple[mathopt.Model, list[mathopt.Variable]]
         problem.add_linear_constraint(lb=low, ub=high, expr=total)
     problem.maximize(
         mathopt.fast_sum(
-            cost * column
-            for cost, column in zip(model.cost.tolist(), columns, strict=True)
-            if cost
+            cost * column for cost, column in zip(model.cost.tolist(), columns, strict=True) if cost
         )
         + model.offset
     )

@@ -56,16 +56,19 @@ def build(model: LinearModel, start: Floats | None) -> tuple[Any, list[Any]]:
         )
         for column, (low, high, whole) in enumerate(
             zip(
-                model.column_lower.tolist(), model.column_upper.tolist(),
-                model.integer.tolist(), strict=True,
+                model.column_lower.tolist(),
+                model.column_upper.tolist(),
+                model.integer.tolist(),
+                strict=True,
             )
         )
     ]
     problem.addVariables(columns)
     # Zeros stay in: pulp writes no column that stands nowhere, yet its bounds, and CBC gives up.
-    problem += pulp.LpAffineExpression(
-        list(zip(columns, model.cost.tolist(), strict=True))
-    ), "objective"
+    problem += (
+        pulp.LpAffineExpression(list(zip(columns, model.cost.tolist(), strict=True))),
+        "objective",
+    )
     index, value, ends = model.index.tolist(), model.value.tolist(), model.start.tolist()
     for row, (low, high) in enumerate(
         zip(model.row_lower.tolist(), model.row_upper.tolist(), strict=True)
@@ -139,7 +142,7 @@ def _number(text: str, pattern: str, default: int) -> int:
 
 def _version(log: str) -> str:
     found = re.search(r"^Version:\s*(\S+)", log, re.MULTILINE)
-    return f"CBC {found[1]} (pulp {pulp.__version__})" if found else f"CBC (pulp {pulp.__version__})"
+    return f"CBC {found[1] if found else '?'} (pulp {pulp.__version__})"
 
 
 def _bound(log: str, model: LinearModel, meaning: Meaning, x: Floats | None) -> float:

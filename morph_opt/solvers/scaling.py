@@ -111,8 +111,12 @@ def to_integers(model: LinearModel) -> IntegerModel:
 
 def _row_factors(model: LinearModel, row: Ints, reach: Floats) -> Floats:
     """Per row the factor of the module's rule, shape (rows,)."""
-    finite = np.concatenate([model.value, *(np.where(np.isfinite(s), s, 0.0)
-                                            for s in (model.row_lower, model.row_upper))])
+    finite = np.concatenate(
+        [
+            model.value,
+            *(np.where(np.isfinite(s), s, 0.0) for s in (model.row_lower, model.row_upper)),
+        ]
+    )
     owner = np.concatenate([row, np.arange(model.rows), np.arange(model.rows)])
     largest = np.bincount(
         row, weights=np.abs(model.value) * reach[model.index], minlength=model.rows
@@ -124,7 +128,7 @@ def _row_factors(model: LinearModel, row: Ints, reach: Floats) -> Floats:
     for candidate in reversed(EXACT_FACTORS):
         off = np.abs(finite * candidate - np.round(finite * candidate))
         exact = np.ones(model.rows, dtype=np.bool_)
-        exact[owner[off > 1e-9 * np.maximum(1.0, np.abs(finite * candidate))]] = False
+        exact[owner[off > 1e-12 * np.maximum(1.0, np.abs(finite * candidate))]] = False
         factor = np.where(exact & (candidate <= room), candidate, factor)
     return factor
 

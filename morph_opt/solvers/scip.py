@@ -82,8 +82,11 @@ def _problem(model: LinearModel) -> tuple[pyscipopt.Model, list[pyscipopt.Variab
             obj=cost,
         )
         for whole, low, high, cost in zip(
-            model.integer.tolist(), model.column_lower.tolist(), model.column_upper.tolist(),
-            model.cost.tolist(), strict=True,
+            model.integer.tolist(),
+            model.column_lower.tolist(),
+            model.column_upper.tolist(),
+            model.cost.tolist(),
+            strict=True,
         )
     ]
     infinity = scip.infinity()
@@ -94,9 +97,7 @@ def _problem(model: LinearModel) -> tuple[pyscipopt.Model, list[pyscipopt.Variab
         entries = range(ends[row], ends[row + 1])
         total = pyscipopt.quicksum(value[k] * columns[index[k]] for k in entries)
         scip.addCons(
-            pyscipopt.scip.ExprCons(
-                total + 0.0, lhs=max(low, -infinity), rhs=min(high, infinity)
-            )
+            pyscipopt.scip.ExprCons(total + 0.0, lhs=max(low, -infinity), rhs=min(high, infinity))
         )
     scip.setMaximize()
     scip.addObjoffset(model.offset)

@@ -67,16 +67,18 @@ class ScipOrtoolsSolver(Adapter):
         )
 
 
-def _problem(
-    model: LinearModel, start: Floats | None
-) -> model_builder_helper.ModelBuilderHelper:
+def _problem(model: LinearModel, start: Floats | None) -> model_builder_helper.ModelBuilderHelper:
     problem = model_builder_helper.ModelBuilderHelper()
     matrix = sparse.csr_matrix(
         (model.value, model.index.astype(np.int32), model.start.astype(np.int32)),
         shape=(model.rows, model.columns),
     )
     problem.fill_model_from_sparse_data(
-        model.column_lower, model.column_upper, model.cost, model.row_lower, model.row_upper,
+        model.column_lower,
+        model.column_upper,
+        model.cost,
+        model.row_lower,
+        model.row_upper,
         matrix,
     )
     for column in np.flatnonzero(model.integer).tolist():

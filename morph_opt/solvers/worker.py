@@ -44,9 +44,7 @@ class IsolatedSolver:
         Seconds beyond ``Limits.time_s`` after which the worker is killed.
     """
 
-    def __init__(
-        self, inner: str, *, memory_mib: int | None = None, grace_s: float = 5.0
-    ) -> None:
+    def __init__(self, inner: str, *, memory_mib: int | None = None, grace_s: float = 5.0) -> None:
         self.name = f"worker:{inner}"
         self._inner = inner
         self._memory_mib = memory_mib
@@ -71,11 +69,13 @@ class IsolatedSolver:
 
     def __getstate__(self) -> dict[str, object]:
         return {
-            "inner": self._inner, "memory_mib": self._memory_mib, "grace_s": self._grace_s,
+            "inner": self._inner,
+            "memory_mib": self._memory_mib,
+            "grace_s": self._grace_s,
         }
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__init__(**state)  # type: ignore[misc, arg-type]  # the three arguments above
+        self.__init__(**state)  # type: ignore[misc]  # the three arguments above
 
     def __del__(self) -> None:
         self.close()
@@ -116,11 +116,15 @@ class IsolatedSolver:
             return self._pipe
         self.close()
         ours, theirs = Pipe()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the worker
         self._process = subprocess.Popen(
             [
-                sys.executable, "-m", "morph_opt.solvers.worker_process",
-                str(theirs.fileno()), self._inner, str(self._memory_mib or 0),
+                sys.executable,
+                "-m",
+                "morph_opt.solvers.worker_process",
+                str(theirs.fileno()),
+                self._inner,
+                str(self._memory_mib or 0),
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -151,9 +155,8 @@ class IsolatedSolver:
     def _hung(self, limits: Limits, began: float) -> Outcome:
         self.close()
         after = limits.time_s + self._grace_s
-        return self._ended(
-            Status.NO_SOLUTION, Stop.TIME_LIMIT, f"killed after {after:g} s without an answer", began
-        )
+        message = f"killed after {after:g} s without an answer"
+        return self._ended(Status.NO_SOLUTION, Stop.TIME_LIMIT, message, began)
 
     def _died(self, began: float) -> Outcome:
         code = None
@@ -164,8 +167,10 @@ class IsolatedSolver:
         self.close()
         if any(mark in words for mark in _OUT_OF_MEMORY):
             return self._ended(Status.NO_SOLUTION, Stop.MEMORY_LIMIT, words, began)
-        reason = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else (
-            f"exit code {code}"
+        reason = (
+            f"signal {signal.Signals(-code).name}"
+            if code is not None and code < 0
+            else (f"exit code {code}")
         )
         return self._ended(
             Status.ERROR, Stop.FAILED, f"the worker died with {reason}; {words}".rstrip("; "), began

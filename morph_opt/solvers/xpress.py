@@ -11,7 +11,6 @@ from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Floats, Limits
 
-
 SOLVE_CODES: dict[str, Meaning] = {
     "UNSTARTED": Meaning.FAILED,
     "STOPPED": Meaning.LIMIT,

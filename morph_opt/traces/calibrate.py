@@ -1,7 +1,7 @@
 """Regenerate ``twins.toml`` from the originals: ``python -m morph_opt.traces.calibrate``.
 
 Writes aggregate statistics only, rounded to three digits: counts and GPU-hours per (model, GPU
-count) and per phase of half an hour or more, quantiles of work per model, quantiles of gaps
+count) and per half hour, quantiles of work per model, quantiles of gaps
 between arrivals. No sum is taken over fewer than `FEWEST_JOBS` jobs.
 """
 
@@ -93,21 +93,34 @@ def _mix(trace: Trace, hours: Mapping[str, float]) -> Iterator[str]:
 
 
 def _phases(trace: Trace, hours: Mapping[str, float]) -> Iterator[str]:
-    """Half hours, lengthened until enough jobs arrive in each."""
+    """Lines of the half hours.
+
+    Work is summed over neighbouring half hours until enough jobs are in the sum, and then shared
+    out by their numbers of jobs.
+    """
     span_s = trace.jobs[-1].submission_s
     ends = [*np.arange(PHASE_S, span_s, PHASE_S), span_s]
-    rest = list(trace.jobs)
-    for end_s in ends:
-        own = [j for j in rest if j.submission_s < end_s or end_s == span_s]
-        if end_s != span_s and min(len(own), len(rest) - len(own)) < FEWEST_JOBS:
+    number = [min(int(j.submission_s // PHASE_S), len(ends) - 1) for j in trace.jobs]
+    phases = [
+        [j for j, n in zip(trace.jobs, number, strict=True) if n == p] for p in range(len(ends))
+    ]
+    pooled: list[list[Job]] = []
+    work: list[float] = []
+    for position, own in enumerate(phases):
+        pooled.append(own)
+        jobs = sum(map(len, pooled))
+        rest = sum(map(len, phases[position + 1 :]))
+        if rest and min(jobs, rest) < FEWEST_JOBS:
             continue
-        rest = rest[len(own) :]
-        gaps = np.diff([j.submission_s for j in own])
-        bursts = 1 + int(np.count_nonzero(gaps > BURST_GAP_S))
+        per_job = sum(hours[j.name] for phase in pooled for j in phase) / jobs
+        work.extend(per_job * len(phase) for phase in pooled)
+        pooled = []
+    for end_s, own, phase_hours in zip(ends, phases, work, strict=True):
         sizes = Counter(size_class(j.requested_gpus) for j in own)
         counts = [sizes[size] for size in range(SIZE_CLASSES)]
-        work = _number(sum(hours[j.name] for j in own))
-        yield f"    [{end_s:g}, {counts}, {bursts}, {work}],"
+        gaps = np.diff([j.submission_s for j in own])
+        bursts = int(np.count_nonzero(gaps > BURST_GAP_S)) + (1 if own else 0)
+        yield f"    [{end_s:g}, {counts}, {bursts}, {_number(phase_hours)}],"
 
 
 def _variants(bp: Trace, mt: Trace, steps: RequestedSpeeds) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +11,15 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from morph_opt.data import locate
+from morph_opt.data.store import DATA_VARIABLE
 from morph_opt.domain import InputError, Trace
 from morph_opt.extend import extension
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.zoo import builtin_model
+from morph_opt.traces import gavel, tiresias
+from morph_opt.traces.gavel_twin import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
+from morph_opt.traces.tiresias_twin import TIRESIAS_TWIN, tiresias_twin
 from morph_opt.traces.twins import TWINS, twin
 
 ENTRY_POINT_GROUP = "morph_opt.traces"
@@ -88,15 +93,47 @@ def _load_file(path: Path) -> LoadedTrace:
     return LoadedTrace(trace, truth, "file", notice)
 
 
+def _load_fair_twin(name: str, argument: str, *, seed: int) -> LoadedTrace:
+    if argument:
+        raise InputError(f"{name} takes nothing behind it, got {argument!r}", field="trace")
+    trace, truth = gavel_twin(seed) if name == GAVEL_TWIN else tiresias_twin(seed)
+    return LoadedTrace(trace, truth, "twin", trace.description)
+
+
+def _load_fair_original(name: str, argument: str, *, seed: int) -> LoadedTrace:
+    del seed  # an original is what it is
+    reader = gavel.load if name == "gavel" else tiresias.load
+    trace, truth, notice = reader(_own_folder(name), argument)
+    return LoadedTrace(trace, truth, "original", notice)
+
+
+def _own_folder(name: str) -> Path:
+    """The data set's folder below ``$MORPH_OPT_DATA``; these sets are not fetched."""
+    own = os.environ.get(DATA_VARIABLE)
+    if own and (Path(own) / name).is_dir():
+        return Path(own) / name
+    raise InputError(
+        f"the data set is not on this machine: set {DATA_VARIABLE} to a folder that contains "
+        f"{name}/, or take the twin {GAVEL_TWIN if name == 'gavel' else TIRESIAS_TWIN}",
+        field=f"data set {name}",
+    )
+
+
+FAIR_TWINS = (GAVEL_TWIN, TIRESIAS_TWIN)
+"""Twins of Gavel's and Tiresias' workloads."""
+
 _BUILT_IN: dict[str, TraceSource] = {
     **{name: partial(_load_twin, name) for name in TWINS},
+    **{name: partial(_load_fair_twin, name) for name in FAIR_TWINS},
+    **{name: partial(_load_fair_original, name) for name in ("gavel", "tiresias")},
     "morphling": _load_morphling,
 }
 
 
 def known_traces() -> tuple[str, ...]:
     """Names that `load_trace` takes without a file, entry points of other packages included."""
-    names = (*TWINS, *(f"morphling/{name}" for name in WORKLOADS))
+    names = (*TWINS, *FAIR_TWINS, *(f"morphling/{name}" for name in WORKLOADS))
+    names += ("gavel/max_min_fairness", "gavel/minimize_makespan", "tiresias/60", "tiresias/60x10")
     return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
 
 

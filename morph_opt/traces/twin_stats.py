@@ -11,6 +11,7 @@ from typing import Any
 from morph_opt.domain import A800_NODE, default_cluster
 
 SIZE_CLASSES = 3
+_CLUSTER_GPUS = default_cluster().gpus
 
 
 def size_class(gpus: int) -> int:
@@ -19,8 +20,9 @@ def size_class(gpus: int) -> int:
     A gang of the last class cannot run next to another one, so when these arrive decides much of
     the queueing.
     """
-    cluster = default_cluster()
-    return 0 if gpus <= A800_NODE.gpus else 1 if 2 * gpus <= cluster.gpus else 2
+    if gpus <= A800_NODE.gpus:
+        return 0
+    return 1 if 2 * gpus <= _CLUSTER_GPUS else 2
 
 
 @dataclass(frozen=True, slots=True)

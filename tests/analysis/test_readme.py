@@ -233,8 +233,8 @@ def test_picture_of_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_command_rewrites_a_readme_from_run_folders(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    for trace in ("base", "mt"):
-        run_folder(runs / Case(trace, BY_KEY["jct"]).slug)
+    for case in (Case("base", BY_KEY["jct"]), Case("mt", BY_KEY["fifo"])):
+        run_folder(runs / case.slug)
     names = ("base", "mt", "commands", "versions")
     page = tmp_path / "README.md"
     page.write_text("".join(TEXT.replace(":a", f":{name}") for name in names))

@@ -175,7 +175,7 @@ def spoil(path: Path, line: int, old: str, new: str) -> None:
     [
         ("events.jsonl.partial", 1, '"jobs":14', '"jobs":15', "line 1: does not follow"),
         ("events.jsonl.partial", 1, '"version":1', '"version":9', "line 1: log version 9"),
-        ("events.jsonl.partial", 2, "submit", "submot", "line 2: is not an event"),
+        ("events.jsonl.partial", 2, '"event"', '"evnt"', "line 2: is not an event"),
         ("events.jsonl.partial", 2, '"time_s":', '"time_s":1', "line 2: does not follow"),
         ("events.jsonl.partial", 2, "{", "", "line 2: is not an event"),
         ("rounds.csv.partial", 1, "round", "rund", "line 1: has no such header"),

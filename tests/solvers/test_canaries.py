@@ -24,8 +24,11 @@ def test_highspy_and_ortools_load_in_one_process(order: str) -> None:
         "h = highspy.Highs(); h.setOptionValue('output_flag', False); h.run(); print(h.version())"
     )
     said = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True,
-        check=False, timeout=120,
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith("1.")
@@ -36,8 +39,13 @@ def cover() -> LinearModel:
     builder = ModelBuilder("cover")
     x = builder.add_columns("x", np.zeros((1, 1), int), 20.0)
     y = builder.add_columns("y", np.zeros((1, 1), int), 20.0, lower=8.0, integer=False)
-    builder.add_rows("cover", np.zeros((1, 1), int), 20.1, np.inf,
-                     [(np.zeros(2, int), np.concatenate([x, y]), 1.0)])
+    builder.add_rows(
+        "cover",
+        np.zeros((1, 1), int),
+        20.1,
+        np.inf,
+        [(np.zeros(2, int), np.concatenate([x, y]), 1.0)],
+    )
     return builder.build(np.array([-1.0, -2.0]))
 
 
@@ -51,10 +59,10 @@ def exclusive() -> LinearModel:
     served = builder.add_columns("served", np.arange(2)[:, None], 1000.0, integer=False)
     lost = builder.add_columns("lost", np.arange(2)[:, None], 1000.0, integer=False)
     two = np.arange(2)
-    builder.add_rows("link", two[:, None], -np.inf, 0.0,
-                     [(two, served, 1.0), (two, on, -1000.0)])
-    builder.add_rows("balance", two[:, None], 1000.0, 1000.0,
-                     [(two, served, 1.0), (two, lost, 1.0)])
+    builder.add_rows("link", two[:, None], -np.inf, 0.0, [(two, served, 1.0), (two, on, -1000.0)])
+    builder.add_rows(
+        "balance", two[:, None], 1000.0, 1000.0, [(two, served, 1.0), (two, lost, 1.0)]
+    )
     builder.add_rows("one", np.zeros((1, 1), int), -np.inf, 1.0, [(np.zeros(2, int), on, 1.0)])
     return builder.build(np.array([0.0, 0.0, 0.0, 0.0, -10.0, -8.0]))
 

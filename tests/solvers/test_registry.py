@@ -85,7 +85,10 @@ def test_make_solver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_command_line_lists_all() -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "morph_opt.solvers"], capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "morph_opt.solvers"],
+        capture_output=True,
+        text=True,
+        check=False,
         timeout=120,
     )
     assert said.returncode == 0, said.stderr

@@ -64,6 +64,6 @@ def test_what_cannot_be_scaled_is_refused_by_name() -> None:
         to_integers(coarse)
 
 
-def test_rows_without_an_integer_point_are_named() -> None:
-    assert to_integers(models.single(0, 1, (2, 2), (0.5, 1.5), (1, 1))).empty == "r[0]"
+def test_sides_without_an_integer_between_them_are_named() -> None:
+    assert to_integers(models.single(0, 1, (2, 2), (3, 2), (1, 1))).empty == "r[0]"
     assert to_integers(models.single(0.2, 0.8, (2, 2), (0, 4), (1, 1))).empty == "x[0]"

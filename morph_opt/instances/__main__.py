@@ -1,0 +1,141 @@
+"""``python -m morph_opt.instances build|list|solve|check``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from morph_opt.domain import InputError
+from morph_opt.instances.checking import check_solution
+from morph_opt.instances.library import default_folder, find, load, load_best, read_table
+from morph_opt.instances.solution import write_solution
+from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.registry import make_solver
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 good, 1 a bad solution or none, 2 bad usage or input."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return command(options)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m morph_opt.instances", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    build = commands.add_parser("build", help="make the library anew from replays of the twins")
+    build.add_argument("--out", type=Path, help="folder; the library itself by default")
+    build.add_argument("--large", action="store_true", help="also those too large to commit")
+    build.add_argument("--only", default="", help="only names that contain this text")
+    build.add_argument("--time-limit-s", type=float, default=60.0, help="per solver and instance")
+    build.set_defaults(run=_build)
+
+    listing = commands.add_parser("list", help="the instances and their features")
+    listing.add_argument("--folder", type=Path)
+    listing.set_defaults(run=_list)
+
+    solve = commands.add_parser("solve", help="solve an instance with any solver")
+    solve.add_argument("instance", metavar="INSTANCE")
+    solve.add_argument("--folder", type=Path)
+    solve.add_argument("--solver", default="highs", help="name; python -m morph_opt.solvers")
+    solve.add_argument("--gap", type=float, default=1e-3)
+    solve.add_argument("--time-limit-s", type=float, default=60.0)
+    solve.add_argument("--nodes", type=int)
+    solve.add_argument("--seed", type=int, default=0)
+    solve.add_argument("--start", action="store_true", help="begin with the best-known solution")
+    solve.add_argument("--out", type=Path, help="write the solution there")
+    solve.set_defaults(run=_solve)
+
+    check = commands.add_parser("check", help="check a solution file")
+    check.add_argument("instance", metavar="INSTANCE")
+    check.add_argument("solution", metavar="SOLUTION", type=Path)
+    check.add_argument("--folder", type=Path)
+    check.set_defaults(run=_check)
+    return parser
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    return options.folder if options.folder is not None else default_folder()
+
+
+def _build(options: argparse.Namespace) -> int:
+    from morph_opt.instances.building import build, recipes
+
+    wanted = [
+        recipe
+        for recipe in recipes()
+        if options.only in recipe.name and (options.large or not recipe.large)
+    ]
+    if not wanted:
+        raise InputError(f"no instance has {options.only!r} in its name", field="--only")
+    folder = options.out if options.out is not None else default_folder()
+    build(folder, wanted, options.time_limit_s, lambda line: print(line, flush=True))
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    rows = read_table(_folder(options))
+    width = max((len(row.name) for row in rows), default=8)
+    print(
+        f"{'instance':<{width}} {'gpus':>5} {'jobs':>5} {'running':>7} {'load':>7} {'rows':>6} "
+        f"{'columns':>7} {'best':>12} {'gap':>8}  proof"
+    )
+    for row in rows:
+        gap = (row.bound - row.best) / max(abs(row.best), 1e-12)
+        print(
+            f"{row.name:<{width}} {row.gpus:>5} {row.jobs:>5} {row.running:>7} {row.load:>7.2f} "
+            f"{row.rows:>6} {row.columns:>7} {row.best:>12.6g} {gap:>8.1e}  {row.proof}"
+        )
+    return 0
+
+
+def _solve(options: argparse.Namespace) -> int:
+    folder = _folder(options)
+    instance = find(folder, options.instance)
+    model = load(folder, instance.name)
+    start = load_best(folder, instance.name, model) if options.start else None
+    limits = Limits(options.gap, options.time_limit_s, options.nodes, seed=options.seed)
+    outcome = make_solver(options.solver).solve(model, limits, start)
+    print(f"solver     {outcome.solver}")
+    print(f"status     {outcome.status} ({outcome.stop}) {outcome.message}".rstrip())
+    print(f"objective  {outcome.objective:.9g}")
+    print(f"bound      {outcome.bound:.9g}")
+    print(f"gap        {outcome.gap:.3g}")
+    print(f"best known {instance.best:.9g}, bound {instance.bound:.9g}")
+    print(
+        f"seconds    {outcome.build_s:.4f} build, {outcome.solve_s:.4f} solve, "
+        f"{outcome.check_s:.4f} check"
+    )
+    if outcome.x is None:
+        return 1
+    if options.out is not None:
+        write_solution(options.out, model, outcome.x, outcome.objective)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    folder = _folder(options)
+    instance = find(folder, options.instance)
+    verdict = check_solution(folder, instance, options.solution)
+    for complaint in verdict.complaints:
+        print(f"{options.solution}: {complaint}", file=sys.stderr)
+    if np.isfinite(verdict.objective):
+        print(
+            f"objective {verdict.objective:.9g}, best known {instance.best:.9g}, "
+            f"gap to the proven bound {verdict.gap:.3g}"
+            + (": better than the best known" if verdict.improves else "")
+        )
+    return 1 if verdict.complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""The library on disk: per instance a model, a round, a solution, and one row of a table.
+
+``NAME.mps.xz`` is the MILP, ``NAME.round.json.xz`` the round that it came from, ``NAME.sol`` the
+best solution known, ``library.csv`` the table of features and best-known values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from formulations.linear_model import LinearModel
+from formulations.mps_format import MpsError, read_mps, write_mps
+from formulations.round_json import RoundJsonError, from_json, to_json
+from formulations.round_problem import RoundProblem
+from morph_opt.domain import InputError
+from morph_opt.instances.solution import read_solution, write_solution
+from morph_opt.solvers.outcome import Floats
+
+TABLE = "library.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A row of the table.
+
+    Parameters
+    ----------
+    name
+        Key and stem of the files.
+    source
+        How the round came about: trace and seeds, policy, round number.
+    objective, formulation
+        Words of the command line.
+    gpus, nodes
+        Of the cluster.
+    jobs, running, guaranteed
+        Active jobs, those that hold GPUs, those with a guarantee.
+    load
+        GPUs requested by all active jobs over the GPUs of the cluster.
+    candidates, rows, columns, nonzeros
+        Size of round and model; all columns are integer.
+    best, bound
+        Objective of the best-known solution and the best proven upper bound.
+    proof
+        What proved the bound: solver and gap.
+    """
+
+    name: str
+    source: str
+    objective: str
+    formulation: str
+    gpus: int
+    nodes: int
+    jobs: int
+    running: int
+    guaranteed: int
+    load: float
+    candidates: int
+    rows: int
+    columns: int
+    nonzeros: int
+    best: float
+    bound: float
+    proof: str
+
+    @property
+    def size_class(self) -> str:
+        """``"<= 64 GPUs"``, ``"<= 256 GPUs"``, ``"<= 1024 GPUs"`` or ``"> 1024 GPUs"``."""
+        for limit in (64, 256, 1024):
+            if self.gpus <= limit:
+                return f"<= {limit} GPUs"
+        return "> 1024 GPUs"
+
+
+def default_folder() -> Path:
+    """``instances/`` of the checkout, or ``$MORPH_OPT_INSTANCES``.
+
+    Raises
+    ------
+    InputError
+        If there is neither.
+    """
+    named = os.environ.get("MORPH_OPT_INSTANCES")
+    if named:
+        return Path(named)
+    folder = Path(__file__).resolve().parents[2] / "instances"
+    if not (folder / TABLE).is_file():
+        raise InputError(
+            "no instance library here: work in a checkout, set MORPH_OPT_INSTANCES, or build one",
+            file=str(folder / TABLE),
+        )
+    return folder
+
+
+def read_table(folder: Path) -> tuple[Instance, ...]:
+    """All rows of ``library.csv``.
+
+    Raises
+    ------
+    InputError
+        If the table is missing or damaged; it names line and field.
+    """
+    path = folder / TABLE
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    rows = csv.DictReader(io.StringIO(text))
+    wanted = [field.name for field in fields(Instance)]
+    if rows.fieldnames != wanted:
+        raise InputError(f"the columns must be {','.join(wanted)}", file=str(path), line=1)
+    return tuple(_row(row, path, rows.line_num) for row in rows)
+
+
+def _row(row: dict[str, str], path: Path, line: int) -> Instance:
+    values: dict[str, object] = {}
+    for field in fields(Instance):
+        text = row[field.name]
+        convert = {"int": int, "float": float, "str": str}[str(field.type)]
+        try:
+            values[field.name] = convert(text)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"must be of type {field.type}, got {text!r}",
+                file=str(path),
+                line=line,
+                field=field.name,
+            ) from None
+    return Instance(**values)  # type: ignore[arg-type]  # each was just converted to its type
+
+
+def write_table(folder: Path, rows: Iterable[Instance]) -> None:
+    """Write ``library.csv``, sorted by GPUs and name."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [f.name for f in fields(Instance)], lineterminator="\n")
+    writer.writeheader()
+    for row in sorted(rows, key=lambda instance: (instance.gpus, instance.name)):
+        writer.writerow(asdict(row))
+    (folder / TABLE).write_text(text.getvalue(), "utf-8")
+
+
+def find(folder: Path, name: str) -> Instance:
+    """The row of this name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    rows = read_table(folder)
+    for row in rows:
+        if row.name == name:
+            return row
+    raise InputError(
+        f"unknown instance {name!r}; python -m morph_opt.instances list shows the {len(rows)} "
+        "that there are",
+        field="INSTANCE",
+    )
+
+
+def load(folder: Path, name: str) -> LinearModel:
+    """Model of an instance.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged; it names line and reason.
+    """
+    return load_mps(folder / f"{name}.mps.xz")
+
+
+def load_mps(path: Path) -> LinearModel:
+    """Model of an MPS file, with errors as `InputError`."""
+    try:
+        return read_mps(path)
+    except MpsError as error:
+        raise InputError(error.reason, file=str(path), line=error.line) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+
+
+def load_round(folder: Path, name: str) -> RoundProblem:
+    """Round of an instance, with errors as `InputError`."""
+    path = folder / f"{name}.round.json.xz"
+    try:
+        return from_json(lzma.decompress(path.read_bytes()).decode())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except (EOFError, lzma.LZMAError, UnicodeDecodeError, RoundJsonError) as error:
+        raise InputError(str(error), file=str(path)) from error
+
+
+def load_best(folder: Path, name: str, model: LinearModel) -> Floats:
+    """Best-known solution of an instance, shape (columns,)."""
+    return read_solution(folder / f"{name}.sol", model)
+
+
+def store(
+    folder: Path, instance: Instance, model: LinearModel, problem: RoundProblem, best: Floats
+) -> None:
+    """Write the three files of an instance; the same input gives the same bytes."""
+    write_mps(model, folder / f"{instance.name}.mps.xz")
+    (folder / f"{instance.name}.round.json.xz").write_bytes(
+        lzma.compress(to_json(problem).encode())
+    )
+    write_solution(folder / f"{instance.name}.sol", model, best, instance.best)

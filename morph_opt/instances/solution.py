@@ -1,0 +1,84 @@
+"""Solution files: a line per column that is not zero, ``name value``; ``#`` begins a comment.
+
+This is what most solvers write (and MIPLIB's checker reads); a line ``=obj= value`` is taken as
+the claimed objective.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from formulations.linear_model import LinearModel
+from morph_opt.domain import InputError
+from morph_opt.solvers.outcome import Floats
+
+CLAIM = "=obj="
+
+
+def write_solution(path: Path, model: LinearModel, x: Floats, objective: float) -> None:
+    """Write the columns of ``x`` that are not zero, after the objective."""
+    lines = [f"# {model.name}", f"{CLAIM} {objective!r}"]
+    names = list(model.column_names())
+    for column in np.flatnonzero(x).tolist():
+        value = float(x[column])
+        lines.append(f"{names[column]} {int(value) if value == int(value) else repr(value)}")
+    path.write_text("\n".join([*lines, ""]), "utf-8")
+
+
+def read_solution(path: Path, model: LinearModel) -> Floats:
+    """The point of a solution file, shape (columns,).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, names an unknown column or one twice, or has no number; it
+        names the line.
+    """
+    return read_claim(path, model)[0]
+
+
+def read_claim(path: Path, model: LinearModel) -> tuple[Floats, float | None]:
+    """The point and the objective that the file claims for it; None if it claims none."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is no text: {error}", file=str(path)) from error
+    columns = {name: column for column, name in enumerate(model.column_names())}
+    x = np.zeros(model.columns)
+    seen: set[str] = set()
+    claim = None
+    for line, raw in enumerate(text.splitlines(), start=1):
+        words = raw.partition("#")[0].split()
+        if not words:
+            continue
+        if len(words) != 2:
+            raise InputError(
+                f"must be a column and a number, got {raw.strip()!r}", file=str(path), line=line
+            )
+        name, number = words
+        value = _number(number, path, line)
+        if name == CLAIM:
+            claim = value
+            continue
+        if name not in columns:
+            raise InputError(f"unknown column {name!r}", file=str(path), line=line)
+        if name in seen:
+            raise InputError(f"column {name!r} stands twice", file=str(path), line=line)
+        seen.add(name)
+        x[columns[name]] = value
+    return x, claim
+
+
+def _number(word: str, path: Path, line: int) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"must be a finite number, got {word!r}", file=str(path), line=line)
+    return value

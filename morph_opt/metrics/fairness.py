@@ -1,0 +1,195 @@
+"""Fairness of a replay: finish-time ratios, shares over time, shares of entities, queueing.
+
+Defined in ``docs/formulations/fairness-metrics.md``. Jobs that did not complete have no
+finish-time ratio; all other figures count them for as long as the replay saw them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.domain import Cluster
+from morph_opt.metrics.history import History, JobRecord
+from morph_opt.metrics.schedule import quantile
+from morph_opt.perf.gang import GangSpeeds
+from morph_opt.perf.speed import SpeedModel
+
+Floats = npt.NDArray[np.float64]
+
+WINDOW_S = 3600.0
+"""Length of the windows in which shares over time are compared."""
+
+SIZES = (("small", 1, 1), ("medium", 2, 8), ("large", 9, 1 << 30))
+"""Size classes by requested GPUs: name, from, to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FairnessMetrics:
+    """Figures of one replay; None where nothing can be said.
+
+    Parameters
+    ----------
+    ftf_max, ftf_p99, ftf_median, ftf_mean
+        Of the finish-time ratio over completed jobs.
+    ftf_above_1
+        Fraction of completed jobs with a ratio above 1.
+    jain_service
+        Jain index of attained service per second of life and weight, in (0, 1].
+    min_share_mean, min_share_worst
+        Over windows of `WINDOW_S`: the smallest received part of an equal share.
+    entity_shares
+        Fraction of all GPU-seconds by tenant, ``name=0.250 ...``, names in order.
+    queue_small_s, queue_medium_s, queue_large_s
+        Mean seconds without GPUs of completed jobs by size class (`SIZES`).
+    """
+
+    ftf_max: float | None
+    ftf_p99: float | None
+    ftf_median: float | None
+    ftf_mean: float | None
+    ftf_above_1: float | None
+    jain_service: float | None
+    min_share_mean: float | None
+    min_share_worst: float | None
+    entity_shares: str
+    queue_small_s: float | None
+    queue_medium_s: float | None
+    queue_large_s: float | None
+
+    def as_dict(self) -> dict[str, str | float | None]:
+        """Flat values for ``summary.json``."""
+        return asdict(self)
+
+
+def fairness_metrics(
+    history: History, cluster: Cluster, speeds: SpeedModel, restart_s: float
+) -> FairnessMetrics:
+    """All figures.
+
+    Parameters
+    ----------
+    speeds
+        The truth.
+    restart_s
+        Start-up that an isolated run pays once.
+    """
+    records = [record for record in history.jobs if record.submitted]
+    ratios = list(finish_time_ratios(history, cluster, speeds, restart_s).values())
+    window = _window_shares(history, cluster)
+    queues = {name: _queue(records, low, high) for name, low, high in SIZES}
+    return FairnessMetrics(
+        ftf_max=quantile(ratios, 1.0),
+        ftf_p99=quantile(ratios, 0.99),
+        ftf_median=quantile(ratios, 0.5),
+        ftf_mean=float(np.mean(ratios)) if ratios else None,
+        ftf_above_1=float(np.mean(np.asarray(ratios) > 1.0)) if ratios else None,
+        jain_service=jain([_service(r, history.ended.time_s) for r in records]),
+        min_share_mean=float(np.mean(window)) if window else None,
+        min_share_worst=min(window, default=None),
+        entity_shares=_entity_shares(records),
+        queue_small_s=queues["small"],
+        queue_medium_s=queues["medium"],
+        queue_large_s=queues["large"],
+    )
+
+
+def finish_time_ratios(
+    history: History, cluster: Cluster, speeds: SpeedModel, restart_s: float
+) -> dict[str, float]:
+    """Finish-time ratio of every completed job by name (Themis, NSDI'20; Gavel, section 4.2).
+
+    JCT over the time that the job would take alone on 1/n of every GPU type, n being the mean
+    number of active jobs during its life (itself included): ``restart_s + iterations / I(n)``,
+    with ``I(n) = sum_t T_t x_t``, ``x_t = N_t / (n s)``, scaled down to sum 1 if it exceeds 1.
+    """
+    gangs = GangSpeeds(speeds)
+    gangs.use(cluster)
+    records = [record for record in history.jobs if record.submitted]
+    starts = np.asarray([r.job.submission_s for r in records])
+    ends = np.asarray([_end(r, history.ended.time_s) for r in records])
+    ratios = {}
+    for record in records:
+        if record.turnaround_s is None or record.finish_s is None:
+            continue
+        job, life = record.job, max(record.turnaround_s, 1e-9)
+        overlap = np.minimum(ends, record.finish_s) - np.maximum(starts, job.submission_s)
+        active = max(1.0, float(np.maximum(overlap, 0.0).sum()) / life)
+        share = gangs.capacity / (active * job.requested_gpus)
+        share = share / max(1.0, float(share.sum()))
+        speed = gangs.row(job)
+        rate = float(speed @ share)
+        ratios[job.name] = record.turnaround_s / (restart_s + job.iterations / rate)
+    return ratios
+
+
+def jain(values: Sequence[float]) -> float | None:
+    """Jain index ``(sum a)^2 / (n sum a^2)``; None without a positive value."""
+    sample = np.asarray(values, dtype=np.float64)
+    square = float((sample**2).sum())
+    return float(sample.sum()) ** 2 / (sample.size * square) if square > 0 else None
+
+
+def _end(record: JobRecord, horizon_s: float) -> float:
+    return horizon_s if record.finish_s is None else record.finish_s
+
+
+def _service(record: JobRecord, horizon_s: float) -> float:
+    """Mean GPUs over the job's life, per unit of weight."""
+    life = max(_end(record, horizon_s) - record.job.submission_s, 1e-9)
+    return record.gpu_s / (life * record.job.weight)
+
+
+def _window_shares(history: History, cluster: Cluster) -> list[float]:
+    """Per window the smallest received part of the equal share among jobs active all through it.
+
+    The equal share of a job is its weight's part of all GPUs, at most what it requested.
+    """
+    records = [record for record in history.jobs if record.submitted]
+    if not records:
+        return []
+    starts = np.asarray([r.job.submission_s for r in records])
+    ends = np.asarray([_end(r, history.ended.time_s) for r in records])
+    weight = np.asarray([r.job.weight for r in records])
+    asked = np.asarray([float(r.job.requested_gpus) for r in records])
+    shares = []
+    for begin in np.arange(float(starts.min()), float(ends.max()), WINDOW_S).tolist():
+        close = begin + WINDOW_S
+        inside = np.flatnonzero((starts <= begin) & (ends >= close))
+        if not inside.size:
+            continue
+        life = np.maximum(0.0, np.minimum(ends, close) - np.maximum(starts, begin))
+        rivals = float((weight * life).sum()) / WINDOW_S
+        due = np.minimum(asked[inside], cluster.gpus * weight[inside] / rivals) * WINDOW_S
+        got = np.asarray([_held_between(records[i], begin, close) for i in inside.tolist()])
+        shares.append(float(np.minimum(1.0, got / due).min()))
+    return shares
+
+
+def _held_between(record: JobRecord, begin_s: float, end_s: float) -> float:
+    """GPU-seconds held inside a window."""
+    return sum(
+        s.gpus * max(0.0, min(s.end_s, end_s) - max(s.start_s, begin_s)) for s in record.segments
+    )
+
+
+def _entity_shares(records: Sequence[JobRecord]) -> str:
+    total: dict[str, float] = {}
+    for record in records:
+        total[record.job.tenant] = total.get(record.job.tenant, 0.0) + record.gpu_s
+    whole = sum(total.values())
+    if whole <= 0:
+        return ""
+    return " ".join(f"{name}={total[name] / whole:.3f}" for name in sorted(total))
+
+
+def _queue(records: Sequence[JobRecord], low: int, high: int) -> float | None:
+    waits = [
+        max(0.0, r.turnaround_s - r.held_s)
+        for r in records
+        if r.turnaround_s is not None and low <= r.job.requested_gpus <= high
+    ]
+    return float(np.mean(waits)) if waits else None

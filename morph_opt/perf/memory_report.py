@@ -1,0 +1,119 @@
+"""``python -m morph_opt.perf.memory_report facts | zoo | why MODEL PLAN SHAPE``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Shape
+from morph_opt.perf.memory import judge, tensor_group
+from morph_opt.perf.memory_facts import ModelFacts, facts_of, published_facts
+
+ZOO_PLANS = ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload", "pp2-tp4-dp1", "pp1-tp8-dp1")
+"""Plans of the page's table; each on the GPUs that it needs, the others on one node."""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; all columns but the first stand to the right."""
+    rule = ["---"] + ["---:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
+
+
+def facts_table() -> str:
+    """The published numbers of all models."""
+    header = ("model", "parameters", "layers", "hidden", "heads", "sequence", "vocabulary",
+              "embeddings", "feed-forward f", "global batch")  # fmt: skip
+    rows = []
+    for name, facts in sorted(published_facts().items()):
+        arch = facts.architecture
+        counts = (arch.parameters, arch.layers, arch.hidden, arch.heads, arch.sequence)
+        embeddings = ("tied" if facts.tied else "two") if facts.vocabulary else "none"
+        rows.append(
+            (name, *(f"{count:,}" for count in counts), f"{facts.vocabulary:,}", embeddings,
+             f"{facts.feed_forward:,.0f}", str(arch.global_batch))
+        )  # fmt: skip
+    return table(header, rows)
+
+
+def zoo_table() -> str:
+    """GiB per GPU of common plans on one A800 node; what does not fit is struck out."""
+    rows = []
+    for name, facts in sorted(published_facts().items()):
+        rows.append((name, *(_cell(facts, ExecutionPlan.parse(label)) for label in ZOO_PLANS)))
+    return table(("model", *ZOO_PLANS), rows)
+
+
+def _cell(facts: ModelFacts, plan: ExecutionPlan) -> str:
+    gpus = plan.gpus or min(A800_NODE.gpus, facts.architecture.global_batch)
+    verdict = judge(facts, plan, Shape((gpus,)), A800_NODE)
+    if verdict.memory is None:
+        return "-"
+    gib = f"{verdict.memory.gpu_gib:.1f}"
+    return gib if verdict.reason is None else f"~~{gib}~~"
+
+
+def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
+    """What a plan needs part by part, and whether it fits a node like the A800 one.
+
+    Raises
+    ------
+    InputError
+        If the model or the GPU type is unknown.
+    """
+    facts = facts_of(model)
+    if facts is None:
+        known = ", ".join(sorted(published_facts()))
+        raise InputError(f"unknown model {model!r}; known are {known}", field="model")
+    if gpu not in GPU_TYPES:
+        known = ", ".join(GPU_TYPES)
+        raise InputError(f"unknown GPU type {gpu!r}; known are {known}", field="gpu")
+    node_type = A800_NODE
+    if gpu != A800_NODE.gpu_type.name:
+        node_type = replace(A800_NODE, name=f"node with {gpu}", gpu_type=GPU_TYPES[gpu])
+    verdict = judge(facts, plan, shape, node_type)
+    lines = [f"{model}, {plan} on {shape}, {gpu}"]
+    if verdict.memory is not None:
+        memory = verdict.memory
+        rows = memory.parts() | {"per GPU": memory.gpu_gib}
+        rows["on the host, per GPU"] = memory.host_gib_per_gpu
+        lines += [f"  {words:<22}{gib:8.1f} GiB" for words, gib in rows.items()]
+    reasons = [why for why in (verdict.reason, tensor_group(plan, shape)) if why is not None]
+    lines += [f"cannot run: {why}" for why in reasons] or ["fits"]
+    return "\n".join(lines)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m morph_opt.perf.memory_report",
+        description="Memory that plans need, from the formulas of docs/memory.md.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("facts", help="published numbers of the models, as Markdown")
+    commands.add_parser("zoo", help="GiB per GPU of common plans of all models, as Markdown")
+    why = commands.add_parser("why", help="one plan, part by part, and whether it fits")
+    why.add_argument("model")
+    why.add_argument("plan", help="such as zero-offload+gc or pp2-tp4-dp1")
+    why.add_argument("shape", help="GPUs per node, such as 8 or 4+4")
+    why.add_argument("--gpu", default=A800_NODE.gpu_type.name, help=", ".join(GPU_TYPES))
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
+    arguments = _parser().parse_args(argv)
+    try:
+        if arguments.command == "why":
+            plan, shape = ExecutionPlan.parse(arguments.plan), Shape.parse(arguments.shape)
+            print(explain(arguments.model, plan, shape, arguments.gpu))
+        else:
+            print(facts_table() if arguments.command == "facts" else zoo_table())
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Estimate how constants vary from model to model: empirical Bayes over fitted models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture
+from morph_opt.perf.fit import fit
+from morph_opt.perf.prior import Population, prior, wide_prior
+from morph_opt.perf.runs import Run
+
+ROUNDS = 12
+"""Alternations between fitting the models and estimating their population."""
+
+PSEUDO_SD = 0.15
+"""Standard deviation of the one pseudo-model that keeps a population from collapsing."""
+
+FEW_MODELS = 1.5
+"""Widening of the population for a new model: it is estimated from a handful of models."""
+
+
+def population(models: Sequence[tuple[Architecture, Sequence[Run]]]) -> Population:
+    """Population of the constants of models with complete tables.
+
+    Every model counts for a constant as much as its runs tell of it (see `Fit.told`). A constant
+    of which no model tells anything keeps the wide prior.
+
+    Parameters
+    ----------
+    models
+        Architecture and runs of each.
+    """
+    wide = [wide_prior(architecture) for architecture, _ in models]
+    wide_sd = wide[0].log_sd
+    found = Population(np.zeros(len(CONSTANT_NAMES)), wide_sd.copy())
+    for _ in range(ROUNDS):
+        fits = [fit(arch, runs, prior(arch, found)) for arch, runs in models]
+        shifts = np.array([f.log_constants - w.log_mean for f, w in zip(fits, wide, strict=True)])
+        told = np.array([[max(0.0, share) for share in f.told().values()] for f in fits])
+        count = told.sum(axis=0)
+        mean = (shifts * told).sum(axis=0) / (count + 0.1)
+        squares = ((shifts - mean) ** 2 * told).sum(axis=0)
+        variance = (squares + np.minimum(PSEUDO_SD, wide_sd) ** 2) / (count + 1)
+        spread = np.sqrt(variance * (1 + 1 / (count + 1)))
+        # a constant that few models tell of stays near the wide prior (geometric mean)
+        weight = count / (count + 0.5)
+        mixed = np.exp(weight * np.log(spread) + (1 - weight) * np.log(wide_sd))
+        found = Population(mean, np.minimum(wide_sd, mixed))
+    return Population(found.shift, np.minimum(wide_sd, FEW_MODELS * found.log_sd))

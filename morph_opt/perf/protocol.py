@@ -1,0 +1,248 @@
+"""How well few runs predict the rest: the fitting protocol on the public tables.
+
+Nothing about the model under test enters but its architecture numbers and the sampled runs: the
+prior of its constants is the population of the *other* models (leave one model out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from morph_opt.perf.analytic import Array
+from morph_opt.perf.design import SEED, choose_runs
+from morph_opt.perf.discrepancy import Pair
+from morph_opt.perf.fit import Fit, fit
+from morph_opt.perf.population import population
+from morph_opt.perf.prior import Population, prior
+from morph_opt.perf.public import BORROWED, PUBLISHED, Table, cell, inconsistent
+from morph_opt.perf.regenerate import consistent
+from morph_opt.perf.runs import Run
+
+SIZES = (4, 6, 8, 12)
+"""Numbers of sampled runs that are reported."""
+
+BATCH = 4
+"""Runs that are chosen at a time; the design of the next batch knows their results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Predictions of one model against its table.
+
+    Parameters
+    ----------
+    model
+        Name.
+    runs
+        Rows that were predicted.
+    error
+        ``predicted / measured - 1``, shape (runs,).
+    log_sd
+        Stated uncertainty, shape (runs,).
+    listed
+        Whether the row contradicts its neighbours (`inconsistent`), shape (runs,).
+    sampled
+        Runs that the fit was given.
+    """
+
+    model: str
+    runs: tuple[Run, ...]
+    error: Array
+    log_sd: Array
+    listed: Array
+    sampled: tuple[Run, ...]
+
+
+def populations(tables: Mapping[str, Table]) -> dict[str, Population]:
+    """For every model, the population of the others."""
+    rows = {name: consistent(table.runs) for name, table in tables.items()}
+    return {
+        name: population([(tables[o].architecture, rows[o]) for o in tables if o != name])
+        for name in tables
+    }
+
+
+def sample(table: Table, others: Population | None, count: int, seed: int = SEED) -> Fit:
+    """Choose ``count`` runs of the table by our design, in batches, and fit on them."""
+    belief = prior(table.architecture, others)
+    pairs = pairs_of(table.runs)
+    found = fit(table.architecture, (), belief)
+    picked: list[int] = []
+    while len(picked) < count:
+        batch = min(BATCH, count - len(picked))
+        picked += choose_runs(found, pairs, batch, seed=seed)
+        found = fit(table.architecture, [table.runs[i] for i in picked], belief)
+    return found
+
+
+def sample_size(table: Table, count: int) -> int:
+    """Runs to sample: as asked for, but of fewer than 16 rows at most half."""
+    return count if len(table.runs) >= 16 else min(count, len(table.runs) // 2)
+
+
+def judge(model: str, table: Table, found: Fit) -> Judged:
+    """Predict every row of a configuration that was not sampled."""
+    seen = {(run.shape, run.plan) for run in found.runs}
+    flagged = inconsistent(table.runs)
+    rest = [i for i, run in enumerate(table.runs) if (run.shape, run.plan) not in seen]
+    runs = tuple(table.runs[i] for i in rest)
+    predicted = found.predict(pairs_of(runs))
+    return Judged(
+        model,
+        runs,
+        predicted.iteration_s / np.array([run.iteration_s for run in runs]) - 1,
+        predicted.log_sd,
+        np.array([i in flagged for i in rest]),
+        found.runs,
+    )
+
+
+def protocol_a(tables: Mapping[str, Table], others: Mapping[str, Population]) -> list[Judged]:
+    """Fit on exactly the runs that the artifact fits on; models for which it gives none are left
+    out."""
+    return [
+        judge(name, table, fit(table.architecture, table.sampled, prior(table.architecture, o)))
+        for name, table, o in ((n, t, others[n]) for n, t in tables.items())
+        if table.sampled
+    ]
+
+
+def protocol_b(
+    tables: Mapping[str, Table],
+    others: Mapping[str, Population],
+    count: int,
+    seed: int = SEED,
+) -> list[Judged]:
+    """Fit on ``count`` runs per model of our own choice."""
+    return [
+        judge(name, table, sample(table, others.get(name), sample_size(table, count), seed))
+        for name, table in tables.items()
+    ]
+
+
+def protocol_c(tables: Mapping[str, Table]) -> list[Judged]:
+    """Leave one shape out: predict its rows from all rows on other shapes."""
+    found = []
+    for name, table in tables.items():
+        parts = []
+        for shape in sorted({run.shape for run in table.runs}):
+            rest = [run for run in table.runs if run.shape != shape]
+            parts.append(judge(name, table, fit(table.architecture, rest)))
+        found.append(
+            Judged(
+                name,
+                tuple(run for part in parts for run in part.runs),
+                np.concatenate([part.error for part in parts]),
+                np.concatenate([part.log_sd for part in parts]),
+                np.concatenate([part.listed for part in parts]),
+                (),
+            )
+        )
+    return found
+
+
+def complete(tables: Mapping[str, Table]) -> list[Judged]:
+    """Fit on all rows and look at the residuals: the floor of what the formulas can do."""
+    found = []
+    for name, table in tables.items():
+        whole = fit(table.architecture, table.runs)
+        bare = Fit(whole.architecture, whole.log_constants, whole.log_covariance, whole.prior, ())
+        found.append(judge(name, table, bare))
+    return found
+
+
+def pairs_of(runs: Sequence[Run]) -> list[Pair]:
+    """The configurations of runs."""
+    return [(run.shape, run.plan) for run in runs]
+
+
+@dataclass(frozen=True, slots=True)
+class CellError:
+    """One cell of the published table against ours; all errors in percent.
+
+    Parameters
+    ----------
+    rows, listed
+        Rows predicted, and how many of them contradict their neighbours.
+    average, p90, largest
+        Absolute error over all rows.
+    average_consistent
+        Average without the listed rows; NaN if none is left.
+    published
+        The artifact's average, None where it has no such cell.
+    """
+
+    model: str
+    plan: str
+    rows: int
+    listed: int
+    average: float
+    p90: float
+    largest: float
+    average_consistent: float
+    published: float | None
+
+
+def cells(judged: Sequence[Judged]) -> list[CellError]:
+    """Errors by model and published plan name, the published cells first within a model."""
+    found = []
+    for one in judged:
+        names = [cell(one.model, run.plan) for run in one.runs]
+        wanted = [plan for model, plan in PUBLISHED if model == one.model]
+        for plan in dict.fromkeys([*wanted, *sorted(set(names))]):
+            source = "TP+PP" if (one.model, plan) in BORROWED else plan
+            at = np.array([name == source for name in names])
+            if at.any():
+                found.append(_cell(one, plan, at))
+    return found
+
+
+def _cell(one: Judged, plan: str, at: Array) -> CellError:
+    error = 100 * np.abs(one.error[at])
+    clean = error[~one.listed[at]]
+    return CellError(
+        model=one.model,
+        plan=plan,
+        rows=len(error),
+        listed=int(one.listed[at].sum()),
+        average=float(error.mean()),
+        p90=float(np.quantile(error, 0.9)),
+        largest=float(error.max()),
+        average_consistent=float(clean.mean()) if len(clean) else float("nan"),
+        published=PUBLISHED.get((one.model, plan)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The plan chosen by prediction for a model and GPU count.
+
+    Parameters
+    ----------
+    regret
+        Measured time of the choice relative to the best measured one, minus 1.
+    """
+
+    model: str
+    gpus: int
+    chosen: Run
+    best: Run
+    regret: float
+
+
+def choices(table: Table, found: Fit, model: str) -> list[Choice]:
+    """For every GPU count with two rows or more: the row predicted fastest, and the fastest."""
+    predicted = found.predict(pairs_of(table.runs)).iteration_s
+    result = []
+    for gpus in sorted({run.shape.gpus for run in table.runs}):
+        at = [i for i, run in enumerate(table.runs) if run.shape.gpus == gpus]
+        if len(at) < 2:
+            continue
+        chosen = table.runs[min(at, key=lambda i: predicted[i])]
+        best = min((table.runs[i] for i in at), key=lambda run: run.iteration_s)
+        regret = chosen.iteration_s / best.iteration_s - 1
+        result.append(Choice(model, gpus, chosen, best, regret))
+    return result

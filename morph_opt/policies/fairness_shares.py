@@ -1,0 +1,150 @@
+"""From the round's snapshot to target shares, and how far each job lags behind its own.
+
+The share of a job is counted in time of its requested gang (GPUs and plan): that is what Gavel's
+policies are defined on, also when the round then runs the job in another configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from formulations.shares.problem import ShareProblem, isolated_rates
+from morph_opt.domain import InputError, JobState, RoundState
+from morph_opt.perf.gang import GangSpeeds
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.gavel_kernel import Solve, lp_solver
+from morph_opt.policies.gavel_shares import ShareRequest, Shares, shares_of
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass
+class _Record:
+    """What is remembered of a job between rounds."""
+
+    done: float = 0.0
+    isolated_s: float = 0.0
+    isolated_rate: float = 0.0
+    lag_s: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+class ShareBook:
+    """Target shares of the active jobs, and each job's lag behind them per GPU type.
+
+    It must see every round (`observe`), also those that a resumed replay repeats; what it knows
+    then depends on the sequence of snapshots alone.
+
+    Parameters
+    ----------
+    belief, policy
+        Speeds, and the share policy (`morph_opt.policies.gavel_shares.SHARE_POLICIES`).
+    prices
+        Dollars per hour of a GPU by type name, for ``cost``; 1 where not given.
+    slo_s
+        Deadline of a job in seconds after its submission, by name.
+    """
+
+    def __init__(
+        self, belief: SpeedModel, policy: str, prices: dict[str, float] | None = None,
+        slo_s: dict[str, float] | None = None,
+    ) -> None:
+        self.speeds = GangSpeeds(belief)
+        self.policy = policy
+        self._prices = prices or {}
+        self._slo_s = slo_s or {}
+        self._solve: Solve = lp_solver()
+        self._records: dict[str, _Record] = {}
+        self._time_s: float | None = None
+        self._names: tuple[str, ...] = ()
+        self.request: ShareRequest | None = None
+        self.shares: Shares | None = None
+        self.lag_s: Floats = np.zeros((0, 0))
+
+    def observe(self, state: RoundState) -> None:
+        """Settle the round that has passed, and solve the shares anew if the jobs changed."""
+        self.speeds.use(state.cluster)
+        self._settle(state)
+        names = tuple(s.job.name for s in state.jobs)
+        self._records = {name: self._records.get(name, _Record()) for name in names}
+        types = self.speeds.capacity.size
+        for record in self._records.values():
+            if record.lag_s.size != types:
+                record.lag_s = np.zeros(types)
+        if names and (names != self._names or self.policy in ("ftf", "cost", "srpt")):
+            self.request = self._request(state)
+            self.shares = _shares(self.policy, self.request, self._solve, names)
+            rates = isolated_rates(self.request.problem)
+            for name, rate in zip(names, rates.tolist(), strict=True):
+                self._records[name].isolated_rate = rate
+        self._names, self._time_s = names, state.time_s
+        self.lag_s = np.asarray([self._records[name].lag_s for name in names]).reshape(-1, types)
+
+    def _settle(self, state: RoundState) -> None:
+        """Credit what ran since the last snapshot, and debit the shares that were due."""
+        if self._time_s is None or self.shares is None:
+            return
+        elapsed_s = state.time_s - self._time_s
+        row_of = {name: row for row, name in enumerate(self._names)}
+        for job in state.jobs:
+            record, row = self._records.get(job.job.name), row_of.get(job.job.name)
+            if record is None or row is None:
+                continue
+            gained = job.iterations_done - record.done
+            record.done = job.iterations_done
+            if record.isolated_rate > 0:
+                record.isolated_s += max(0.0, gained) / record.isolated_rate
+            record.lag_s = record.lag_s + self.shares.x[row] * elapsed_s
+            kind = self._kind(state, job)
+            speed = self.speeds.row(job.job)
+            if kind is not None and speed[kind] > 0:
+                # Time of the gang that the progress is worth on the type it ran on.
+                record.lag_s[kind] -= gained / float(speed[kind])
+
+    def _kind(self, state: RoundState, job: JobState) -> int | None:
+        if job.running is None:
+            return None
+        node = state.cluster.nodes[job.running.placement.nodes[0]]
+        return state.cluster.gpu_types.index(node.type.gpu_type)
+
+    def _request(self, state: RoundState) -> ShareRequest:
+        jobs = state.jobs
+        tenants = sorted({s.job.tenant for s in jobs})
+        names = [kind.name for kind in state.cluster.gpu_types]
+        left = [self._slo_s.get(s.job.name, np.inf) for s in jobs]
+        since = np.asarray([state.time_s - s.job.submission_s for s in jobs])
+        return ShareRequest(
+            problem=_problem(jobs, self.speeds),
+            weight=np.asarray([s.job.weight for s in jobs]),
+            steps_left=np.asarray([max(1e-9, s.iterations_left) for s in jobs]),
+            since_s=since,
+            isolated_s=np.asarray([self._records[s.job.name].isolated_s for s in jobs]),
+            arrival=np.arange(len(jobs), dtype=np.int64),
+            entity=np.asarray([tenants.index(s.job.tenant) for s in jobs], dtype=np.int64),
+            # A deadline that has passed no longer binds: nothing can keep it.
+            slo_s=np.asarray([x - t if x > t else np.inf for x, t in zip(left, since, strict=True)]),
+            price=np.asarray([self._prices.get(name, 1.0) for name in names]),
+        )
+
+
+def _problem(jobs: tuple[JobState, ...], speeds: GangSpeeds) -> ShareProblem:
+    table = np.asarray([speeds.row(s.job) for s in jobs])
+    gang = np.asarray([s.job.requested_gpus for s in jobs], dtype=np.int64)
+    # A malleable job may ask for more GPUs than a type has and still run on fewer.
+    largest = np.where(table > 0, speeds.capacity[None, :], 0.0).max(axis=1)
+    return ShareProblem(table, np.minimum(gang, largest.astype(np.int64)), speeds.capacity)
+
+
+def _shares(
+    policy: str, request: ShareRequest, solve: Solve, names: tuple[str, ...]
+) -> Shares:
+    try:
+        return shares_of(policy, request, solve)
+    except ValueError as error:
+        text = str(error)
+        for number in range(len(names) - 1, -1, -1):
+            text = text.replace(f"job {number}:", f"job {names[number]}:")
+        raise InputError(text, field=f"target shares, {policy}") from error

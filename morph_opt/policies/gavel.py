@@ -1,0 +1,131 @@
+"""Gavel in the round engine: target shares and its priority mechanism, rigid gangs.
+
+``gavel:<policy>`` takes any name of `morph_opt.policies.gavel_shares.SHARE_POLICIES`. The
+mechanism is that of `morph_opt.policies.gavel_rounds`; placement, which the published simulator
+leaves out, is the engine's, and a gang that finds no nodes is skipped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from morph_opt.domain import RoundState
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision
+from morph_opt.policies.fairness_shares import ShareBook
+from morph_opt.policies.gavel_rounds import RESET_S, Mechanism
+from morph_opt.policies.rigid import _Baseline, _Filling, requested
+
+_TYPE_ORDER = ("V100", "P100", "K80")
+"""Order in which the published code serves the types; others follow, as in the cluster."""
+
+
+class GavelRounds(_Baseline):
+    """Target shares of a policy, followed by Gavel's priorities.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    policy
+        Share policy.
+    reset_s
+        Least time between two solves of the shares.
+    """
+
+    def __init__(self, belief: SpeedModel, policy: str, reset_s: float = RESET_S) -> None:
+        super().__init__(belief)
+        self.name = f"gavel:{policy}"
+        self._policy = policy
+        self._reset_s = reset_s
+        self._book = ShareBook(belief, policy)
+        self._mechanism = Mechanism(0, 0)
+        self._numbers: dict[str, int] = {}
+        self._executed_s: dict[str, float] = {}
+        self._active: tuple[str, ...] = ()
+        self._state: RoundState | None = None
+        self._changed = False
+
+    def observe(self, state: RoundState) -> None:
+        """Credit the round that has passed; reset when jobs have changed and it is time."""
+        self._book.observe(state)
+        types = len(state.cluster.gpu_types)
+        self._grow([s.job.name for s in state.jobs], types, state.interval_s)
+        for job in state.jobs:
+            passed_s = job.executed_s - self._executed_s.get(job.job.name, 0.0)
+            if job.running is not None and passed_s > 0:
+                node = state.cluster.nodes[job.running.placement.nodes[0]]
+                kind = state.cluster.gpu_types.index(node.type.gpu_type)
+                self._mechanism.credit(self._numbers[job.job.name], kind, passed_s)
+        self._executed_s = {job.job.name: job.executed_s for job in state.jobs}
+        names = tuple(s.job.name for s in state.jobs)
+        self._changed |= names != self._active
+        self._active, self._state = names, state
+        last = self._mechanism.reset_s
+        due = last == 0.0 or state.time_s - last >= self._reset_s or not self._any_known()
+        if self._changed and due and self._book.shares is not None:
+            rows = np.asarray([self._numbers[name] for name in names], dtype=np.int64)
+            self._mechanism.reset(state.time_s, rows, self._book.shares.x)
+            self._changed = False
+
+    def _any_known(self) -> bool:
+        return any(self._mechanism.known[self._numbers[name]] for name in self._active)
+
+    def _grow(self, names: list[str], types: int, interval_s: float) -> None:
+        """Numbers for new jobs, and room for them in the mechanism's tables."""
+        new = [name for name in names if name not in self._numbers]
+        if not new and self._mechanism.total.size == types:
+            return
+        for name in new:
+            self._numbers[name] = len(self._numbers)
+        old, grown = self._mechanism, Mechanism(len(self._numbers), types, interval_s)
+        if old.total.size == types:
+            count = old.known.size
+            grown.received[:count], grown.deficit[:count] = old.received, old.deficit
+            grown.shares[:count], grown.known[:count] = old.shares, old.known
+            grown.total[:], grown.reset_s = old.total, old.reset_s
+        self._mechanism = grown
+
+    def decide(self, state: RoundState) -> Decision:
+        """See `morph_opt.policies.base.Policy`."""
+        if state.jobs:
+            self.observe(state)
+        return super().decide(state)
+
+    def deal(self, filling: _Filling) -> None:
+        """Type by type in order of priority; a running job stays where it may."""
+        state = self._state
+        if state is None or not state.jobs:
+            return
+        view, cluster = filling.view, state.cluster
+        rows = np.asarray([self._numbers[name] for name in self._active], dtype=np.int64)
+        known = self._mechanism.known[rows]
+        names = [kind.name for kind in cluster.gpu_types]
+        order = sorted(
+            range(len(names)),
+            key=lambda k: _TYPE_ORDER.index(names[k]) if names[k] in _TYPE_ORDER else 99 + k,
+        )
+        kind_of_class = [cluster.gpu_types.index(t.gpu_type) for t in cluster.node_types]
+        table = view.problem.candidates
+        wanted = [requested(view, job) for job in range(len(state.jobs))]
+        done: set[int] = set()
+        for kind in order:
+            priority = self._mechanism.priorities(rows)[:, kind]
+            for job in self._mechanism.order(rows, kind).tolist():
+                unwanted = self._policy in ("fifo", "srpt") and priority[job] <= 0
+                if job in done or not known[job] or unwanted:
+                    continue
+                mine = [k for k in wanted[job] if kind_of_class[table.node_class[k]] == kind]
+                if self._place(filling, job, kind, mine):
+                    done.add(job)
+
+    def _place(self, filling: _Filling, job: int, kind: int, candidates: list[int]) -> bool:
+        state = self._state
+        assert state is not None
+        running = state.jobs[job].running
+        if running is not None:
+            node = state.cluster.nodes[running.placement.nodes[0]]
+            same = state.cluster.gpu_types.index(node.type.gpu_type) == kind
+            if same and filling.keep(job):
+                return True
+        return filling.start(job, candidates)

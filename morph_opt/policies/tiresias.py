@@ -1,0 +1,62 @@
+"""Tiresias in the round engine: rigid gangs, queues by attained service, preemptive.
+
+All GPUs are dealt out again at every boundary from the top queue down; in a queue running jobs
+come before waiting ones, first come first served (``tiresias:2d-las``) or highest Gittins index
+first (``tiresias:gittins``); what does not fit is skipped. The published event-driven simulator
+is `morph_opt.policies.tiresias_events`.
+"""
+
+from __future__ import annotations
+
+from morph_opt.domain import RoundState
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision
+from morph_opt.policies.las import queue_of_state
+from morph_opt.policies.rigid import _Baseline, _Filling, requested
+from morph_opt.policies.tiresias_queues import QUEUE_LIMITS_GPU_S, GittinsIndex, require_limits
+
+
+class RigidQueues(_Baseline):
+    """2D-LAS or Gittins-in-queues for rigid jobs.
+
+    Parameters
+    ----------
+    belief
+        Speeds (only which configurations exist matters).
+    limits_gpu_s, knob
+        See `morph_opt.policies.las.queue_of_state`.
+    index
+        Order inside a queue by this index; None: running first, then arrival.
+    """
+
+    def __init__(
+        self, belief: SpeedModel, *, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
+        knob: float = 0.0, index: GittinsIndex | None = None,
+    ) -> None:
+        super().__init__(belief)
+        require_limits(limits_gpu_s)
+        self._limits = limits_gpu_s
+        self._knob = knob
+        self._index = index
+        self._now_s = 0.0
+        self.name = "tiresias:2d-las" if index is None else "tiresias:gittins"
+
+    def decide(self, state: RoundState) -> Decision:
+        """See `morph_opt.policies.base.Policy`."""
+        self._now_s = state.time_s
+        return super().decide(state)
+
+    def deal(self, filling: _Filling) -> None:
+        """Everybody from the top queue down; who can stays put."""
+        states = filling.view.states
+
+        def place(job: int) -> tuple[float, float, float]:
+            state = states[job]
+            queue = queue_of_state(state, self._now_s, self._limits, self._knob)
+            if self._index is not None:
+                return queue, -self._index.exact(state.attained_gpu_s), state.job.submission_s
+            return queue, float(state.running is None), state.job.submission_s
+
+        for job in sorted(range(len(states)), key=place):
+            if states[job].running is None or not filling.keep(job):
+                filling.start(job, requested(filling.view, job))

@@ -1,0 +1,48 @@
+"""``python -m morph_opt.topology show SPEC`` and ``draw SPEC --out FILE.svg``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from morph_opt.clusters import load_cluster
+from morph_opt.domain import InputError
+from morph_opt.topology.draw import draw_topology
+from morph_opt.topology.text import topology_text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m morph_opt.topology",
+        description="The network of a cluster: spine, leaf switches, NVLink domains, nodes, GPUs.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    spec = "TOML spec, for example of instances/clusters, or a short form such as 8x8"
+    show = commands.add_parser("show", help="print it as a tree")
+    show.add_argument("spec", help=spec)
+    draw = commands.add_parser("draw", help="draw it (needs matplotlib, the extra 'plot')")
+    draw.add_argument("spec", help=spec)
+    draw.add_argument("--out", required=True, type=Path, help="picture to write, .svg or .png")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
+    arguments = _parser().parse_args(argv)
+    try:
+        cluster = load_cluster(arguments.spec)
+        if arguments.command == "show":
+            print(topology_text(cluster))
+        else:
+            draw_topology(cluster, arguments.out)
+            print(arguments.out)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""Readers of Tiresias' files (NSDI'19): traces, cluster specs, samples for the Gittins index.
+
+Trace columns: job_id, num_gpu, submit_time, iterations, model_name, duration, interval; times in
+whole seconds. The files tell how long a job runs and not how fast, so a second of its run time
+is one iteration: the speed model `RigidSeconds` knows one model per gang size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.domain import (
+    Cluster,
+    ExecutionPlan,
+    InputError,
+    Job,
+    NodeType,
+    PlanFamily,
+    Shape,
+    Span,
+    Trace,
+)
+from morph_opt.domain.catalog import GPU_TYPES
+from morph_opt.domain.cluster import Node
+from morph_opt.domain.shape import partitions
+from morph_opt.perf.speed import Configuration
+from morph_opt.traces.csvfile import read_rows
+
+SAMPLES = "yarn-gput1000.csv"
+"""GPU-second samples for the Gittins index, relative to the data set's root."""
+
+TRACES = {"60": "60_job.csv"}
+"""Trace files by short name."""
+
+RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
+
+_COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
+_SPEC = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
+
+
+@dataclass(frozen=True, slots=True)
+class TiresiasRow:
+    """One job of a trace.
+
+    Parameters
+    ----------
+    name, model
+        ``job_id`` and ``model_name``.
+    gpus
+        Gang.
+    submit_s, duration_s
+        Whole seconds.
+    """
+
+    name: str
+    model: str
+    gpus: int
+    submit_s: int
+    duration_s: int
+
+
+def read_trace_rows(path: Path) -> list[TiresiasRow]:
+    """Jobs of a trace file.
+
+    Raises
+    ------
+    InputError
+        Naming file, line, field and rule: see `morph_opt.traces.csvfile.read_rows`; further
+        counts below 1, times that are negative or descend, a job that occurs twice, no job.
+    """
+    rows: list[TiresiasRow] = []
+    seen: set[str] = set()
+    for row in read_rows(path, _COLUMNS, ()):
+        name = row.text("job_id")
+        if name in seen:
+            raise row.error("job_id", f"must be unique, {name!r} occurs twice")
+        seen.add(name)
+        row.integer("iterations", at_least=1)
+        row.number("interval", at_least=0.0)
+        job = TiresiasRow(
+            name,
+            row.text("model_name"),
+            row.integer("num_gpu", at_least=1),
+            row.integer("submit_time", at_least=0),
+            row.integer("duration", at_least=1),
+        )
+        if rows and job.submit_s < rows[-1].submit_s:
+            raise row.error("submit_time", f"must not be before the line above, got {job.submit_s}")
+        rows.append(job)
+    if not rows:
+        raise InputError("has a header but no jobs", file=str(path))
+    return rows
+
+
+def read_samples(path: Path) -> npt.NDArray[np.float64]:
+    """GPU-second samples, ascending, from a CSV with one column ``duration``.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one is not above 0.
+    """
+    found = []
+    for row in read_rows(path, ("duration",), ()):
+        value = row.number("duration", at_least=0.0)
+        if value <= 0:
+            raise row.error("duration", f"must be above 0, got {value:g}")
+        found.append(value)
+    if not found:
+        raise InputError("has a header but no samples", file=str(path))
+    return np.sort(np.asarray(found, dtype=np.float64))
+
+
+def read_cluster_spec(path: Path) -> Cluster:
+    """A cluster from Tiresias' one-line spec: switches, nodes per switch, GPUs per node.
+
+    Raises
+    ------
+    InputError
+        If the file has not exactly one row, or a number is out of range.
+    """
+    rows = list(read_rows(path, _SPEC, ()))
+    if len(rows) != 1:
+        raise InputError(f"must have exactly one row, got {len(rows)}", file=str(path))
+    row = rows[0]
+    switches = row.integer("num_switch", at_least=1)
+    per_switch = row.integer("num_node_p_switch", at_least=1)
+    kind = rigid_node(
+        row.integer("num_gpu_p_node", at_least=1),
+        cpus=row.integer("num_cpu_p_node", at_least=0),
+        memory_gib=row.number("mem_p_node", at_least=0.0),
+    )
+    nodes = tuple(
+        Node(f"node-{switch}-{node}", kind, leaf=f"leaf-{switch}")
+        for switch in range(switches)
+        for node in range(per_switch)
+    )
+    return Cluster(path.stem, nodes)
+
+
+def rigid_node(gpus: int, *, cpus: int = 128, memory_gib: float = 256.0) -> NodeType:
+    """A node as Tiresias' specs describe it; the GPU (P100) is that of the paper's testbed."""
+    return NodeType(f"tiresias-x{gpus}", GPU_TYPES["P100"], gpus, cpus, memory_gib, 20.0, 12.5)
+
+
+def rigid_model(model: str, gpus: int) -> str:
+    """Name under which `RigidSeconds` knows a gang."""
+    return f"{model} x{gpus}"
+
+
+def trace_of(rows: Sequence[TiresiasRow], *, name: str, description: str = "") -> Trace:
+    """The rows as jobs for `RigidSeconds`: one iteration is one second of run time."""
+    return Trace.of(
+        name,
+        [
+            Job(
+                f"job-{row.name}",
+                rigid_model(row.model, row.gpus),
+                float(row.submit_s),
+                row.duration_s,
+                row.gpus,
+                RIGID_PLAN,
+            )
+            for row in rows
+        ],
+        description,
+    )
+
+
+class RigidSeconds:
+    """Speed model of rigid gangs: one second per iteration on exactly so many GPUs.
+
+    Profile-based placement (Tiresias, section 4.3): a model whose tensor sizes are skewed is
+    slowed when its gang is spread over more nodes than it needs, others are not.
+
+    Parameters
+    ----------
+    gangs
+        (model, GPUs) that occur.
+    skewed
+        Models with skewed tensors.
+    spread_penalty
+        Factor on the iteration time of a skewed model on more nodes than needed, at least 1.
+    """
+
+    name = "rigid"
+
+    def __init__(
+        self,
+        gangs: Sequence[tuple[str, int]],
+        skewed: Sequence[str] = (),
+        spread_penalty: float = 1.0,
+    ) -> None:
+        if spread_penalty < 1.0:
+            raise InputError(f"must be at least 1, got {spread_penalty:g}", field="spread_penalty")
+        self._gangs = {rigid_model(*gang): gang for gang in sorted(set(gangs))}
+        self._skewed = frozenset(skewed)
+        self._penalty = spread_penalty
+        self._cache: dict[tuple[str, int, int], tuple[Configuration, ...]] = {}
+
+    def models(self) -> Sequence[str]:
+        """Names, sorted."""
+        return sorted(self._gangs)
+
+    def iteration_s(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,  # noqa: ARG002 - part of the protocol
+    ) -> float | None:
+        """1 s, or the spread penalty; None for another number of GPUs."""
+        base, gang = self._gang(model)
+        if shape.gpus != gang or plan != RIGID_PLAN or shape.parts[0] > node_type.gpus:
+            return None
+        fewest = -(-gang // node_type.gpus)
+        return self._penalty if base in self._skewed and shape.nodes > fewest else 1.0
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Every shape of the gang; of a skewed model those on the fewest nodes."""
+        base, gang = self._gang(model)
+        key = (model, node_type.gpus, max_gpus)
+        if key not in self._cache:
+            rows = []
+            for shape in partitions(gang, node_type.gpus) if gang <= max_gpus else ():
+                seconds = self.iteration_s(model, node_type, shape, RIGID_PLAN, span)
+                spread = shape.nodes > -(-gang // node_type.gpus)
+                if seconds is not None and not (base in self._skewed and spread):
+                    rows.append(Configuration(shape, RIGID_PLAN, seconds))
+            self._cache[key] = tuple(rows)
+        return self._cache[key]
+
+    def _gang(self, model: str) -> tuple[str, int]:
+        if model not in self._gangs:
+            raise InputError(
+                f"unknown model {model!r}, the speed model 'rigid' knows "
+                + ", ".join(list(self._gangs)[:8]),
+                field="model",
+            )
+        return self._gangs[model]
+
+
+def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
+    """A trace of the data set by short name (``60``, or ``60x10`` with run times times 10).
+
+    Raises
+    ------
+    InputError
+        If there is no such trace, or a file is wrong.
+    """
+    base, _, times = argument.partition("x")
+    if base not in TRACES or (times and not times.isdigit()) or times == "0":
+        raise InputError(
+            f"unknown trace 'tiresias/{argument}'; known are "
+            + ", ".join(f"tiresias/{name}, tiresias/{name}x10" for name in TRACES),
+            field="trace",
+        )
+    factor = int(times) if times else 1
+    rows = [
+        TiresiasRow(r.name, r.model, r.gpus, r.submit_s, r.duration_s * factor)
+        for r in read_trace_rows(root / TRACES[base])
+    ]
+    notice = f"tiresias/{argument}: original trace of the public Tiresias artifact" + (
+        f", run times x {factor}" if factor > 1 else ""
+    )
+    trace = trace_of(rows, name=f"tiresias/{argument}", description=notice)
+    return trace, RigidSeconds([(r.model, r.gpus) for r in rows]), notice

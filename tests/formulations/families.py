@@ -1,0 +1,207 @@
+"""Row families: for each a tiny round that it forbids something in, and one that it lets pass.
+
+A pair is a want (columns that must be one) that is possible in one model, impossible in another,
+and possible again there as soon as the rows of the family are taken out: so it is this family
+that forbids it, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from formulations import node_assignment, node_pattern
+from formulations.linear_model import LinearModel
+from formulations.node_pattern import RoundModel, forbid
+from formulations.round_problem import NONE, Level, RoundProblem
+from morph_opt.policies.milp import with_guarantees
+from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
+from tests.formulations.solving import ranked
+
+ROOT = Path(__file__).resolve().parents[2]
+EMITTERS = (*sorted((ROOT / "formulations").glob("*.py")), ROOT / "morph_opt/policies/milp.py")
+"""Where rows of the round's models are written; `linear_model` only passes names on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A model and the columns that shall be one in it."""
+
+    built: RoundModel
+    candidates: tuple[int, ...] = ()
+    stays: tuple[int, ...] = ()
+
+    def model(self, *, without: str = "") -> LinearModel:
+        """The model with the want as bounds, and without the rows of one family."""
+        layout = self.built.layout
+        ones = [*layout.x[list(self.candidates)], *layout.stay[list(self.stays)]]
+        lower = self.built.model.column_lower.copy()
+        lower[ones] = 1.0
+        return dropped(replace(self.built.model, column_lower=lower), without)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What a family lets pass and what it forbids."""
+
+    passes: Callable[[], Wanted]
+    forbids: Callable[[], Wanted]
+
+
+def dropped(model: LinearModel, family: str) -> LinearModel:
+    """The model without the rows of a family."""
+    keep = [
+        row
+        for block in model.row_blocks
+        if block.family != family
+        for row in range(block.start, block.start + block.count)
+    ]
+    matrix = model.matrix()[keep]
+    blocks, start = [], 0
+    for block in model.row_blocks:
+        if block.family != family:
+            blocks.append(replace(block, start=start))
+            start += block.count
+    return replace(
+        model,
+        row_lower=model.row_lower[keep],
+        row_upper=model.row_upper[keep],
+        start=matrix.indptr.astype(np.int64),
+        index=matrix.indices.astype(np.int64),
+        value=matrix.data,
+        row_blocks=tuple(blocks),
+    )
+
+
+def families(model: LinearModel) -> set[str]:
+    """Families that have at least one row in a model."""
+    return {block.family for block in model.row_blocks if block.count}
+
+
+def emitted() -> set[str]:
+    """Families that the source can write: the literal first argument of every row call."""
+    found: set[str] = set()
+    for path in EMITTERS:
+        if path.name == "linear_model.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr in ("add_rows", "with_row"):
+                word = node.args[0]
+                assert isinstance(word, ast.Constant), f"{path.name}: a family is a literal word"
+                found.add(str(word.value))
+    return found
+
+
+def _pattern(
+    gpus: Sequence[int], rows: Sequence[Candidate], want: Sequence[int],
+    *, stays: Sequence[int] = (), holds: Sequence[Hold] = (), closed: Sequence[int] = (),
+) -> Callable[[], Wanted]:
+    def make() -> Wanted:
+        problem = tiny(gpus, rows, holds=holds, closed=closed)
+        return Wanted(node_pattern.build(problem, plain_level(problem)), tuple(want), tuple(stays))
+
+    return make
+
+
+def _assignment(
+    gpus: Sequence[int], rows: Sequence[Candidate], want: Sequence[int],
+    *, stays: Sequence[int] = (), holds: Sequence[Hold] = (), closed: Sequence[int] = (),
+    side: Sequence[float] = (1000.0,) * 3,
+) -> Callable[[], Wanted]:
+    def make() -> Wanted:
+        problem = tiny(gpus, rows, holds=holds, closed=closed, side=side)
+        built = node_assignment.build(problem, plain_level(problem))
+        return Wanted(built, tuple(want), tuple(stays))
+
+    return make
+
+
+def _not_again(want: Sequence[int]) -> Callable[[], Wanted]:
+    def make() -> Wanted:
+        problem = tiny([4, 4], [Candidate(0, (3, 1)), Candidate(1, (4,))])
+        built = node_pattern.build(problem, plain_level(problem))
+        return Wanted(forbid(built, np.asarray([0, 1]), 0), tuple(want))
+
+    return make
+
+
+def _rank(want: Sequence[int]) -> Callable[[], Wanted]:
+    """Two jobs, room for one: the first level wants job 0, the second would like job 1."""
+
+    def make() -> Wanted:
+        problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (4,))])
+        none = np.zeros(problem.jobs.count)
+        first = Level("first", "jobs", np.asarray([1.0, 0.0]), none)
+        second = Level("second", "jobs", np.asarray([0.0, 1.0]), none)
+        return Wanted(ranked(problem, [first, second], "node_pattern").model, tuple(want))
+
+    return make
+
+
+def _guarantee(want: Sequence[int]) -> Callable[[], Wanted]:
+    """Two configurations of a guaranteed job: half its promised speed, and all of it."""
+
+    def make() -> Wanted:
+        rows = [Candidate(0, (1,), iteration_s=2.0), Candidate(0, (2,), iteration_s=1.0)]
+        problem = tiny([4], rows, guaranteed=[0])
+        built = node_pattern.build(problem, plain_level(problem))
+        return Wanted(with_guarantees(problem, built), tuple(want))
+
+    return make
+
+
+_TWO_PLANS = [Candidate(0, (2,)), Candidate(0, (1,))]
+_PAIR = [Candidate(0, (2, 2))]
+_FOURS = [Candidate(0, (4,)), Candidate(1, (4,))]
+_LEAVING = [Hold(1, 0, 2), Hold(2, 0, 4)]
+_CPUS = [Candidate(0, (1,), side=(6.0, 0.0, 0.0)), Candidate(1, (1,), side=(6.0, 0.0, 0.0))]
+
+PAIRS: dict[str, Pair] = {
+    "one_config": Pair(_pattern([8], _TWO_PLANS, [0]), _pattern([8], _TWO_PLANS, [0, 1])),
+    "one_free": Pair(  # one node must not count as two, one with 6 and one with 2 GPUs free
+        _pattern([8, 8], _PAIR, [0], holds=_LEAVING), _pattern([8], _PAIR, [0], holds=_LEAVING)
+    ),
+    "node_free": Pair(
+        _pattern([8], [Candidate(0, (2,))], [0], stays=[1], holds=[Hold(1, 0, 6)]),
+        _pattern([8], [Candidate(0, (4,))], [0], stays=[1], holds=[Hold(1, 0, 6)]),
+    ),
+    "pattern_count": Pair(  # one node is cut once, as a 4 or as 2+2
+        _pattern([4, 4], [Candidate(0, (4,)), Candidate(1, (2,))], [0, 1]),
+        _pattern([4], [Candidate(0, (4,)), Candidate(1, (2,))], [0, 1]),
+    ),
+    "slots": Pair(_pattern([4, 4], _FOURS, [0, 1]), _pattern([4], _FOURS, [0, 1])),
+    "distinct": Pair(_pattern([4, 4], _PAIR, [0]), _pattern([4, 4], _PAIR, [0], closed=[1])),
+    "not_again": Pair(_not_again([1]), _not_again([0, 1])),
+    "rank": Pair(_rank([0]), _rank([1])),
+    "guarantee": Pair(_guarantee([1]), _guarantee([0])),
+    "parts": Pair(_assignment([4, 4], _PAIR, [0]), _assignment([4, 4], _PAIR, [0], closed=[1])),
+    "distinct_nodes": Pair(
+        _assignment([4, 4], [Candidate(0, (2, 1))], [0]),
+        _assignment([4, 4], [Candidate(0, (2, 1))], [0], closed=[1]),
+    ),
+    "capacity": Pair(
+        _assignment([4], _CPUS, [0, 1], side=(12.0, 0.0, 0.0)),
+        _assignment([4], _CPUS, [0, 1], side=(11.0, 0.0, 0.0)),
+    ),
+}
+"""One pair per row family; a family that the source can write and that is not here fails a test."""
+
+
+def everything_built(problem: RoundProblem, level: Level) -> set[str]:
+    """Families of all models that a round leads to."""
+    pattern = node_pattern.build(problem, level)
+    nothing = np.full(problem.jobs.count, NONE)
+    models = (
+        pattern,
+        node_assignment.build(problem, level),
+        with_guarantees(problem, pattern),
+        forbid(pattern, nothing, 0),
+        ranked(problem, [level, level], "node_pattern").model,
+    )
+    return set().union(*(families(built.model) for built in models))

@@ -1,0 +1,285 @@
+"""Rounds for tests: tiny ones by hand (`tiny`) and random ones of any size (`random_round`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.objectives import Jct, Throughput
+from formulations.round_problem import (
+    RESOURCES,
+    CandidateTable,
+    HoldTable,
+    JobTable,
+    Level,
+    NodeTable,
+    RoundProblem,
+)
+
+SIDES = len(RESOURCES) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One configuration by hand: whose, its parts, and what a test wants to vary."""
+
+    job: int
+    parts: tuple[int, ...]
+    node_class: int = 0
+    iteration_s: float = 1.0
+    side: tuple[float, ...] = (0.0,) * SIDES
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What a running job holds on one node."""
+
+    job: int
+    node: int
+    gpus: int
+    side: tuple[float, ...] = (0.0,) * SIDES
+
+
+def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
+    """Columns of these rows; jobs must be ascending, as the builder of candidates has them."""
+    owners = [row.job for row in rows]
+    assert owners == sorted(owners), "candidates stand job by job"
+    lengths = [len(row.parts) for row in rows]
+    return CandidateTable(
+        job=np.asarray(owners, dtype=np.int64),
+        node_class=np.asarray([row.node_class for row in rows], dtype=np.int64),
+        iteration_s=np.asarray([row.iteration_s for row in rows], dtype=np.float64),
+        gpus=np.asarray([sum(row.parts) for row in rows], dtype=np.int64),
+        part_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        part_gpus=np.asarray([part for row in rows for part in row.parts], dtype=np.int64),
+        side=np.asarray([row.side for row in rows], dtype=np.float64).reshape(-1, SIDES),
+    )
+
+
+def hold_table(rows: Sequence[Hold]) -> HoldTable:
+    """Columns of these rows; ``side`` is per GPU, as for candidates."""
+    return HoldTable(
+        np.asarray([row.job for row in rows], dtype=np.int64),
+        np.asarray([row.node for row in rows], dtype=np.int64),
+        np.asarray(
+            [(row.gpus, *(row.gpus * need for need in row.side)) for row in rows],
+            dtype=np.float64,
+        ).reshape(-1, len(RESOURCES)),
+    )
+
+
+def job_table(count: int, running: Iterable[int] = (), guaranteed: Iterable[int] = ()) -> JobTable:
+    """Jobs that ask for one second per iteration and run at that speed if they run."""
+    stay = np.full(count, np.nan)
+    stay[list(running)] = 1.0
+    promised = np.zeros(count, dtype=bool)
+    promised[list(guaranteed)] = True
+    return JobTable(
+        iterations_left=np.full(count, 100.0),
+        request_iteration_s=np.ones(count),
+        guaranteed=promised,
+        restart_s=np.full(count, 30.0),
+        restart_left_s=np.zeros(count),
+        stay_iteration_s=stay,
+        attained_gpu_s=np.zeros(count),
+        submission_s=np.arange(count, dtype=np.float64),
+        weight=np.ones(count),
+    )
+
+
+def tiny(
+    gpus: Sequence[int],
+    candidates: Sequence[Candidate],
+    *,
+    holds: Sequence[Hold] = (),
+    guaranteed: Iterable[int] = (),
+    closed: Iterable[int] = (),
+    side: Sequence[float] = (1000.0,) * SIDES,
+    jobs: int | None = None,
+) -> RoundProblem:
+    """A round by hand: one node per entry of ``gpus``, nodes of equal size are of one class."""
+    kinds = sorted(set(gpus), reverse=True)
+    is_open = np.ones(len(gpus), dtype=bool)
+    is_open[list(closed)] = False
+    owners = [row.job for row in (*candidates, *holds)]
+    return RoundProblem(
+        jobs=job_table(
+            max(owners, default=-1) + 1 if jobs is None else jobs,
+            sorted({row.job for row in holds}),
+            guaranteed,
+        ),
+        candidates=candidate_table(candidates),
+        nodes=NodeTable(
+            np.asarray([kinds.index(size) for size in gpus], dtype=np.int64),
+            np.asarray([[float(size), *side] for size in kinds]),
+            is_open,
+        ),
+        holds=hold_table(holds),
+    )
+
+
+def plain_level(problem: RoundProblem, name: str = "plain") -> Level:
+    """Every GPU in use is worth one, a stay a tenth more than its GPUs."""
+    held = np.zeros(problem.jobs.count)
+    np.add.at(held, problem.holds.job, problem.holds.demand[:, 0])
+    return Level(name, "GPUs", problem.candidates.gpus.astype(np.float64), 1.1 * held)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSize:
+    """How large and how nasty random rounds are.
+
+    Parameters
+    ----------
+    jobs, nodes, classes, candidates, parts
+        Largest number of each: of jobs, nodes, node classes, candidates per job, parts per shape.
+    gpus
+        GPUs per node to draw from.
+    running, closed, guaranteed
+        Chance of each: that a job runs, a node is closed, a job is guaranteed.
+    side_resources_bind
+        Whether CPU threads, host memory and network share may be scarce. With False they are
+        drawn all the same, but every node has enough for whatever fits its GPUs.
+    """
+
+    jobs: int = 4
+    nodes: int = 3
+    classes: int = 2
+    candidates: int = 5
+    parts: int = 3
+    gpus: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    running: float = 0.5
+    closed: float = 0.15
+    guaranteed: float = 0.25
+    side_resources_bind: bool = False
+
+
+SMALL = RoundSize()
+"""Within reach of the brute force."""
+
+
+def random_round(draw: np.random.Generator, size: RoundSize = SMALL) -> RoundProblem:
+    """A random round; equal generators give equal rounds."""
+    nodes = _random_nodes(draw, size)
+    jobs = int(draw.integers(1, size.jobs + 1))
+    side = _side_demands(draw, jobs)
+    free = nodes.capacity[nodes.node_class].copy()
+    holds: list[Hold] = []
+    for job in range(jobs):
+        if draw.random() < size.running:
+            holds += _random_hold(draw, size, nodes, job, free, side[job])
+    rows = [
+        row
+        for job in range(jobs)
+        for row in _random_candidates(draw, size, nodes, job, side[job])
+    ]
+    running = sorted({row.job for row in holds})
+    stay = np.full(jobs, np.nan)
+    stay[running] = draw.uniform(0.2, 4.0, len(running))
+    table = JobTable(
+        iterations_left=draw.uniform(1.0, 2000.0, jobs),
+        request_iteration_s=draw.uniform(0.5, 3.0, jobs),
+        guaranteed=draw.random(jobs) < size.guaranteed,
+        restart_s=draw.uniform(0.0, 300.0, jobs),
+        restart_left_s=np.where(np.isnan(stay), 0.0, draw.uniform(0.0, 100.0, jobs)),
+        stay_iteration_s=stay,
+        attained_gpu_s=draw.uniform(0.0, 1e4, jobs),
+        submission_s=np.sort(draw.uniform(0.0, 1e4, jobs)),
+        weight=draw.choice([1.0, 2.0, 0.5], jobs),
+    )
+    return RoundProblem(table, candidate_table(rows), nodes, hold_table(holds))
+
+
+def random_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
+    """Values from one of the objectives, drawn freely, or with many ties."""
+    kind = int(draw.integers(4))
+    if kind == 0:
+        return Throughput().levels(problem)[0]
+    if kind == 1:
+        return Jct().levels(problem)[0]
+    started, stayed = problem.candidates.count, problem.jobs.count
+    if kind == 2:
+        values, stays = draw.uniform(0.0, 10.0, started), draw.uniform(0.0, 10.0, stayed)
+    else:
+        values = draw.integers(0, 4, started).astype(np.float64)
+        stays = draw.integers(0, 4, stayed).astype(np.float64)
+    return Level("random", "points", values, np.where(problem.jobs.running, stays, 0.0))
+
+
+def with_one_more_node(problem: RoundProblem, node_class: int) -> RoundProblem:
+    """The same round with another idle open node of a class."""
+    nodes = problem.nodes
+    more = NodeTable(
+        np.append(nodes.node_class, node_class), nodes.capacity, np.append(nodes.open, True)
+    )
+    return replace(problem, nodes=more)
+
+
+def _random_nodes(draw: np.random.Generator, size: RoundSize) -> NodeTable:
+    count = int(draw.integers(1, size.nodes + 1))
+    classes = int(draw.integers(1, min(size.classes, count) + 1))
+    first = np.arange(classes)
+    node_class = np.concatenate([first, draw.integers(0, classes, count - classes)])
+    gpus = draw.choice(size.gpus, classes).astype(np.float64)
+    enough = _LARGEST * gpus[:, None]
+    side = enough * draw.uniform(0.3, 0.9, (classes, SIDES)) if size.side_resources_bind else enough
+    return NodeTable(
+        draw.permutation(node_class).astype(np.int64),
+        np.column_stack([gpus, side]),
+        draw.random(count) >= size.closed,
+    )
+
+
+_LARGEST = np.asarray([12.0, 60.0, 10.0])
+"""Largest demand per GPU that is drawn: CPU threads, GiB, GB/s."""
+
+
+def _side_demands(draw: np.random.Generator, jobs: int) -> np.ndarray:
+    """Demand per GPU of each job's configurations on average, shape (jobs, SIDES)."""
+    share = draw.choice([0.0, 0.25, 0.5, 1.0], (jobs, SIDES))
+    return share * _LARGEST
+
+
+def _fitting(side: np.ndarray, part: int, capacity: np.ndarray) -> tuple[float, ...]:
+    """The demand per GPU, cut to what an empty node can give to a part: nothing impossible."""
+    return tuple(np.minimum(side, capacity[1:] / part).tolist())
+
+
+def _random_hold(
+    draw: np.random.Generator, size: RoundSize, nodes: NodeTable, job: int,
+    free: np.ndarray, side: np.ndarray,
+) -> list[Hold]:
+    """Parts on distinct nodes of one class that still have room; none if there is no room."""
+    node_class = int(draw.integers(nodes.classes))
+    where = np.flatnonzero((nodes.node_class == node_class) & (free[:, 0] >= 1))
+    if not where.size:
+        return []
+    chosen = draw.permutation(where)[: int(draw.integers(1, min(size.parts, where.size) + 1))]
+    found: list[Hold] = []
+    for node in chosen.tolist():
+        part = int(draw.integers(1, int(free[node, 0]) + 1))
+        need = np.minimum(side, np.maximum(0.0, free[node, 1:]) / part)
+        free[node] -= np.concatenate([[part], part * need])
+        found.append(Hold(job, node, part, tuple(need.tolist())))
+    return found
+
+
+def _random_candidates(
+    draw: np.random.Generator, size: RoundSize, nodes: NodeTable, job: int, side: np.ndarray
+) -> list[Candidate]:
+    """Shapes of several parts are as likely as single parts; whole nodes occur as well."""
+    rows = []
+    for _ in range(int(draw.integers(0, size.candidates + 1))):
+        node_class = int(draw.integers(nodes.classes))
+        largest = int(nodes.capacity[node_class, 0])
+        count = int(draw.integers(1, size.parts + 1))
+        parts = sorted(draw.integers(1, largest + 1, count).tolist(), reverse=True)
+        if draw.random() < 0.5:
+            parts = [parts[0]] * count
+        need = _fitting(side * draw.choice([0.5, 1.0]), parts[0], nodes.capacity[node_class])
+        rows.append(
+            Candidate(job, tuple(parts), node_class, float(draw.uniform(0.2, 4.0)), need)
+        )
+    return rows

@@ -1,0 +1,58 @@
+"""Every row family has a round that it forbids something in, and a golden LP text."""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+import pytest
+
+from morph_opt.solvers.outcome import Status
+from tests.formulations.families import PAIRS, emitted, everything_built, families
+from tests.formulations.golden_lp import FOLDER, texts
+from tests.formulations.rounds import RoundSize, random_level, random_round
+from tests.formulations.solving import solve_model
+
+
+@pytest.mark.parametrize("family", PAIRS)
+def test_a_family_forbids_what_it_should_and_nothing_more(family: str) -> None:
+    passes, forbids = PAIRS[family].passes(), PAIRS[family].forbids()
+    assert family in families(passes.built.model)
+    assert solve_model(passes.model()).status is Status.OPTIMAL
+    assert solve_model(forbids.model()).status is Status.INFEASIBLE
+    assert solve_model(forbids.model(without=family)).status is Status.OPTIMAL
+
+
+def test_every_family_that_the_source_can_write_has_a_pair_and_a_golden() -> None:
+    assert emitted() == set(PAIRS)
+    assert {path.stem for path in FOLDER.glob("*.lp")} == set(PAIRS)
+
+
+def test_random_rounds_write_every_family_and_no_other() -> None:
+    found: set[str] = set()
+    for seed in range(60):
+        draw = np.random.default_rng((31, seed))
+        problem = random_round(draw, RoundSize(guaranteed=0.5))
+        found |= everything_built(problem, random_level(draw, problem))
+    assert found == set(PAIRS)
+
+
+@pytest.mark.parametrize("family", PAIRS)
+def test_golden_lp(family: str) -> None:
+    golden = (FOLDER / f"{family}.lp").read_text("utf-8")
+    assert texts()[family] == golden, "python -m tests.formulations.golden_lp, then read the diff"
+    assert f" {family}(" in golden
+
+
+@pytest.mark.parametrize("family", PAIRS)
+def test_a_golden_is_an_lp_file_that_a_solver_reads_as_the_same_model(family: str) -> None:
+    model = PAIRS[family].forbids().built.model
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    assert highs.readModel(str(FOLDER / f"{family}.lp")) == highspy.HighsStatus.kOk
+    assert (highs.getNumCol(), highs.getNumRow()) == (model.columns, model.rows)
+    highs.run()
+    ours = solve_model(model)
+    if ours.usable:
+        assert highs.getInfo().objective_function_value == pytest.approx(ours.objective, rel=1e-6)
+    else:
+        assert highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible

@@ -1,0 +1,103 @@
+"""Both formulations against brute force, and against each other where that is out of reach."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from formulations.check import check
+from formulations.round_problem import STAY, RoundProblem
+from tests.formulations import oracle
+from tests.formulations.rounds import SMALL, RoundSize, random_level, random_round
+from tests.formulations.solving import FORMULATIONS, optimum
+
+BLOCKS, ROUNDS_PER_BLOCK = 24, 50
+SCARCE = RoundSize(side_resources_bind=True)
+LARGE = RoundSize(jobs=14, nodes=9, classes=3, candidates=6, running=0.6)
+
+
+def same(a: float, b: float) -> bool:
+    return abs(a - b) <= 1e-6 * max(abs(a), abs(b))
+
+
+def rounds(seed: int, size: RoundSize, count: int) -> list[tuple[str, RoundProblem, object]]:
+    draws = [(f"seed {seed}, round {i}", np.random.default_rng((seed, i))) for i in range(count)]
+    return [(name, random_round(draw, size), draw) for name, draw in draws]
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_both_formulations_and_brute_force_agree(block: int) -> None:
+    for name, problem, draw in rounds(block, SMALL, ROUNDS_PER_BLOCK):
+        level = random_level(draw, problem)  # type: ignore[arg-type]
+        truth = oracle.best(problem, [level])
+        check(problem, truth)
+        for formulation in FORMULATIONS:
+            found = optimum(problem, level, formulation)
+            assert same(found, truth.value(level)), (name, formulation)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_scarce_side_resources_are_exact_in_node_assignment(block: int) -> None:
+    for name, problem, draw in rounds(1000 + block, SCARCE, ROUNDS_PER_BLOCK):
+        level = random_level(draw, problem)  # type: ignore[arg-type]
+        truth = oracle.best(problem, [level])
+        check(problem, truth)
+        assert same(optimum(problem, level, "node_assignment"), truth.value(level)), name
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_formulations_agree_on_larger_rounds_with_running_jobs(block: int) -> None:
+    for name, problem, draw in rounds(2000 + block, LARGE, 10):
+        level = random_level(draw, problem)  # type: ignore[arg-type]
+        pattern, assignment = (optimum(problem, level, f) for f in FORMULATIONS)
+        assert same(pattern, assignment), name
+
+
+def test_random_rounds_are_of_every_kind() -> None:
+    seen = dict.fromkeys(
+        ("several classes", "closed", "stays taken", "stay on a closed node", "same parts",
+         "different parts", "sub-node parts of one job", "whole node", "guaranteed", "scarce"), 0
+    )  # fmt: skip
+    for name, problem, draw in rounds(0, SCARCE, 200):
+        del name
+        level = random_level(draw, problem)  # type: ignore[arg-type]
+        table, nodes = problem.candidates, problem.nodes
+        shapes = [table.parts(k) for k in range(table.count)]
+        full = [int(nodes.capacity[t, 0]) for t in table.node_class.tolist()]
+        stays = oracle.best(problem, [level]).choice == STAY
+        seen["several classes"] += nodes.classes > 1
+        seen["closed"] += not nodes.open.all()
+        seen["stays taken"] += bool(stays.any())
+        seen["stay on a closed node"] += bool(
+            (stays[problem.holds.job] & ~nodes.open[problem.holds.node]).any()
+        )
+        seen["same parts"] += any(len(s) > len(set(s)) for s in shapes)
+        seen["different parts"] += any(len(set(s)) > 1 for s in shapes)
+        seen["sub-node parts of one job"] += any(
+            len(s) > 1 and s[0] + s[1] <= most for s, most in zip(shapes, full, strict=True)
+        )
+        seen["whole node"] += any(
+            s[0] == most for s, most in zip(shapes, full, strict=True)
+        )
+        seen["guaranteed"] += bool(problem.jobs.guaranteed.any())
+        demand = np.asarray([table.demand(k, s[0])[1:] for k, s in enumerate(shapes)])
+        room = nodes.capacity[table.node_class, 1:]
+        seen["scarce"] += bool(demand.size and (2 * demand > room * (1 + 1e-9)).any())
+    assert min(seen.values()) >= 10, seen
+
+
+def test_rounds_are_reproducible() -> None:
+    first, second = (random_round(np.random.default_rng(5)) for _ in range(2))
+    for a, b in zip(
+        (first.candidates.iteration_s, first.holds.demand, first.nodes.capacity),
+        (second.candidates.iteration_s, second.holds.demand, second.nodes.capacity),
+        strict=True,
+    ):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_without_binding_side_resources_whatever_fits_the_gpus_fits_the_node() -> None:
+    for name, problem, _ in rounds(3, SMALL, 100):
+        most = problem.nodes.capacity[problem.candidates.node_class]
+        per_gpu = most[:, 1:] / most[:, :1]
+        assert (problem.candidates.side <= per_gpu * (1 + 1e-12)).all(), name

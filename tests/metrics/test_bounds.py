@@ -1,0 +1,259 @@
+"""Lower bounds: never above what a schedule reaches, equal where one can reach them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
+
+from morph_opt.domain import Allocation, Cluster, InputError, Span, Trace
+from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
+from morph_opt.metrics.bounds import (
+    floor_jct_s,
+    floor_makespan_s,
+    srpt_finish_s,
+    srpt_jct_s,
+    work_makespan_s,
+)
+from morph_opt.metrics.log import Begun, Event
+from morph_opt.metrics.malleable import malleable_jct_s
+from morph_opt.policies.base import Decision
+from morph_opt.replay import Engine, ReplayConfig, random_failures, replay
+from morph_opt.replay.demands import job_demands, reachable_spans, speed_curve, why_impossible
+
+
+def demand(name: str, release_s: float, *ways: tuple[float, float], at: float = 0.0) -> JobDemand:
+    gpus, duration_s = np.array([w[0] for w in ways]), np.array([w[1] for w in ways])
+    return JobDemand(name, at, release_s, gpus, duration_s)
+
+
+def malleable(demands: Sequence[JobDemand], gpus: int) -> float:
+    value_s = malleable_jct_s(demands, gpus, srpt_finish_s(demands, gpus))
+    assert value_s is not None
+    return value_s
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("restart_s", [0.0, 90.0])
+def test_no_replay_beats_a_bound(seed: int, restart_s: float) -> None:
+    trace = random_trace(seed, 14, span_s=900)
+    nodes = cluster(1 + seed % 2, 4)
+    config = ReplayConfig(restart_s=restart_s, lost_work_s=float(seed % 3))
+    policy = Fifo() if seed % 4 == 0 else Shuffler(seed, keep=0.5 + 0.05 * (seed % 10))
+    failures = random_failures(nodes, mtbf_s=5000.0, mttr_s=100.0, seed=seed)
+    events = failures if seed % 3 == 0 else ()
+    result = replay(trace, nodes, policy, ToySpeeds(), config, node_events=events)
+    demands = job_demands(trace, nodes, ToySpeeds(), config)
+    avg_jct_s = float(result.summary["avg_jct_s"] or 0.0)
+    makespan_s = float(result.summary["makespan_s"] or 0.0)
+    for value_s in (
+        floor_jct_s(demands),
+        srpt_jct_s(demands, nodes.gpus),
+        malleable(demands, nodes.gpus),
+    ):
+        assert value_s <= avg_jct_s * (1.0 + 1e-9)
+    for value_s in (floor_makespan_s(demands), work_makespan_s(demands, nodes.gpus)):
+        assert value_s <= makespan_s * (1.0 + 1e-9)
+    assert result.summary["avg_jct_lower_bound_s"] == avg_jct_lower_bound(
+        demands, nodes.gpus
+    ).value_s
+
+
+# --- all schedules of tiny instances -----------------------------------------------------------
+
+
+def every_decision(nodes: Cluster, names: Sequence[str]) -> Iterator[Decision]:
+    """Every allocation of these jobs on one node with two GPUs."""
+    ways = [(), (0,), (1,), (0, 1)]
+    for choice in product(ways, repeat=len(names)):
+        taken = [gpu for gpus in choice for gpu in gpus]
+        if len(taken) == len(set(taken)):
+            given_gpus = zip(names, choice, strict=True)
+            assignments = tuple(hold(name, {0: gpus}) for name, gpus in given_gpus if gpus)
+            yield Decision(Allocation(assignments))
+    assert len(nodes.nodes) == 1
+
+
+def best_possible(trace: Trace, nodes: Cluster, speeds: ToySpeeds, config: ReplayConfig) -> float:
+    """Smallest mean JCT of any schedule, by trying them all (branches that lost are cut)."""
+    best_s = float("inf")
+
+    def explore(engine: Engine, events: list[Event]) -> None:
+        nonlocal best_s
+        state = engine.advance()
+        events = events + engine.take_events()
+        if state is None:
+            history = read_history([begun, *events], trace)
+            times = [record.turnaround_s or 0.0 for record in history.jobs]
+            best_s = min(best_s, sum(times) / len(times))
+            return
+        waited_s = sum(max(0.0, state.time_s - s.job.submission_s) for s in state.jobs)
+        if waited_s / len(trace.jobs) >= best_s:
+            return
+        for decision in every_decision(nodes, [s.job.name for s in state.jobs]):
+            branch = copy.deepcopy(engine)
+            branch.apply(decision)
+            explore(branch, events + branch.take_events())
+
+    begun = Begun(0.0, trace.name, "", "all", len(trace.jobs), 1, 2, config.interval_s, "")
+    explore(Engine(trace, nodes, speeds, config), [])
+    return best_s
+
+
+class Uneven(ToySpeeds):
+    """Two GPUs are only a quarter faster than one."""
+
+    def iteration_s(self, model, node_type, shape, plan, span):  # type: ignore[no-untyped-def]
+        alone = super().iteration_s(model, node_type, shape, plan, Span.NODE)
+        return None if alone is None else alone * (1.0 if shape.gpus == 1 else 1.6)
+
+
+@pytest.mark.parametrize("restart_s", [0.0, 15.0])
+@pytest.mark.parametrize(
+    "jobs",
+    [[(0.0, 10), (0.0, 10)], [(0.0, 14), (30.0, 4)], [(0.0, 6), (50.0, 9)]],
+)
+@pytest.mark.parametrize("kind", [ToySpeeds, Uneven])
+def test_no_schedule_at_all_beats_a_bound(
+    kind: type[ToySpeeds], jobs: list[tuple[float, int]], restart_s: float
+) -> None:
+    trace = Trace.of("tiny", [job(f"j{i}", at, n) for i, (at, n) in enumerate(jobs)])
+    nodes, speeds = cluster(1, 2), kind({"m": 10.0}, counts=(1, 2))
+    config = ReplayConfig(restart_s=restart_s, stall_rounds=3)
+    optimum_s = best_possible(trace, nodes, speeds, config)
+    demands = job_demands(trace, nodes, speeds, config)
+    bounds = [floor_jct_s(demands), srpt_jct_s(demands, 2), malleable(demands, 2)]
+    assert max(bounds) <= optimum_s * (1.0 + 1e-9)
+    assert max(bounds) >= 0.6 * optimum_s  # and they are worth something
+
+
+# --- reached -----------------------------------------------------------------------------------
+
+
+def test_floor_is_reached_by_a_job_alone_at_its_best() -> None:
+    trace = Trace.of("one", [job("a", 7.0, 33)])
+    config = ReplayConfig(restart_s=20.0)
+    policy = Scripted({0: [hold("a", {0: [0, 1, 2, 3]})]})
+    result = replay(trace, cluster(1, 4), policy, ToySpeeds(), config)
+    s = result.summary
+    assert s["avg_jct_s"] == s["makespan_s"] == 60.0 - 7.0 + 20.0 + 33 * 2.0
+    assert s["avg_jct_lower_bound_s"] == s["avg_jct_s"]
+    assert s["makespan_lower_bound_s"] == s["makespan_s"]
+
+
+def test_srpt_and_work_are_reached_on_one_gpu_in_whole_rounds() -> None:
+    trace = Trace.of("three", [job("a", 0.0, 3), job("b", 0.0, 1), job("c", 0.0, 2)])
+    order = [[hold("b", {0: [0]})], *[[hold("c", {0: [0]})]] * 2, *[[hold("a", {0: [0]})]] * 3]
+    policy = Scripted(dict(enumerate(order)))
+    speeds = ToySpeeds({"m": 60.0}, counts=(1,))
+    result = replay(trace, cluster(1, 1), policy, speeds, ReplayConfig(restart_s=0.0))
+    s = result.summary
+    assert s["avg_jct_s"] == (120.0 + 240.0 + 420.0) / 3
+    assert s["avg_jct_lower_bound_s"] == s["avg_jct_s"]
+    assert s["avg_jct_lower_bound_by"] == "srpt"
+    assert s["makespan_lower_bound_s"] == s["makespan_s"] == 420.0
+    assert s["makespan_lower_bound_by"] == "work"
+
+
+# --- the formulas, on numbers worked out by hand -------------------------------------------------
+
+
+def test_floor_and_srpt_by_hand() -> None:
+    demands = [
+        demand("long", 60.0, (1, 100.0), (4, 50.0)),  # work 100 GPU-s
+        demand("short", 80.0, (2, 20.0), at=70.0),  # work 40 GPU-s
+    ]
+    assert floor_jct_s(demands) == ((60 + 50) + (10 + 20)) / 2
+    # on 2 GPUs the fluid machine needs 50 s and 20 s: 60-80 long, 80-100 short, 100-130 long
+    assert srpt_finish_s(demands, 2) == [130.0, 100.0]
+    assert srpt_jct_s(demands, 2) == (130.0 + 30.0) / 2
+    assert floor_makespan_s(demands) == 110.0
+    assert work_makespan_s(demands, 2) == 60.0 + 140.0 / 2
+
+
+def test_work_bound_sees_a_late_burst() -> None:
+    early, late = demand("e", 60.0, (1, 10.0)), demand("l", 1000.0, (1, 500.0))
+    assert work_makespan_s([early, late], 1) == 1500.0
+
+
+def test_malleable_equals_the_floor_without_contention() -> None:
+    demands = [demand(f"j{i}", 60.0 * (1 + i), (1, 300.0), (2, 200.0)) for i in range(5)]
+    assert malleable(demands, 100) == pytest.approx(floor_jct_s(demands), rel=1e-3)
+
+
+def test_malleable_sees_queues() -> None:
+    """Two equal jobs on one GPU: one after the other, (D + 2 D) / 2."""
+    demands = [demand("a", 0.0, (1, 100.0)), demand("b", 0.0, (1, 100.0))]
+    assert malleable(demands, 1) == pytest.approx(150.0, rel=0.01)
+    assert malleable(demands, 1) <= 150.0
+
+
+def test_malleable_beats_both_where_speed_up_is_poor() -> None:
+    """Three jobs on two GPUs, 100 s on one GPU or 80 s on two."""
+    demands = [demand(f"j{i}", 0.0, (1, 100.0), (2, 80.0)) for i in range(3)]
+    assert malleable(demands, 2) > 1.05 * max(floor_jct_s(demands), srpt_jct_s(demands, 2))
+
+
+@given(st.data())
+def test_malleable_is_never_above_a_schedule_of_equal_rigid_jobs(data: st.DataObject) -> None:
+    """n equal one-GPU jobs on g GPUs, all at once: in batches of g is the best there is."""
+    jobs, gpus = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 5))
+    duration_s = data.draw(st.floats(1.0, 1000.0))
+    demands = [demand(f"j{i}", 10.0, (1, duration_s)) for i in range(jobs)]
+    best_s = 10.0 + duration_s * sum(1 + i // gpus for i in range(jobs)) / jobs
+    assert malleable(demands, gpus) <= best_s * (1.0 + 1e-9)
+    assert srpt_jct_s(demands, gpus) <= best_s * (1.0 + 1e-9)
+
+
+def test_too_many_jobs_go_without_the_dear_bound() -> None:
+    demands = [demand("a", 0.0, (1, 1.0))] * 5001
+    assert malleable_jct_s(demands, 1, [0.0] * 5001) is None
+    assert avg_jct_lower_bound(demands, 1).relaxation == "srpt"
+    assert makespan_lower_bound(demands, 1).value_s == 5001.0
+
+
+@pytest.mark.parametrize(
+    ("gpus", "duration_s", "release_s"),
+    [([], [], 1.0), ([1.0], [1.0, 2.0], 1.0), ([0.0], [1.0], 1.0), ([1.0], [-1.0], 1.0), ([1.0], [1.0], -1.0)],
+)
+def test_bad_demands(gpus: list[float], duration_s: list[float], release_s: float) -> None:
+    with pytest.raises(InputError, match="a"):
+        JobDemand("a", 0.0, release_s, np.array(gpus), np.array(duration_s))
+
+
+# --- demands -------------------------------------------------------------------------------------
+
+
+def test_speed_curve_is_the_fastest_of_what_fits() -> None:
+    gpus, iteration_s = speed_curve(ToySpeeds(), "m", cluster(2, 4))
+    assert gpus.tolist() == [1, 2, 4, 8]
+    assert iteration_s.tolist() == [8.0, 4.0, 2.0, 1.5]  # eight GPUs are on two nodes
+    gpus, _ = speed_curve(ToySpeeds(), "m", cluster(1, 4))
+    assert gpus.tolist() == [1, 2, 4]
+
+
+def test_speed_curve_minds_cpu_threads() -> None:
+    gpus, iteration_s = speed_curve(ToySpeeds(), "m", cluster(2, 4, cpus=10), cpus_per_gpu=5)
+    assert gpus.tolist() == [1, 2, 4]  # at most two GPUs per node
+    assert iteration_s.tolist() == [8.0, 4.0, 3.0]
+
+
+def test_spans() -> None:
+    assert reachable_spans(cluster(1, 4)) == (Span.LEAF,)
+    assert reachable_spans(cluster(3, 4)) == (Span.LEAF,)
+
+
+def test_why_impossible() -> None:
+    nodes = cluster(2, 2)
+    assert why_impossible(job("a", 0.0, 1, 4), ToySpeeds(), nodes) is None
+    assert "requests 8 GPUs" in (why_impossible(job("a", 0.0, 1, 8), ToySpeeds(), nodes) or "")
+    unknown = why_impossible(job("a", model="x"), ToySpeeds(), nodes)
+    assert unknown == "unknown model 'x'; known are m"
+    greedy = why_impossible(job("a", cpus_per_gpu=97), ToySpeeds(), nodes)
+    assert greedy == "no configuration of m fits cluster '2x2 A800-80GB'"

@@ -1,0 +1,156 @@
+"""Metrics on logs written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.replay.toys import DP, cluster, job
+
+from morph_opt.domain import InputError, Placement, Trace
+from morph_opt.metrics import ScheduleMetrics, read_history, schedule_metrics
+from morph_opt.metrics.log import (
+    Begun,
+    Completed,
+    Ended,
+    EndReason,
+    Event,
+    NodeChanged,
+    NodeStatus,
+    Preempted,
+    RoundDecided,
+    Started,
+    StartKind,
+    StopCause,
+    Submitted,
+)
+from morph_opt.metrics.schedule import quantile
+
+TRACE = Trace.of(
+    "hand",
+    [job("a", 10.0, 100), job("b", 20.0, 50, guaranteed=True), job("c", 30.0, 10)],
+)
+BEGUN = Begun(0.0, "hand", "", "hand", 3, 2, 4, 60.0, "")
+
+
+def start(
+    at: float, name: str, kind: StartKind, parts: dict[int, list[int]], done: float = 0.0
+) -> Started:
+    return Started(at, name, kind, DP, Placement.of(parts), 2.0, 10.0, done)
+
+
+def decided(at: float, index: int, **other: object) -> RoundDecided:
+    plain = RoundDecided(at, index, 2, 2, 3, "optimal", None, 0, 0.0, None)
+    return replace(plain, **other)  # type: ignore[arg-type]
+
+
+LOG: list[Event] = [
+    BEGUN,
+    Submitted(10.0, "a"),
+    Submitted(20.0, "b"),
+    Submitted(30.0, "c"),
+    start(60.0, "a", StartKind.FIRST, {0: [0]}),
+    start(60.0, "b", StartKind.FIRST, {0: [1], 1: [0]}),
+    decided(60.0, 0, gap=0.01, guarantees_short=1, guarantee_shortfall=0.5),
+    start(120.0, "a", StartKind.CHANGE, {1: [1]}, 25.0),
+    decided(120.0, 1, status="fallback", gap=0.2, guarantees_short=1, guarantees_possible=True),
+    NodeChanged(150.0, "node-1", NodeStatus.FAILED),
+    Preempted(150.0, "a", StopCause.NODE_FAILURE, 30.0, 5.0),
+    Preempted(150.0, "b", StopCause.NODE_FAILURE, 40.0, 0.0),
+    NodeChanged(170.0, "node-1", NodeStatus.UP),
+    start(180.0, "b", StartKind.RESUME, {1: [0]}, 40.0),
+    decided(180.0, 2),
+    Completed(210.0, "b"),
+    start(240.0, "a", StartKind.RESUME, {0: [0, 1]}, 30.0),
+    decided(240.0, 3),
+    Preempted(300.0, "a", StopCause.POLICY, 55.0, 0.0),
+    start(300.0, "c", StartKind.FIRST, {0: [0]}),
+    decided(300.0, 4),
+    Completed(330.0, "c"),
+    Ended(360.0, EndReason.HORIZON),
+]
+
+
+@pytest.fixture(scope="module")
+def metrics() -> ScheduleMetrics:
+    return schedule_metrics(LOG, TRACE, cluster(2, 2))
+
+
+def test_completion_times(metrics: ScheduleMetrics) -> None:
+    assert (metrics.jobs, metrics.completed) == (3, 2)
+    assert metrics.avg_jct_s == (190.0 + 300.0) / 2  # b and c; a is unfinished
+    assert metrics.median_jct_s == 245.0
+    assert metrics.max_jct_s == 300.0
+    assert metrics.p99_jct_s == pytest.approx(190.0 + 0.99 * 110.0)
+    assert metrics.makespan_s is None
+
+
+def test_queueing_counts_all_seconds_without_gpus(metrics: ScheduleMetrics) -> None:
+    # b: 20-60 and 150-180; c: 30-300
+    assert metrics.avg_queue_s == (40.0 + 30.0 + 270.0) / 2
+
+
+def test_gpu_seconds(metrics: ScheduleMetrics) -> None:
+    a, b, c = 60 + 30 + 2 * 60, 2 * 90 + 30, 30
+    assert metrics.gpu_s_held == a + b + c
+    assert metrics.gpu_utilization == (a + b + c) / (4 * (360.0 - 10.0))
+    startup = (10 + 10 + 20) + (20 + 10) + 10
+    assert metrics.gpu_productive_share == 1 - startup / (a + b + c)
+
+
+def test_counts(metrics: ScheduleMetrics) -> None:
+    assert metrics.restarts_per_job == (2 + 1 + 0) / 3
+    assert (metrics.preemptions, metrics.node_failure_stops) == (3, 2)
+    assert (metrics.rounds, metrics.fallback_rounds, metrics.gap_max) == (5, 1, 0.2)
+    assert metrics.rounds_over_capacity == 0
+
+
+def test_guarantees(metrics: ScheduleMetrics) -> None:
+    assert metrics.guaranteed_jobs == 1
+    assert (metrics.rounds_guarantees_short, metrics.rounds_guarantees_missed) == (2, 1)
+    assert metrics.guarantee_shortfall_sum == 0.5
+
+
+def test_an_unfinished_job_is_held_until_the_end() -> None:
+    log = [*LOG[:7], Ended(100.0, EndReason.HORIZON)]
+    history = read_history(log, TRACE)
+    assert [s.end_s for r in history.jobs for s in r.segments] == [100.0, 100.0]
+    metrics = schedule_metrics(log, TRACE, cluster(2, 2))
+    assert (metrics.completed, metrics.avg_jct_s, metrics.avg_queue_s) == (0, None, None)
+    assert metrics.gpu_s_held == 3 * 40.0
+
+
+def test_makespan_when_all_are_done() -> None:
+    trace = Trace.of("one", [job("c", 30.0, 10)])
+    log = [
+        BEGUN,
+        Submitted(30.0, "c"),
+        start(60.0, "c", StartKind.FIRST, {0: [0]}),
+        Completed(90.0, "c"),
+        Ended(90.0, EndReason.COMPLETE),
+    ]
+    metrics = schedule_metrics(log, trace, cluster(1, 1))
+    assert metrics.makespan_s == 60.0
+    assert metrics.gpu_utilization == 0.5
+    assert metrics.gpu_productive_share == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        (LOG[1:], "no beginning or no end"),
+        (LOG[:-1], "no beginning or no end"),
+        ([BEGUN, Submitted(0.0, "z"), LOG[-1]], "job 'z', which is not in the trace"),
+        ([BEGUN, Completed(0.0, "a"), LOG[-1]], "job 'a', which does not run"),
+        ([BEGUN, Ended(0.0, EndReason.COMPLETE)], "not one of this trace"),
+    ],
+)
+def test_a_log_that_is_none_is_refused(log: list[Event], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        schedule_metrics(log, TRACE, cluster(2, 2))
+
+
+def test_quantile_interpolates() -> None:
+    assert quantile([], 0.5) is None
+    assert quantile([3.0], 0.99) == 3.0
+    assert quantile([4.0, 1.0], 0.25) == 1.75

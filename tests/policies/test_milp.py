@@ -1,0 +1,267 @@
+"""The MILP policy: optimal, guarantees first, honest about what it did not get from its solver."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from formulations.check import check
+from formulations.objectives import OBJECTIVES, guarantee
+from formulations.round_problem import Level, RoundProblem
+from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.domain import Allocation
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import RoundReport
+from morph_opt.policies.greedy import keep_and_fill
+from morph_opt.policies.milp import ClaimError, MilpPolicy, Objective, RoundSolver
+from morph_opt.solvers.base import Solver
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.solvers.outcome import Limits
+from tests.formulations import oracle
+from tests.formulations.rounds import Candidate, tiny
+from tests.policies.worlds import (
+    EXACT,
+    LINEAR,
+    FakeSolver,
+    cluster,
+    counts,
+    grants,
+    queued,
+    random_world,
+    running,
+    speeds,
+    state,
+    verify,
+)
+
+
+def policy(
+    belief: SpeedModel = LINEAR, objective: str = "throughput", solver: Solver | None = None,
+    formulation: str = "node_pattern", limits: Limits = EXACT,
+) -> MilpPolicy:
+    return MilpPolicy(belief, OBJECTIVES[objective](), solver or HighsSolver(), limits, formulation)
+
+
+# ---------------------------------------------------------------- the whole way, against brute force
+
+
+@pytest.mark.parametrize("formulation", RoundSolver.FORMULATIONS)
+@pytest.mark.parametrize("objective", sorted(OBJECTIVES))
+@pytest.mark.parametrize("block", range(2))
+def test_decisions_are_optimal_and_guarantees_come_first(
+    block: int, objective: str, formulation: str
+) -> None:
+    kinds = {None: 0, True: 0, False: 0}
+    for i in range(50):
+        belief, before = random_world(np.random.default_rng((5, block, i)))
+        decision = policy(belief, objective, formulation=formulation).decide(before)
+        verify(before, decision.allocation)
+        report = decision.report
+        assert report.status == "optimal"
+        # Dominated candidates are still in this problem: their removal must not matter either.
+        problem = CandidateBuilder(belief, prune=False).view(before).problem
+        promise, goal = guarantee(problem), OBJECTIVES[objective]().levels(problem)[0]
+        best = oracle.best(problem, [promise, goal])
+        promised = int(problem.jobs.guaranteed.sum())
+        missing = promised - best.value(promise)
+        possible = None if not promised else bool(missing <= 1e-9)
+        kinds[possible] += 1
+        assert report.guarantees_possible is possible
+        assert report.guarantee_shortfall == pytest.approx(missing, abs=1e-6)
+        assert (report.guarantees_short > 0) is (missing > 1e-9)
+        assert report.objective == pytest.approx(best.value(goal), rel=1e-6, abs=1e-12)
+        assert report.bound >= report.objective * (1 - 1e-9)
+        assert report.gap <= 1e-6
+    assert min(kinds.values()) >= 3, kinds
+
+
+# ---------------------------------------------------------------- guarantees by hand
+
+
+def test_a_guarantee_outranks_any_best_effort_gain() -> None:
+    """Four GPUs for the promised job, though eight best-effort jobs would gain more."""
+    others = [queued(f"b{i}", 1, weight=100.0) for i in range(8)]
+    before = state(cluster(8), *others, queued("promised", 4, guaranteed=True))
+    decision = policy().decide(before)
+    assert counts(decision.allocation)["promised"] >= 4
+    assert decision.report.guarantees_possible is True
+    assert decision.report.guarantees_short == 0
+
+
+def test_an_impossible_guarantee_is_reported_with_the_least_shortfall() -> None:
+    """Two jobs were promised all eight GPUs; one can have them: half of the promises is missing.
+
+    With 4 + 4 both would be at half speed, which is the same shortfall, so the objective decides.
+    """
+    jobs = [queued("a", 8, guaranteed=True), queued("b", 8, guaranteed=True), queued("c", 1)]
+    decision = policy().decide(state(cluster(8), *jobs))
+    assert decision.report.guarantees_possible is False
+    assert decision.report.guarantee_shortfall == pytest.approx(1.0)
+    assert "c" not in counts(decision.allocation)
+
+
+def test_a_running_job_that_keeps_its_promise_may_stay() -> None:
+    before = state(cluster(8), running("a", {0: [4, 5, 6, 7]}, guaranteed=True), queued("b", 4))
+    decision = policy().decide(before)
+    assert grants(decision.allocation)["a"] == {0: (4, 5, 6, 7)}
+    assert counts(decision.allocation) == {"a": 4, "b": 4}
+
+
+def test_without_promises_nothing_is_said_about_them() -> None:
+    report = policy().decide(state(cluster(8), queued("a"))).report
+    assert (report.guarantees_possible, report.guarantees_short) == (None, 0)
+
+
+# ---------------------------------------------------------------- what the solver may do to us
+
+
+def keeps_and_fills(before_jobs: int, report: RoundReport, allocation: Allocation) -> None:
+    assert report.status == "fallback"
+    assert math.isnan(report.gap)
+    assert grants(allocation)["old"] == {0: (6, 7)}
+    assert len(allocation.assignments) == before_jobs
+
+
+@pytest.mark.parametrize("lie", ["nothing", "error"])
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_fallback_keeps_what_runs_and_fills_up(lie: str, guaranteed: bool) -> None:
+    before = state(
+        cluster(8), running("old", {0: [6, 7]}, guaranteed=guaranteed), queued("new", 2)
+    )
+    decision = policy(solver=FakeSolver(lie)).decide(before)
+    keeps_and_fills(2, decision.report, decision.allocation)
+    verify(before, decision.allocation)
+
+
+def test_fallback_does_not_claim_that_guarantees_are_possible() -> None:
+    before = state(cluster(8), running("old", {0: [6, 7]}, 8, guaranteed=True), queued("new", 2))
+    report = policy(solver=FakeSolver("nothing")).decide(before).report
+    assert report.guarantees_possible is None
+    assert report.guarantees_short == 1
+    assert report.guarantee_shortfall == pytest.approx(0.75)
+
+
+def test_an_incumbent_without_proof_is_used_and_called_feasible() -> None:
+    before = state(cluster(8), running("old", {0: [6, 7]}), queued("new", 2))
+    decision = policy(solver=FakeSolver("stopped")).decide(before)
+    assert decision.report.status == "feasible"
+    assert decision.allocation.assignments == ()
+    assert decision.report.bound > decision.report.objective == 0.0
+    assert decision.report.gap > 1
+
+
+def test_a_later_level_without_answer_keeps_the_optimum_of_the_earlier() -> None:
+    """Guarantees impossible (1), least shortfall (2), then nothing: the shortfall stays least."""
+    jobs = [queued("a", 8, guaranteed=True), queued("b", 8, guaranteed=True)]
+    decision = policy(solver=FakeSolver("nothing", honest=2)).decide(state(cluster(8), *jobs))
+    assert decision.report.status == "fallback"
+    assert decision.report.guarantees_possible is False
+    assert decision.report.guarantee_shortfall == pytest.approx(1.0)
+
+
+def test_a_claim_that_the_decision_does_not_bear_out_is_an_error() -> None:
+    with pytest.raises(ClaimError, match="objective throughput: the solver claims"):
+        policy(solver=FakeSolver("boast")).decide(state(cluster(8), queued("a")))
+
+
+# ---------------------------------------------------------------- ranked levels
+
+
+def both(first: list[float], second: list[float]) -> tuple[Level, Level]:
+    none = np.zeros(len(first))
+    return (
+        Level("first", "a", np.asarray(first), none),
+        Level("second", "b", np.asarray(second), none),
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-4, 1.0, 1e6])
+@pytest.mark.parametrize("formulation", RoundSolver.FORMULATIONS)
+def test_no_unit_of_a_lower_level_can_flip_a_higher_one(scale: float, formulation: str) -> None:
+    """Room for one of two jobs: the first level prefers job 0 by one per mille, in any unit."""
+    problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (4,))])
+    levels = both([1.001 * scale, 1.0 * scale], [0.0, 1e6])
+    solved = RoundSolver(HighsSolver(), EXACT, formulation).ranked(problem, levels)
+    assert solved.selection is not None
+    assert solved.selection.choice.tolist() == [0, -1]
+
+
+def test_ties_of_the_first_level_are_the_second_level_s_to_decide() -> None:
+    problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (4,))])
+    solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, both([1.0, 1.0], [1.0, 2.0]))
+    assert solved.selection is not None
+    assert solved.selection.choice.tolist() == [-1, 1]
+
+
+# ---------------------------------------------------------------- the rest of the contract
+
+
+def test_no_job_no_work() -> None:
+    fake = FakeSolver("error")
+    decision = policy(solver=fake).decide(state(cluster(8)))
+    assert (decision.report.status, decision.allocation, fake.calls) == ("idle", Allocation(), 0)
+
+
+def test_the_same_state_gives_the_same_decision_whatever_came_before() -> None:
+    belief, first = random_world(np.random.default_rng(11))
+    seasoned = policy(belief)
+    for seed in range(5):
+        seasoned.decide(random_world(np.random.default_rng(seed))[1])
+    assert seasoned.decide(first).allocation == policy(belief).decide(first).allocation
+
+
+def test_a_job_that_runs_where_the_belief_knows_nothing_is_moved() -> None:
+    before = state(cluster(4), running("a", {0: [0, 1, 2]}, 2))
+    assert counts(policy().decide(before).allocation) == {"a": 4}
+
+
+def test_the_report_has_the_sizes_of_the_problem() -> None:
+    belief = speeds({"m": {"4": 2.0, "2": 4.0, "2 dp+gc": 5.0}})
+    report = policy(belief).decide(state(cluster(8), queued("a"), queued("b"))).report
+    assert report.candidates == 4  # the slower plan on as many GPUs is dominated
+    assert report.rows > 0
+    assert report.columns >= report.candidates
+
+
+# ---------------------------------------------------------------- greedy filling
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_greedy_filling_is_feasible_and_touches_nobody(block: int) -> None:
+    for i in range(60):
+        belief, before = random_world(np.random.default_rng((8, block, i)))
+        problem = CandidateBuilder(belief).view(before).problem
+        level = OBJECTIVES["jct"]().levels(problem)[0]
+        found = keep_and_fill(problem, level)
+        check(problem, found)
+        assert ((found.choice == -2) == problem.jobs.running).all()
+        assert found.value(level) <= oracle.best(problem, [level]).value(level) + 1e-12
+        assert not left_over(problem, found.choice.tolist()), (block, i)
+
+
+def left_over(problem: RoundProblem, choice: list[int]) -> bool:
+    """Whether some queued job could still be started in a choice whose nodes may be redone."""
+    alone = [k for k, j in enumerate(problem.candidates.job.tolist()) if choice[j] == -1]
+    empty = [c if c == -2 else -1 for c in choice]
+    if any(c >= 0 for c in choice):
+        return False  # then the nodes that were chosen decide; only the first start is certain
+    return any(
+        oracle.place(problem, [k if j == int(problem.candidates.job[k]) else c
+                               for j, c in enumerate(empty)]) is not None
+        for k in alone
+    )  # fmt: skip
+
+
+def test_greedy_takes_the_best_value_per_gpu_first_and_skips_what_does_not_fit() -> None:
+    problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (2,)), Candidate(2, (3,)),
+                         Candidate(3, (1,))])  # fmt: skip
+    level = Level("l", "u", np.asarray([4.0, 6.0, 3.3, 0.5]), np.zeros(4))
+    found = keep_and_fill(problem, level)
+    assert found.choice.tolist() == [-1, 1, -1, 3]
+
+
+def test_objective_protocol_is_what_the_policy_takes() -> None:
+    own: Objective = OBJECTIVES["jct"]()
+    assert own.name == "jct"
