@@ -6,6 +6,7 @@ TRACE = base
 OBJECTIVE = throughput
 ARGS =
 RUNS = runs/readme
+JOBS = 1
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -20,7 +21,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev replay test lint types imports unit format hooks readme constraints clean FORCE
+.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -55,8 +56,11 @@ hooks: $(DEV) ## run lint, types and the import contract before every commit
 	$(PY) -m pre_commit install
 
 readme: $(DEV) ## replay what the README shows, then rewrite its tables and figures
-	$(PY) -m morph_opt.analysis replay --runs $(RUNS)
+	$(PY) -m morph_opt.analysis replay --runs $(RUNS) --jobs $(JOBS)
 	$(PY) -m morph_opt.analysis readme --runs $(RUNS)
+
+bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances and the report
+	OMP_NUM_THREADS=1 $(PY) -m benchmarks.solvers all $(if $(FULL),--full) $(ARGS)
 
 constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)
 	$(PYTHON) -m venv --clear $(VENV)/resolve

@@ -1,14 +1,16 @@
 """The independent check: restates what a feasible round is, and never reads a model.
 
 Rules, each a word of the formulation page: ``one_config``, ``stay``, ``own_candidate``,
-``node_exists``, ``node_open``, ``node_class``, ``parts``, ``distinct_nodes``, ``capacity``.
+``node_exists``, ``node_open``, ``node_class``, ``node_set``, ``parts``, ``distinct_nodes``,
+``scope``, ``capacity``, ``uplink``, and the names of the operator's rules.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from formulations.round_problem import NONE, RESOURCES, STAY, RoundProblem, Selection
+from formulations.round_problem import NONE, RESOURCES, STAY, RoundProblem, Scope, Selection
+from formulations.rules import broken_rule
 
 
 class RuleError(Exception):
@@ -53,6 +55,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     stays = selection.choice[problem.holds.job] == STAY
     np.add.at(used, problem.holds.node[stays], problem.holds.demand[stays])
     capacity = problem.nodes.capacity[problem.nodes.node_class]
+    _check_uplinks(problem, selection)
     over = np.argwhere(used > capacity * (1 + 1e-9) + 1e-9)
     if over.size:
         node, resource = over[0].tolist()
@@ -60,6 +63,29 @@ def check(problem: RoundProblem, selection: Selection) -> None:
             "capacity", None,
             f"node {node} would hold {used[node, resource]:g} of {capacity[node, resource]:g} "
             f"{RESOURCES[resource]}",
+        )
+    broken = broken_rule(problem, selection)
+    if broken is not None:
+        raise RuleError(broken[0], None, f"the rule's row {list(broken[1])} is violated")
+
+
+def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
+    """Network share of POD candidates and staying jobs on each leaf against its uplink."""
+    nodes, candidates, holds = problem.nodes, problem.candidates, problem.holds
+    used = np.zeros(nodes.uplink_gb_per_s.size)
+    for job, choice in enumerate(selection.choice.tolist()):
+        if choice < 0 or candidates.scope[choice] != Scope.POD:
+            continue
+        for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):
+            used[nodes.leaf[node]] += part * candidates.side[choice, 2]
+    stays = selection.choice[holds.job] == STAY
+    np.add.at(used, nodes.leaf[holds.node[stays]], holds.uplink_gb_per_s[stays])
+    over = np.flatnonzero(used > nodes.uplink_gb_per_s * (1 + 1e-9) + 1e-9)
+    if over.size:
+        leaf = int(over[0])
+        raise RuleError(
+            "uplink", None,
+            f"leaf {leaf} would carry {used[leaf]:g} of {nodes.uplink_gb_per_s[leaf]:g} GB/s",
         )
 
 
@@ -81,3 +107,14 @@ def _check_start(
             raise RuleError("node_open", job, f"node {node} is closed to new work")
         if problem.nodes.node_class[node] != candidates.node_class[choice]:
             raise RuleError("node_class", job, f"node {node} is not of the candidate's class")
+        if not problem.nodes.sets[candidates.node_set[choice], node]:
+            raise RuleError("node_set", job, f"node {node} is not among those it may use")
+    _check_scope(problem, job, Scope(int(candidates.scope[choice])), nodes)
+
+
+def _check_scope(problem: RoundProblem, job: int, scope: Scope, nodes: tuple[int, ...]) -> None:
+    where = list(nodes)
+    if scope is Scope.NVLINK and len(set(problem.nodes.domain[where].tolist())) > 1:
+        raise RuleError("scope", job, f"nodes {nodes} are not in one NVLink domain")
+    if scope is Scope.LEAF and len(set(problem.nodes.leaf[where].tolist())) > 1:
+        raise RuleError("scope", job, f"nodes {nodes} are not under one leaf switch")

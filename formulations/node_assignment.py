@@ -3,81 +3,142 @@ r"""`node_assignment`, the reference formulation: every part is given a node by 
 Variables
     x[j,k]   in {0,1}   job j (re)starts in candidate k
     s[j]     in {0,1}   job j stays as it is
+    h[k,l]   in {0,1}   candidate k lies in leaf or NVLink domain l (only scopes LEAF and NVLINK)
     y[k,g,n] in {0,1}   a part of g GPUs of candidate k lies on node n
+    u        rules' own
 
 Model
     maximise  sum value[k] x[j,k] + sum stay_value[j] s[j]
     (1) one_config[j]       sum_k x[j,k] + s[j] <= 1
-    (2) parts[k,g]          sum_n y[k,g,n] = count[k,g] x[j,k]
-    (3) distinct_nodes[k,n] sum_g y[k,g,n] <= x[j,k]
-    (4) capacity[n,r]       sum demand[k,g,r] y[k,g,n] + sum_j hold[j,n,r] s[j] <= cap[n,r]
+    (2) parts[k,g]          sum_n y[k,g,n] - count[k,g] x[j,k] = 0
+    (3) one_host[k]         sum_l h[k,l] - x[j,k] = 0
+    (4) distinct_nodes[k,n] sum_g y[k,g,n] <= x[j,k], or h[k,l(n)] where there is one
+    (5) capacity[n,r]       sum demand[k,g,r] y[k,g,n] + sum_j hold[j,n,r] s[j] <= cap[n,r]
+    (6) uplink[l]           network share of POD parts and staying jobs in leaf l <= capacity
+    and the operator's rules (`formulations.rules`).
 
 Obvious, exact and symmetric: the oracle for small clusters, and the exact placement of a fixed
-choice when decoding by packing fails. Only open nodes of the candidate's class get a y.
+choice when decoding by packing fails. Only open nodes of the candidate's class and node set get
+a y.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from formulations.linear_model import Ints, ModelBuilder
-from formulations.node_pattern import Layout, RoundModel, add_choices
-from formulations.round_problem import RESOURCES, Level, RoundProblem, Selection
+from formulations.layout import Layout, RoundModel, add_choices
+from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.round_problem import RESOURCES, Level, RoundProblem, Scope, Selection
+from formulations.rules import add_rules
 
 
 def build(problem: RoundProblem, level: Level) -> RoundModel:
     """The model of this module's docstring."""
     builder = ModelBuilder(f"node_assignment {level.name}")
     layout = add_choices(builder, problem)
-    pairs, y_pair, y_node = _spots(problem)
-    y = builder.add_columns("y", np.column_stack([pairs[y_pair, :2], y_node]), 1.0)
-    candidates = pairs[:, 0]
+    spots = _spots(problem)
+    pairs = spots.pairs
+    y = builder.add_columns(
+        "y", np.column_stack([pairs[spots.pair, :2], spots.node]), 1.0
+    )
     rows = np.arange(pairs.shape[0], dtype=np.int64)
     builder.add_rows(
         "parts", pairs[:, :2], 0.0, 0.0,
-        [(y_pair, y, 1.0), (rows, layout.x[candidates], -pairs[:, 2].astype(np.float64))],
+        [(spots.pair, y, 1.0), (rows, layout.x[pairs[:, 0]], -pairs[:, 2].astype(np.float64))],
     )
-    spread = np.column_stack([candidates[y_pair], y_node]).reshape(-1, 2)
-    labels, row_of = np.unique(spread, axis=0, return_inverse=True)
-    builder.add_rows(
-        "distinct_nodes", labels, -np.inf, 0.0,
-        [
-            (row_of.reshape(-1), y, 1.0),
-            (np.arange(labels.shape[0], dtype=np.int64), layout.x[labels[:, 0]], -1.0),
-        ],
-    )
-    _add_capacity(builder, problem, layout, pairs[y_pair], y_node, y)
+    _add_distinct_nodes(builder, problem, layout, spots, y)
+    _add_capacity(builder, problem, layout, spots, y)
+    _add_uplinks(builder, problem, layout, spots, y)
+    add_rules(builder, problem, layout.x, layout.stay)
     layout = Layout(layout.x, layout.stay, builder.column_count)
     return RoundModel(builder.build(layout.cost(level)), layout)
 
 
-def _spots(problem: RoundProblem) -> tuple[Ints, Ints, Ints]:
+@dataclass(frozen=True, slots=True)
+class _Spots:
     """Pairs (candidate, size, count), and for every y its pair and node."""
+
+    pairs: Ints
+    pair: Ints
+    node: Ints
+
+    @property
+    def candidate(self) -> Ints:
+        """Candidate of every y."""
+        return np.take(self.pairs[:, 0], self.pair)
+
+    @property
+    def gpus(self) -> Ints:
+        """GPUs of every y."""
+        return np.take(self.pairs[:, 1], self.pair)
+
+
+def _spots(problem: RoundProblem) -> _Spots:
     c, nodes = problem.candidates, problem.nodes
-    pairs = [
-        (k, size, parts.count(size))
-        for k in range(c.count)
-        for parts in [c.parts(k)]
-        for size in sorted(set(parts), reverse=True)
-    ]
-    table = np.asarray(pairs, dtype=np.int64).reshape(-1, 3)
-    of_class = [
-        np.flatnonzero(nodes.open & (nodes.node_class == t)) for t in range(nodes.classes)
-    ]
-    choices = [of_class[c.node_class[k]] for k in table[:, 0].tolist()]
-    lengths = np.asarray([len(choice) for choice in choices], dtype=np.int64)
-    y_pair = np.repeat(np.arange(table.shape[0], dtype=np.int64), lengths)
-    y_node = np.concatenate(choices) if choices else np.zeros(0, dtype=np.int64)
-    return table, y_pair, y_node.astype(np.int64)
+    pairs = np.asarray(
+        [
+            (k, size, parts.count(size))
+            for k in range(c.count)
+            for parts in [c.parts(k)]
+            for size in sorted(set(parts), reverse=True)
+        ],
+        dtype=np.int64,
+    ).reshape(-1, 3)
+    usable = {
+        (t, m): np.flatnonzero(nodes.open & (nodes.node_class == t) & nodes.sets[m])
+        for t, m in set(zip(c.node_class.tolist(), c.node_set.tolist(), strict=True))
+    }
+    choices = [usable[int(c.node_class[k]), int(c.node_set[k])] for k in pairs[:, 0].tolist()]
+    lengths = np.asarray([choice.size for choice in choices], dtype=np.int64)
+    pair = np.repeat(np.arange(pairs.shape[0], dtype=np.int64), lengths)
+    node = np.concatenate([*choices, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    return _Spots(pairs, pair, node)
+
+
+def _add_distinct_nodes(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
+) -> None:
+    """Rows ``distinct_nodes``, with columns h and rows ``one_host`` for confined candidates."""
+    c, nodes = problem.candidates, problem.nodes
+    labels, row_of = np.unique(
+        np.column_stack([spots.candidate, spots.node]).reshape(-1, 2), axis=0, return_inverse=True
+    )
+    switch = layout.x[labels[:, 0]]
+    scope = c.scope[labels[:, 0]]
+    confined = np.flatnonzero((scope == Scope.LEAF) | (scope == Scope.NVLINK))
+    node = labels[confined, 1]
+    place = np.where(scope[confined] == Scope.LEAF, nodes.leaf[node], nodes.domain[node])
+    hosts, host_of = np.unique(
+        np.column_stack([labels[confined, 0], place]).reshape(-1, 2), axis=0, return_inverse=True
+    )
+    h = builder.add_columns("h", hosts, 1.0)
+    owners = np.flatnonzero((c.scope == Scope.LEAF) | (c.scope == Scope.NVLINK))
+    builder.add_rows(
+        "one_host", owners[:, None], 0.0, 0.0,
+        [
+            (np.searchsorted(owners, hosts[:, 0]), h, 1.0),
+            (np.arange(owners.size, dtype=np.int64), layout.x[owners], -1.0),
+        ],
+    )
+    switch[confined] = h[host_of.reshape(-1)]
+    builder.add_rows(
+        "distinct_nodes", labels, -np.inf, 0.0,
+        [
+            (row_of.reshape(-1), y, 1.0),
+            (np.arange(labels.shape[0], dtype=np.int64), switch, -1.0),
+        ],
+    )
 
 
 def _add_capacity(
-    builder: ModelBuilder, problem: RoundProblem, layout: Layout, spot: Ints, node: Ints, y: Ints
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
-    """Rows ``capacity`` for every node and every resource that something asks for."""
+    """Rows ``capacity`` for every node and every resource."""
     nodes, holds, kinds = problem.nodes, problem.holds, len(RESOURCES)
-    side = problem.candidates.side[spot[:, 0]]
-    demand = np.column_stack([np.ones(spot.shape[0]), side]) * spot[:, 1:2]
+    side = problem.candidates.side[spots.candidate]
+    demand: Floats = np.column_stack([np.ones(y.size), side]) * spots.gpus[:, None].astype(float)
     resource = np.arange(kinds, dtype=np.int64)
     labels = np.column_stack(
         [np.repeat(np.arange(nodes.count, dtype=np.int64), kinds), np.tile(resource, nodes.count)]
@@ -86,9 +147,9 @@ def _add_capacity(
         "capacity", labels, -np.inf, nodes.capacity[nodes.node_class].reshape(-1),
         [
             (
-                (node[:, None] * kinds + resource).reshape(-1),
+                (spots.node[:, None] * kinds + resource).reshape(-1),
                 np.repeat(y, kinds),
-                demand.astype(np.float64).reshape(-1),
+                demand.reshape(-1),
             ),
             (
                 (holds.node[:, None] * kinds + resource).reshape(-1),
@@ -99,7 +160,31 @@ def _add_capacity(
     )
 
 
-def read_nodes(problem: RoundProblem, built: RoundModel, x: np.ndarray) -> Selection:
+def _add_uplinks(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
+) -> None:
+    """Rows ``uplink`` of the leaves with a limit."""
+    nodes, holds, c = problem.nodes, problem.holds, problem.candidates
+    leaves = np.flatnonzero(np.isfinite(nodes.uplink_gb_per_s))
+    per_gpu: Floats = np.where(c.scope == Scope.POD, c.side[:, 2], 0.0)
+    share: Floats = per_gpu[spots.candidate] * spots.gpus.astype(np.float64)
+    row_of = np.full(nodes.uplink_gb_per_s.size, -1, dtype=np.int64)
+    row_of[leaves] = np.arange(leaves.size)
+    uses = np.flatnonzero((share > 0) & (row_of[nodes.leaf[spots.node]] >= 0))
+    held = np.flatnonzero((holds.uplink_gb_per_s > 0) & (row_of[nodes.leaf[holds.node]] >= 0))
+    builder.add_rows(
+        "uplink", leaves[:, None], -np.inf, nodes.uplink_gb_per_s[leaves],
+        [
+            (row_of[nodes.leaf[spots.node[uses]]], y[uses], share[uses]),
+            (
+                row_of[nodes.leaf[holds.node[held]]], layout.stay[holds.job[held]],
+                holds.uplink_gb_per_s[held],
+            ),
+        ],
+    )
+
+
+def read_nodes(problem: RoundProblem, built: RoundModel, x: Floats) -> Selection:
     """The selection at an integer point: choice from x and s, nodes from y."""
     choice = built.layout.choice(problem, x)
     block = next(b for b in built.model.column_blocks if b.family == "y")

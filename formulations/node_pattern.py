@@ -1,26 +1,35 @@
 r"""`node_pattern`, the default formulation: identical nodes are counted, not named.
 
-Data: a `RoundProblem` and one `Level`; a[p,g] is the number of slots of g GPUs in pattern p.
+Data: a `RoundProblem` and one `Level`. Nodes form cells c, part demands form kinds g of slots,
+candidates form gang types q (`formulations.cells`); a[p,g] is the number of slots of kind g in
+pattern p, and count[q,g] the number of parts of kind g of a gang of type q.
 
 Variables
-    x[j,k] in {0,1}    job j (re)starts in candidate k
-    s[j]   in {0,1}    job j stays as it is
-    w[n,f] in {0,1}    node n, which carries running jobs, has f free GPUs after the stays
-    z[t,f,p] integer   nodes of class t with f free GPUs that are cut by pattern p
+    x[j,k] in {0,1}      job j (re)starts in candidate k
+    s[j]   in {0,1}      job j stays as it is
+    w[n,i] in {0,1}      node n, which carries running jobs, is left with its i-th free state
+    z[c,i,p] integer     nodes of cell c in free state i that are cut by pattern p
+    m[q,h] integer       gangs of type q inside leaf or NVLink domain h
+    f[q,h,g,c]           their parts of kind g that lie in cell c
+    u      rules' own    e.g. GPUs that a tenant borrows
 
 Model
     maximise  sum value[k] x[j,k] + sum stay_value[j] s[j]
     (1) one_config[j]       sum_k x[j,k] + s[j] <= 1
-    (2) one_free[n]         sum_f w[n,f] = 1
-    (3) node_free[n]        sum_f f w[n,f] + sum_j g[j,n] s[j] = G_n
-    (4) pattern_count[t,f]  sum_p z[t,f,p] - sum_{n in t} w[n,f] = idle nodes of t if f = G_t, else 0
-    (5) slots[t,g]          sum_k count[k,g] x[j,k] - sum_{f,p} a[p,g] z[t,f,p] <= 0
-    (6) distinct[j,t,g]     sum_k count[k,g] x[j,k] - sum_{f,p} min(a[p,g],1) z[t,f,p] <= 0
-                            for jobs with several parts of g GPUs where two such fit one node
+    (2) one_free[n]         sum_i w[n,i] = 1
+    (3) node_free[n,r]      sum_i free[n,i,r] w[n,i] + sum_j hold[j,n,r] s[j] <= capacity[n,r]
+    (4) pattern_count[c,i]  sum_p z[c,i,p] - sum_{n in c} w[n,i] <= idle nodes of c (full state)
+    (5) gangs[q]            sum_{k of q} x[j,k] - sum_h m[q,h] = 0      only if q has several h
+    (6) parts[q,h,g]        count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0    only if h has several c
+    (7) slots[c,g]          parts of kind g in c - sum_{i,p} a[p,g] z[c,i,p] <= 0
+    (8) distinct[j,g]       sum_k count[k,g] x[j,k] - sum_{c,i,p} min(a[p,g],1) z[c,i,p] <= 0
+                            for jobs with several parts of kind g where two fit one node
+    (9) uplink[l]           network share of parts and staying jobs that may leave leaf l <= capacity
+    and the operator's rules (`formulations.rules`).
 
-Exact for jobs whose parts are whole nodes or lie in one node. For several sub-node parts (6) is
+Exact for jobs whose parts are whole nodes or lie in one node. For several sub-node parts (8) is
 necessary, not sufficient; `formulations.decode` either finds distinct nodes or says that it
-cannot, and the caller cuts the choice off (`forbid`) and solves again. See
+cannot, and the caller cuts the choice off (`formulations.layout.forbid`) and solves again. See
 ``docs/formulations/node_pattern.md``.
 """
 
@@ -30,282 +39,360 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
-from formulations.patterns import maximal_patterns, reachable_free
-from formulations.round_problem import NONE, STAY, Level, RoundProblem
+from formulations.cells import (
+    Cells,
+    GangTypes,
+    Kinds,
+    PartCounts,
+    count_parts,
+    find_cells,
+    find_gang_types,
+    find_kinds,
+    uplinks_matter,
+)
+from formulations.layout import Layout, RoundModel, add_choices
+from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.patterns import Vector, maximal_patterns, reachable_free
+from formulations.round_problem import Level, RoundProblem, Scope
+from formulations.rules import add_rules
 
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the decisions stand in a model's columns.
-
-    Parameters
-    ----------
-    x
-        Column of each candidate, shape (K,).
-    stay
-        Column of each job's stay, shape (J,); -1 for queued jobs.
-    columns
-        Number of columns.
-    """
-
-    x: Ints
-    stay: Ints
-    columns: int
-
-    def cost(self, level: Level) -> Floats:
-        """Objective coefficients of a level, shape (columns,)."""
-        cost = np.zeros(self.columns)
-        cost[self.x] = level.value
-        running = self.stay >= 0
-        cost[self.stay[running]] = level.stay_value[running]
-        return cost
-
-    def choice(self, problem: RoundProblem, x: Floats) -> Ints:
-        """Choice of every job at an integer point: candidate index, `STAY` or `NONE`."""
-        choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
-        picked = np.flatnonzero(x[self.x] > 0.5)
-        choice[problem.candidates.job[picked]] = picked
-        running = np.flatnonzero(self.stay >= 0)
-        choice[running[x[self.stay[running]] > 0.5]] = STAY
-        return choice
-
-    def picked(self, choice: Ints) -> Ints:
-        """Columns that are one under a choice."""
-        stays = np.flatnonzero(choice == STAY)
-        return np.sort(np.concatenate([self.x[choice[choice >= 0]], self.stay[stays]]))
-
-
-@dataclass(frozen=True, slots=True)
-class RoundModel:
-    """A built model and the layout that decodes it."""
-
-    model: LinearModel
-    layout: Layout
-
-
-def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
-    """Columns x and s and the rows ``one_config``: common to both formulations."""
-    jobs, candidates = problem.jobs, problem.candidates
-    k = np.arange(candidates.count, dtype=np.int64)
-    x = builder.add_columns("x", np.column_stack([candidates.job, k]), 1.0)
-    running = np.flatnonzero(jobs.running)
-    s = builder.add_columns("s", running[:, None], 1.0)
-    stay = np.full(jobs.count, -1, dtype=np.int64)
-    stay[running] = s
-    builder.add_rows(
-        "one_config", np.arange(jobs.count)[:, None], -np.inf, 1.0,
-        [(candidates.job, x, 1.0), (running, s, 1.0)],
-    )
-    return Layout(x, stay, 0)
-
-
-def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:
-    """The model without this very choice of configurations (row ``not_again[serial]``)."""
-    ones = built.layout.picked(choice)
-    model = built.model.with_row(
-        "not_again", [serial], ones, np.ones(ones.size), -np.inf, ones.size - 1.0
-    )
-    return RoundModel(model, built.layout)
+Entries = list[tuple[Ints, Ints, Floats | float]]
 
 
 def build(problem: RoundProblem, level: Level) -> RoundModel:
-    """The model of this module's docstring; deterministic and free of side effects."""
+    """The model of this module's docstring; deterministic and free of side effects.
+
+    Raises
+    ------
+    formulations.patterns.TooManyPatternsError
+        If side resources make more patterns than are worth counting.
+    """
     builder = ModelBuilder(f"node_pattern {level.name}")
     layout = add_choices(builder, problem)
-    sizes = _slot_sizes(problem)
-    busy = _add_free(builder, problem, layout)
-    z = _add_patterns(builder, problem, sizes, busy)
-    demand = _part_counts(problem)
-    _add_slots(builder, problem, layout, sizes, z, demand)
-    _add_distinct(builder, problem, layout, sizes, z, demand)
+    cells, kinds = find_cells(problem), find_kinds(problem)
+    parts = count_parts(problem, kinds)
+    busy = _add_free(builder, problem, layout, cells, kinds)
+    z = _add_patterns(builder, problem, cells, kinds, busy)
+    lies = _add_gangs(builder, problem, layout, cells, find_gang_types(problem, kinds, parts), parts)
+    _add_slots(builder, cells, kinds, z, lies)
+    _add_distinct(builder, problem, layout, cells, kinds, z, parts)
+    _add_uplinks(builder, problem, layout, cells, kinds, lies)
+    add_rules(builder, problem, layout.x, layout.stay)
     layout = Layout(layout.x, layout.stay, builder.column_count)
     return RoundModel(builder.build(layout.cost(level)), layout)
 
 
-def _slot_sizes(problem: RoundProblem) -> list[tuple[int, ...]]:
-    """Distinct part sizes that candidates of each class ask for, ascending."""
-    c = problem.candidates
-    part_class = c.node_class[c.part_candidate]
-    return [
-        tuple(np.unique(c.part_gpus[part_class == t]).tolist())
-        for t in range(problem.nodes.classes)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class _Busy:
-    """Columns w: node, class, free GPUs and column index, one entry per state."""
+    """Columns w: node, cell, free state and column index, one entry per state."""
 
     node: Ints
-    node_class: Ints
-    free: Ints
+    cell: Ints
+    free: tuple[Vector, ...]
     column: Ints
 
 
-def _add_free(builder: ModelBuilder, problem: RoundProblem, layout: Layout) -> _Busy:
+def _add_free(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds
+) -> _Busy:
     """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs."""
     holds, nodes = problem.holds, problem.nodes
     on_open = np.flatnonzero(nodes.open[holds.node])
-    held_node, held_job = holds.node[on_open], holds.job[on_open]
-    held_gpus = holds.demand[on_open, 0]
-    busy_nodes = np.unique(held_node)
-    capacity = nodes.capacity[nodes.node_class[busy_nodes], 0]
-    order = np.argsort(held_node, kind="stable")
-    by_node = np.split(held_gpus[order], np.cumsum(np.bincount(held_node)[busy_nodes])[:-1])
-    node_of: list[int] = []
-    free_of: list[int] = []
-    for position, held in enumerate(by_node if busy_nodes.size else []):
-        parts = tuple(sorted(int(gpus) for gpus in held.tolist()))
-        states = reachable_free(int(capacity[position]), parts)
-        node_of += [position] * len(states)
-        free_of += states
-    state = np.asarray(node_of, dtype=np.int64)
-    free = np.asarray(free_of, dtype=np.int64)
-    node = busy_nodes[state]
-    w = builder.add_columns("w", np.column_stack([node, free]), 1.0)
-    row_of = np.searchsorted(busy_nodes, held_node)
-    builder.add_rows("one_free", busy_nodes[:, None], 1.0, 1.0, [(state, w, 1.0)])
+    on_open = on_open[np.argsort(holds.node[on_open], kind="stable")]
+    busy, first = np.unique(holds.node[on_open], return_index=True)
+    of_node: list[int] = []
+    labels: list[tuple[int, int]] = []
+    free: list[Vector] = []
+    row_label: list[tuple[int, int]] = []
+    row_limit: list[float] = []
+    state_entries: list[tuple[int, int, float]] = []
+    hold_entries: list[tuple[int, int, float]] = []
+    groups = np.split(on_open, first[1:]) if busy.size else []
+    for position, (node, rows) in enumerate(zip(busy.tolist(), groups, strict=True)):
+        t = int(nodes.node_class[node])
+        scarce = kinds.scarce[t]
+        capacity = nodes.capacity[t, scarce]
+        held = np.round(holds.demand[rows][:, scarce], 9)
+        states = reachable_free(
+            tuple(capacity.tolist()), tuple(sorted(tuple(row) for row in held.tolist()))
+        )
+        at = len(free)
+        of_node += [position] * len(states)
+        labels += [(node, i) for i in range(len(states))]
+        free += states
+        for column, resource in enumerate(scarce.tolist()):
+            row = len(row_label)
+            row_label.append((node, resource))
+            row_limit.append(float(capacity[column]))
+            state_entries += [(row, at + i, state[column]) for i, state in enumerate(states)]
+            hold_entries += [
+                (row, job, amount)
+                for job, amount in zip(
+                    layout.stay[holds.job[rows]].tolist(), held[:, column].tolist(), strict=True
+                )
+            ]
+    w = builder.add_columns("w", np.asarray(labels, dtype=np.int64).reshape(-1, 2), 1.0)
     builder.add_rows(
-        "node_free", busy_nodes[:, None], capacity, capacity,
-        [(state, w, free.astype(np.float64)), (row_of, layout.stay[held_job], held_gpus)],
+        "one_free", busy[:, None], 1.0, 1.0, [(np.asarray(of_node, dtype=np.int64), w, 1.0)]
     )
-    return _Busy(node, nodes.node_class[node], free, w)
+    state_row, state_column, state_value = _columns(state_entries)
+    hold_row, hold_column, hold_value = _columns(hold_entries)
+    builder.add_rows(
+        "node_free", np.asarray(row_label, dtype=np.int64).reshape(-1, 2), -np.inf,
+        np.asarray(row_limit),
+        [(state_row, w[state_column], state_value), (hold_row, hold_column, hold_value)],
+    )
+    node = busy[np.asarray(of_node, dtype=np.int64)]
+    return _Busy(node, cells.of_node[node], tuple(free), w)
+
+
+def _columns(entries: list[tuple[int, int, float]]) -> tuple[Ints, Ints, Floats]:
+    table = np.asarray(entries, dtype=np.float64).reshape(-1, 3)
+    return table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2]
 
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """Columns z: class and column index, shape (Z,), and slot counts per class as one array."""
+    """Columns z with what they offer: entries (column, cell, kind, slots)."""
 
-    node_class: Ints
     column: Ints
-    counts: list[Ints]
+    cell: Ints
+    kind: Ints
+    slots: Ints
 
 
 def _add_patterns(
-    builder: ModelBuilder, problem: RoundProblem, sizes: list[tuple[int, ...]], busy: _Busy
+    builder: ModelBuilder, problem: RoundProblem, cells: Cells, kinds: Kinds, busy: _Busy
 ) -> _Patterns:
     """Columns z with rows ``pattern_count``."""
     nodes = problem.nodes
     carries = np.zeros(nodes.count, dtype=bool)
     carries[busy.node] = True
+    idle = np.bincount(
+        cells.of_node[nodes.open & ~carries], minlength=cells.count
+    ) if cells.count else np.zeros(0, dtype=np.int64)
+    waiting: dict[tuple[int, Vector], list[int]] = {}
+    for cell, state, column in zip(
+        busy.cell.tolist(), busy.free, busy.column.tolist(), strict=True
+    ):
+        waiting.setdefault((cell, state), []).append(column)
+    for cell in np.flatnonzero(idle).tolist():
+        waiting.setdefault((cell, _full(problem, cells, kinds, cell)), [])
     labels: list[tuple[int, int, int]] = []
-    uppers: list[float] = []
-    classes: list[int] = []
-    counts: list[Ints] = []
+    upper: list[float] = []
     row_labels: list[tuple[int, int]] = []
     row_idle: list[float] = []
     z_rows: list[int] = []
-    w_rows: list[int] = []
-    w_columns: list[int] = []
-    for t in range(nodes.classes):
-        full = int(nodes.capacity[t, 0])
-        idle = int((nodes.open & ~carries & (nodes.node_class == t)).sum())
-        mine = busy.node_class == t
-        states = sorted(set(busy.free[mine].tolist()) | ({full} if idle else set()), reverse=True)
-        for free in states:
-            patterns = maximal_patterns(free, sizes[t])
-            if not patterns.shape[0]:
-                continue
-            row = len(row_labels)
-            of_state = np.flatnonzero(mine & (busy.free == free))
-            row_labels.append((t, free))
-            row_idle.append(float(idle if free == full else 0))
-            first = len(labels)
-            labels += [(t, free, p) for p in range(patterns.shape[0])]
-            uppers += [float(of_state.size + row_idle[-1])] * patterns.shape[0]
-            classes += [t] * patterns.shape[0]
-            counts.append(patterns)
-            z_rows += [row] * (len(labels) - first)
-            w_rows += [row] * of_state.size
-            w_columns += busy.column[of_state].tolist()
+    w_entries: list[tuple[int, int]] = []
+    offers: list[tuple[Ints, int, Ints]] = []
+    numbers: dict[int, int] = {}
+    for (cell, state), columns in sorted(waiting.items()):
+        t = int(cells.node_class[cell])
+        patterns = maximal_patterns(state, kinds.vectors[t])
+        number = numbers[cell] = numbers.get(cell, -1) + 1
+        if not patterns.shape[0]:
+            continue
+        row = len(row_labels)
+        spare = float(idle[cell]) if state == _full(problem, cells, kinds, cell) else 0.0
+        row_labels.append((cell, number))
+        row_idle.append(spare)
+        offers.append((patterns, cell, np.arange(len(labels), len(labels) + patterns.shape[0])))
+        labels += [(cell, number, p) for p in range(patterns.shape[0])]
+        upper += [spare + len(columns)] * patterns.shape[0]
+        z_rows += [row] * patterns.shape[0]
+        w_entries += [(row, column) for column in columns]
     z = builder.add_columns(
-        "z", np.asarray(labels, dtype=np.int64).reshape(-1, 3), np.asarray(uppers)
+        "z", np.asarray(labels, dtype=np.int64).reshape(-1, 3), np.asarray(upper)
     )
-    idle_nodes = np.asarray(row_idle)
+    w_table = np.asarray(w_entries, dtype=np.int64).reshape(-1, 2)
     builder.add_rows(
-        "pattern_count", np.asarray(row_labels, dtype=np.int64).reshape(-1, 2),
-        idle_nodes, idle_nodes,
-        [
-            (np.asarray(z_rows, dtype=np.int64), z, 1.0),
-            (np.asarray(w_rows, dtype=np.int64), np.asarray(w_columns, dtype=np.int64), -1.0),
-        ],
+        "pattern_count", np.asarray(row_labels, dtype=np.int64).reshape(-1, 2), -np.inf,
+        np.asarray(row_idle),
+        [(np.asarray(z_rows, dtype=np.int64), z, 1.0), (w_table[:, 0], w_table[:, 1], -1.0)],
     )
-    of_class = np.asarray(classes, dtype=np.int64)
-    by_class = [
-        np.concatenate(
-            [c for c, label in zip(counts, row_labels, strict=True) if label[0] == t]
-            or [np.zeros((0, len(sizes[t])), dtype=np.int64)]
-        )
-        for t in range(nodes.classes)
-    ]
-    return _Patterns(of_class, z, by_class)
+    return _offers(offers, z, cells, kinds)
+
+
+def _full(problem: RoundProblem, cells: Cells, kinds: Kinds, cell: int) -> Vector:
+    t = int(cells.node_class[cell])
+    return tuple(problem.nodes.capacity[t, kinds.scarce[t]].tolist())
+
+
+def _offers(
+    offers: list[tuple[Ints, int, Ints]], z: Ints, cells: Cells, kinds: Kinds
+) -> _Patterns:
+    column, cell, kind, slots = [], [], [], []
+    for patterns, at, indices in offers:
+        row, local = np.nonzero(patterns)
+        column.append(z[indices[row]])
+        cell.append(np.full(row.size, at, dtype=np.int64))
+        kind.append(kinds.first[cells.node_class[at]] + local)
+        slots.append(patterns[row, local])
+    none = np.zeros(0, dtype=np.int64)
+    return _Patterns(*(np.concatenate(c or [none]) for c in (column, cell, kind, slots)))
 
 
 @dataclass(frozen=True, slots=True)
-class _PartCounts:
-    """Parts of a candidate by size: one entry per (candidate, size), count at least 1."""
+class _Lies:
+    """Parts by where they lie: entries (column, cell, kind, parts, uplink share per GPU)."""
 
-    candidate: Ints
-    size: Ints
-    count: Ints
+    column: Ints
+    cell: Ints
+    kind: Ints
+    parts: Floats
+    uplink_per_gpu: Floats
 
 
-def _part_counts(problem: RoundProblem) -> _PartCounts:
-    c = problem.candidates
-    if not c.count:
-        none = np.zeros(0, dtype=np.int64)
-        return _PartCounts(none, none, none)
-    base = int(c.part_gpus.max()) + 1
-    key, count = np.unique(c.part_candidate * base + c.part_gpus, return_counts=True)
-    return _PartCounts(key // base, key % base, count)
+def _add_gangs(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells,
+    types: GangTypes, parts: PartCounts,
+) -> _Lies:
+    """Columns m and f with rows ``gangs`` and ``parts``; types with one possible cell need none."""
+    found: list[tuple[Ints, Ints, Ints, Floats, Floats]] = []
+    of_type = types.of_candidate[parts.candidate]
+    for q in range(types.count):
+        hosts = _hosts(cells, types, q)
+        members = np.flatnonzero(types.of_candidate == q)
+        kind = np.flatnonzero(types.counts[q])
+        share = float(types.uplink_per_gpu[q])
+        if len(hosts) == 1 and len(hosts[0]) == 1:
+            mine = np.flatnonzero(of_type == q)
+            found.append(_lie(
+                layout.x[parts.candidate[mine]], int(hosts[0][0]), parts.kind[mine],
+                parts.count[mine].astype(np.float64), share,
+            ))
+            continue
+        gangs = _gang_columns(builder, layout, q, hosts, members)
+        for h, (host, column) in enumerate(zip(hosts, gangs, strict=True)):
+            for g in kind.tolist():
+                count = float(types.counts[q, g])
+                if len(host) == 1:
+                    found.append(_lie(column, int(host[0]), np.full(column.size, g),
+                                      np.full(column.size, count), share))
+                    continue
+                f = builder.add_columns(
+                    "f", np.column_stack([np.full((len(host), 3), (q, h, g)), host]), np.inf
+                )
+                row = np.zeros(1, dtype=np.int64)
+                builder.add_rows(
+                    "parts", np.asarray([[q, h, g]]), 0.0, 0.0,
+                    [(np.zeros(column.size, dtype=np.int64), column, count),
+                     (np.repeat(row, f.size), f, -1.0)],
+                )
+                found += [
+                    _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), share)
+                    for i, cell in enumerate(host.tolist())
+                ]
+    none = np.zeros(0, dtype=np.int64)
+    columns = [np.concatenate([entry[i] for entry in found] or [none]) for i in range(5)]
+    return _Lies(columns[0], columns[1], columns[2], columns[3], columns[4])
+
+
+def _lie(
+    column: Ints, cell: int, kind: Ints, parts: Floats, share: float
+) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    size = column.size
+    return (
+        column, np.full(size, cell, dtype=np.int64), np.asarray(kind, dtype=np.int64),
+        np.asarray(parts, dtype=np.float64), np.full(size, share),
+    )
+
+
+def _hosts(cells: Cells, types: GangTypes, q: int) -> list[Ints]:
+    """Per place that may hold a whole gang of the type, the cells in it; never empty inside."""
+    usable = np.flatnonzero(
+        (cells.node_class == types.node_class[q]) & cells.in_set[types.node_set[q]]
+    )
+    scope = types.scope[q]
+    if scope in (Scope.NODE, Scope.POD):
+        return [usable] if usable.size else []
+    place = cells.leaf if scope == Scope.LEAF else cells.domain
+    return [usable[place[usable] == value] for value in np.unique(place[usable]).tolist()]
+
+
+def _gang_columns(
+    builder: ModelBuilder, layout: Layout, q: int, hosts: list[Ints], members: Ints
+) -> list[Ints]:
+    """Columns that count the gangs in each host: the x themselves where there is one host."""
+    x = layout.x[members]
+    if len(hosts) == 1:
+        return [x]
+    labels = np.column_stack(
+        [np.full(len(hosts), q, dtype=np.int64), np.arange(len(hosts), dtype=np.int64)]
+    )
+    m = builder.add_columns("m", labels, float(members.size))
+    zero = np.zeros(1, dtype=np.int64)
+    builder.add_rows(
+        "gangs", np.asarray([[q]]), 0.0, 0.0,
+        [(np.repeat(zero, x.size), x, 1.0), (np.repeat(zero, m.size), m, -1.0)],
+    )
+    return [m[h : h + 1] for h in range(len(hosts))]
 
 
 def _add_slots(
-    builder: ModelBuilder, problem: RoundProblem, layout: Layout,
-    sizes: list[tuple[int, ...]], z: _Patterns, demand: _PartCounts,
+    builder: ModelBuilder, cells: Cells, kinds: Kinds, z: _Patterns, lies: _Lies
 ) -> None:
-    """Rows ``slots``: parts of each class and size are not more than the slots cut for them."""
-    of_class = problem.candidates.node_class[demand.candidate]
-    labels = [(t, g) for t in range(problem.nodes.classes) for g in sizes[t]]
-    first = np.cumsum([0, *(len(s) for s in sizes)])
-    entries: list[tuple[Ints, Ints, Floats | float]] = []
-    for t in range(problem.nodes.classes):
-        mine = np.flatnonzero(of_class == t)
-        position = np.searchsorted(np.asarray(sizes[t], dtype=np.int64), demand.size[mine])
-        entries.append(
-            (first[t] + position, layout.x[demand.candidate[mine]],
-             demand.count[mine].astype(np.float64))
-        )
-        pattern, slot = np.nonzero(z.counts[t])
-        entries.append(
-            (first[t] + slot, z.column[z.node_class == t][pattern],
-             -z.counts[t][pattern, slot].astype(np.float64))
-        )
+    """Rows ``slots``: parts in each cell and kind are not more than the slots cut for them."""
+    width = max(1, kinds.count)
+    demand, supply = lies.cell * width + lies.kind, z.cell * width + z.kind
+    keys = np.unique(demand)
+    kept = np.isin(supply, keys)
     builder.add_rows(
-        "slots", np.asarray(labels, dtype=np.int64).reshape(-1, 2), -np.inf, 0.0, entries
+        "slots", np.column_stack([keys // width, keys % width]), -np.inf, 0.0,
+        [
+            (np.searchsorted(keys, demand), lies.column, lies.parts),
+            (np.searchsorted(keys, supply[kept]), z.column[kept],
+             -z.slots[kept].astype(np.float64)),
+        ],
     )
 
 
 def _add_distinct(
-    builder: ModelBuilder, problem: RoundProblem, layout: Layout,
-    sizes: list[tuple[int, ...]], z: _Patterns, demand: _PartCounts,
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds,
+    z: _Patterns, parts: PartCounts,
 ) -> None:
-    """Rows ``distinct``: a job with m parts of one size needs m nodes that offer that size."""
+    """Rows ``distinct``: a job with m parts of one kind needs m nodes that offer that kind."""
     c = problem.candidates
-    of_class = c.node_class[demand.candidate]
-    capacity = problem.nodes.capacity[of_class, 0]
-    several = np.flatnonzero((demand.count > 1) & (2 * demand.size <= capacity))
-    keys = np.column_stack(
-        [c.job[demand.candidate[several]], of_class[several], demand.size[several]]
-    ).reshape(-1, 3)
-    labels, row_of = np.unique(keys, axis=0, return_inverse=True)
-    entries: list[tuple[Ints, Ints, Floats | float]] = [
-        (row_of.reshape(-1), layout.x[demand.candidate[several]],
-         demand.count[several].astype(np.float64))
+    capacity = problem.nodes.capacity[kinds.node_class[parts.kind], 0]
+    several = np.flatnonzero((parts.count > 1) & (2 * kinds.gpus[parts.kind] <= capacity))
+    keys = np.column_stack([c.job[parts.candidate[several]], parts.kind[several]])
+    labels, row_of = np.unique(keys.reshape(-1, 2), axis=0, return_inverse=True)
+    entries: Entries = [
+        (row_of.reshape(-1), layout.x[parts.candidate[several]],
+         parts.count[several].astype(np.float64))
     ]
-    for row, (_, t, size) in enumerate(labels.tolist()):
-        offers = z.counts[t][:, sizes[t].index(size)] > 0
-        columns = z.column[z.node_class == t][offers]
+    for row, (_, kind) in enumerate(labels.tolist()):
+        columns = z.column[z.kind == kind]
         entries.append((np.full(columns.size, row, dtype=np.int64), columns, -1.0))
     builder.add_rows("distinct", labels, -np.inf, 0.0, entries)
+
+
+def _add_uplinks(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds,
+    lies: _Lies,
+) -> None:
+    """Rows ``uplink`` of the leaves with a limit."""
+    if not uplinks_matter(problem):
+        return
+    limit = problem.nodes.uplink_gb_per_s
+    leaves = np.flatnonzero(np.isfinite(limit))
+    row_of = np.full(limit.size, -1, dtype=np.int64)
+    row_of[leaves] = np.arange(leaves.size)
+    uses = np.flatnonzero((lies.uplink_per_gpu > 0) & (row_of[cells.leaf[lies.cell]] >= 0))
+    holds = problem.holds
+    held = np.flatnonzero(
+        (holds.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[holds.node]] >= 0)
+    )
+    builder.add_rows(
+        "uplink", leaves[:, None], -np.inf, limit[leaves],
+        [
+            (
+                row_of[cells.leaf[lies.cell[uses]]], lies.column[uses],
+                lies.parts[uses] * lies.uplink_per_gpu[uses] * kinds.gpus[lies.kind[uses]],
+            ),
+            (
+                row_of[problem.nodes.leaf[holds.node[held]]], layout.stay[holds.job[held]],
+                holds.uplink_gb_per_s[held],
+            ),
+        ],
+    )

@@ -1,4 +1,4 @@
-"""Patterns: the maximal ways to cut a node's free GPUs into slots (Gilmore and Gomory, 1961)."""
+"""Patterns: the maximal ways to cut a node's free resources into slots (Gilmore, Gomory 1961)."""
 
 from __future__ import annotations
 
@@ -8,44 +8,88 @@ import numpy as np
 
 from formulations.linear_model import Ints
 
+PATTERN_LIMIT = 20_000
+"""Patterns of one free state above which counting them no longer pays."""
 
-@lru_cache(maxsize=4096)
-def maximal_patterns(free: int, sizes: tuple[int, ...]) -> Ints:
+SLACK = 1e-9
+"""Absolute tolerance in comparing amounts of a resource."""
+
+Vector = tuple[float, ...]
+
+
+class TooManyPatternsError(ValueError):
+    """A node can be cut in more ways than `PATTERN_LIMIT`; use ``node_assignment`` instead."""
+
+
+@lru_cache(maxsize=8192)
+def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
     """Slot counts of every maximal pattern.
 
     Parameters
     ----------
     free
-        Free GPUs of the node.
-    sizes
-        Slot sizes, ascending and distinct.
+        Free amount of every resource that is counted; the first is GPUs.
+    kinds
+        Demand of each kind of slot for the same resources, distinct.
 
     Returns
     -------
     Ints
-        Shape (patterns, len(sizes)). A pattern is maximal when no further slot fits; every
-        feasible multiset of slots is contained in a maximal one, so the others are not needed.
-        No rows when not even the smallest slot fits.
+        Shape (patterns, kinds). A pattern is maximal when no further slot of any kind fits;
+        every feasible multiset of slots is contained in a maximal one, so the others are not
+        needed. No rows when nothing fits.
+
+    Raises
+    ------
+    TooManyPatternsError
+        If there are more than `PATTERN_LIMIT`.
     """
-    if not sizes or free < sizes[0]:
-        return np.zeros((0, len(sizes)), dtype=np.int64)
+    order = sorted(range(len(kinds)), key=lambda k: kinds[k], reverse=True)
     found: list[tuple[int, ...]] = []
 
-    def walk(position: int, rest: int, counts: tuple[int, ...]) -> None:
-        if position < 0:
-            if rest < sizes[0]:
-                found.append(counts[::-1])
+    def room(rest: Vector, kind: Vector) -> int:
+        return min(
+            int((have + SLACK) // need) for have, need in zip(rest, kind, strict=True) if need > 0
+        )
+
+    def walk(position: int, rest: Vector, counts: tuple[int, ...]) -> None:
+        if position == len(order):
+            if sum(counts) and not any(room(rest, kind) for kind in kinds):
+                found.append(counts)
+                if len(found) > PATTERN_LIMIT:
+                    raise TooManyPatternsError(f"more than {PATTERN_LIMIT} patterns for {free}")
             return
-        for count in range(rest // sizes[position], -1, -1):
-            walk(position - 1, rest - count * sizes[position], (*counts, count))
+        kind = kinds[order[position]]
+        last = position == len(order) - 1
+        most = room(rest, kind)
+        for count in range(most, most - 1 if last else -1, -1):
+            left = tuple(
+                have - count * need for have, need in zip(rest, kind, strict=True)
+            )
+            walk(position + 1, left, (*counts, count))
 
-    walk(len(sizes) - 1, free, ())
-    return np.asarray(found, dtype=np.int64)
+    walk(0, free, ())
+    table = np.asarray(found, dtype=np.int64).reshape(len(found), len(kinds))
+    restored = np.empty_like(table)
+    restored[:, order] = table
+    return restored
 
 
-def reachable_free(capacity: int, held: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of GPUs that can be free on a node when any subset of its holds stays."""
-    sums = {0}
+@lru_cache(maxsize=65536)
+def reachable_free(capacity: Vector, held: tuple[Vector, ...]) -> tuple[Vector, ...]:
+    """What can be free on a node when any subset of its holds stays, fullest last.
+
+    Parameters
+    ----------
+    capacity
+        Amount of every counted resource.
+    held
+        What each running job holds there.
+    """
+    states = {capacity}
     for part in held:
-        sums |= {total + part for total in sums}
-    return tuple(sorted(capacity - total for total in sums))
+        states |= {
+            tuple(round(have - need, 9) for have, need in zip(state, part, strict=True))
+            for state in states
+        }
+    return tuple(sorted(states))

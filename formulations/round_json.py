@@ -1,13 +1,16 @@
 """`RoundProblem` as JSON: what one round's tables look like on disk, with a version.
 
-Columns of the tables are arrays under the names of the dataclass fields. NaN (a job that is
-queued has no ``stay_iteration_s``) is ``null``, as JSON has no word for it.
+Columns of the tables stand under the names of the dataclass fields; a column that may be left out
+in the dataclass may be left out here. Tables of two dimensions carry their shape. JSON has no word
+for NaN (a queued job has no ``stay_iteration_s``) and infinity (an uplink without limit): they are
+``null`` and ``"inf"``.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+import math
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from formulations.round_problem import (
     JobTable,
     NodeTable,
     RoundProblem,
+    RuleTable,
 )
 
 FORMAT = "morph-opt round"
@@ -29,17 +33,9 @@ _TABLES = {
     "candidates": CandidateTable,
     "nodes": NodeTable,
     "holds": HoldTable,
+    "rules": RuleTable,
 }
-_BOOLEAN = {"guaranteed", "open"}
-_INTEGER = {
-    "job",
-    "node",
-    "node_class",
-    "gpus",
-    "part_start",
-    "part_gpus",
-}
-_WIDTH = {"side": len(RESOURCES) - 1, "capacity": len(RESOURCES), "demand": len(RESOURCES)}
+_DTYPES = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_}
 
 
 class RoundJsonError(ValueError):
@@ -48,14 +44,16 @@ class RoundJsonError(ValueError):
 
 def to_json(problem: RoundProblem) -> str:
     """Text of a round; equal rounds give equal bytes."""
-    tables = {
-        name: {
-            field.name: _listed(getattr(getattr(problem, name), field.name))
-            for field in fields(kind)
-        }
-        for name, kind in _TABLES.items()
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "resources": list(RESOURCES),
     }
-    document = {"format": FORMAT, "version": VERSION, "resources": list(RESOURCES), **tables}
+    for field in fields(RoundProblem):
+        value = getattr(problem, field.name)
+        if field.name in _TABLES:
+            value = {f.name: _encoded(getattr(value, f.name)) for f in fields(value)}
+        document[field.name] = value
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
 
 
@@ -78,44 +76,87 @@ def from_json(text: str) -> RoundProblem:
         raise RoundJsonError(f"the version must be {VERSION}, got {document.get('version')!r}")
     if document.get("resources") != list(RESOURCES):
         raise RoundJsonError(f"the resources must be {list(RESOURCES)}")
-    tables = {name: _table(kind, name, document.get(name)) for name, kind in _TABLES.items()}
+    given: dict[str, Any] = {}
+    for field in fields(RoundProblem):
+        if field.name not in document:
+            if not _optional(field):
+                raise RoundJsonError(f"the table {field.name} is missing")
+        elif field.name in _TABLES:
+            given[field.name] = _table(field.name, document[field.name])
+        else:
+            given[field.name] = _scalar(field.name, document[field.name])
     try:
-        return RoundProblem(**tables)
-    except ValueError as error:
+        return RoundProblem(**given)
+    except (ValueError, IndexError) as error:
         raise RoundJsonError(str(error)) from error
 
 
-def _listed(column: Any) -> list[Any]:
-    values: list[Any] = column.tolist()
-    if column.dtype == np.float64 and column.ndim == 1:
-        return [None if value != value else value for value in values]
-    return values
+def _optional(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
 
 
-def _table(kind: type, name: str, columns: object) -> Any:
+def _encoded(column: Any) -> Any:
+    if not isinstance(column, np.ndarray):
+        return column
+    values = column.reshape(-1).tolist()
+    if column.dtype == np.float64:
+        values = [value if math.isfinite(value) else _word(value) for value in values]
+    return values if column.ndim == 1 else {"shape": list(column.shape), "values": values}
+
+
+def _word(value: float) -> str | None:
+    if math.isnan(value):
+        return None
+    return "inf" if value > 0 else "-inf"
+
+
+def _scalar(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RoundJsonError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def _table(name: str, columns: object) -> Any:
     if not isinstance(columns, dict):
         raise RoundJsonError(f"the table {name} is missing")
-    return kind(**{f.name: _column(f"{name}.{f.name}", columns.get(f.name)) for f in fields(kind)})
+    kind = _TABLES[name]
+    given = {}
+    for field in fields(kind):
+        if field.name in columns:
+            given[field.name] = _column(f"{name}.{field.name}", field, columns[field.name])
+        elif not _optional(field):
+            raise RoundJsonError(f"the column {name}.{field.name} is missing")
+    try:
+        return kind(**given)
+    except (ValueError, IndexError) as error:
+        raise RoundJsonError(f"the table {name} is damaged: {error}") from error
 
 
-def _column(place: str, values: object) -> Any:
-    word = place.partition(".")[2]
+def _column(place: str, field: Field[Any], values: object) -> Any:
+    dtype = _DTYPES.get(str(field.type))
+    if dtype is None:
+        return _nested(place, values)
+    shape: tuple[int, ...] = (-1,)
+    if isinstance(values, dict):
+        shape, values = tuple(values.get("shape", ())), values.get("values")
     if not isinstance(values, list):
-        raise RoundJsonError(f"the column {place} is missing")
-    dtype = np.bool_ if word in _BOOLEAN else np.int64 if word in _INTEGER else np.float64
+        raise RoundJsonError(f"the column {place} is no list")
     if dtype is np.float64:
-        values = [np.nan if value is None else value for value in values]
+        values = [math.nan if v is None else math.inf if v == "inf" else v for v in values]
+        values = [-math.inf if v == "-inf" else v for v in values]
     try:
         column = np.asarray(values)
-        exact = column.size == 0 or np.can_cast(column.dtype, dtype, "safe")
-        if not exact:
+        if column.size and not np.can_cast(column.dtype, dtype, "safe"):
             raise RoundJsonError(f"the column {place} must hold {np.dtype(dtype).name}")
-        return (
-            column.astype(dtype).reshape(-1, _WIDTH[word])
-            if word in _WIDTH
-            else (column.astype(dtype).reshape(-1))
-        )
+        return column.astype(dtype).reshape(shape)
     except (ValueError, TypeError) as error:
         if isinstance(error, RoundJsonError):
             raise
         raise RoundJsonError(f"the column {place} is damaged: {error}") from error
+
+
+def _nested(place: str, values: object) -> tuple[Any, ...]:
+    """Names and subscripts of rules: tuples of words, or of tuples of whole numbers."""
+    if not isinstance(values, list):
+        raise RoundJsonError(f"the column {place} is no list")
+    return tuple(tuple(v) if isinstance(v, list) else v for v in values)

@@ -6,7 +6,8 @@ running jobs hold, one row per job and node). ``R`` node resources, in the order
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 
@@ -17,6 +18,27 @@ RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
 
 NONE = -1
 STAY = -2
+
+
+class Scope(IntEnum):
+    """Within what the parts of a candidate must lie; also how its speed was predicted."""
+
+    NODE = 0
+    """One part, on one node."""
+    NVLINK = 1
+    """Inside one NVLink domain of several nodes."""
+    LEAF = 2
+    """Under one leaf switch."""
+    POD = 3
+    """Anywhere; network share is reserved on the uplink of every leaf that it touches."""
+
+
+def _no_ints() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+def _no_floats() -> Floats:
+    return np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +105,10 @@ class CandidateTable:
         (shapes (K + 1,) and (P,)), largest first, each on a node of its own.
     side
         Other resources held per GPU, shape (K, R - 1).
+    scope
+        `Scope` of each candidate; left out: `Scope.POD` for several parts.
+    node_set
+        Row of ``NodeTable.sets`` that names the nodes it may use; left out: row 0, all nodes.
     """
 
     job: Ints
@@ -92,6 +118,16 @@ class CandidateTable:
     part_start: Ints
     part_gpus: Ints
     side: Floats
+    scope: Ints = field(default_factory=_no_ints)
+    node_set: Ints = field(default_factory=_no_ints)
+
+    def __post_init__(self) -> None:
+        if self.scope.size != self.job.size:
+            several = np.diff(self.part_start) > 1
+            scope = np.where(several, int(Scope.POD), int(Scope.NODE)).astype(np.int64)
+            object.__setattr__(self, "scope", scope)
+        if self.node_set.size != self.job.size:
+            object.__setattr__(self, "node_set", np.zeros(self.job.size, dtype=np.int64))
 
     @property
     def count(self) -> int:
@@ -120,7 +156,7 @@ class CandidateTable:
         parts = self.part_gpus[np.repeat(self.part_start[:-1][keep], lengths) + offsets]
         return CandidateTable(
             self.job[keep], self.node_class[keep], self.iteration_s[keep], self.gpus[keep],
-            start, parts, self.side[keep],
+            start, parts, self.side[keep], self.scope[keep], self.node_set[keep],
         )
 
 
@@ -136,11 +172,34 @@ class NodeTable:
         Resources of a node of each class, shape (T, R).
     open
         Whether new parts may be placed on the node, shape (N,); False when drained or failed.
+    leaf, domain
+        Leaf switch and NVLink domain of each node, shape (N,); left out: one leaf, and a domain
+        per node.
+    uplink_gb_per_s
+        Uplink capacity of each leaf, shape (L,), inf where unlimited; left out: unlimited.
+    sets
+        Node sets that candidates may be confined to, shape (M, N); row 0 is all nodes.
     """
 
     node_class: Ints
     capacity: Floats
     open: Bools
+    leaf: Ints = field(default_factory=_no_ints)
+    domain: Ints = field(default_factory=_no_ints)
+    uplink_gb_per_s: Floats = field(default_factory=_no_floats)
+    sets: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+
+    def __post_init__(self) -> None:
+        nodes = self.node_class.size
+        if self.leaf.size != nodes:
+            object.__setattr__(self, "leaf", np.zeros(nodes, dtype=np.int64))
+        if self.domain.size != nodes:
+            object.__setattr__(self, "domain", np.arange(nodes, dtype=np.int64))
+        leaves = int(self.leaf.max(initial=0)) + 1
+        if self.uplink_gb_per_s.size < leaves:
+            object.__setattr__(self, "uplink_gb_per_s", np.full(leaves, np.inf))
+        if self.sets.shape[0] == 0:
+            object.__setattr__(self, "sets", np.ones((1, nodes), dtype=bool))
 
     @property
     def count(self) -> int:
@@ -155,16 +214,68 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class HoldTable:
-    """What running jobs hold: one row per (job, node); ``demand`` has shape (H, R)."""
+    """What running jobs hold: one row per (job, node).
+
+    Parameters
+    ----------
+    job, node
+        Shape (H,).
+    demand
+        Resources held, shape (H, R).
+    uplink_gb_per_s
+        Reserved on the uplink of the node's leaf, shape (H,): the network share of a job that
+        crosses leaves, otherwise 0; left out: 0.
+    """
 
     job: Ints
     node: Ints
     demand: Floats
+    uplink_gb_per_s: Floats = field(default_factory=_no_floats)
+
+    def __post_init__(self) -> None:
+        if self.uplink_gb_per_s.size != self.job.size:
+            object.__setattr__(self, "uplink_gb_per_s", np.zeros(self.job.size))
 
     @property
     def count(self) -> int:
         """Number of holds H."""
         return int(self.job.size)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTable:
+    """Operator's rules as rows over the decisions: ``lower <= a x + b s + e u <= upper``.
+
+    Parameters
+    ----------
+    name, label
+        The rule's word and its subscripts, one per row Q.
+    lower, upper
+        Shape (Q,).
+    row, kind, index, value
+        Entries of the rows; ``kind`` is `RULE_X` (candidate ``index``), `RULE_S` (stay of job
+        ``index``) or `RULE_U` (auxiliary column ``index``).
+    aux_upper
+        Upper limits of the auxiliary columns u >= 0, shape (U,), for example GPUs borrowed.
+    """
+
+    name: tuple[str, ...] = ()
+    label: tuple[tuple[int, ...], ...] = ()
+    lower: Floats = field(default_factory=_no_floats)
+    upper: Floats = field(default_factory=_no_floats)
+    row: Ints = field(default_factory=_no_ints)
+    kind: Ints = field(default_factory=_no_ints)
+    index: Ints = field(default_factory=_no_ints)
+    value: Floats = field(default_factory=_no_floats)
+    aux_upper: Floats = field(default_factory=_no_floats)
+
+    @property
+    def count(self) -> int:
+        """Number of rows Q."""
+        return len(self.name)
+
+
+RULE_X, RULE_S, RULE_U = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +288,8 @@ class RoundProblem:
         The tables.
     interval_s
         Length of the round.
+    rules
+        Operator's rules.
 
     Raises
     ------
@@ -190,6 +303,7 @@ class RoundProblem:
     nodes: NodeTable
     holds: HoldTable
     interval_s: float = 60.0
+    rules: RuleTable = field(default_factory=RuleTable)
 
     def __post_init__(self) -> None:
         c, n, h = self.candidates, self.nodes, self.holds
@@ -199,6 +313,8 @@ class RoundProblem:
             ("nodes.node_class", n.node_class, n.classes),
             ("holds.job", h.job, self.jobs.count),
             ("holds.node", h.node, n.count),
+            ("nodes.leaf", n.leaf, n.uplink_gb_per_s.size),
+            ("candidates.node_set", c.node_set, n.sets.shape[0]),
         ):
             if index.size and (index.min() < 0 or index.max() >= limit):
                 raise ValueError(f"{name} must lie in 0..{limit - 1}")
@@ -210,6 +326,8 @@ class RoundProblem:
             raise ValueError("candidates.iteration_s must be positive and finite")
         if not (np.isin(np.arange(self.jobs.count), h.job) == self.jobs.running).all():
             raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
+        if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
+            raise ValueError("candidates.scope must not be NODE for several parts")
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
             raise ValueError("holds must not exceed the capacity of a node")
 

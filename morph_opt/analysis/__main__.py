@@ -17,7 +17,7 @@ from pathlib import Path
 from morph_opt import __version__
 from morph_opt.analysis import figure, readme
 from morph_opt.analysis.cases import ORIGINALS, TRACES, TWINS, Case, cases
-from morph_opt.analysis.rerun import read_measured, run_case, use_one_core
+from morph_opt.analysis.rerun import read_measured, run_cases
 from morph_opt.analysis.results import (
     Results,
     gpus_over_time,
@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--only", nargs="+", metavar="CASE", help="some of them, for example base.jct"
     )
+    replay.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N", help="replays at once (1)"
+    )
     write = commands.add_parser("readme", help="rewrite tables and pictures of the README")
     write.add_argument("--readme", type=Path, default=Path("README.md"), help="file to rewrite")
     write.add_argument(
@@ -48,6 +51,13 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--runs", type=Path, help="parent of the run folders")
     replay.set_defaults(runs=Path("runs/readme"))
     return parser
+
+
+def _positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 def _chosen(only: Sequence[str] | None) -> tuple[Case, ...]:
@@ -60,14 +70,6 @@ def _chosen(only: Sequence[str] | None) -> tuple[Case, ...]:
         if slug not in known:
             raise InputError(f"unknown case {slug!r}; known are {', '.join(known)}", field="--only")
     return tuple(known[slug] for slug in only)
-
-
-def _replay(runs: Path, only: Sequence[str] | None) -> None:
-    use_one_core()
-    for case in _chosen(only):
-        print(case.command, file=sys.stderr, flush=True)
-        measured = run_case(case, runs, twice=case.slug in _RERUN)
-        print(f"  {measured.whole_s:.1f} s", file=sys.stderr, flush=True)
 
 
 def _gather(results: Results, runs: Path) -> Results:
@@ -108,7 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command == "replay":
-            _replay(options.runs, options.only)
+            chosen = _chosen(options.only)
+            run_cases(chosen, options.runs, twice=_RERUN, at_once=options.jobs)
         else:
             _readme(options.readme, options.data, options.runs)
     except InputError as error:

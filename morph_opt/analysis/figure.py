@@ -114,4 +114,4 @@ def _completion(axes: Axes, results: Results, shown: list[Case]) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(visible=True, color="0.9", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", frameon=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)

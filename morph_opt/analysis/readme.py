@@ -46,9 +46,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _cells(case: Case, row: Row, best_s: float) -> tuple[str, ...]:
     average = _seconds(row.avg_jct_s)
+    promised = () if row.guaranteed_jct_s is None else (_seconds(row.guaranteed_jct_s),)
     return (
         case.scheduler.label,
         f"**{average}**" if row.avg_jct_s == best_s else average,
+        *promised,
         _seconds(row.median_jct_s),
         _seconds(row.p99_jct_s),
         _hours(row.makespan_s),
@@ -66,20 +68,25 @@ def comparison(results: Results, trace: str) -> str:
     Raises
     ------
     InputError
-        If no replay of the trace is among the results.
+        If no replay of the trace is among the results, or the trace changed between them.
     """
     shown = [
         (case, results.rows[case.slug]) for case in cases((trace,)) if case.slug in results.rows
     ]
     if not shown:
         raise InputError(f"there is no replay of {trace!r}: run make readme")
+    if len({row.trace_sha256 for _, row in shown}) > 1:
+        raise InputError(f"the replays of {trace!r} are not of the same jobs: run make readme")
     best_s = min(row.avg_jct_s for _, row in shown)
     body = [_cells(case, row, best_s) for case, row in shown]
     jct_bound_s = min(row.avg_jct_lower_bound_s for _, row in shown)
     end_bound_s = min(row.makespan_lower_bound_s for _, row in shown)
-    bounds = ["*no schedule is below*", _seconds(jct_bound_s), "", "", _hours(end_bound_s)]
-    body.append((*bounds, *[""] * (len(_HEADER) - len(bounds))))
-    return table(_HEADER, body) + "\n\n" + " ".join(_remarks(shown))
+    header = list(_HEADER)
+    if shown[0][1].guaranteed_jct_s is not None:
+        header.insert(2, "of guaranteed jobs (s)")
+    bounds = {"average JCT (s)": _seconds(jct_bound_s), "makespan (h)": _hours(end_bound_s)}
+    body.append(("*no schedule is below*", *(bounds.get(name, "") for name in header[1:])))
+    return table(header, body) + "\n\n" + " ".join(_remarks(shown))
 
 
 def _remarks(shown: Sequence[tuple[Case, Row]]) -> list[str]:

@@ -8,8 +8,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Container, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 
 from morph_opt.analysis.cases import Case
 from morph_opt.analysis.results import Measured
@@ -18,10 +21,50 @@ from morph_opt.domain import InputError
 _SAME_BYTES = ("events.jsonl", "jobs.csv")
 
 
-def use_one_core() -> None:
-    """Bind this process and its children to one core, where the system allows it."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+def run_cases(chosen: Sequence[Case], runs: Path, *, twice: Container[str], at_once: int) -> None:
+    """Replay these cases, so many at once, each on a core of its own where the system allows it.
+
+    Parameters
+    ----------
+    chosen
+        What to replay.
+    runs
+        Parent of the run folders.
+    twice
+        Slugs of the cases that are run again to compare the bytes.
+    at_once
+        Replays at a time, at least 1. Times are comparable only if the cores are idle otherwise.
+
+    Raises
+    ------
+    InputError
+        If a replay does not finish.
+    """
+    cores: SimpleQueue[int] = SimpleQueue()
+    if hasattr(os, "sched_getaffinity"):
+        for core in sorted(os.sched_getaffinity(0), reverse=True):
+            cores.put(core)
+
+    def run(case: Case) -> None:
+        measured = run_case(case, runs, twice=case.slug in twice)
+        print(f"{measured.whole_s:8.1f} s  {case.command}", file=sys.stderr, flush=True)
+
+    with ThreadPoolExecutor(at_once, initializer=_bind_thread, initargs=(cores,)) as pool:
+        running = [pool.submit(run, case) for case in chosen]
+        try:
+            for future in running:
+                future.result()
+        except InputError:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _bind_thread(cores: SimpleQueue[int]) -> None:
+    """Bind this thread, and so the processes that it starts, to the next core."""
+    if not cores.empty():
+        core = cores.get()
+        os.sched_setaffinity(0, {core})
+        cores.put(core)
 
 
 def run_case(case: Case, runs: Path, *, twice: bool) -> Measured:
@@ -64,7 +107,9 @@ def _replay(case: Case, folder: Path) -> float:
     began_s = time.perf_counter()
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     whole_s = time.perf_counter() - began_s
-    if done.returncode not in (0, 1):  # 1: finished, and some round fell back; the table says so
+    # exit 1 with a summary: finished, and some round fell back; the table says so
+    finished = done.returncode in (0, 1) and (folder / "summary.json").exists()
+    if not finished:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise InputError(f"exit {done.returncode}: {last}", field=case.command)
     return whole_s

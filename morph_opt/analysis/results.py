@@ -51,6 +51,8 @@ class Row:
     ----------
     gap_max
         None for a policy that proves nothing.
+    guaranteed_jct_s
+        Average completion time of the guaranteed jobs; None without any.
     guarantee_misses
         Rounds in which all guarantees could be kept and one was not; None for a policy that does
         not know whether they could.
@@ -79,12 +81,13 @@ class Row:
     avg_jct_lower_bound_s: float
     makespan_lower_bound_s: float
     peak_rss_mib: float
+    guaranteed_jct_s: float | None
     guarantee_misses: int | None
     measured: Measured | None
 
 
 _MAY_LACK = {"gap_max"}
-_DERIVED = {"command", "guarantee_misses", "measured"}
+_DERIVED = {"command", "guaranteed_jct_s", "guarantee_misses", "measured"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,11 @@ def read_run(folder: Path, command: str, measured: Measured | None) -> Row:
             raise InputError("has no value", file=str(path), field=name)
     values = {name: summary[name] for name in wanted}
     return Row(
-        command=command, guarantee_misses=_guarantee_misses(folder), measured=measured, **values
+        command=command,
+        guaranteed_jct_s=_guaranteed_jct_s(folder),
+        guarantee_misses=_guarantee_misses(folder),
+        measured=measured,
+        **values,
     )
 
 
@@ -143,6 +150,14 @@ def _column(path: Path, name: str) -> list[str]:
         raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
     except KeyError as error:
         raise InputError("has no such column", file=str(path), field=name) from error
+
+
+def _guaranteed_jct_s(folder: Path) -> float | None:
+    """Average completion time of the guaranteed jobs that completed."""
+    path = folder / "jobs.csv"
+    pairs = zip(_column(path, "guaranteed"), _column(path, "turnaround_time"), strict=True)
+    times_s = [float(cell) for guaranteed, cell in pairs if guaranteed == "1" and cell]
+    return sum(times_s) / len(times_s) if times_s else None
 
 
 def _guarantee_misses(folder: Path) -> int | None:

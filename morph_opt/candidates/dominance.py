@@ -23,22 +23,24 @@ def embeds(a: Configuration, b: Configuration) -> bool:
     """
     if a.shape.nodes > b.shape.nodes:
         return False
-    per_gpu = (
-        (a.side.cpus, b.side.cpus),
-        (a.side.host_memory_gib, b.side.host_memory_gib),
-        (a.side.rdma_gb_per_s, b.side.rdma_gb_per_s),
-    )
+    per_gpu = tuple(zip(_side(a), _side(b), strict=True))
     return all(
         small <= large and all(small * x <= large * y for x, y in per_gpu)
         for small, large in zip(a.shape.parts, b.shape.parts, strict=False)
     )
 
 
+def _side(row: Configuration) -> tuple[float, float, float]:
+    return row.side.cpus, row.side.host_memory_gib, row.side.rdma_gb_per_s
+
+
 def undominated(rows: Sequence[Configuration]) -> list[Configuration]:
     """The rows that no other row dominates, in their order; of equals the first stays."""
     ranked = sorted(
         range(len(rows)),
-        key=lambda i: (rows[i].iteration_s, rows[i].shape.gpus, rows[i].shape.nodes, i),
+        key=lambda i: (
+            rows[i].iteration_s, rows[i].shape.gpus, rows[i].shape.nodes, _side(rows[i]), i
+        ),
     )
     kept: list[int] = []
     for i in ranked:

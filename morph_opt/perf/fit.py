@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, cholesky
 from scipy.optimize import least_squares
 
 from morph_opt.domain import InputError
@@ -133,12 +133,12 @@ def fit(
     features = Features.of(pairs)
     measured = np.array([run.log_s for run in runs])
     noise = _noise(pairs, scales)
-    root = cholesky(noise, lower=True)
+    whiten = np.linalg.inv(cholesky(noise, lower=True))
 
     def residuals(z: Array) -> Array:
         constants = belief.log_mean + belief.log_sd * z
         gap = _log_times(architecture, constants, features) - measured
-        raw = solve_triangular(root, gap, lower=True) / SOFT
+        raw = whiten @ gap / SOFT
         # soft l1 written as a residual, because scipy's loss would also soften the prior
         soft = SOFT * np.sign(raw) * np.sqrt(2 * (np.sqrt(1 + raw**2) - 1))
         return np.concatenate([soft, z])
@@ -150,6 +150,13 @@ def fit(
     _, slope = jacobian(architecture, best, features)
     precision = np.diag(1 / belief.log_sd**2) + slope.T @ cho_solve(cho_factor(noise), slope)
     return Fit(architecture, best, np.linalg.inv(precision), belief, tuple(runs), scales)
+
+
+def of_constants(architecture: Architecture, constants: Constants) -> Fit:
+    """A fit that knows constants and not the runs behind them: its only doubt is the model's."""
+    values = np.log(constants.vector())
+    nothing = np.zeros((len(values), len(values)))
+    return Fit(architecture, values, nothing, prior(architecture), ())
 
 
 def jacobian(

@@ -274,7 +274,7 @@ def _mismatch(
     architecture: Architecture, plan: ExecutionPlan, shape: Shape, node_type: NodeType
 ) -> str | None:
     if shape.parts[0] > node_type.gpus:
-        return f"needs {shape.parts[0]} GPUs on a node, a {node_type.name} has {node_type.gpus}"
+        return f"needs {shape.parts[0]} GPUs on a node, {node_type.name} has {node_type.gpus}"
     if plan.gpus not in (None, shape.gpus):
         return f"needs {plan.gpus} GPUs, the shape has {shape.gpus}"
     ranks = plan.dp if plan.family is PlanFamily.THREE_D else shape.gpus
@@ -299,8 +299,8 @@ def _short_of(memory: PlanMemory, shape: Shape, node_type: NodeType) -> str | No
     host_gib = memory.host_gib_per_gpu * shape.parts[0]
     if host_gib > node_type.host_memory_gib:
         return (
-            f"needs {host_gib:.1f} GiB of host memory next to {shape.parts[0]} GPUs for offloaded "
-            f"optimizer state and gradients, a {node_type.name} has {node_type.host_memory_gib:g}"
+            f"needs {host_gib:.1f} GiB of host memory on a node for offloaded optimizer state and "
+            f"gradients, {node_type.name} has {node_type.host_memory_gib:g}"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.perf.memory_report facts | zoo | why MODEL PLAN SHAPE``."""
+"""``python -m morph_opt.perf.memory_report``: tables of docs/memory.md, and one plan explained."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Shape
-from morph_opt.perf.memory import judge, tensor_group
+from morph_opt.perf.memory import fits, judge, tensor_group
 from morph_opt.perf.memory_facts import ModelFacts, facts_of, published_facts
+from morph_opt.perf.runs import Refused, public_plan, read_public
 
 ZOO_PLANS = ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload", "pp2-tp4-dp1", "pp1-tp8-dp1")
 """Plans of the page's table; each on the GPUs that it needs, the others on one node."""
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first stand to the right."""
-    rule = ["---"] + ["---:"] * (len(header) - 1)
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False) -> str:
+    """A Markdown table; all columns but the first stand to the right unless they are words."""
+    rule = ["---"] + ["---" if words else "---:"] * (len(header) - 1)
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
 
 
@@ -54,6 +56,55 @@ def _cell(facts: ModelFacts, plan: ExecutionPlan) -> str:
     return gib if verdict.reason is None else f"~~{gib}~~"
 
 
+def measured_tables(folder: Path) -> str:
+    """The public measurements held against the formulas, in aggregate.
+
+    Parameters
+    ----------
+    folder
+        Root of the public Morphling artifact.
+
+    Raises
+    ------
+    InputError
+        If there is no table, or one cannot be read or is of an unknown model.
+    """
+    files = sorted(folder.glob("simulator/traces/*/placements.csv"))
+    if not files:
+        raise InputError("has no simulator/traces/<model>/placements.csv", file=str(folder))
+    rows, zeros = [], []
+    for file in files:
+        facts = _known(file.parent.name)
+        runs, refused = read_public(file)
+        verdicts = [(judge(facts, run.plan, run.shape, A800_NODE), run) for run in runs]
+        fitting = sum(verdict.reason is None for verdict, _ in verdicts)
+        outside = sum(tensor_group(run.plan, run.shape) is not None for run in runs)
+        full = [(v.memory.gpu_gib, f"{r.plan} on {r.shape}") for v, r in verdicts if v.memory]
+        most_gib, where = max(full)
+        rows.append(
+            (file.parent.name, str(len(runs)), str(fitting), f"{most_gib:.1f}", where, str(outside))
+        )
+        zeros += [_zero_row(file.parent.name, facts, row) for row in refused]
+    header = ("model", "measured", "fit", "fullest GPU (GiB)", "with", "groups outside a node")
+    refusals = ("model", "listed with time 0", "what the formulas say")
+    return table(header, rows) + "\n\n" + table(refusals, dict.fromkeys(zeros), words=True)
+
+
+def _zero_row(model: str, facts: ModelFacts, row: Refused) -> tuple[str, str, str]:
+    shape = Shape.of(*(int(digit) for digit in row.placement))
+    plan = public_plan(row.plan, shape.gpus)
+    reasons = (fits(facts, plan, shape, A800_NODE), tensor_group(plan, shape))
+    return model, f"{plan} on {shape}", "; ".join(why for why in reasons if why) or "**fits**"
+
+
+def _known(model: str) -> ModelFacts:
+    facts = facts_of(model)
+    if facts is None:
+        known = ", ".join(sorted(published_facts()))
+        raise InputError(f"unknown model {model!r}; known are {known}", field="model")
+    return facts
+
+
 def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
     """What a plan needs part by part, and whether it fits a node like the A800 one.
 
@@ -62,10 +113,7 @@ def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
     InputError
         If the model or the GPU type is unknown.
     """
-    facts = facts_of(model)
-    if facts is None:
-        known = ", ".join(sorted(published_facts()))
-        raise InputError(f"unknown model {model!r}; known are {known}", field="model")
+    facts = _known(model)
     if gpu not in GPU_TYPES:
         known = ", ".join(GPU_TYPES)
         raise InputError(f"unknown GPU type {gpu!r}; known are {known}", field="gpu")
@@ -92,6 +140,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("facts", help="published numbers of the models, as Markdown")
     commands.add_parser("zoo", help="GiB per GPU of common plans of all models, as Markdown")
+    measured = commands.add_parser("measured", help="the public measurements, in aggregate")
+    measured.add_argument("folder", type=Path, help="root of the public Morphling artifact")
     why = commands.add_parser("why", help="one plan, part by part, and whether it fits")
     why.add_argument("model")
     why.add_argument("plan", help="such as zero-offload+gc or pp2-tp4-dp1")
@@ -107,6 +157,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command == "why":
             plan, shape = ExecutionPlan.parse(arguments.plan), Shape.parse(arguments.shape)
             print(explain(arguments.model, plan, shape, arguments.gpu))
+        elif arguments.command == "measured":
+            print(measured_tables(arguments.folder))
         else:
             print(facts_table() if arguments.command == "facts" else zoo_table())
     except InputError as error:

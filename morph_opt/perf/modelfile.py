@@ -16,6 +16,31 @@ from morph_opt.perf.prior import Population
 from morph_opt.perf.support import Support
 
 
+def outlines_of(text: str, file: str) -> list[ModelEntry]:
+    """Entries of a file that may lack constants; these are then the median of the population.
+
+    For users who have a model's architecture and no run yet. Parameters and errors as
+    `entries_of`.
+    """
+    from morph_opt.perf.prior import prior
+    from morph_opt.perf.zoo import builtin_population
+
+    document = _document(text, file)
+    for name, table in document.get("models", {}).items():
+        if isinstance(table, dict) and "constants" not in table:
+            try:
+                architecture = Architecture(name=name, **table["architecture"])
+            except InputError as error:
+                raise error.located(file=file, field=f"models.{name}") from None
+            except (TypeError, KeyError) as error:
+                raise InputError(
+                    f"has a wrong or missing key: {error}", file=file, field=f"models.{name}"
+                ) from None
+            values = np.exp(prior(architecture, builtin_population()).log_mean)
+            table["constants"] = dict(zip(CONSTANT_NAMES, values, strict=True))
+    return _entries(document, file)
+
+
 def entries_of(text: str, file: str) -> list[ModelEntry]:
     """Entries of a model file.
 
@@ -31,7 +56,11 @@ def entries_of(text: str, file: str) -> list[ModelEntry]:
     InputError
         If the text is no TOML or a table lacks a key, has an unknown one, or a wrong value.
     """
-    models = _document(text, file).get("models", {})
+    return _entries(_document(text, file), file)
+
+
+def _entries(document: Mapping[str, Any], file: str) -> list[ModelEntry]:
+    models = document.get("models", {})
     if not isinstance(models, dict) or not models:
         raise InputError("has no [models.*] table", file=file)
     found = []

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture
+from morph_opt.perf.discrepancy import INDEPENDENT
 from morph_opt.perf.fit import fit
 from morph_opt.perf.prior import Population, prior, wide_prior
 from morph_opt.perf.runs import Run
@@ -16,9 +17,6 @@ ROUNDS = 12
 
 PSEUDO_SD = 0.15
 """Standard deviation of the one pseudo-model that keeps a population from collapsing."""
-
-FEW_MODELS = 1.5
-"""Widening of the population for a new model: it is estimated from a handful of models."""
 
 
 def population(models: Sequence[tuple[Architecture, Sequence[Run]]]) -> Population:
@@ -36,7 +34,7 @@ def population(models: Sequence[tuple[Architecture, Sequence[Run]]]) -> Populati
     wide_sd = wide[0].log_sd
     found = Population(np.zeros(len(CONSTANT_NAMES)), wide_sd.copy())
     for _ in range(ROUNDS):
-        fits = [fit(arch, runs, prior(arch, found)) for arch, runs in models]
+        fits = [fit(arch, runs, prior(arch, found), INDEPENDENT) for arch, runs in models]
         shifts = np.array([f.log_constants - w.log_mean for f, w in zip(fits, wide, strict=True)])
         told = np.array([[max(0.0, share) for share in f.told().values()] for f in fits])
         count = told.sum(axis=0)
@@ -48,4 +46,4 @@ def population(models: Sequence[tuple[Architecture, Sequence[Run]]]) -> Populati
         weight = count / (count + 0.5)
         mixed = np.exp(weight * np.log(spread) + (1 - weight) * np.log(wide_sd))
         found = Population(mean, np.minimum(wide_sd, mixed))
-    return Population(found.shift, np.minimum(wide_sd, FEW_MODELS * found.log_sd))
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from morph_opt.perf.analytic import Array
 from morph_opt.perf.design import SEED, choose_runs
-from morph_opt.perf.discrepancy import Pair
+from morph_opt.perf.discrepancy import INDEPENDENT, Pair
 from morph_opt.perf.fit import Fit, fit
 from morph_opt.perf.population import population
 from morph_opt.perf.prior import Population, prior
@@ -101,8 +101,7 @@ def judge(model: str, table: Table, found: Fit) -> Judged:
 
 
 def protocol_a(tables: Mapping[str, Table], others: Mapping[str, Population]) -> list[Judged]:
-    """Fit on exactly the runs that the artifact fits on; models for which it gives none are left
-    out."""
+    """Fit on exactly the runs that the artifact fits on, where it gives any."""
     return [
         judge(name, table, fit(table.architecture, table.sampled, prior(table.architecture, o)))
         for name, table, o in ((n, t, others[n]) for n, t in tables.items())
@@ -130,7 +129,7 @@ def protocol_c(tables: Mapping[str, Table]) -> list[Judged]:
         parts = []
         for shape in sorted({run.shape for run in table.runs}):
             rest = [run for run in table.runs if run.shape != shape]
-            parts.append(judge(name, table, fit(table.architecture, rest)))
+            parts.append(judge(name, table, fit(table.architecture, rest, scales=INDEPENDENT)))
         found.append(
             Judged(
                 name,
@@ -148,7 +147,7 @@ def complete(tables: Mapping[str, Table]) -> list[Judged]:
     """Fit on all rows and look at the residuals: the floor of what the formulas can do."""
     found = []
     for name, table in tables.items():
-        whole = fit(table.architecture, table.runs)
+        whole = fit(table.architecture, table.runs, scales=INDEPENDENT)
         bare = Fit(whole.architecture, whole.log_constants, whole.log_covariance, whole.prior, ())
         found.append(judge(name, table, bare))
     return found
@@ -171,6 +170,9 @@ class CellError:
         Absolute error over all rows.
     average_consistent
         Average without the listed rows; NaN if none is left.
+    average_one_node
+        Average over the rows of the kind that the artifact validates on: one node for plans
+        without degrees, all rows of 3D plans; NaN if there is none.
     published
         The artifact's average, None where it has no such cell.
     """
@@ -183,6 +185,7 @@ class CellError:
     p90: float
     largest: float
     average_consistent: float
+    average_one_node: float
     published: float | None
 
 
@@ -203,6 +206,8 @@ def cells(judged: Sequence[Judged]) -> list[CellError]:
 def _cell(one: Judged, plan: str, at: Array) -> CellError:
     error = 100 * np.abs(one.error[at])
     clean = error[~one.listed[at]]
+    rows = [run for run, use in zip(one.runs, at, strict=True) if use]
+    like = error[[run.shape.nodes == 1 or run.plan.gpus is not None for run in rows]]
     return CellError(
         model=one.model,
         plan=plan,
@@ -212,6 +217,7 @@ def _cell(one: Judged, plan: str, at: Array) -> CellError:
         p90=float(np.quantile(error, 0.9)),
         largest=float(error.max()),
         average_consistent=float(clean.mean()) if len(clean) else float("nan"),
+        average_one_node=float(like.mean()) if len(like) else float("nan"),
         published=PUBLISHED.get((one.model, plan)),
     )
 

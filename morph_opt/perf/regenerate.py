@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from morph_opt.perf.discrepancy import INDEPENDENT
 from morph_opt.perf.fit import fit
 from morph_opt.perf.modelfile import dump
 from morph_opt.perf.population import population
@@ -33,7 +34,10 @@ def zoo_from(root: Path) -> str:
     tables = read_tables(root)
     runs = {name: consistent(table.runs) for name, table in tables.items()}
     entries = [
-        replace(zoo.entry(name), constants=fit(tables[name].architecture, runs[name]).constants)
+        replace(
+            zoo.entry(name),
+            constants=fit(tables[name].architecture, runs[name], scales=INDEPENDENT).constants,
+        )
         for name in tables
     ]
     found = population([(tables[name].architecture, runs[name]) for name in tables])

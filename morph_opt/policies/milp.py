@@ -12,7 +12,7 @@ from formulations import node_assignment, node_pattern
 from formulations.check import check
 from formulations.decode import pack, restricted
 from formulations.linear_model import Ints
-from formulations.node_pattern import RoundModel, forbid
+from formulations.layout import RoundModel, forbid
 from formulations.objectives import SPEED_TOLERANCE, guarantee, kept, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder

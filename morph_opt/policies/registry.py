@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from formulations.objectives import OBJECTIVES
 from morph_opt.domain import InputError
@@ -65,7 +66,7 @@ def make_objective(name: str, belief: SpeedModel | None = None) -> Objective:
             "or package.module:Class of your own",
             field="--objective",
         )
-    return own()  # type: ignore[no-any-return]
+    return _maker(own, name, "--objective")()  # type: ignore[no-any-return]
 
 
 def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -117,4 +118,11 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
             "or package.module:factory of your own",
             field="--policy",
         )
-    return own(belief, options)  # type: ignore[no-any-return]
+    return _maker(own, name, "--policy")(belief, options)  # type: ignore[no-any-return]
+
+
+def _maker(own: Any, name: str, field: str) -> Callable[..., Any]:
+    """What a user named, if it can be called."""
+    if not callable(own):
+        raise InputError(f"{name!r} must be callable: a class or a function", field=field)
+    return own  # type: ignore[no-any-return]

@@ -12,13 +12,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from formulations.check import check
-from formulations.decode import free_after_stays
+from formulations.decode import SLACK, place_parts, room_after_stays
 from formulations.round_problem import NONE, STAY, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
-from morph_opt.policies.greedy import place_parts
 from morph_opt.policies.place import to_allocation
 
 
@@ -31,7 +30,7 @@ class _Filling:
         jobs = view.problem.jobs.count
         self.choice = np.full(jobs, NONE, dtype=np.int64)
         self.spots: list[tuple[int, ...]] = [()] * jobs
-        self.free = free_after_stays(view.problem, self.choice)
+        self.room = room_after_stays(view.problem, self.choice)
         holds = view.problem.holds
         order = np.argsort(holds.job, kind="stable")
         cuts = np.searchsorted(holds.job[order], np.arange(jobs + 1))
@@ -39,21 +38,23 @@ class _Filling:
 
     def keep(self, job: int) -> bool:
         """Let a running job stay if what it holds is still free."""
-        rows = self._holds[job]
-        nodes, demand = self.problem.holds.node[rows], self.problem.holds.demand[rows]
+        rows, holds, leaf = self._holds[job], self.problem.holds, self.problem.nodes.leaf
+        nodes, demand, uplink = holds.node[rows], holds.demand[rows], holds.uplink_gb_per_s[rows]
+        # A drained node offers nothing, but whoever runs there may stay.
         closed = ~self.problem.nodes.open[nodes]
-        if not ((self.free[nodes] >= demand - 1e-9).all(axis=1) | closed).all():
+        fits = (self.room.nodes[nodes] >= demand - SLACK).all(axis=1) | closed
+        carried = np.bincount(leaf[nodes], uplink, minlength=self.room.uplinks.size)
+        if not fits.all() or (carried > self.room.uplinks + SLACK).any():
             return False
-        self.free[nodes] -= demand
+        self.room.nodes[nodes] -= demand
+        self.room.uplinks[:] -= carried
         self.choice[job] = STAY
         return True
 
     def start(self, job: int, candidates: Iterable[int]) -> bool:
         """Start a job in the first of these candidates that fits."""
-        nodes, table = self.problem.nodes, self.problem.candidates
         for candidate in candidates:
-            usable = nodes.open & (nodes.node_class == table.node_class[candidate])
-            found = place_parts(self.problem, candidate, self.free, usable)
+            found = place_parts(self.problem, candidate, self.room)
             if found is not None:
                 self.choice[job] = candidate
                 self.spots[job] = found
@@ -173,33 +174,29 @@ class Srtf(_Baseline):
 class EqualSplit(_Baseline):
     """Every active job gets the same number of GPUs, as far as its configurations allow.
 
-    The share is the cluster's open GPUs divided by the active jobs, at least 1. In order of
-    submission every job takes its fastest configuration of at most that many GPUs that fits; a
-    job that runs with no more than its share and no less than half of it stays, so that an
-    arrival does not restart everybody.
+    The share is the number of open GPUs divided by the number of active jobs, at least 1. A job
+    whose smallest configuration is larger may have that. A running job that holds between half
+    its limit and its limit stays, so that an arrival does not restart everybody; the others take,
+    in order of submission, their fastest configuration within the limit that fits. A running job
+    for which nothing fits keeps what it has if that is still free.
     """
 
     name = "equal_split"
 
     def deal(self, filling: _Filling) -> None:
-        """Running jobs within their share stay; the others restart within it; rest in order."""
+        """Stays within the limit first, then everybody else in order of submission."""
         problem, view = filling.problem, filling.view
-        jobs, table = problem.jobs, problem.candidates
-        nodes = problem.nodes
+        jobs, table, nodes = problem.jobs, problem.candidates, problem.nodes
         total = float(nodes.capacity[nodes.node_class, 0][nodes.open].sum())
         share = max(1, int(total // max(1, jobs.count)))
-        held = np.zeros(jobs.count)
-        np.add.at(held, problem.holds.job, problem.holds.demand[:, 0])
+        held = np.bincount(problem.holds.job, problem.holds.demand[:, 0], minlength=jobs.count)
+        own = [range(int(view.offset[j]), int(view.offset[j + 1])) for j in range(jobs.count)]
+        limit = [max(share, min((int(table.gpus[k]) for k in mine), default=0)) for mine in own]
         for job in np.flatnonzero(jobs.running).tolist():
-            if share / 2 <= held[job] <= share:
+            if limit[job] / 2 <= held[job] <= limit[job]:
                 filling.keep(job)
-        for limit in (share, None):
-            for job in np.flatnonzero(filling.choice == NONE).tolist():
-                mine = range(int(view.offset[job]), int(view.offset[job + 1]))
-                fewest = min((int(table.gpus[k]) for k in mine), default=0)
-                cap = share if limit is not None else max(share, fewest)
-                fitting = [k for k in mine if table.gpus[k] <= cap]
-                fitting.sort(key=lambda k: (float(table.iteration_s[k]), k))
-                if jobs.running[job] and limit is None and filling.keep(job):
-                    continue
-                filling.start(job, fitting)
+        for job in np.flatnonzero(filling.choice == NONE).tolist():
+            fitting = [k for k in own[job] if table.gpus[k] <= limit[job]]
+            fitting.sort(key=lambda k: (float(table.iteration_s[k]), k))
+            if not filling.start(job, fitting) and jobs.running[job]:
+                filling.keep(job)

@@ -66,6 +66,9 @@ def _who(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--time-limit-s", type=float, help="wall-clock safeguard per round (10)")
     group.add_argument("--node-limit", type=int, help="branch-and-bound nodes per round")
     group.add_argument("--belief", choices=BELIEFS, help="speeds that the policy sees (truth)")
+    group.add_argument(
+        "--online-fit", action="store_true", help="correct the belief by what running jobs show"
+    )
 
 
 def _rules(group: argparse._ArgumentGroup) -> None:

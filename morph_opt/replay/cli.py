@@ -113,7 +113,7 @@ def _labels(prepared: Prepared) -> dict[str, Scalar]:
         "objective": options.objective if solves else None,
         "solver": options.solver if solves else None,
         "cluster": options.cluster.name,
-        "belief": options.belief,
+        "belief": options.belief + ("+online" if options.online_fit else ""),
         "restart_s": options.restart_s,
         "seed": options.seed,
         "trace_kind": prepared.kind,

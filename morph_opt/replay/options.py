@@ -31,6 +31,8 @@ class RunOptions:
         See `morph_opt.policies.registry.PolicyOptions`; a ``node_limit`` of 0 means none.
     belief
         ``truth``, ``model`` or ``table``.
+    online_fit
+        Whether the belief learns from the iteration times of running jobs.
     skip_impossible
         Whether jobs that can never run are dropped.
     events, events_sha256
@@ -53,6 +55,7 @@ class RunOptions:
     time_limit_s: float = 10.0
     node_limit: int = 0
     belief: str = "truth"
+    online_fit: bool = False
     interval_s: float = 60.0
     restart_s: float = 260.0
     restart_s_by_model: Mapping[str, float] = field(default_factory=dict)

@@ -66,6 +66,8 @@ def prepare(options: RunOptions) -> Prepared:
     InputError
         For everything that a user can cause.
     """
+    from morph_opt.perf.online import OnlineModel
+    from morph_opt.policies.online import OnlinePolicy
     from morph_opt.policies.registry import PolicyOptions, make_policy
     from morph_opt.traces.registry import load_trace
 
@@ -80,7 +82,15 @@ def prepare(options: RunOptions) -> Prepared:
         node_limit=options.node_limit or None,
         seed=options.seed,
     )
-    policy = make_policy(options.policy, belief, policy_options)
+    policy = (
+        OnlinePolicy(
+            OnlineModel(belief),
+            loaded.truth,
+            lambda learnt: make_policy(options.policy, learnt, policy_options),
+        )
+        if options.online_fit
+        else make_policy(options.policy, belief, policy_options)
+    )
     trace, skipped = _possible(loaded.trace, options, (loaded.truth, belief))
     events_sha256 = ""
     if options.events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -68,22 +69,44 @@ class Solver(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of handing over and solving, and processor seconds of both; see `Outcome`."""
+
+    build_s: float
+    solve_s: float
+    cpu_s: float
+
+    def __add__(self, other: Times) -> Times:
+        return Times(
+            self.build_s + other.build_s, self.solve_s + other.solve_s, self.cpu_s + other.cpu_s
+        )
+
+
+def _cpu_s() -> float:
+    """Processor seconds of this process and of the children that it waited for."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
 @dataclass(slots=True)
 class Clock:
     """Splits an attempt into handing over and solving; the adapter marks the border."""
 
     began: float = field(default_factory=time.perf_counter)
+    cpu_began: float = field(default_factory=_cpu_s)
     built: float | None = None
 
     def hand_over_done(self) -> None:
         """Everything after this instant is the library's solve."""
         self.built = time.perf_counter()
 
-    def split(self) -> tuple[float, float]:
-        """Seconds of handing over and of solving up to now."""
+    def times(self) -> Times:
+        """Seconds up to now."""
         now = time.perf_counter()
         built = now if self.built is None else self.built
-        return built - self.began, now - built
+        return Times(built - self.began, now - built, _cpu_s() - self.cpu_began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +182,10 @@ class Adapter(ABC):
             answer = Answer(Meaning.MEMORY_LIMIT, self.name, message="out of memory")
         except Exception as error:  # whatever a library throws ends this solve, not the replay
             answer = Answer(Meaning.FAILED, self.name, message=f"{type(error).__name__}: {error}")
-        build_s, solve_s = clock.split()
+        times = clock.times()
         if answer.meaning in (Meaning.UNBOUNDED, Meaning.INFEASIBLE_OR_UNBOUNDED):
-            return self._settle(model, limits, start, answer, (build_s, solve_s))
-        return conclude(model, limits, start, answer, (build_s, solve_s))
+            return self._settle(model, limits, start, answer, times)
+        return conclude(model, limits, start, answer, times)
 
     def _honoured(self, limits: Limits) -> Limits:
         """The limits without those that the library does not know, so that none is blamed."""
@@ -180,7 +203,7 @@ class Adapter(ABC):
         limits: Limits,
         start: Floats | None,
         answer: Answer,
-        times: tuple[float, float],
+        times: Times,
     ) -> Outcome:
         """Tell unbounded from infeasible.
 
@@ -196,7 +219,7 @@ class Adapter(ABC):
                 )
             return conclude(model, limits, start, _reread(answer, Meaning.INFEASIBLE), times)
         probe = self.solve(model.with_objective(np.zeros(model.columns)), limits)
-        times = (times[0] + probe.build_s, times[1] + probe.solve_s)
+        times += Times(probe.build_s, probe.solve_s, probe.cpu_s)
         if probe.usable:
             return _claim(Status.UNBOUNDED, answer, times)
         if probe.status is Status.INFEASIBLE:
@@ -205,8 +228,9 @@ class Adapter(ABC):
             probe.status,
             probe.stop,
             answer.solver,
-            build_s=times[0],
-            solve_s=times[1],
+            build_s=times.build_s,
+            solve_s=times.solve_s,
+            cpu_s=times.cpu_s,
             message=f"{answer.message}; probing for a solution: {probe.message}",
         )
 
@@ -224,7 +248,7 @@ def conclude(
     limits: Limits,
     start: Floats | None,
     answer: Answer,
-    times: tuple[float, float],
+    times: Times,
 ) -> Outcome:
     """Outcome of an answer: infeasibility is tested against ``start``, all else is judged."""
     if answer.meaning is Meaning.INFEASIBLE:
@@ -237,12 +261,13 @@ def conclude(
         model,
         answer.x,
         answer.bound if np.isfinite(answer.bound) else float("inf"),
-        stop_of(answer.meaning, limits, times[1]),
+        stop_of(answer.meaning, limits, times.solve_s),
         limits.gap,
         solver=answer.solver,
         nodes=answer.nodes,
-        build_s=times[0],
-        solve_s=times[1],
+        build_s=times.build_s,
+        solve_s=times.solve_s,
+        cpu_s=times.cpu_s,
         message=answer.message,
         row_duals=answer.row_duals,
     )
@@ -259,24 +284,26 @@ def _reread(answer: Answer, meaning: Meaning) -> Answer:
     return Answer(meaning, answer.solver, message=answer.message)
 
 
-def _claim(status: Status, answer: Answer, times: tuple[float, float]) -> Outcome:
+def _claim(status: Status, answer: Answer, times: Times) -> Outcome:
     return Outcome(
         status,
         Stop.PROVED,
         answer.solver,
         nodes=answer.nodes,
-        build_s=times[0],
-        solve_s=times[1],
+        build_s=times.build_s,
+        solve_s=times.solve_s,
+        cpu_s=times.cpu_s,
         message=answer.message,
     )
 
 
-def _contradiction(answer: Answer, times: tuple[float, float], sentence: str) -> Outcome:
+def _contradiction(answer: Answer, times: Times, sentence: str) -> Outcome:
     return Outcome(
         Status.ERROR,
         Stop.FAILED,
         answer.solver,
-        build_s=times[0],
-        solve_s=times[1],
+        build_s=times.build_s,
+        solve_s=times.solve_s,
+        cpu_s=times.cpu_s,
         message=f"{sentence}; {answer.message}",
     )

@@ -109,6 +109,9 @@ class Outcome:
         Branch-and-bound nodes.
     build_s, solve_s, check_s
         Wall times: handing the model over, the library's solve, rechecking its answer.
+    cpu_s
+        Processor time of handing over and solving, child processes included; what to compare
+        on a machine that others use too.
     solver
         Name and version of the library.
     message
@@ -131,6 +134,7 @@ class Outcome:
     build_s: float = 0.0
     solve_s: float = 0.0
     check_s: float = 0.0
+    cpu_s: float = 0.0
     message: str = ""
     row_duals: Floats | None = None
 

@@ -62,6 +62,7 @@ def judge(
     nodes: int = 0,
     build_s: float = 0.0,
     solve_s: float = 0.0,
+    cpu_s: float = 0.0,
     message: str = "",
     row_duals: Floats | None = None,
 ) -> Outcome:
@@ -96,6 +97,7 @@ def judge(
             nodes=nodes,
             build_s=build_s,
             solve_s=solve_s,
+            cpu_s=cpu_s,
             check_s=time.perf_counter() - began,
             message=f"incumbent violates {culprit}; {message}" if culprit else message,
         )
@@ -116,6 +118,7 @@ def judge(
         nodes=nodes,
         build_s=build_s,
         solve_s=solve_s,
+        cpu_s=cpu_s,
         check_s=time.perf_counter() - began,
         message=message,
         row_duals=row_duals,

@@ -162,13 +162,16 @@ def _list(values: Iterable[float]) -> str:
 
 
 def main() -> int:
-    """Write the parameter file next to this module."""
+    """Write the parameter file next to this module; returns the exit code."""
+    target = Path(__file__).parent / "twins.toml"
     try:
-        text = calibrate(locate("morphling"))
+        target.write_text(calibrate(locate("morphling")), encoding="utf-8")
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    (Path(__file__).parent / "twins.toml").write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"error: {target}: cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
     return 0
 
 

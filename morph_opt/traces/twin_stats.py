@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from morph_opt.domain import A800_NODE, default_cluster
+from morph_opt.domain import A800_NODE, ExecutionPlan, default_cluster
 
 SIZE_CLASSES = 3
 _CLUSTER_GPUS = default_cluster().gpus
@@ -118,7 +118,7 @@ class Variants:
         ``mt``: how many jobs are guaranteed, and their work.
     """
 
-    free_plans: dict[str, tuple[str, ...]]
+    free_plans: dict[str, tuple[ExecutionPlan, ...]]
     free_plans_gpu_hours: float
     guaranteed_jobs: int
     guaranteed_gpu_hours: float
@@ -154,7 +154,10 @@ def parse_stats(document: dict[str, Any]) -> tuple[dict[str, TwinStats], Variant
     }
     variants = document["variants"]
     return stats, Variants(
-        {key: tuple(plans) for key, plans in variants["free_plans"].items()},
+        {
+            key: tuple(ExecutionPlan.parse(label) for label in labels)
+            for key, labels in variants["free_plans"].items()
+        },
         variants["free_plans_gpu_hours"],
         variants["guaranteed_jobs"],
         variants["guaranteed_gpu_hours"],

@@ -12,7 +12,8 @@ import pytest
 
 from morph_opt.analysis import figure, readme
 from morph_opt.analysis.__main__ import main
-from morph_opt.analysis.cases import BY_KEY, TRACES, Case, cases
+from morph_opt.analysis.cases import BY_KEY, TRACES, TWINS, Case, cases
+from morph_opt.analysis.rerun import read_measured, run_cases
 from morph_opt.analysis.results import (
     Measured,
     Results,
@@ -24,6 +25,7 @@ from morph_opt.analysis.results import (
     save,
 )
 from morph_opt.domain import InputError
+from morph_opt.traces.registry import load_trace
 
 DATA = Path("reports") / "readme"
 
@@ -51,6 +53,7 @@ def row(**changes: object) -> Row:
         avg_jct_lower_bound_s=600.0,
         makespan_lower_bound_s=3600.0,
         peak_rss_mib=123.0,
+        guaranteed_jct_s=None,
         guarantee_misses=None,
         measured=Measured(12.5, rerun_identical=True),
     )
@@ -62,6 +65,9 @@ def results(**rows: Row) -> Results:
     gpus = {slug: np.array([0.0, 4.0, 8.0]) for slug in named}
     jct_s = {slug: np.linspace(100.0, 2000.0, 101) for slug in named}
     return Results(named, gpus, jct_s, {"morph-opt": "0.1.0"})
+
+
+JOBS = [["job_id", "turnaround_time", "guaranteed"], ["a", 10.0, 1], ["b", 30.0, 0]]
 
 
 def run_folder(folder: Path, **summary: object) -> Path:
@@ -77,7 +83,7 @@ def run_folder(folder: Path, **summary: object) -> Path:
         writer.writerow([120.0, 4, 1, 1])
         writer.writerow([660.0, 6, 0, 1])
     with (folder / "jobs.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["job_id", "turnaround_time"], ["a", 10.0], ["b", 30.0]])
+        csv.writer(file).writerows(JOBS)
     return folder
 
 
@@ -97,6 +103,14 @@ def test_readme_has_every_replay(project_root: Path) -> None:
     assert {case.command for case in cases(TRACES)} == {r.command for r in found.rows.values()}
 
 
+@pytest.mark.parametrize("trace", TWINS)
+def test_readme_shows_the_twins_as_they_are_now(trace: str, project_root: Path) -> None:
+    found = load(project_root / DATA)
+    now = load_trace(trace).trace.sha256
+    for case in cases((trace,)):
+        assert found.rows[case.slug].trace_sha256 == now, f"{case.slug} is stale: make readme"
+
+
 def test_picture_shows_its_committed_data(project_root: Path) -> None:
     found = load(project_root / DATA)
     text = (project_root / DATA / "base.svg").read_text("utf-8")
@@ -111,6 +125,7 @@ def test_run_folder_is_read(tmp_path: Path) -> None:
     found = read_run(folder, "the command", Measured(3.0))
     assert found.avg_jct_s == 777.0
     assert found.guarantee_misses == 1  # in the first round it was impossible, in the third kept
+    assert found.guaranteed_jct_s == 10.0
     assert found.measured == Measured(3.0, None)
 
 
@@ -170,6 +185,21 @@ def test_table_has_the_smallest_average_in_bold_and_the_bounds_last() -> None:
     assert lines[3].endswith("| none |")
     assert lines[4].startswith("| *no schedule is below* | 600 |")
     assert len({line.count("|") for line in lines[:5]}) == 1
+
+
+def test_replays_of_different_jobs_are_not_compared() -> None:
+    made = results(base__jct=row(), base__fifo=row(trace_sha256="1" * 64))
+    with pytest.raises(InputError, match="not of the same jobs"):
+        readme.comparison(made, "base")
+
+
+def test_guaranteed_jobs_have_a_column_where_there_are_any() -> None:
+    made = readme.comparison(results(mt__fifo=row(guaranteed_jct_s=987.0)), "mt")
+    lines = made.splitlines()
+    assert "| average JCT (s) | of guaranteed jobs (s) |" in lines[0]
+    assert lines[2].startswith("| `fifo` | **1,23")
+    assert "** | 987 |" in lines[2]
+    assert len({line.count("|") for line in lines[:4]}) == 1
 
 
 @pytest.mark.parametrize(
@@ -263,3 +293,24 @@ def test_bad_input_is_one_line_and_exit_2(
     shown = capsys.readouterr().err
     assert shown.startswith("error: ")
     assert shown.count("\n") == 1
+
+
+# ---------------------------------------------------------------- running the replays
+
+
+def test_replays_are_run_measured_and_compared_with_a_second_run(tmp_path: Path) -> None:
+    case = Case("naive", BY_KEY["fifo"])
+    run_cases([case], tmp_path, twice={case.slug}, at_once=1)
+    measured = read_measured(case, tmp_path)
+    assert measured is not None
+    assert measured.rerun_identical is True
+    assert measured.whole_s > 0.0
+    found = read_run(tmp_path / case.slug, case.command, measured)
+    assert found.completed == found.jobs
+    assert not (tmp_path / f"{case.slug}.again").exists()
+
+
+def test_replay_that_fails_is_told_with_its_last_line(tmp_path: Path) -> None:
+    case = Case("no-such-trace", BY_KEY["fifo"])
+    with pytest.raises(InputError, match=r"--trace no-such-trace --policy fifo: exit 2: error: "):
+        run_cases([case], tmp_path, twice=(), at_once=1)

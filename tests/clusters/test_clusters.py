@@ -144,15 +144,21 @@ def replaced(old: str, new: str) -> str:
         (replaced("= 512", "= nan"), "f.toml, line 10, node_type.host_memory_gib: must be a fin"),
         (replaced("= 900", "= -1"), "f.toml, line 11, node_type.nvlink_gb_per_s: must be above 0"),
         (replaced("memory_gib = 96", "memory_gib = 0"), "line 4, gpu_type.memory_gib: must be abo"),
-        (replaced('"My GPU"\ngpus', '"Other"\ngpus'), "line 7, node_type.big.gpu_type: unknown GPU"),
-        (replaced('type = "big"\ncount', 'type = "no"\ncount'), "line 15, nodes[0].type: unknown n"),
+        (
+            replaced('"My GPU"\ngpus', '"Other"\ngpus'),
+            "line 7, node_type.big.gpu_type: unknown GPU",
+        ),
+        (
+            replaced('type = "big"\ncount', 'type = "no"\ncount'),
+            "line 15, nodes[0].type: unknown n",
+        ),
         (replaced("count = 2", "count = 0"), "line 16, nodes[0].count: must be at least 1, got 0"),
         (replaced('leaf = "left"', 'leaf = ""'), "line 18, node.leaf: must be a non-empty"),
-        (replaced('name = "a"', 'name = "a "'), "line 17, node.name: must be a non-empty"),
+        (replaced('"rack-0"', '" r"'), "line 19, node.nvlink_domain: must be a non-empty"),
         (SPEC + 'name = "a-1"\n', "node.name: must be unique, 'a-1' occurs twice"),
         ("nodes = [1]", "f.toml, nodes[0]: must be a table"),
         ("node_type = 1", "f.toml, line 1, node_type: must hold tables"),
-        ("colour = 1", "f.toml, line 1, colour: unknown key; known are gpu_type, name"),
+        ("colour = 1", "f.toml, line 1, colour: unknown key; known are gpu_type, leaf, name"),
     ],
 )
 def test_bad_specs(text: str, message: str) -> None:

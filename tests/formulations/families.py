@@ -16,7 +16,7 @@ import numpy as np
 
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel
-from formulations.node_pattern import RoundModel, forbid
+from formulations.layout import RoundModel, forbid
 from formulations.round_problem import NONE, Level, RoundProblem
 from morph_opt.policies.milp import with_guarantees
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
@@ -99,8 +99,13 @@ def emitted() -> set[str]:
 
 
 def _pattern(
-    gpus: Sequence[int], rows: Sequence[Candidate], want: Sequence[int],
-    *, stays: Sequence[int] = (), holds: Sequence[Hold] = (), closed: Sequence[int] = (),
+    gpus: Sequence[int],
+    rows: Sequence[Candidate],
+    want: Sequence[int],
+    *,
+    stays: Sequence[int] = (),
+    holds: Sequence[Hold] = (),
+    closed: Sequence[int] = (),
 ) -> Callable[[], Wanted]:
     def make() -> Wanted:
         problem = tiny(gpus, rows, holds=holds, closed=closed)
@@ -110,8 +115,13 @@ def _pattern(
 
 
 def _assignment(
-    gpus: Sequence[int], rows: Sequence[Candidate], want: Sequence[int],
-    *, stays: Sequence[int] = (), holds: Sequence[Hold] = (), closed: Sequence[int] = (),
+    gpus: Sequence[int],
+    rows: Sequence[Candidate],
+    want: Sequence[int],
+    *,
+    stays: Sequence[int] = (),
+    holds: Sequence[Hold] = (),
+    closed: Sequence[int] = (),
     side: Sequence[float] = (1000.0,) * 3,
 ) -> Callable[[], Wanted]:
     def make() -> Wanted:

@@ -103,7 +103,7 @@ def tiny(
     kinds = sorted(set(gpus), reverse=True)
     is_open = np.ones(len(gpus), dtype=bool)
     is_open[list(closed)] = False
-    owners = [row.job for row in (*candidates, *holds)]
+    owners = [row.job for row in candidates] + [row.job for row in holds]
     return RoundProblem(
         jobs=job_table(
             max(owners, default=-1) + 1 if jobs is None else jobs,
@@ -171,9 +171,7 @@ def random_round(draw: np.random.Generator, size: RoundSize = SMALL) -> RoundPro
         if draw.random() < size.running:
             holds += _random_hold(draw, size, nodes, job, free, side[job])
     rows = [
-        row
-        for job in range(jobs)
-        for row in _random_candidates(draw, size, nodes, job, side[job])
+        row for job in range(jobs) for row in _random_candidates(draw, size, nodes, job, side[job])
     ]
     running = sorted({row.job for row in holds})
     stay = np.full(jobs, np.nan)
@@ -239,7 +237,7 @@ _LARGEST = np.asarray([12.0, 60.0, 10.0])
 def _side_demands(draw: np.random.Generator, jobs: int) -> np.ndarray:
     """Demand per GPU of each job's configurations on average, shape (jobs, SIDES)."""
     share = draw.choice([0.0, 0.25, 0.5, 1.0], (jobs, SIDES))
-    return share * _LARGEST
+    return np.asarray(share * _LARGEST)
 
 
 def _fitting(side: np.ndarray, part: int, capacity: np.ndarray) -> tuple[float, ...]:
@@ -248,8 +246,12 @@ def _fitting(side: np.ndarray, part: int, capacity: np.ndarray) -> tuple[float, 
 
 
 def _random_hold(
-    draw: np.random.Generator, size: RoundSize, nodes: NodeTable, job: int,
-    free: np.ndarray, side: np.ndarray,
+    draw: np.random.Generator,
+    size: RoundSize,
+    nodes: NodeTable,
+    job: int,
+    free: np.ndarray,
+    side: np.ndarray,
 ) -> list[Hold]:
     """Parts on distinct nodes of one class that still have room; none if there is no room."""
     node_class = int(draw.integers(nodes.classes))
@@ -279,7 +281,5 @@ def _random_candidates(
         if draw.random() < 0.5:
             parts = [parts[0]] * count
         need = _fitting(side * draw.choice([0.5, 1.0]), parts[0], nodes.capacity[node_class])
-        rows.append(
-            Candidate(job, tuple(parts), node_class, float(draw.uniform(0.2, 4.0)), need)
-        )
+        rows.append(Candidate(job, tuple(parts), node_class, float(draw.uniform(0.2, 4.0)), need))
     return rows

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.objectives import OBJECTIVES, Jct, Throughput, guarantee, relative_speed
+from formulations.objectives import OBJECTIVES, Jct, Throughput, guarantee, kept, relative_speed
 from formulations.round_problem import RoundProblem
 from tests.formulations.rounds import Candidate, Hold, random_round, tiny
 
@@ -47,10 +47,18 @@ def test_relative_speed() -> None:
     assert stayed.tolist() == [0.0, 0.5]
 
 
-def test_guarantee_counts_the_granted_fraction_of_promised_jobs_only() -> None:
+def test_a_kept_promise_counts_by_how_soon_it_is_settled_and_half_a_one_not_at_all() -> None:
     level = guarantee(base())
-    assert level.value.tolist() == [0.0, 0.0, 1.0]
-    assert level.stay_value.tolist() == [0.0, 0.5]
+    np.testing.assert_allclose(level.value, [0.0, 0.0, 1 / (60 + 50 * 4.0)])
+    assert level.stay_value.tolist() == [0.0, 0.0]
+    quick = replace(base(), jobs=replace(base().jobs, stay_iteration_s=np.asarray([np.nan, 4.0])))
+    np.testing.assert_allclose(guarantee(quick).stay_value, [0.0, 1 / (20 + 50 * 4.0)])
+
+
+def test_kept_has_a_hair_of_tolerance() -> None:
+    problem = base()
+    table = replace(problem.candidates, iteration_s=np.asarray([2.0 * (1 + 1e-12), 2.1, 4.0]))
+    assert kept(replace(problem, candidates=table))[0].tolist() == [True, False, True]
 
 
 def test_throughput_amortises_the_start_up_over_the_horizon() -> None:

@@ -76,9 +76,7 @@ def test_random_rounds_are_of_every_kind() -> None:
         seen["sub-node parts of one job"] += any(
             len(s) > 1 and s[0] + s[1] <= most for s, most in zip(shapes, full, strict=True)
         )
-        seen["whole node"] += any(
-            s[0] == most for s, most in zip(shapes, full, strict=True)
-        )
+        seen["whole node"] += any(s[0] == most for s, most in zip(shapes, full, strict=True))
         seen["guaranteed"] += bool(problem.jobs.guaranteed.any())
         demand = np.asarray([table.demand(k, s[0])[1:] for k, s in enumerate(shapes)])
         room = nodes.capacity[table.node_class, 1:]

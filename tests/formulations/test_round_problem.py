@@ -66,7 +66,9 @@ def test_parts_and_demands_of_a_candidate() -> None:
 
 
 def test_take_keeps_the_order_asked_for() -> None:
-    table = tiny([8], [Candidate(0, (4, 2)), Candidate(0, (1,)), Candidate(1, (3, 2, 1))]).candidates
+    table = tiny(
+        [8], [Candidate(0, (4, 2)), Candidate(0, (1,)), Candidate(1, (3, 2, 1))]
+    ).candidates
     taken = table.take(int_row(2, 0))
     assert [taken.parts(k) for k in range(taken.count)] == [(3, 2, 1), (4, 2)]
     assert taken.job.tolist() == [1, 0]

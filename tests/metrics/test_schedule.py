@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.replay.toys import DP, cluster, job
 
 from morph_opt.domain import InputError, Placement, Trace
 from morph_opt.metrics import ScheduleMetrics, read_history, schedule_metrics
@@ -25,6 +24,7 @@ from morph_opt.metrics.log import (
     Submitted,
 )
 from morph_opt.metrics.schedule import quantile
+from tests.replay.toys import DP, cluster, job
 
 TRACE = Trace.of(
     "hand",

@@ -158,7 +158,7 @@ def why(model: str, plan: str, shape: str, node: NodeType = A800_NODE) -> str | 
         ("llama30", "zero-dp+gc", "4", "per GPU"),
         ("llama30", "zero-dp", "8", "cannot divide the global batch of 4 over 8 data-parallel"),
         ("llama7", "pp40-tp1-dp1", "8+8+8+8+8", "40 pipeline stages, the model has 32 layers"),
-        ("gpt2", "dp", "16", "needs 16 GPUs on a node, a a800-80gb-x8 has 8"),
+        ("gpt2", "dp", "16", "needs 16 GPUs on a node, a800-80gb-x8 has 8"),
         ("gpt2", "pp2-tp2-dp2", "4", "needs 8 GPUs, the shape has 4"),
     ],
 )
@@ -172,8 +172,8 @@ def test_host_memory_bounds_offloading() -> None:
     small = NodeType("small-host", A800_NODE.gpu_type, 8, 96, 96.0, 400.0, 100.0)
     assert why("llama7", "zero-offload", "1") is None
     assert why("llama7", "zero-offload", "1", small) == (
-        "needs 100.4 GiB of host memory next to 1 GPUs for offloaded optimizer state and "
-        "gradients, a small-host has 96"
+        "needs 100.4 GiB of host memory on a node for offloaded optimizer state and "
+        "gradients, small-host has 96"
     )
     # two nodes share the state, so that each holds half of it
     assert why("llama7", "zero-offload", "1+1", small) is None

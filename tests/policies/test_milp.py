@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from formulations.check import check
-from formulations.objectives import OBJECTIVES, guarantee
-from formulations.round_problem import Level, RoundProblem
+from formulations.objectives import OBJECTIVES, guarantee, relative_speed
+from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
-from morph_opt.domain import Allocation
+from morph_opt.domain import Allocation, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import RoundReport
 from morph_opt.policies.greedy import keep_and_fill
@@ -38,13 +38,16 @@ from tests.policies.worlds import (
 
 
 def policy(
-    belief: SpeedModel = LINEAR, objective: str = "throughput", solver: Solver | None = None,
-    formulation: str = "node_pattern", limits: Limits = EXACT,
+    belief: SpeedModel = LINEAR,
+    objective: str = "throughput",
+    solver: Solver | None = None,
+    formulation: str = "node_pattern",
+    limits: Limits = EXACT,
 ) -> MilpPolicy:
     return MilpPolicy(belief, OBJECTIVES[objective](), solver or HighsSolver(), limits, formulation)
 
 
-# ---------------------------------------------------------------- the whole way, against brute force
+# ---------------------------------------------------------------- against brute force
 
 
 @pytest.mark.parametrize("formulation", RoundSolver.FORMULATIONS)
@@ -60,21 +63,46 @@ def test_decisions_are_optimal_and_guarantees_come_first(
         verify(before, decision.allocation)
         report = decision.report
         assert report.status == "optimal"
-        # Dominated candidates are still in this problem: their removal must not matter either.
+        # Dominated candidates are in this problem: their removal must not matter either.
         problem = CandidateBuilder(belief, prune=False).view(before).problem
-        promise, goal = guarantee(problem), OBJECTIVES[objective]().levels(problem)[0]
-        best = oracle.best(problem, [promise, goal])
+        goal = OBJECTIVES[objective]().levels(problem)[0]
         promised = int(problem.jobs.guaranteed.sum())
-        missing = promised - best.value(promise)
-        possible = None if not promised else bool(missing <= 1e-9)
+        all_kept = oracle.best(problem, [keeping(problem)]).value(keeping(problem)) == promised
+        possible = all_kept if promised else None
         kinds[possible] += 1
         assert report.guarantees_possible is possible
-        assert report.guarantee_shortfall == pytest.approx(missing, abs=1e-6)
-        assert (report.guarantees_short > 0) is (missing > 1e-9)
+        best = oracle.best(problem, [keeping(problem) if all_kept else guarantee(problem), goal])
+        assert report.guarantee_shortfall == pytest.approx(
+            shortfall(belief, before, decision.allocation), abs=1e-9
+        )
+        assert (report.guarantees_short == 0) is (not promised or all_kept)
         assert report.objective == pytest.approx(best.value(goal), rel=1e-6, abs=1e-12)
         assert report.bound >= report.objective * (1 - 1e-9)
         assert report.gap <= 1e-6
     assert min(kinds.values()) >= 3, kinds
+
+
+def keeping(problem: RoundProblem) -> Level:
+    """One for every guaranteed job at its promised speed or above."""
+    promised = problem.jobs.guaranteed
+    started, stayed = relative_speed(problem)
+    return Level(
+        "kept", "jobs",
+        np.where(promised[problem.candidates.job] & (started >= 1 - 1e-9), 1.0, 0.0),
+        np.where(promised & (stayed >= 1 - 1e-9), 1.0, 0.0),
+    )  # fmt: skip
+
+
+def shortfall(belief: SpeedModel, before: RoundState, after: Allocation) -> float:
+    """Missing fractions of promised speed, from the allocation alone."""
+    builder = CandidateBuilder(belief)
+    missing = 0.0
+    for one in (s.job for s in before.jobs if s.job.guaranteed):
+        held = after.by_job().get(one.name)
+        pace = None if held is None else builder.speed(one, held, before.cluster)
+        granted = builder.request_iteration_s(one, before.cluster) / pace if pace else 0.0
+        missing += max(0.0, 1.0 - granted) if granted < 1 - 1e-9 else 0.0
+    return missing
 
 
 # ---------------------------------------------------------------- guarantees by hand
@@ -90,16 +118,21 @@ def test_a_guarantee_outranks_any_best_effort_gain() -> None:
     assert decision.report.guarantees_short == 0
 
 
-def test_an_impossible_guarantee_is_reported_with_the_least_shortfall() -> None:
-    """Two jobs were promised all eight GPUs; one can have them: half of the promises is missing.
-
-    With 4 + 4 both would be at half speed, which is the same shortfall, so the objective decides.
-    """
+def test_an_impossible_guarantee_is_reported_and_as_many_as_possible_are_kept() -> None:
+    """Two jobs were promised all eight GPUs: one gets them, half a promise for each is none."""
     jobs = [queued("a", 8, guaranteed=True), queued("b", 8, guaranteed=True), queued("c", 1)]
     decision = policy().decide(state(cluster(8), *jobs))
     assert decision.report.guarantees_possible is False
+    assert decision.report.guarantees_short == 1
     assert decision.report.guarantee_shortfall == pytest.approx(1.0)
+    assert sorted(counts(decision.allocation).values()) == [8]
     assert "c" not in counts(decision.allocation)
+
+
+def test_of_guarantees_that_exclude_each_other_the_one_that_leaves_sooner_is_kept() -> None:
+    jobs = [queued("long", 8, guaranteed=True), queued("brief", 8, guaranteed=True, iterations=50)]
+    decision = policy().decide(state(cluster(8), *jobs))
+    assert counts(decision.allocation) == {"brief": 8}
 
 
 def test_a_running_job_that_keeps_its_promise_may_stay() -> None:
@@ -127,9 +160,7 @@ def keeps_and_fills(before_jobs: int, report: RoundReport, allocation: Allocatio
 @pytest.mark.parametrize("lie", ["nothing", "error"])
 @pytest.mark.parametrize("guaranteed", [False, True])
 def test_fallback_keeps_what_runs_and_fills_up(lie: str, guaranteed: bool) -> None:
-    before = state(
-        cluster(8), running("old", {0: [6, 7]}, guaranteed=guaranteed), queued("new", 2)
-    )
+    before = state(cluster(8), running("old", {0: [6, 7]}, guaranteed=guaranteed), queued("new", 2))
     decision = policy(solver=FakeSolver(lie)).decide(before)
     keeps_and_fills(2, decision.report, decision.allocation)
     verify(before, decision.allocation)
@@ -236,21 +267,25 @@ def test_greedy_filling_is_feasible_and_touches_nobody(block: int) -> None:
         level = OBJECTIVES["jct"]().levels(problem)[0]
         found = keep_and_fill(problem, level)
         check(problem, found)
-        assert ((found.choice == -2) == problem.jobs.running).all()
+        assert ((found.choice == STAY) == problem.jobs.running).all()
         assert found.value(level) <= oracle.best(problem, [level]).value(level) + 1e-12
-        assert not left_over(problem, found.choice.tolist()), (block, i)
+        assert not left_over(problem, found), (block, i)
 
 
-def left_over(problem: RoundProblem, choice: list[int]) -> bool:
-    """Whether some queued job could still be started in a choice whose nodes may be redone."""
-    alone = [k for k, j in enumerate(problem.candidates.job.tolist()) if choice[j] == -1]
-    empty = [c if c == -2 else -1 for c in choice]
-    if any(c >= 0 for c in choice):
-        return False  # then the nodes that were chosen decide; only the first start is certain
+def left_over(problem: RoundProblem, found: Selection) -> bool:
+    """Whether a queued job could still be started in the room that is left."""
+    choice, table = found.choice.tolist(), problem.candidates
+    room = oracle.room_after_stays(problem, choice)
+    assert room is not None
+    for picked, nodes in zip(choice, found.nodes, strict=True):
+        for part, node in zip(table.parts(picked) if picked >= 0 else (), nodes, strict=True):
+            room[node] -= table.demand(picked, part)
     return any(
-        oracle.place(problem, [k if j == int(problem.candidates.job[k]) else c
-                               for j, c in enumerate(empty)]) is not None
-        for k in alone
+        all((room[node] >= table.demand(k, part) - 1e-9).all()
+            for part, node in zip(table.parts(k), where, strict=True))
+        for k in range(table.count)
+        if choice[int(table.job[k])] == NONE
+        for where in oracle.spots(problem, k)
     )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,10 @@ GPU = A800_NODE.gpu_type.name
 EXACT = Limits(gap=0.0, time_s=600.0)
 
 
-def speeds(rows: Mapping[str, Mapping[str, float]], side: SideDemand | None = None) -> MeasuredTable:
+Times = Mapping[str, Mapping[str, float]]
+
+
+def speeds(rows: Times, side: SideDemand | None = None) -> MeasuredTable:
     """``{"m": {"4": 2.0, "2+2 dp+gc": 3.0}}``: seconds per iteration by shape and plan."""
     return MeasuredTable.of(
         Measurement(
@@ -56,7 +60,7 @@ LINEAR = speeds({"m": {"1": 8.0, "2": 4.0, "4": 2.0, "8": 1.0}})
 """One model that is twice as fast on twice the GPUs, inside a node, in plain data parallelism."""
 
 
-def cluster(*gpus: int, **other: float) -> Cluster:
+def cluster(*gpus: int, **other: Any) -> Cluster:
     """One node per count; nodes of equal count are of one type."""
     kinds = {size: replace(A800_NODE, name=f"x{size}", gpus=size, **other) for size in gpus}
     return Cluster("toy", tuple(Node(f"n{i}", kinds[size]) for i, size in enumerate(gpus)))
@@ -74,8 +78,13 @@ def queued(name: str, gpus: int = 1, **other: object) -> JobState:
 
 
 def running(
-    name: str, parts: Mapping[int, Sequence[int]], gpus: int | None = None,
-    *, plan: ExecutionPlan = DP, done: float = 0.0, **other: object,
+    name: str,
+    parts: Mapping[int, Sequence[int]],
+    gpus: int | None = None,
+    *,
+    plan: ExecutionPlan = DP,
+    done: float = 0.0,
+    **other: object,
 ) -> JobState:
     """The job holds these GPUs by node."""
     placement = Placement.of(parts)
@@ -124,14 +133,17 @@ def _shape(held: Assignment) -> list[tuple[int, int]]:
     return [(node, len(gpus)) for node, gpus in held.placement.parts]
 
 
-def random_world(draw: np.random.Generator) -> tuple[MeasuredTable, RoundState]:
-    """A small state with running and queued jobs, and speeds for two models; brute-forceable."""
+def random_world(draw: np.random.Generator, rows: int = 5) -> tuple[MeasuredTable, RoundState]:
+    """A small state with running and queued jobs, and speeds for two models; brute-forceable.
+
+    ``rows`` is the largest number of configurations of a model.
+    """
     kinds = [_node_type(size) for size in draw.choice([1, 2, 4, 8], 2, replace=False).tolist()]
     count = int(draw.integers(1, 4))
     where = Cluster(
         "random", tuple(Node(f"n{i}", kinds[int(draw.integers(2))]) for i in range(count))
     )
-    table = _random_table(draw, where)
+    table = _random_table(draw, where, rows)
     free = {index: list(range(node.type.gpus)) for index, node in enumerate(where.nodes)}
     jobs = tuple(_random_job(draw, f"j{i}", table, where, free) for i in range(draw.integers(1, 5)))
     closed = [i for i in range(count) if draw.random() < 0.15]
@@ -142,12 +154,12 @@ def _node_type(gpus: int) -> NodeType:
     return replace(A800_NODE, name=f"x{gpus}", gpus=gpus)
 
 
-def _random_table(draw: np.random.Generator, where: Cluster) -> MeasuredTable:
+def _random_table(draw: np.random.Generator, where: Cluster, most: int) -> MeasuredTable:
     largest = max(node.type.gpus for node in where.nodes)
     rows: list[Measurement] = []
     for model in ("m", "w"):
         seen = set()
-        for _ in range(int(draw.integers(1, 6))):
+        for _ in range(int(draw.integers(1, most + 1))):
             shapes = partitions(int(draw.integers(1, 2 * largest + 1)), largest)
             shape = shapes[int(draw.integers(min(4, len(shapes))))]
             plan = DP if draw.random() < 0.7 else GC
@@ -159,14 +171,23 @@ def _random_table(draw: np.random.Generator, where: Cluster) -> MeasuredTable:
 
 
 def _random_job(
-    draw: np.random.Generator, name: str, table: MeasuredTable, where: Cluster,
+    draw: np.random.Generator,
+    name: str,
+    table: MeasuredTable,
+    where: Cluster,
     free: dict[int, list[int]],
 ) -> JobState:
     model = str(draw.choice(["m", "w"]))
     waiting = JobState(
         Job(
-            name, model, 0.0, int(draw.integers(1, 1000)), int(draw.choice([1, 2, 4])), DP,
-            guaranteed=bool(draw.random() < 0.4), weight=float(draw.choice([1.0, 2.0])),
+            name,
+            model,
+            0.0,
+            int(draw.integers(1, 1000)),
+            int(draw.choice([1, 2, 4])),
+            DP,
+            guaranteed=bool(draw.random() < 0.4),
+            weight=float(draw.choice([1.0, 2.0])),
         ),
         restart_s=float(draw.uniform(0.0, 200.0)),
     )
@@ -205,7 +226,7 @@ class FakeSolver:
     honest: int = 0
     calls: int = 0
     name: str = "fake"
-    capabilities: Capabilities = Capabilities()
+    capabilities: Capabilities = field(default_factory=Capabilities)
 
     def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
         self.calls += 1
@@ -225,6 +246,10 @@ class FakeSolver:
         value = model.objective(worst.x)
         gap = (best.bound - value) / max(1e-12, abs(value))
         return replace(
-            worst, status=Status.FEASIBLE, stop=Stop.TIME_LIMIT, objective=value,
-            bound=best.bound, gap=gap,
+            worst,
+            status=Status.FEASIBLE,
+            stop=Stop.TIME_LIMIT,
+            objective=value,
+            bound=best.bound,
+            gap=gap,
         )

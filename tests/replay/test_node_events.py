@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 from morph_opt.domain import InputError, Trace
 from morph_opt.metrics.log import NodeChanged, NodeStatus, Preempted, Started, StopCause
@@ -19,6 +18,7 @@ from morph_opt.replay import (
     replay,
 )
 from morph_opt.replay.node_events import merged
+from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 ONE_SECOND = ToySpeeds({"m": 1.0}, counts=(1, 2, 4))
 FAIL, DRAIN, BACK = NodeStatus.FAILED, NodeStatus.DRAINED, NodeStatus.UP

@@ -9,7 +9,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.replay.toys import make_shuffler
 
 from morph_opt.domain import InputError
 from morph_opt.metrics.log import EndReason, RoundDecided, event_from_line
@@ -17,6 +16,7 @@ from morph_opt.replay import cli
 from morph_opt.replay.rounds import COLUMNS, row_from_line, row_to_line
 from morph_opt.replay.run_files import RunWriter, create_folder, require_free, write_atomically
 from morph_opt.replay.summary import KEYS
+from tests.replay.toys import make_shuffler
 
 COMMAND = ["--trace", "tests.replay.toys:trace/14", "--policy", "tests.replay.toys:make_shuffler"]
 COMMAND += ["--cluster", "2x4", "--restart-s", "30", "--lost-work", "5", "--quiet"]
@@ -185,7 +185,7 @@ def spoil(path: Path, line: int, old: str, new: str) -> None:
         ("config.toml", 4, '"', "", "is not TOML"),
     ],
 )
-def test_damage_is_said_in_one_line(  # noqa: PLR0913 - one row of a table
+def test_damage_is_said_in_one_line(
     whole: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.replay.toys import DP, GC, Scripted, ToySpeeds, cluster, hold, job, node_type
 
 from morph_opt.domain import (
     GPU_TYPES,
@@ -21,9 +20,16 @@ from morph_opt.domain import (
     Trace,
 )
 from morph_opt.policies.base import Decision
-from morph_opt.replay import AllocationError, Engine, ReplayConfig, Standing, check_allocation
-from morph_opt.replay import strict
+from morph_opt.replay import (
+    AllocationError,
+    Engine,
+    ReplayConfig,
+    Standing,
+    check_allocation,
+    strict,
+)
 from morph_opt.replay.truth import RunFacts, TruthLookup
+from tests.replay.toys import DP, GC, Scripted, ToySpeeds, cluster, hold, job, node_type
 
 ROOMY = SideDemand()
 A, B = job("a", cpus_per_gpu=2), job("b", cpus_per_gpu=3)

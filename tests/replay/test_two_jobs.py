@@ -6,7 +6,6 @@ One GPU needs 2 s per iteration, two GPUs 1 s; rounds of 60 s, start-up 20 s.
 from __future__ import annotations
 
 import pytest
-from tests.replay.toys import Scripted, ToySpeeds, cluster, hold, job
 
 from morph_opt.domain import Trace
 from morph_opt.metrics.log import (
@@ -21,6 +20,7 @@ from morph_opt.metrics.log import (
     Submitted,
 )
 from morph_opt.replay import ReplayConfig, ReplayResult, replay
+from tests.replay.toys import Scripted, ToySpeeds, cluster, hold, job
 
 TRACE = Trace.of("two", [job("a", 0.0, 100), job("b", 70.0, 30)])
 SPEEDS = ToySpeeds({"m": 2.0}, counts=(1, 2))
@@ -130,7 +130,11 @@ def test_start_up_left_is_seen_and_not_paid_twice() -> None:
         hold("a", {0: [1]}),  # another GPU of the same node
         hold("a", {1: [0]}),  # another node
         hold("a", {0: [0, 1]}),  # another shape
-        hold("a", {0: [0]}, ToySpeeds().configurations("m", cluster(1, 2).nodes[0].type, 1, 0)[1].plan),  # type: ignore[arg-type]  # noqa: E501
+        hold(
+            "a",
+            {0: [0]},
+            ToySpeeds().configurations("m", cluster(1, 2).nodes[0].type, 1, 0)[1].plan,
+        ),  # type: ignore[arg-type]
     ],
     ids=["gpu", "node", "shape", "plan"],
 )

@@ -26,10 +26,10 @@ from morph_opt.traces.sampling import deal, match_total, stratified
 from morph_opt.traces.twin_stats import load_stats
 
 SHA256 = {
-    "base": "fc3c9529b3cb4242152764bdb4577864ac329730a99dd854af27d6e46c7ef79d",
-    "bp": "a710010f99fb8d3a6c29ac8991839c2123a52b47b39755da77011204c682c81d",
-    "mt": "f01ec914efaa729c19bd318ad14ac0aa3c56e2b983e97fef5c07160b767227fe",
-    "naive": "5d81b4c0697ddd5033a7c25176585fd282960e79728c98f44a158e8f04086955",
+    "base": "477ef3be1be78f96a63dcefb661be4c906394f1bc6be388b4c9917378e8d35f0",
+    "bp": "e210d1f7200cbc8c7aada5acb1331fde2f77504b831c5a43d6041d93b1e3806e",
+    "mt": "2ec59a13e6c8ad4ee39109c6a40df9a3bc9f433d1f1336ce463a645f831f4879",
+    "naive": "076e7aa381362c964c18a3e500654efa34d969ece36a0dc4e544f56ec4b70655",
 }
 """Digests of the fixed twins under `UnitSpeeds`: they pin the generator and its statistics, and do
 not move with the constants of the built-in model."""
@@ -57,12 +57,11 @@ class UnitSpeeds:
         """Packed shapes of ``max_gpus`` GPUs with every plan that a twin may request."""
         del model, span
         stats, variants = load_stats()
-        labels = {cell.plan for cell in stats["base"].cells}
-        labels |= {label for plans in variants.free_plans.values() for label in plans}
-        plans = [ExecutionPlan.parse(label) for label in sorted(labels)]
+        plans = {ExecutionPlan.parse(cell.plan) for cell in stats["base"].cells}
+        plans |= {plan for choice in variants.free_plans.values() for plan in choice}
         whole, rest = divmod(max_gpus, node_type.gpus)
         shape = Shape.of(*[node_type.gpus] * whole, *([rest] if rest else []))
-        return [Configuration(shape, p, 0.1) for p in plans if p.gpus in (None, max_gpus)]
+        return [Configuration(shape, p, 0.1) for p in sorted(plans) if p.gpus in (None, max_gpus)]
 
 
 SPAN_S = {"base": 47_550.0, "bp": 47_550.0, "mt": 47_550.0, "naive": 5_586.0}

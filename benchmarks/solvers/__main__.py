@@ -1,0 +1,65 @@
+"""``python -m benchmarks.solvers run|build-cost|starts|random|naive|report|all``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.solvers import agreeing, building, report, running, starting
+from benchmarks.solvers.protocol import FULL, QUICK, machine
+from morph_opt.domain import InputError
+from morph_opt.instances.library import default_folder
+from morph_opt.solvers.registry import unavailable
+
+STEPS = ("run", "build-cost", "starts", "random", "naive", "report")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the steps that are named, in their order."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.solvers", description=__doc__)
+    parser.add_argument("steps", nargs="+", choices=(*STEPS, "all"))
+    parser.add_argument("--full", action="store_true", help="all instances, three seeds")
+    parser.add_argument("--out", type=Path, help="folder of raw files and report")
+    parser.add_argument("--folder", type=Path, help="instance library")
+    parser.add_argument("--solver", action="append", default=[], help="only these solvers")
+    parser.add_argument("--random", type=int, default=1000, help="random models per solver")
+    options = parser.parse_args(arguments)
+    try:
+        _steps(options)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _steps(options: argparse.Namespace) -> None:
+    effort = FULL if options.full else QUICK
+    root = Path("reports/solvers") if options.full else Path("runs/bench-solvers")
+    out: Path = options.out or root
+    out.mkdir(parents=True, exist_ok=True)
+    folder = options.folder or default_folder()
+    for name, how in unavailable().items():
+        print(f"{name:<14} skipped: not installed ({how})", file=sys.stderr)
+    for step in STEPS:
+        if step not in options.steps and "all" not in options.steps:
+            continue
+        if step == "run":
+            running.run(folder, out / "raw.csv", effort, tuple(options.solver))
+            (out / "machine.json").write_text(json.dumps(machine(), indent=1) + "\n", "utf-8")
+        elif step == "build-cost":
+            building.measure(folder, out / "build.csv")
+        elif step == "starts":
+            starting.measure(folder, out / "starts.csv", effort)
+        elif step == "random":
+            agreeing.random_models(options.random, out / "random.csv")
+        elif step == "naive":
+            agreeing.naive(out / "naive.csv")
+        else:
+            print(report.write(out, folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

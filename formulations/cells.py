@@ -1,0 +1,226 @@
+"""What can be counted instead of named: cells of nodes, kinds of slots, types of gangs.
+
+* A *cell* is a set of open nodes that no candidate tells apart: same class, same leaf where a
+  candidate or an uplink cares about leaves, same NVLink domain where a candidate cares about
+  those, and member of the same node sets.
+* A *kind* of slot is a part's demand for the resources that can run out on a node of its class.
+* A *gang type* is what candidates of different jobs share: class, scope, node set, parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Bools, Ints
+from formulations.patterns import Vector
+from formulations.round_problem import RESOURCES, RoundProblem, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cells of the open nodes.
+
+    Parameters
+    ----------
+    of_node
+        Cell of each node, shape (N,); -1 for closed nodes.
+    node_class, leaf, domain
+        Of each cell, shape (C,); the domain is -1 where domains do not matter.
+    in_set
+        Whether the cell belongs to each node set, shape (M, C).
+    """
+
+    of_node: Ints
+    node_class: Ints
+    leaf: Ints
+    domain: Ints
+    in_set: Bools
+
+    @property
+    def count(self) -> int:
+        """Number of cells C."""
+        return int(self.node_class.size)
+
+
+def uplinks_matter(problem: RoundProblem) -> bool:
+    """Whether some leaf has a limited uplink and some candidate may use it."""
+    reserves = (problem.candidates.scope == Scope.POD) & (problem.candidates.side[:, 2] > 0)
+    return bool(np.isfinite(problem.nodes.uplink_gb_per_s).any() and reserves.any())
+
+
+def find_cells(problem: RoundProblem) -> Cells:
+    """Cells in the order of their first node."""
+    nodes, scopes = problem.nodes, problem.candidates.scope
+    leaves = bool((scopes == Scope.LEAF).any()) or uplinks_matter(problem)
+    domains = bool((scopes == Scope.NVLINK).any())
+    used = np.unique(problem.candidates.node_set)
+    key = np.column_stack(
+        [
+            nodes.node_class,
+            nodes.leaf if leaves or domains else np.zeros_like(nodes.leaf),
+            nodes.domain if domains else np.full_like(nodes.domain, -1),
+            *(nodes.sets[m].astype(np.int64) for m in used.tolist()),
+        ]
+    )
+    is_open = np.flatnonzero(nodes.open)
+    unique, first, inverse = np.unique(
+        key[is_open], axis=0, return_index=True, return_inverse=True
+    )
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    of_node = np.full(nodes.count, -1, dtype=np.int64)
+    of_node[is_open] = rank[inverse.reshape(-1)]
+    unique = unique[order]
+    sample = is_open[first[order]]
+    return Cells(of_node, unique[:, 0], unique[:, 1], unique[:, 2], nodes.sets[:, sample])
+
+
+def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
+    """Resources that can run out on a node of the class before its GPUs do; 0 always.
+
+    A side resource cannot run out when even a node full of the hungriest part fits: parts and
+    holds ask for at most ``worst`` of it per GPU, so together for ``worst x GPUs``.
+    """
+    c, holds, nodes = problem.candidates, problem.holds, problem.nodes
+    mine = c.node_class == node_class
+    held = nodes.node_class[holds.node] == node_class
+    per_gpu = holds.demand[held, 1:] / holds.demand[held, :1]
+    worst = np.maximum(
+        c.side[mine].max(axis=0, initial=0.0), per_gpu.max(axis=0, initial=0.0)
+    )
+    capacity = nodes.capacity[node_class]
+    short = np.flatnonzero(worst * capacity[0] > capacity[1:] * (1 + 1e-12)) + 1
+    return np.concatenate([[0], short]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Kinds of slots, numbered over all classes.
+
+    Parameters
+    ----------
+    node_class, gpus
+        Of each kind, shape (S,).
+    vectors
+        Per class the demands of its kinds for its scarce resources, in the order of the kinds.
+    first
+        First kind of each class, shape (T + 1,).
+    scarce
+        Scarce resources of each class.
+    of_part
+        Kind of each candidate part, shape (P,).
+    """
+
+    node_class: Ints
+    gpus: Ints
+    vectors: tuple[tuple[Vector, ...], ...]
+    first: Ints
+    scarce: tuple[Ints, ...]
+    of_part: Ints
+
+    @property
+    def count(self) -> int:
+        """Number of kinds S."""
+        return int(self.node_class.size)
+
+
+def find_kinds(problem: RoundProblem) -> Kinds:
+    """Kinds of each class, by ascending demand."""
+    c = problem.candidates
+    owner = c.part_candidate
+    demand = np.column_stack([np.ones(owner.size), c.side[owner]]) * c.part_gpus[:, None]
+    part_class = c.node_class[owner]
+    of_part = np.zeros(owner.size, dtype=np.int64)
+    scarce: list[Ints] = []
+    vectors: list[tuple[Vector, ...]] = []
+    first = [0]
+    for t in range(problem.nodes.classes):
+        resources = scarce_resources(problem, t)
+        mine = np.flatnonzero(part_class == t)
+        rows, inverse = np.unique(
+            np.round(demand[mine][:, resources], 9), axis=0, return_inverse=True
+        )
+        of_part[mine] = first[-1] + inverse.reshape(-1)
+        scarce.append(resources)
+        vectors.append(tuple(tuple(row) for row in rows.tolist()))
+        first.append(first[-1] + rows.shape[0])
+    sizes = np.diff(first)
+    return Kinds(
+        node_class=np.repeat(np.arange(sizes.size, dtype=np.int64), sizes),
+        gpus=np.asarray([int(v[0]) for rows in vectors for v in rows], dtype=np.int64),
+        vectors=tuple(vectors),
+        first=np.asarray(first, dtype=np.int64),
+        scarce=tuple(scarce),
+        of_part=of_part,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PartCounts:
+    """Parts of a candidate by kind: one entry per (candidate, kind), count at least 1."""
+
+    candidate: Ints
+    kind: Ints
+    count: Ints
+
+
+def count_parts(problem: RoundProblem, kinds: Kinds) -> PartCounts:
+    """How many parts of each kind every candidate has."""
+    base = max(1, kinds.count)
+    key, count = np.unique(
+        problem.candidates.part_candidate * base + kinds.of_part, return_counts=True
+    )
+    return PartCounts(key // base, key % base, count.astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class GangTypes:
+    """Gang types.
+
+    Parameters
+    ----------
+    of_candidate
+        Type of each candidate, shape (K,).
+    node_class, scope, node_set
+        Of each type, shape (G,).
+    uplink_per_gpu
+        Network share per GPU that the type reserves on uplinks, shape (G,).
+    counts
+        Parts by kind, shape (G, S).
+    """
+
+    of_candidate: Ints
+    node_class: Ints
+    scope: Ints
+    node_set: Ints
+    uplink_per_gpu: np.ndarray[tuple[int], np.dtype[np.float64]]
+    counts: Ints
+
+    @property
+    def count(self) -> int:
+        """Number of types G."""
+        return int(self.node_class.size)
+
+
+def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> GangTypes:
+    """Types in lexicographic order of their attributes.
+
+    One-part types and types that may lie anywhere are told apart by the uplink share only where
+    uplinks matter.
+    """
+    c = problem.candidates
+    counts = np.zeros((c.count, kinds.count), dtype=np.int64)
+    counts[parts.candidate, parts.kind] = parts.count
+    share = np.where(c.scope == Scope.POD, c.side[:, RESOURCES.index("rdma_gb_per_s") - 1], 0.0)
+    if not uplinks_matter(problem):
+        share = np.zeros_like(share)
+    table = np.column_stack([c.node_class, c.scope, c.node_set, share, counts])
+    unique, inverse = np.unique(table, axis=0, return_inverse=True)
+    whole = unique[:, :3].astype(np.int64)
+    return GangTypes(
+        inverse.reshape(-1), whole[:, 0], whole[:, 1], whole[:, 2], unique[:, 3],
+        unique[:, 4:].astype(np.int64),
+    )

@@ -1,0 +1,84 @@
+"""Operator's rules in a model: the same rows in every formulation, one block per rule row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.linear_model import Ints, ModelBuilder
+from formulations.round_problem import (
+    RULE_S,
+    RULE_U,
+    RULE_X,
+    STAY,
+    RoundProblem,
+    Selection,
+)
+
+
+def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints) -> None:
+    """Add the problem's rules; each row's family is the rule's word.
+
+    Parameters
+    ----------
+    x, stay
+        Columns of the candidates (K,) and of the stays (J,), the latter -1 for queued jobs.
+    """
+    rules = problem.rules
+    if not rules.count:
+        return
+    aux = builder.add_columns(
+        "u", np.arange(rules.aux_upper.size)[:, None], rules.aux_upper, integer=False
+    )
+    column = np.full(rules.index.size, -1, dtype=np.int64)
+    for kind, columns in ((RULE_X, x), (RULE_S, stay), (RULE_U, aux)):
+        mine = rules.kind == kind
+        column[mine] = columns[rules.index[mine]]
+    exists = column >= 0
+    for row in range(rules.count):
+        mine = np.flatnonzero((rules.row == row) & exists)
+        builder.add_rows(
+            rules.name[row],
+            np.asarray([rules.label[row]], dtype=np.int64),
+            float(rules.lower[row]),
+            float(rules.upper[row]),
+            [(np.zeros(mine.size, dtype=np.int64), column[mine], rules.value[mine])],
+        )
+
+
+def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple[int, ...]] | None:
+    """Word and subscripts of a rule row that a selection breaks, or None.
+
+    Auxiliary columns take the values that suit the rules best; they occur with coefficient -1 in
+    rows with an upper limit and +1 in one row that limits their sum, so the smallest value that
+    satisfies the former is best for the latter.
+    """
+    rules = problem.rules
+    if not rules.count:
+        return None
+    started = np.zeros(problem.candidates.count)
+    started[selection.choice[selection.choice >= 0]] = 1.0
+    stayed = (selection.choice == STAY).astype(np.float64)
+    at = np.where(rules.kind == RULE_U, 0, rules.index)
+    values = np.where(
+        rules.kind == RULE_X,
+        started[at] if started.size else 0.0,
+        np.where(rules.kind == RULE_S, stayed[at] if stayed.size else 0.0, 0.0),
+    )
+    activity = np.zeros(rules.count)
+    np.add.at(activity, rules.row, rules.value * values)
+    aux = np.zeros(rules.aux_upper.size)
+    uses = (rules.kind == RULE_U) & (rules.value < 0)
+    need = (activity[rules.row[uses]] - rules.upper[rules.row[uses]]) / -rules.value[uses]
+    np.maximum.at(aux, rules.index[uses], need)
+    over = np.flatnonzero(aux > rules.aux_upper + 1e-9)
+    borrowed = rules.kind == RULE_U
+    np.add.at(activity, rules.row[borrowed], rules.value[borrowed] * aux[rules.index[borrowed]])
+    bad = np.flatnonzero(
+        (activity < rules.lower - 1e-9) | (activity > rules.upper + 1e-9)
+    )
+    if over.size:
+        row = int(rules.row[uses][rules.index[uses] == over[0]][0])
+        return rules.name[row], rules.label[row]
+    if bad.size:
+        return rules.name[bad[0]], rules.label[bad[0]]
+    return None

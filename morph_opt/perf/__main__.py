@@ -1,0 +1,8 @@
+"""``python -m morph_opt.perf``."""
+
+import sys
+
+from morph_opt.perf.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

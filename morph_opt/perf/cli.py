@@ -1,0 +1,237 @@
+"""Command line of the performance model: ``python -m morph_opt.perf``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
+from morph_opt.perf.checks import check_enough, check_units
+from morph_opt.perf.design import choose_runs
+from morph_opt.perf.discrepancy import Pair
+from morph_opt.perf.fit import Fit, fit, of_constants
+from morph_opt.perf.model import ModelEntry
+from morph_opt.perf.modelfile import dump, outlines_of
+from morph_opt.perf.prior import prior
+from morph_opt.perf.runs import Run
+from morph_opt.perf.runs_csv import read_runs
+from morph_opt.perf.zoo import ZOO_FILE, builtin_population, zoo_text
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all sub-commands."""
+    parser = _Parser(
+        prog="python -m morph_opt.perf",
+        description="Predict the iteration time of execution plans from a few profiled runs.",
+        epilog="Exit status: 0 done; 2 bad usage or bad input.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace], None], text: str
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        command.set_defaults(run=run)
+        return command
+
+    plan = add("plan-profiling", _plan, "which runs to profile next")
+    _model_arguments(plan, runs_required=False)
+    plan.add_argument("--count", type=int, default=4, help="runs to name (default 4)")
+    plan.add_argument("--max-gpus", type=int, default=64, help="of a candidate (default 64)")
+
+    fitting = add("fit", _fit, "fit a model file to profiled runs")
+    _model_arguments(fitting, runs_required=True)
+    fitting.add_argument("--out", type=Path, required=True, metavar="MODEL.toml")
+
+    predict = add("predict", _predict, "predicted seconds per iteration, with uncertainty")
+    _model_arguments(predict, runs_required=False)
+    predict.add_argument("--shape", help="GPUs per node, such as 8 or 4+4 (default: all)")
+    predict.add_argument("--plan", help="such as dp+ga or pp2-tp4-dp4 (default: all)")
+    predict.add_argument("--max-gpus", type=int, default=8, help="of all shapes (default 8)")
+
+    plot = add("plot", _plot, "measured against predicted, and speed over GPUs per plan")
+    _model_arguments(plot, runs_required=True)
+    plot.add_argument("--out", type=Path, required=True, metavar="FIGURE.svg")
+
+    report = add("report", _report, "the fitting protocol on the public tables")
+    report.add_argument("--out", type=Path, default=Path("reports/perf"), metavar="DIR")
+
+    zoo = add("fit-zoo", _fit_zoo, "regenerate the zoo's constants from the public tables")
+    zoo.add_argument("--out", type=Path, required=True, metavar="ZOO.toml")
+    return parser
+
+
+def _model_arguments(command: argparse.ArgumentParser, *, runs_required: bool) -> None:
+    command.add_argument("--model", required=True, help="name in the zoo or in --architecture")
+    command.add_argument(
+        "--architecture",
+        type=Path,
+        metavar="FILE.toml",
+        help="file with [models.NAME.architecture] and [models.NAME.support]; default: the zoo",
+    )
+    command.add_argument(
+        "--runs",
+        type=Path,
+        required=runs_required,
+        metavar="RUNS.csv",
+        help="profiled runs: shape,plan,iteration_s",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    options = make_parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except InputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+def _outline(options: argparse.Namespace) -> ModelEntry:
+    """The named model, with constants if its file has them."""
+    if options.architecture is None:
+        text, file = zoo_text(), ZOO_FILE
+    else:
+        file = str(options.architecture)
+        try:
+            text = options.architecture.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot be read: {error}", file=file) from None
+    found = {entry.architecture.name: entry for entry in outlines_of(text, file)}
+    if options.model not in found:
+        raise InputError(
+            f"unknown model {options.model!r}, known are {', '.join(sorted(found))}",
+            file=file,
+            field="--model",
+        )
+    return found[options.model]
+
+
+def _candidates(entry: ModelEntry, max_gpus: int) -> list[Pair]:
+    pairs = list(entry.support.pairs(entry.architecture, A800_NODE.gpus, max_gpus))
+    if not pairs:
+        raise InputError(f"no configuration fits {max_gpus} GPUs", field="--max-gpus")
+    return pairs
+
+
+def _checked_runs(options: argparse.Namespace, entry: ModelEntry) -> list[Run]:
+    if options.runs is None:
+        return []
+    runs = read_runs(options.runs)
+    check_units(entry.architecture, runs, str(options.runs))
+    return runs
+
+
+def _fitted(options: argparse.Namespace, entry: ModelEntry, max_gpus: int) -> Fit:
+    runs = _checked_runs(options, entry)
+    belief = prior(entry.architecture, builtin_population())
+    check_enough(entry.architecture, _candidates(entry, max_gpus), runs, belief, str(options.runs))
+    return fit(entry.architecture, runs, belief)
+
+
+def _plan(options: argparse.Namespace) -> None:
+    entry = _outline(options)
+    if options.count < 1:
+        raise InputError(f"must be at least 1, got {options.count}", field="--count")
+    runs = _checked_runs(options, entry)
+    belief = fit(entry.architecture, runs, prior(entry.architecture, builtin_population()))
+    candidates = _candidates(entry, options.max_gpus)
+    chosen = [candidates[index] for index in choose_runs(belief, candidates, options.count)]
+    before = belief.predict(candidates).log_sd
+    print(f"{entry.architecture.name}: {len(runs)} runs known, {len(candidates)} configurations")
+    print(f"mean uncertainty now: {100 * before.mean():.1f} %")
+    print("shape,plan,expected_s,uncertainty_percent")
+    guess = belief.predict(chosen)
+    for (shape, plan), seconds, sd in zip(chosen, guess.iteration_s, guess.log_sd, strict=True):
+        print(f"{shape},{plan},{seconds:.4g},{100 * sd:.0f}")
+
+
+def _fit(options: argparse.Namespace) -> None:
+    entry = _outline(options)
+    found = _fitted(options, entry, 64)
+    fitted = ModelEntry(entry.architecture, found.constants, entry.support)
+    header = f"Fitted to {len(found.runs)} runs by `python -m morph_opt.perf fit`."
+    _write(options.out, dump([fitted], None, header))
+    print("constant,value,uncertainty_percent,told_by_runs_percent")
+    told = found.told()
+    for index, (name, share) in enumerate(told.items()):
+        sd = found.log_covariance[index, index] ** 0.5
+        value = getattr(found.constants, name)
+        print(f"{name},{value:.4g},{100 * sd:.0f},{100 * share:.0f}")
+
+
+def _predict(options: argparse.Namespace) -> None:
+    entry = _outline(options)
+    if options.runs is not None:
+        known = _fitted(options, entry, options.max_gpus)
+    else:
+        known = of_constants(entry.architecture, entry.constants)
+    pairs = _asked(options, entry)
+    predicted = known.predict(pairs)
+    print("shape,plan,iteration_s,uncertainty_percent")
+    times = zip(pairs, predicted.iteration_s, predicted.log_sd, strict=True)
+    for (shape, plan), seconds, sd in times:
+        print(f"{shape},{plan},{seconds:.6g},{100 * sd:.0f}")
+
+
+def _asked(options: argparse.Namespace, entry: ModelEntry) -> list[Pair]:
+    if options.shape and options.plan:
+        pair = (Shape.parse(options.shape), ExecutionPlan.parse(options.plan))
+        if not entry.support.allows(entry.architecture, *pair):
+            raise InputError(f"{entry.architecture.name} cannot run {pair[1]} on {pair[0]}")
+        return [pair]
+    pairs = _candidates(entry, options.max_gpus)
+    if options.shape:
+        pairs = [pair for pair in pairs if pair[0] == Shape.parse(options.shape)]
+    if options.plan:
+        pairs = [pair for pair in pairs if pair[1] == ExecutionPlan.parse(options.plan)]
+    if not pairs:
+        raise InputError("no configuration of the model is like that", field="--shape, --plan")
+    return pairs
+
+
+def _plot(options: argparse.Namespace) -> None:
+    from morph_opt.perf.figures import fit_figure
+
+    entry = _outline(options)
+    found = _fitted(options, entry, 64)
+    fit_figure(found, _candidates(entry, 64), options.out)
+    print(options.out)
+
+
+def _report(options: argparse.Namespace) -> None:
+    from morph_opt.data import locate
+    from morph_opt.perf.figures import protocol_figure
+    from morph_opt.perf.report import MAIN, evaluate, write_report
+
+    outcomes = evaluate(locate("morphling"), lambda text: print(text, file=sys.stderr))
+    for path in write_report(outcomes, options.out):
+        print(path)
+    figure = options.out / "protocol.svg"
+    protocol_figure(outcomes.chosen[MAIN], figure)
+    print(figure)
+
+
+def _fit_zoo(options: argparse.Namespace) -> None:
+    from morph_opt.data import locate
+    from morph_opt.perf.regenerate import zoo_from
+
+    _write(options.out, zoo_from(locate("morphling")))
+    print(options.out)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=str(file)) from None

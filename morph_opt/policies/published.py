@@ -1,0 +1,242 @@
+"""The published simulators' figures, repeated: Tiresias' event loop and Gavel's rounds.
+
+    python -m morph_opt.policies.published tiresias --trace 60_job.csv --gpus 16 \
+        --schedule dlas-gpu --times 10 --artifact-quirks
+    python -m morph_opt.policies.published gavel --trace max_min_fairness.trace \
+        --table simulation_throughputs.json --gpus v100=4,p100=4,k80=4 --policy fairness
+
+No placement, no restart cost, gangs as requested: what the publications' own numbers were made
+with. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from formulations.shares.problem import ShareProblem, isolated_rates
+from morph_opt.domain import InputError
+from morph_opt.perf.gavel_table import GavelThroughputs, read_throughputs
+from morph_opt.policies.gavel_kernel import lp_solver
+from morph_opt.policies.gavel_rounds import Moment, RoundJobs, RoundRun, simulate
+from morph_opt.policies.gavel_shares import SHARE_POLICIES, ShareRequest, shares_of
+from morph_opt.policies.tiresias_events import (
+    Discipline,
+    Quirks,
+    RigidJob,
+    RigidRule,
+    RigidRun,
+)
+from morph_opt.policies.tiresias_events import simulate as simulate_rigid
+from morph_opt.policies.tiresias_queues import QUEUE_LIMITS_GPU_S, GittinsIndex
+from morph_opt.traces.gavel import GavelRow, read_rows
+from morph_opt.traces.tiresias import TiresiasRow, read_samples, read_trace_rows
+
+Floats = npt.NDArray[np.float64]
+
+SERVED_FIRST = ("v100", "p100", "k80")
+"""Order in which Gavel's simulator serves the types; others follow by name."""
+
+
+class PublishedShares:
+    """A share policy as Gavel's simulator calls it, with the isolated time of finish-time fairness.
+
+    Parameters
+    ----------
+    policy
+        See `morph_opt.policies.gavel_shares.SHARE_POLICIES`.
+    jobs, capacity
+        Of the simulation.
+    """
+
+    def __init__(self, policy: str, jobs: RoundJobs, capacity: Floats) -> None:
+        self._policy, self._jobs, self._capacity = policy, jobs, capacity
+        self._solve = lp_solver()
+        self._isolated_s = np.zeros(jobs.count)
+        self._left = jobs.steps.copy()
+        self._rate = np.ones(jobs.count)
+
+    def __call__(self, moment: Moment) -> Floats:
+        """Shares of the active jobs, shape (active, T)."""
+        active = moment.active
+        problem = ShareProblem(self._jobs.speed[active], self._jobs.gang[active], self._capacity)
+        done = self._left[active] - moment.steps_left
+        self._isolated_s[active] += done / self._rate[active]
+        self._left[active] = moment.steps_left
+        self._rate[active] = isolated_rates(problem)
+        request = ShareRequest(
+            problem=problem,
+            weight=self._jobs.weight[active],
+            steps_left=moment.steps_left,
+            since_s=moment.since_s,
+            isolated_s=self._isolated_s[active],
+            arrival=np.arange(active.size, dtype=np.int64),
+            entity=np.zeros(active.size, dtype=np.int64),
+            slo_s=np.full(active.size, np.inf),
+            price=np.ones(self._capacity.size),
+        )
+        return shares_of(self._policy, request, self._solve).x
+
+
+def gavel_jobs(
+    rows: Sequence[GavelRow], table: GavelThroughputs, types: Sequence[str]
+) -> RoundJobs:
+    """Trace rows as columns; speeds on these types, consolidated.
+
+    Raises
+    ------
+    InputError
+        If the table lacks a type or a job type.
+    """
+    table.require_types(types)
+    for row in rows:
+        table.require_key((row.job_type, row.gang))
+    speed = [[table.alone[kind].get((r.job_type, r.gang), 0.0) for kind in types] for r in rows]
+    return RoundJobs(
+        np.asarray(speed),
+        np.asarray([r.gang for r in rows], dtype=np.int64),
+        np.asarray([float(r.steps) for r in rows]),
+        np.asarray([r.weight for r in rows]),
+        np.asarray([r.arrival_s for r in rows]),
+    )
+
+
+def run_gavel(
+    rows: Sequence[GavelRow], table: GavelThroughputs, gpus: dict[str, int], policy: str
+) -> RoundRun:
+    """Gavel's simulator on a trace.
+
+    Raises
+    ------
+    InputError
+        As `gavel_jobs`; also if a gang is larger than every type.
+    """
+    types = sorted(gpus)
+    jobs = gavel_jobs(rows, table, types)
+    capacity = np.asarray([float(gpus[kind]) for kind in types])
+    large = np.flatnonzero(~(((jobs.gang[:, None] <= capacity) & (jobs.speed > 0)).any(axis=1)))
+    if large.size:
+        job = int(large[0])
+        raise InputError(
+            f"a gang of {jobs.gang[job]} fits no type on which it runs", field=f"job {job}"
+        )
+    rank = {kind: place for place, kind in enumerate(SERVED_FIRST)}
+    order = sorted(range(len(types)), key=lambda k: (rank.get(types[k], len(rank)), types[k]))
+    rule = PublishedShares(policy, jobs, capacity)
+    return simulate(
+        jobs, capacity, np.asarray(order), rule, skip_unwanted=policy in ("fifo", "srpt")
+    )
+
+
+def run_tiresias(
+    rows: Sequence[TiresiasRow], gpus: int, schedule: str, *, knob: float = 0.0,
+    limits: tuple[float, ...] = QUEUE_LIMITS_GPU_S, index: GittinsIndex | None = None,
+    artifact_quirks: bool = False,
+) -> tuple[RigidRun, ...]:
+    """Tiresias' simulator on a trace; ``artifact_quirks`` turns both `Quirks` on.
+
+    Raises
+    ------
+    InputError
+        If the schedule is unknown, needs an index that is not given, or a gang is too large.
+    """
+    try:
+        discipline = Discipline(schedule)
+    except ValueError:
+        known = ", ".join(Discipline)
+        raise InputError(
+            f"unknown schedule {schedule!r}; known are {known}", field="--schedule"
+        ) from None
+    rule = RigidRule(
+        discipline, limits, knob, index, Quirks(artifact_quirks, artifact_quirks)
+    )
+    jobs = [RigidJob(r.name, r.gpus, r.submit_s, r.duration_s) for r in rows]
+    return simulate_rigid(jobs, gpus, rule)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; exit 2 with one line on bad input."""
+    options = _parser().parse_args(arguments)
+    try:
+        result = _gavel(options) if options.simulator == "gavel" else _tiresias(options)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(result, indent=2))
+    return 0
+
+
+def _gavel(options: argparse.Namespace) -> dict[str, float | int | str]:
+    run = run_gavel(
+        read_rows(Path(options.trace)), read_throughputs(Path(options.table)),
+        _gpus(options.gpus), options.policy,
+    )
+    return {
+        "policy": options.policy,
+        "jobs": int(run.jct_s.size),
+        "avg_jct_h": float(run.jct_s.mean()) / 3600.0,
+        "makespan_h": run.makespan_s / 3600.0,
+        "resets": run.resets,
+    }
+
+
+def _tiresias(options: argparse.Namespace) -> dict[str, float | int | str | bool]:
+    rows = [
+        TiresiasRow(r.name, r.model, r.gpus, r.submit_s, r.duration_s * options.times)
+        for r in read_trace_rows(Path(options.trace))
+    ]
+    index = None
+    if options.samples:
+        index = GittinsIndex.of(read_samples(Path(options.samples)))
+    runs = run_tiresias(
+        rows, options.gpus, options.schedule, knob=options.knob, index=index,
+        artifact_quirks=options.artifact_quirks,
+    )
+    return {
+        "schedule": options.schedule,
+        "artifact_quirks": options.artifact_quirks,
+        "jobs": len(runs),
+        "avg_jct_s": sum(r.jct_s for r in runs) / len(runs),
+        "makespan_s": max(r.end_s for r in runs),
+        "preemptions": sum(r.preemptions for r in runs),
+        "promotions": sum(r.promotions for r in runs),
+    }
+
+
+def _gpus(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        kind, _, count = part.partition("=")
+        if not kind or not count.isdigit() or int(count) < 1:
+            raise InputError(f"must look like v100=4,p100=4, got {text!r}", field="--gpus")
+        found[kind.lower()] = int(count)
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m morph_opt.policies.published")
+    commands = parser.add_subparsers(dest="simulator", required=True)
+    gavel = commands.add_parser("gavel", help="rounds of 360 s after target shares")
+    gavel.add_argument("--trace", required=True)
+    gavel.add_argument("--table", required=True, help="simulation_throughputs.json")
+    gavel.add_argument("--gpus", required=True, help="v100=4,p100=4,k80=4")
+    gavel.add_argument("--policy", choices=SHARE_POLICIES, default="fairness")
+    rigid = commands.add_parser("tiresias", help="event-driven rigid gangs")
+    rigid.add_argument("--trace", required=True)
+    rigid.add_argument("--gpus", type=int, required=True)
+    rigid.add_argument("--schedule", default="dlas-gpu", help=", ".join(Discipline))
+    rigid.add_argument("--times", type=int, default=1, help="factor on all run times")
+    rigid.add_argument("--knob", type=float, default=0.0, help="starvation knob")
+    rigid.add_argument("--samples", help="GPU-seconds for the Gittins index")
+    rigid.add_argument("--artifact-quirks", action="store_true", help="as the published code")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

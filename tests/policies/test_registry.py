@@ -1,0 +1,97 @@
+"""Policies, objectives and formulations by name, by import path, and by mistake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from formulations.objectives import OBJECTIVES
+from formulations.round_problem import Level, RoundProblem
+from morph_opt.domain import Allocation, InputError, RoundState
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision
+from morph_opt.policies.fairness_registry import FAIR_POLICIES
+from morph_opt.policies.registry import POLICIES, PolicyOptions, make_objective, make_policy
+from tests.policies.worlds import LINEAR, cluster, counts, queued, state
+
+HERE = "tests.policies.test_registry"
+
+
+@dataclass(frozen=True)
+class FewestGpus:
+    """A user's own objective: as many jobs as possible, each on as few GPUs as possible."""
+
+    name: str = "fewest"
+
+    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
+        running = problem.jobs.running
+        return (
+            Level("jobs", "jobs", np.ones(problem.candidates.count), running.astype(np.float64)),
+            Level("gpus", "GPUs", -problem.candidates.gpus.astype(float), np.zeros(running.size)),
+        )
+
+
+class Lazy:
+    """A user's own policy: nobody ever runs."""
+
+    name = "lazy"
+
+    def decide(self, state: RoundState) -> Decision:
+        del state
+        return Decision(Allocation())
+
+
+def make_lazy(belief: SpeedModel, options: PolicyOptions) -> Lazy:
+    del belief, options
+    return Lazy()
+
+
+def test_an_objective_of_one_s_own_by_import_path() -> None:
+    options = PolicyOptions(objective=f"{HERE}:FewestGpus", gap=0.0)
+    decision = make_policy("milp", LINEAR, options).decide(
+        state(cluster(8), queued("a", 4), queued("b", 8))
+    )
+    assert counts(decision.allocation) == {"a": 1, "b": 1}
+    assert decision.report.objective == -2.0
+
+
+def test_a_policy_of_one_s_own_by_import_path() -> None:
+    policy = make_policy(f"{HERE}:make_lazy", LINEAR, PolicyOptions())
+    assert policy.decide(state(cluster(8), queued("a"))).allocation == Allocation()
+
+
+@pytest.mark.parametrize("name", sorted((*POLICIES, *FAIR_POLICIES)))
+def test_policies_by_name(name: str) -> None:
+    assert make_policy(name, LINEAR, PolicyOptions()).name
+
+
+@pytest.mark.parametrize("objective", sorted(OBJECTIVES))
+def test_objectives_by_name(objective: str) -> None:
+    assert make_objective(objective).name == objective
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        ("nope", {}, r"^--policy: unknown policy 'nope'; known are .*milp.*package\.module"),
+        (
+            "milp",
+            {"objective": "nope"},
+            r"^--objective: unknown objective 'nope'; known are .*jct.*",
+        ),
+        ("milp", {"solver": "nope"}, r"^--solver: unknown solver 'nope'"),
+        ("milp", {"formulation": "x"}, r"^--formulation: unknown formulation 'x'.*node_pattern"),
+        ("milp", {"objective": "no.such:Thing"}, r"cannot import 'no\.such:Thing'"),
+        ("milp", {"objective": f"{HERE}:Absent"}, r"cannot import .*Absent"),
+        ("milp", {"objective": "math:pi"}, r"^--objective: .*math:pi.* must be callable"),
+        ("math:pi", {}, r"^--policy: .*math:pi.* must be callable"),
+        (f"{HERE}:Absent", {}, r"cannot import .*Absent"),
+        ("milp", {"gap": -1.0}, r"^gap: must be at least 0"),
+    ],
+)
+def test_mistakes_end_in_one_line(policy: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        make_policy(policy, LINEAR, replace(PolicyOptions(), **options))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)

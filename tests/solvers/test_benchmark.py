@@ -1,0 +1,105 @@
+"""The figures of the comparison, worked out by hand on a few rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.solvers import measures
+from benchmarks.solvers.agreeing import brute_force, small
+from benchmarks.solvers.protocol import RawFile, Row, read_rows
+
+GOOD = Row(
+    solver="a", version="A 1", instance="i", gpus=64, columns=10, seed=0, status="optimal",
+    stop="proved", objective=10.0, bound=10.0, gap=0.0, nodes=1, build_s=0.1, solve_s=0.9,
+    check_s=0.0, cpu_s=1.0, limit_s=8.0, best=10.0, best_bound=10.0, message="",
+)  # fmt: skip
+
+
+def test_outcomes() -> None:
+    assert GOOD.outcome == "solved"
+    assert replace(GOOD, status="feasible", objective=9.0).outcome == "feasible"
+    assert replace(GOOD, status="no_solution", objective=math.nan, bound=math.inf).outcome == "none"
+    assert replace(GOOD, status="error", objective=math.nan, bound=math.inf).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"status": "infeasible", "objective": math.nan, "bound": math.inf},
+        {"status": "unbounded", "objective": math.nan, "bound": math.inf},
+        {"objective": 10.1, "bound": 10.1},
+        {"objective": 9.9, "bound": 9.9},
+        {"status": "feasible", "objective": 9.0, "bound": 9.5},
+        {"objective": 9.98, "bound": 10.0},
+    ],
+)
+def test_lies_are_seen(lie: dict[str, object]) -> None:
+    row = replace(GOOD, **lie)  # type: ignore[arg-type]
+    assert row.lie
+    assert row.outcome == "wrong"
+    assert not row.solved
+    assert measures.disagreements([row, GOOD]) == measures.disagreements([row])
+
+
+def test_an_answer_within_the_gap_is_no_lie() -> None:
+    assert replace(GOOD, objective=9.991, bound=10.0).solved
+    assert not replace(GOOD, status="feasible", objective=5.0, bound=12.0).lie
+
+
+def test_what_is_not_solved_is_charged_the_limit() -> None:
+    assert GOOD.charged_s == 1.0
+    assert replace(GOOD, status="feasible", cpu_s=0.5).charged_s == 8.0
+    assert replace(GOOD, status="error", objective=math.nan, bound=math.inf).charged_s == 8.0
+
+
+def test_shifted_geometric_mean() -> None:
+    assert measures.shifted_geometric_mean([1.0, 4.0], 0.0) == pytest.approx(2.0)
+    assert measures.shifted_geometric_mean([0.0, 0.3], 0.1) == pytest.approx(0.1)
+    assert math.isnan(measures.shifted_geometric_mean([]))
+
+
+def test_profile_and_virtual_best() -> None:
+    rows = [
+        GOOD,
+        replace(GOOD, instance="j", cpu_s=4.0),
+        replace(GOOD, solver="b", cpu_s=2.0),
+        replace(GOOD, solver="b", instance="j", status="feasible", objective=9.0),
+    ]
+    assert measures.virtual_best(rows) == {("i", 0): 1.0, ("j", 0): 4.0}
+    profile = measures.profile(rows)
+    assert profile["a"].tolist() == [1.0, 1.0]
+    assert profile["b"].tolist() == [2.0, math.inf]
+    assert measures.share_within(profile["b"], 1.9) == 0.0
+    assert measures.share_within(profile["b"], 2.0) == 0.5
+
+
+def test_only_cases_that_all_solvers_ran_are_compared() -> None:
+    rows = [GOOD, replace(GOOD, instance="j"), replace(GOOD, solver="b")]
+    assert {row.instance for row in measures.complete_cases(rows)} == {"i"}
+
+
+def test_gap_left() -> None:
+    left = replace(GOOD, status="feasible", objective=9.0, gap=0.1)
+    assert measures.median_gap_of_unsolved([GOOD, left]) == 0.1
+    assert math.isnan(measures.median_gap_of_unsolved([GOOD]))
+
+
+def test_raw_rows_are_read_back_and_taken_up(tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv"
+    RawFile(path).append(replace(GOOD, message='said "no, thanks"', gap=math.inf))
+    again = RawFile(path)
+    assert again.done == {GOOD.key}
+    again.append(replace(GOOD, seed=1))
+    assert read_rows(path)[0].message == 'said "no, thanks"'
+    assert [row.seed for row in read_rows(path)] == [0, 1]
+
+
+def test_random_models_are_of_both_kinds() -> None:
+    rng = np.random.default_rng(2026)
+    known = [brute_force(small(rng)) for _ in range(100)]
+    assert 50 < sum(best is not None for best in known) < 100
