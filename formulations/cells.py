@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Ints
+from formulations.linear_model import Bools, Floats, Ints
 from formulations.patterns import Vector
 from formulations.round_problem import RESOURCES, RoundProblem, Scope
 
@@ -109,7 +109,11 @@ class Kinds:
     first
         First kind of each class, shape (T + 1,).
     scarce
-        Scarce resources of each class.
+        Resources that the kinds of each class tell apart: its scarce ones, or GPUs alone where
+        these would make too many patterns.
+    lazy
+        The other scarce resources of each class; formulations bound them per cell, and decode
+        makes sure of them on every node.
     of_part
         Kind of each candidate part, shape (P,).
     """
@@ -119,6 +123,7 @@ class Kinds:
     vectors: tuple[tuple[Vector, ...], ...]
     first: Ints
     scarce: tuple[Ints, ...]
+    lazy: tuple[Ints, ...]
     of_part: Ints
 
     @property
@@ -127,24 +132,33 @@ class Kinds:
         return int(self.node_class.size)
 
 
+KIND_LIMIT = 12
+"""Kinds of a class above which scarce side resources are no longer told apart by kinds."""
+
+
 def find_kinds(problem: RoundProblem) -> Kinds:
     """Kinds of each class, by ascending demand."""
     c = problem.candidates
     owner = c.part_candidate
-    demand = np.column_stack([np.ones(owner.size), c.side[owner]]) * c.part_gpus[:, None]
+    gpus = c.part_gpus.astype(np.float64)[:, None]
+    demand: Floats = np.column_stack([np.ones(owner.size), c.side[owner]]) * gpus
     part_class = c.node_class[owner]
     of_part = np.zeros(owner.size, dtype=np.int64)
     scarce: list[Ints] = []
+    lazy: list[Ints] = []
     vectors: list[tuple[Vector, ...]] = []
     first = [0]
     for t in range(problem.nodes.classes):
         resources = scarce_resources(problem, t)
         mine = np.flatnonzero(part_class == t)
-        rows, inverse = np.unique(
-            np.round(demand[mine][:, resources], 9), axis=0, return_inverse=True
-        )
-        of_part[mine] = first[-1] + inverse.reshape(-1)
-        scarce.append(resources)
+        rows, inverse = _distinct(demand[np.ix_(mine, resources)])
+        counted = resources
+        if rows.shape[0] > KIND_LIMIT and resources.size > 1:
+            counted = resources[:1]
+            rows, inverse = _distinct(demand[np.ix_(mine, counted)])
+        of_part[mine] = first[-1] + inverse
+        scarce.append(counted)
+        lazy.append(np.setdiff1d(resources, counted))
         vectors.append(tuple(tuple(row) for row in rows.tolist()))
         first.append(first[-1] + rows.shape[0])
     sizes = np.diff(first)
@@ -154,8 +168,14 @@ def find_kinds(problem: RoundProblem) -> Kinds:
         vectors=tuple(vectors),
         first=np.asarray(first, dtype=np.int64),
         scarce=tuple(scarce),
+        lazy=tuple(lazy),
         of_part=of_part,
     )
+
+
+def _distinct(demand: Floats) -> tuple[Floats, Ints]:
+    rows, inverse = np.unique(np.round(demand, 9), axis=0, return_inverse=True)
+    return rows, inverse.reshape(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +208,8 @@ class GangTypes:
         Of each type, shape (G,).
     uplink_per_gpu
         Network share per GPU that the type reserves on uplinks, shape (G,).
+    side
+        Lazy resources that the type holds per GPU, shape (G, R - 1); 0 for the others.
     counts
         Parts by kind, shape (G, S).
     """
@@ -196,7 +218,8 @@ class GangTypes:
     node_class: Ints
     scope: Ints
     node_set: Ints
-    uplink_per_gpu: np.ndarray[tuple[int], np.dtype[np.float64]]
+    uplink_per_gpu: Floats
+    side: Floats
     counts: Ints
 
     @property
@@ -208,8 +231,8 @@ class GangTypes:
 def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> GangTypes:
     """Types in lexicographic order of their attributes.
 
-    One-part types and types that may lie anywhere are told apart by the uplink share only where
-    uplinks matter.
+    Types are told apart by the uplink share only where uplinks matter, and by other resources
+    only where these are lazy.
     """
     c = problem.candidates
     counts = np.zeros((c.count, kinds.count), dtype=np.int64)
@@ -217,10 +240,14 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     share = np.where(c.scope == Scope.POD, c.side[:, RESOURCES.index("rdma_gb_per_s") - 1], 0.0)
     if not uplinks_matter(problem):
         share = np.zeros_like(share)
-    table = np.column_stack([c.node_class, c.scope, c.node_set, share, counts])
+    is_lazy = np.zeros((problem.nodes.classes, len(RESOURCES)), dtype=bool)
+    for t, resources in enumerate(kinds.lazy):
+        is_lazy[t, resources] = True
+    side = np.where(is_lazy[c.node_class, 1:], c.side, 0.0)
+    table = np.column_stack([c.node_class, c.scope, c.node_set, share, side, counts])
     unique, inverse = np.unique(table, axis=0, return_inverse=True)
     whole = unique[:, :3].astype(np.int64)
     return GangTypes(
         inverse.reshape(-1), whole[:, 0], whole[:, 1], whole[:, 2], unique[:, 3],
-        unique[:, 4:].astype(np.int64),
+        unique[:, 4:7], unique[:, 7:].astype(np.int64),
     )

@@ -25,10 +25,12 @@ Model
     (8) distinct[j,g]       sum_k count[k,g] x[j,k] - sum_{c,i,p} min(a[p,g],1) z[c,i,p] <= 0
                             for jobs with several parts of kind g where two fit one node
     (9) uplink[l]           network share of parts and staying jobs that may leave leaf l <= capacity
+    (10) side[c,r]          demand of parts and staying jobs for r in c <= capacity of c together
+                            for scarce resources that the kinds do not tell apart
     and the operator's rules (`formulations.rules`).
 
-Exact for jobs whose parts are whole nodes or lie in one node. For several sub-node parts (8) is
-necessary, not sufficient; `formulations.decode` either finds distinct nodes or says that it
+Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds tell
+apart. For several sub-node parts (8) is necessary, not sufficient, and so is (10); `formulations.decode` either finds distinct nodes or says that it
 cannot, and the caller cuts the choice off (`formulations.layout.forbid`) and solves again. See
 ``docs/formulations/node_pattern.md``.
 """
@@ -77,6 +79,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     _add_slots(builder, cells, kinds, z, lies)
     _add_distinct(builder, problem, layout, cells, kinds, z, parts)
     _add_uplinks(builder, problem, layout, cells, kinds, lies)
+    _add_side(builder, problem, layout, cells, kinds, lies)
     add_rules(builder, problem, layout.x, layout.stay)
     layout = Layout(layout.x, layout.stay, builder.column_count)
     return RoundModel(builder.build(layout.cost(level)), layout)
@@ -234,13 +237,14 @@ def _offers(
 
 @dataclass(frozen=True, slots=True)
 class _Lies:
-    """Parts by where they lie: entries (column, cell, kind, parts, uplink share per GPU)."""
+    """Parts by where they lie: entries (column, cell, kind, parts, gang type)."""
 
     column: Ints
     cell: Ints
     kind: Ints
     parts: Floats
-    uplink_per_gpu: Floats
+    gang: Ints
+    types: GangTypes
 
 
 def _add_gangs(
@@ -248,18 +252,17 @@ def _add_gangs(
     types: GangTypes, parts: PartCounts,
 ) -> _Lies:
     """Columns m and f with rows ``gangs`` and ``parts``; types with one possible cell need none."""
-    found: list[tuple[Ints, Ints, Ints, Floats, Floats]] = []
+    found: list[_Entry] = []
     of_type = types.of_candidate[parts.candidate]
     for q in range(types.count):
         hosts = _hosts(cells, types, q)
         members = np.flatnonzero(types.of_candidate == q)
         kind = np.flatnonzero(types.counts[q])
-        share = float(types.uplink_per_gpu[q])
         if len(hosts) == 1 and len(hosts[0]) == 1:
             mine = np.flatnonzero(of_type == q)
             found.append(_lie(
                 layout.x[parts.candidate[mine]], int(hosts[0][0]), parts.kind[mine],
-                parts.count[mine].astype(np.float64), share,
+                parts.count[mine].astype(np.float64), q,
             ))
             continue
         gangs = _gang_columns(builder, layout, q, hosts, members)
@@ -268,7 +271,7 @@ def _add_gangs(
                 count = float(types.counts[q, g])
                 if len(host) == 1:
                     found.append(_lie(column, int(host[0]), np.full(column.size, g),
-                                      np.full(column.size, count), share))
+                                      np.full(column.size, count), q))
                     continue
                 f = builder.add_columns(
                     "f", np.column_stack([np.full((len(host), 3), (q, h, g)), host]), np.inf
@@ -280,21 +283,22 @@ def _add_gangs(
                      (np.repeat(row, f.size), f, -1.0)],
                 )
                 found += [
-                    _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), share)
+                    _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
                     for i, cell in enumerate(host.tolist())
                 ]
     none = np.zeros(0, dtype=np.int64)
     columns = [np.concatenate([entry[i] for entry in found] or [none]) for i in range(5)]
-    return _Lies(columns[0], columns[1], columns[2], columns[3], columns[4])
+    return _Lies(columns[0], columns[1], columns[2], columns[3], columns[4], types)
 
 
-def _lie(
-    column: Ints, cell: int, kind: Ints, parts: Floats, share: float
-) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+_Entry = tuple[Ints, Ints, Ints, Floats, Ints]
+
+
+def _lie(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entry:
     size = column.size
     return (
         column, np.full(size, cell, dtype=np.int64), np.asarray(kind, dtype=np.int64),
-        np.asarray(parts, dtype=np.float64), np.full(size, share),
+        np.asarray(parts, dtype=np.float64), np.full(size, gang, dtype=np.int64),
     )
 
 
@@ -378,7 +382,8 @@ def _add_uplinks(
     leaves = np.flatnonzero(np.isfinite(limit))
     row_of = np.full(limit.size, -1, dtype=np.int64)
     row_of[leaves] = np.arange(leaves.size)
-    uses = np.flatnonzero((lies.uplink_per_gpu > 0) & (row_of[cells.leaf[lies.cell]] >= 0))
+    share = lies.types.uplink_per_gpu[lies.gang]
+    uses = np.flatnonzero((share > 0) & (row_of[cells.leaf[lies.cell]] >= 0))
     holds = problem.holds
     held = np.flatnonzero(
         (holds.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[holds.node]] >= 0)
@@ -388,11 +393,43 @@ def _add_uplinks(
         [
             (
                 row_of[cells.leaf[lies.cell[uses]]], lies.column[uses],
-                lies.parts[uses] * lies.uplink_per_gpu[uses] * kinds.gpus[lies.kind[uses]],
+                lies.parts[uses] * share[uses] * kinds.gpus[lies.kind[uses]],
             ),
             (
                 row_of[problem.nodes.leaf[holds.node[held]]], layout.stay[holds.job[held]],
                 holds.uplink_gb_per_s[held],
             ),
         ],
+    )
+
+
+def _add_side(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds,
+    lies: _Lies,
+) -> None:
+    """Rows ``side``: what a cell's open nodes have together of each lazy resource."""
+    nodes, holds = problem.nodes, problem.holds
+    size = np.bincount(cells.of_node[nodes.open], minlength=cells.count)
+    labels = [
+        (cell, int(resource))
+        for cell in range(cells.count)
+        for resource in kinds.lazy[int(cells.node_class[cell])]
+    ]
+    if not labels:
+        return
+    limit = [size[cell] * nodes.capacity[cells.node_class[cell], r] for cell, r in labels]
+    entries: Entries = []
+    held_cell = cells.of_node[holds.node]
+    for row, (cell, resource) in enumerate(labels):
+        per_gpu = lies.types.side[lies.gang, resource - 1]
+        uses = np.flatnonzero((lies.cell == cell) & (per_gpu > 0))
+        held = np.flatnonzero((held_cell == cell) & (holds.demand[:, resource] > 0))
+        entries += [
+            (np.full(uses.size, row, dtype=np.int64), lies.column[uses],
+             lies.parts[uses] * per_gpu[uses] * kinds.gpus[lies.kind[uses]]),
+            (np.full(held.size, row, dtype=np.int64), layout.stay[holds.job[held]],
+             holds.demand[held, resource]),
+        ]
+    builder.add_rows(
+        "side", np.asarray(labels, dtype=np.int64), -np.inf, np.asarray(limit), entries
     )

@@ -15,25 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from formulations.round_problem import (
-    RESOURCES,
-    CandidateTable,
-    HoldTable,
-    JobTable,
-    NodeTable,
-    RoundProblem,
-    RuleTable,
-)
+from formulations import round_problem
+from formulations.round_problem import RESOURCES, RoundProblem
 
 FORMAT = "morph-opt round"
 VERSION = 1
 
-_TABLES = {
-    "jobs": JobTable,
-    "candidates": CandidateTable,
-    "nodes": NodeTable,
-    "holds": HoldTable,
-    "rules": RuleTable,
+_TABLES: dict[str, type] = {
+    field.name: getattr(round_problem, str(field.type))
+    for field in fields(RoundProblem)
+    if str(field.type).endswith("Table")
 }
 _DTYPES = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_}
 

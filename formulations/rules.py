@@ -58,12 +58,10 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
     started = np.zeros(problem.candidates.count)
     started[selection.choice[selection.choice >= 0]] = 1.0
     stayed = (selection.choice == STAY).astype(np.float64)
-    at = np.where(rules.kind == RULE_U, 0, rules.index)
-    values = np.where(
-        rules.kind == RULE_X,
-        started[at] if started.size else 0.0,
-        np.where(rules.kind == RULE_S, stayed[at] if stayed.size else 0.0, 0.0),
-    )
+    values = np.zeros(rules.value.size)
+    for kind, chosen in ((RULE_X, started), (RULE_S, stayed)):
+        mine = rules.kind == kind
+        values[mine] = chosen[rules.index[mine]]
     activity = np.zeros(rules.count)
     np.add.at(activity, rules.row, rules.value * values)
     aux = np.zeros(rules.aux_upper.size)

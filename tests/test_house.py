@@ -102,6 +102,19 @@ def test_relative_links_resolve(page: Path) -> None:
             assert anchor in anchors(file), f"{page}: {target} names no heading"
 
 
+def test_every_page_is_found_from_the_index() -> None:
+    found = {Path("docs/index.md")}
+    queue = list(found)
+    while queue:
+        page = queue.pop()
+        for target in re.findall(r"\]\(([^)#\s]+\.md)", (ROOT / page).read_text("utf-8")):
+            linked = Path(os.path.normpath(page.parent / target))
+            if linked not in found and (ROOT / linked).exists():
+                found.add(linked)
+                queue.append(linked)
+    assert {page for page in PAGES if page.parts[0] == "docs"} <= found
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_commands_in_the_docs_exist(page: Path) -> None:
     text = (ROOT / page).read_text("utf-8").replace("\\\n", " ")

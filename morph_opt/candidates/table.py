@@ -6,13 +6,20 @@ enumerated, pruned and laid out as arrays once; a round only concatenates slices
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
-from formulations.round_problem import CandidateTable, HoldTable, JobTable, NodeTable, RoundProblem
-from morph_opt.candidates.dominance import undominated
+from formulations.round_problem import (
+    CandidateTable,
+    HoldTable,
+    JobTable,
+    NodeTable,
+    RoundProblem,
+    Scope,
+)
+from morph_opt.candidates.dominance import Scoped, undominated
 from morph_opt.domain import (
     Assignment,
     Cluster,
@@ -31,8 +38,9 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 class ModelSlice:
     """All undominated configurations of one model with one CPU demand, over all node classes."""
 
-    rows: tuple[tuple[int, Configuration], ...]
+    rows: tuple[Scoped, ...]
     node_class: Ints
+    scope: Ints
     iteration_s: Floats
     gpus: Ints
     part_count: Ints
@@ -63,12 +71,18 @@ class RoundView:
 
     def configuration(self, job: int, candidate: int) -> Configuration:
         """The configuration behind a candidate of a job."""
-        return self.slices[job].rows[candidate - int(self.offset[job])][1]
+        return self.slices[job].rows[candidate - int(self.offset[job])].row
 
 
-def multi_node_span(cluster: Cluster) -> Span:
-    """Span that a placement on several nodes is assumed to have: the widest possible."""
-    return cluster.span(range(len(cluster.nodes)))
+def scopes_of(cluster: Cluster, node_type: NodeType) -> tuple[Scope, ...]:
+    """Scopes in which placements of one class on several nodes differ, tightest first."""
+    nodes = [cluster.nodes[index] for index in cluster.nodes_of(node_type)]
+    domains = [node.nvlink_domain for node in nodes if node.nvlink_domain is not None]
+    found = [Scope.NVLINK] if len(set(domains)) < len(domains) else []
+    found.append(Scope.LEAF)
+    if len({node.leaf for node in nodes}) > 1:
+        found.append(Scope.POD)
+    return tuple(found)
 
 
 class CandidateBuilder:
@@ -93,7 +107,8 @@ class CandidateBuilder:
         self._sides: dict[
             tuple[str, int, NodeType, Shape, ExecutionPlan], tuple[float, float, float]
         ] = {}
-        self._nodes: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros((0, 4)))
+        self._nodes: NodeTable | None = None
+        self._configurations: dict[tuple[str, NodeType], list[Scoped]] = {}
 
     def view(self, state: RoundState) -> RoundView:
         """Tables of a round."""
@@ -102,13 +117,13 @@ class CandidateBuilder:
         slices = tuple(self.slice_of(s.job) for s in states)
         counts = np.asarray([s.gpus.size for s in slices], dtype=np.int64)
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        node_class, capacity = self._nodes
-        is_open = np.ones(node_class.size, dtype=bool)
+        assert self._nodes is not None
+        is_open = np.ones(self._nodes.count, dtype=bool)
         is_open[list(state.unavailable)] = False
         problem = RoundProblem(
             jobs=self._jobs(states),
             candidates=_concatenate(slices, counts),
-            nodes=NodeTable(node_class, capacity, is_open),
+            nodes=replace(self._nodes, open=is_open),
             holds=self._holds(states),
             interval_s=state.interval_s,
         )
@@ -124,9 +139,9 @@ class CandidateBuilder:
         key = (job.model, job.requested_gpus, job.requested_plan)
         if key not in self._requests:
             rows = [
-                row
+                scoped.row
                 for node_type in cluster.node_types
-                for row in self.configurations(job.model, node_type, cluster)
+                for scoped in self.configurations(job.model, node_type)
             ]
             asked = [
                 (row.shape.nodes, row.iteration_s)
@@ -137,15 +152,26 @@ class CandidateBuilder:
             self._requests[key] = min(asked)[1] if asked else slowest
         return self._requests[key]
 
-    def configurations(
-        self, model: str, node_type: NodeType, cluster: Cluster
-    ) -> list[Configuration]:
-        """Configurations that fit the nodes of a class, unpruned."""
-        nodes = len(cluster.nodes_of(node_type))
-        rows = self.belief.configurations(
-            model, node_type, nodes * node_type.gpus, multi_node_span(cluster)
-        )
-        return [row for row in rows if row.shape.nodes <= nodes]
+    def configurations(self, model: str, node_type: NodeType) -> list[Scoped]:
+        """Configurations that fit the nodes of a class, each with its scope, unpruned."""
+        key = (model, node_type)
+        if key not in self._configurations:
+            assert self._cluster is not None
+            cluster = self._cluster
+            nodes = len(cluster.nodes_of(node_type))
+            found: list[Scoped] = []
+            for scope in scopes_of(cluster, node_type):
+                rows = self.belief.configurations(
+                    model, node_type, nodes * node_type.gpus, Span(int(scope))
+                )
+                first = not found
+                found += [
+                    Scoped(Scope.NODE if row.shape.nodes == 1 else scope, row)
+                    for row in rows
+                    if row.shape.nodes <= nodes and (first or row.shape.nodes > 1)
+                ]
+            self._configurations[key] = found
+        return self._configurations[key]
 
     def speed(self, job: Job, held: Assignment, cluster: Cluster) -> float | None:
         """Believed seconds per iteration of a running assignment."""
@@ -170,46 +196,38 @@ class CandidateBuilder:
         if cluster is self._cluster:
             return
         self._cluster = cluster
-        self._slices.clear()
-        self._requests.clear()
-        self._speeds.clear()
-        self._sides.clear()
-        kinds = {kind: index for index, kind in enumerate(cluster.node_types)}
-        self._nodes = (
-            np.asarray([kinds[node.type] for node in cluster.nodes], dtype=np.int64),
-            np.asarray(
-                [
-                    [float(k.gpus), float(k.cpus), k.host_memory_gib, k.rdma_gb_per_s]
-                    for k in cluster.node_types
-                ]
-            ),
-        )
+        for cache in (
+            self._slices, self._requests, self._speeds, self._sides, self._configurations
+        ):
+            cache.clear()
+        self._nodes = node_table(cluster)
 
     def _make_slice(self, model: str, cpus_per_gpu: int, cluster: Cluster) -> ModelSlice:
-        rows: list[tuple[int, Configuration]] = []
+        rows: list[tuple[int, Scoped]] = []
         for index, node_type in enumerate(cluster.node_types):
-            found = self.configurations(model, node_type, cluster)
             room = (node_type.cpus, node_type.host_memory_gib, node_type.rdma_gb_per_s)
             fitting = [
-                row
-                for row in found
+                scoped
+                for scoped in self.configurations(model, node_type)
                 if all(
-                    row.shape.parts[0] * need <= limit * (1 + 1e-9)
-                    for need, limit in zip(_side(row, cpus_per_gpu), room, strict=True)
+                    scoped.row.shape.parts[0] * need <= limit * (1 + 1e-9)
+                    for need, limit in zip(_side(scoped.row, cpus_per_gpu), room, strict=True)
                 )
             ]
             kept = undominated(fitting) if self._prune else fitting
-            rows += [(index, row) for row in kept]
+            rows += [(index, scoped) for scoped in kept]
+        configurations = [scoped.row for _, scoped in rows]
         return ModelSlice(
-            rows=tuple(rows),
+            rows=tuple(scoped for _, scoped in rows),
             node_class=np.asarray([index for index, _ in rows], dtype=np.int64),
-            iteration_s=np.asarray([row.iteration_s for _, row in rows], dtype=np.float64),
-            gpus=np.asarray([row.shape.gpus for _, row in rows], dtype=np.int64),
-            part_count=np.asarray([row.shape.nodes for _, row in rows], dtype=np.int64),
+            scope=np.asarray([int(scoped.scope) for _, scoped in rows], dtype=np.int64),
+            iteration_s=np.asarray([row.iteration_s for row in configurations], dtype=np.float64),
+            gpus=np.asarray([row.shape.gpus for row in configurations], dtype=np.int64),
+            part_count=np.asarray([row.shape.nodes for row in configurations], dtype=np.int64),
             part_gpus=np.asarray(
-                [part for _, row in rows for part in row.shape.parts], dtype=np.int64
+                [part for row in configurations for part in row.shape.parts], dtype=np.int64
             ),
-            side=np.asarray([_side(row, cpus_per_gpu) for _, row in rows]).reshape(-1, 3),
+            side=np.asarray([_side(row, cpus_per_gpu) for row in configurations]).reshape(-1, 3),
         )
 
     def _jobs(self, states: tuple[JobState, ...]) -> JobTable:
@@ -234,21 +252,26 @@ class CandidateBuilder:
         )
 
     def _holds(self, states: tuple[JobState, ...]) -> HoldTable:
+        assert self._cluster is not None
         job: list[int] = []
         node: list[int] = []
         demand: list[tuple[float, ...]] = []
+        uplink: list[float] = []
         for index, state in enumerate(states):
             if state.running is None:
                 continue
             side = self._running_side(state.job, state.running)
+            crosses = self._cluster.span(state.running.placement.nodes) is Span.POD
             for where, gpus in state.running.placement.parts:
                 job.append(index)
                 node.append(where)
                 demand.append((float(len(gpus)), *(len(gpus) * need for need in side)))
+                uplink.append(len(gpus) * side[2] if crosses else 0.0)
         return HoldTable(
             np.asarray(job, dtype=np.int64),
             np.asarray(node, dtype=np.int64),
             np.asarray(demand, dtype=np.float64).reshape(-1, 4),
+            np.asarray(uplink, dtype=np.float64),
         )
 
     def _running_side(self, job: Job, held: Assignment) -> tuple[float, float, float]:
@@ -257,12 +280,38 @@ class CandidateBuilder:
         node_type = self._cluster.nodes[held.placement.nodes[0]].type
         key = (job.model, job.cpus_per_gpu, node_type, held.placement.shape, held.plan)
         if key not in self._sides:
-            rows = self.configurations(job.model, node_type, self._cluster)
+            rows = [scoped.row for scoped in self.configurations(job.model, node_type)]
             same = [row for row in rows if (row.shape, row.plan) == key[3:]]
             self._sides[key] = (
                 _side(same[0], job.cpus_per_gpu) if same else (float(job.cpus_per_gpu), 0.0, 0.0)
             )
         return self._sides[key]
+
+
+def node_table(cluster: Cluster) -> NodeTable:
+    """Nodes of a cluster as a table, all open."""
+    kinds = {kind: index for index, kind in enumerate(cluster.node_types)}
+    leaves = {name: index for index, name in enumerate(cluster.leaf_names)}
+    domains: dict[str, int] = {}
+    domain = [
+        domains.setdefault(node.nvlink_domain or f"node {node.name}", len(domains))
+        for node in cluster.nodes
+    ]
+    limits = [cluster.uplink_gb_per_s(name) for name in leaves]
+    return NodeTable(
+        node_class=np.asarray([kinds[node.type] for node in cluster.nodes], dtype=np.int64),
+        capacity=np.asarray(
+            [
+                [float(k.gpus), float(k.cpus), k.host_memory_gib, k.rdma_gb_per_s]
+                for k in cluster.node_types
+            ]
+        ),
+        open=np.ones(len(cluster.nodes), dtype=bool),
+        leaf=np.asarray([leaves[node.leaf] for node in cluster.nodes], dtype=np.int64),
+        domain=np.asarray(domain, dtype=np.int64),
+        # With one leaf nothing can leave it.
+        uplink_gb_per_s=np.asarray(limits if len(leaves) > 1 else [np.inf]),
+    )
 
 
 def _side(row: Configuration, cpus_per_gpu: int) -> tuple[float, float, float]:
@@ -286,4 +335,5 @@ def _concatenate(slices: tuple[ModelSlice, ...], counts: Ints) -> CandidateTable
         part_start=np.concatenate([[0], np.cumsum(part_count)]).astype(np.int64),
         part_gpus=np.concatenate([s.part_gpus for s in slices]),
         side=np.concatenate([s.side for s in slices]),
+        scope=np.concatenate([s.scope for s in slices]),
     )

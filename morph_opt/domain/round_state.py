@@ -33,6 +33,9 @@ class JobState:
         Seconds with and without GPUs since submission.
     starts
         Times that the job was given GPUs or changed them.
+    recent_starts_s
+        Instants of the (re)starts of the last hour at least, ascending; the first start of all is
+        not a restart and not among them.
     first_start_s, last_start_s, last_stop_s
         Instants of the first and latest (re)start and the latest preemption; None before that.
     """
@@ -49,6 +52,7 @@ class JobState:
     first_start_s: float | None = None
     last_start_s: float | None = None
     last_stop_s: float | None = None
+    recent_starts_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         require_finite("iterations_done", self.iterations_done, at_least=0.0)

@@ -5,31 +5,56 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.decode import place_parts, room_after_stays
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.linear_model import Ints
+from formulations.round_problem import NONE, RULE_S, STAY, Level, RoundProblem, Selection
+from formulations.rules import broken_rule
 
 
 def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     """Keep the running allocation, then start queued jobs where they fit.
 
-    Queued jobs are taken by their best value per GPU; each gets its most valuable candidate for
-    which distinct nodes with room exist, parts going to the fullest such node. No running job is
-    touched, so the result is feasible whenever the round is.
+    Running jobs that a rule evicts are queued, and if the others together still break a rule,
+    the least valuable per GPU are, one by one, until none is broken. Queued jobs are taken by
+    their best value per GPU; each gets its most valuable candidate for which distinct nodes with
+    room exist and no rule breaks, parts going to the fullest such node. Without rules no running
+    job is touched, so the result is feasible whenever the round is.
     """
     jobs, candidates = problem.jobs, problem.candidates
-    choice = np.where(jobs.running, STAY, NONE).astype(np.int64)
+    choice = _kept(problem, level)
     room = room_after_stays(problem, choice)
     spots: list[tuple[int, ...]] = [()] * jobs.count
     density = level.value / np.maximum(1, candidates.gpus)
     best = np.full(jobs.count, -np.inf)
     np.maximum.at(best, candidates.job, density)
     start = np.searchsorted(candidates.job, np.arange(jobs.count + 1))
-    queued = np.flatnonzero(~jobs.running)
+    queued = np.flatnonzero(choice == NONE)
     for job in queued[np.argsort(-best[queued], kind="stable")].tolist():
         mine = np.arange(start[job], start[job + 1])
         for candidate in mine[np.argsort(-level.value[mine], kind="stable")].tolist():
-            found = place_parts(problem, candidate, room)
-            if found is not None:
-                choice[job] = candidate
-                spots[job] = found
-                break
+            choice[job] = candidate
+            if broken_rule(problem, Selection(choice, tuple(spots))) is None:
+                found = place_parts(problem, candidate, room)
+                if found is not None:
+                    spots[job] = found
+                    break
+            choice[job] = NONE
     return Selection(choice, tuple(spots))
+
+
+def _kept(problem: RoundProblem, level: Level) -> Ints:
+    """Choice in which everybody stays who may, as far as the rules allow."""
+    jobs, holds, rules = problem.jobs, problem.holds, problem.rules
+    choice = np.where(jobs.running, STAY, NONE).astype(np.int64)
+    spots: tuple[tuple[int, ...], ...] = ((),) * jobs.count
+    single = np.bincount(rules.row, minlength=rules.count)[rules.row] == 1
+    evicted = single & (rules.kind == RULE_S) & (rules.upper[rules.row] <= 0)
+    choice[rules.index[evicted]] = NONE
+    bound = single & (rules.kind == RULE_S) & (rules.lower[rules.row] >= 1)
+    gpus = np.maximum(1.0, np.bincount(holds.job, holds.demand[:, 0], minlength=jobs.count))
+    order = np.argsort(level.stay_value / gpus, kind="stable")
+    for job in order.tolist():
+        if broken_rule(problem, Selection(choice, spots)) is None:
+            break
+        if choice[job] == STAY and job not in rules.index[bound]:
+            choice[job] = NONE
+    return choice

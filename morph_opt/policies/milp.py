@@ -16,13 +16,15 @@ from formulations.layout import RoundModel, forbid
 from formulations.objectives import SPEED_TOLERANCE, guarantee, kept, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
-from morph_opt.domain import Allocation, RoundState
+from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.greedy import keep_and_fill
 from morph_opt.policies.place import to_allocation
+from morph_opt.rules.compile import apply_rules, ranks_below
+from morph_opt.rules.model import OperatorRules
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status
+from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 
 CLAIM_TOLERANCE = 1e-6
 """Largest relative difference between a solver's objective and the one recomputed."""
@@ -45,6 +47,19 @@ class ClaimError(RuntimeError):
     """The solver's objective differs from the one recomputed from the decision."""
 
 
+class InfeasibleRoundError(InputError):
+    """The operator's rules leave no decision at all, not even an idle cluster.
+
+    ``morph_opt.explain`` finds a smallest set of rules in conflict.
+    """
+
+    def __init__(self, time_s: float) -> None:
+        super().__init__(
+            f"the operator's rules contradict each other in the round at {time_s:g} s", field="rules"
+        )
+        self.time_s = time_s
+
+
 @dataclass
 class _Clock:
     """Milliseconds spent per step of a round."""
@@ -56,11 +71,26 @@ class _Clock:
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A placed decision with the last outcome that led to it; None when nothing usable came."""
+    """A placed decision and how it came about.
+
+    Parameters
+    ----------
+    selection
+        None when no solve gave anything usable.
+    outcomes
+        Of the levels in order, up to the last one that was tried.
+    model
+        The last level's.
+    """
 
     selection: Selection | None
-    outcome: Outcome
+    outcomes: tuple[Outcome, ...]
     model: RoundModel
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the level tried last."""
+        return self.outcomes[-1]
 
 
 class RoundSolver:
@@ -89,20 +119,22 @@ class RoundSolver:
     ) -> Solved:
         """Maximise the levels in order, each within the optima of those before it."""
         built = base or self.build(problem, levels[0])
-        solved: Solved | None = None
+        best: Selection | None = None
+        outcomes: list[Outcome] = []
         for rank, level in enumerate(levels):
             built = RoundModel(
                 built.model.with_objective(built.layout.cost(level)), built.layout
             )
             last = rank == len(levels) - 1
             found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
+            outcomes.append(found.outcome)
+            built = found.model
             if found.selection is None:
-                return found if solved is None else replace(found, selection=solved.selection)
-            solved, built = found, found.model
+                break
+            best = found.selection
             if not last:
-                built = _at_least(built, level, rank, found.selection.value(level))
-        assert solved is not None
-        return solved
+                built = _at_least(built, level, rank, best.value(level))
+        return Solved(best, tuple(outcomes), built)
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:
         """The round's model in the chosen formulation."""
@@ -118,12 +150,12 @@ class RoundSolver:
         while True:
             outcome = self._solve(built, gap)
             if outcome.x is None:
-                return Solved(None, outcome, built)
+                return Solved(None, (outcome,), built)
             began = time.perf_counter()
             selection = self._decode(problem, built, outcome)
             self.clock.place_ms += 1e3 * (time.perf_counter() - began)
             if selection is not None:
-                return Solved(selection, outcome, built)
+                return Solved(selection, (outcome,), built)
             built = forbid(built, built.layout.choice(problem, outcome.x), serial)
             serial += 1
 
@@ -202,6 +234,8 @@ class MilpPolicy:
         See `formulations.objectives`.
     solver, limits, formulation
         See `RoundSolver`.
+    rules
+        Operator's rules.
 
     Notes
     -----
@@ -216,8 +250,10 @@ class MilpPolicy:
         solver: Solver,
         limits: Limits,
         formulation: str = "node_pattern",
+        rules: OperatorRules | None = None,
     ) -> None:
         self._builder = CandidateBuilder(belief)
+        self._rules = rules or OperatorRules()
         self._objective = objective
         self._solver = solver
         self._limits = limits
@@ -227,6 +263,11 @@ class MilpPolicy:
     def name(self) -> str:
         """``"milp"``."""
         return "milp"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the objective has a memory of earlier rounds."""
+        return hasattr(self._objective, "observe")
 
     def observe(self, state: RoundState) -> None:
         """Show a snapshot to objectives that remember; a resumed replay repeats its rounds so."""
@@ -239,46 +280,48 @@ class MilpPolicy:
         if not state.jobs:
             return Decision(Allocation(), RoundReport("idle"))
         began = time.perf_counter()
-        view = self._builder.view(state)
+        view = apply_rules(self._builder.view(state), state, self._rules)
         problem = view.problem
         self.observe(state)
-        levels = self._objective.levels(problem)
+        goals = self._objective.levels(problem)
+        levels = (*goals, *ranks_below(problem, self._rules))
         prepared = time.perf_counter()
         rounds = RoundSolver(self._solver, self._limits, self._formulation)
         solved, possible = self._solve(problem, levels, rounds)
-        placed = time.perf_counter()
-        last = levels[-1]
-        status = "fallback"
+        solved_at = time.perf_counter()
+        if solved.outcomes[0].status is Status.INFEASIBLE:
+            raise InfeasibleRoundError(state.time_s)
+        main, before = goals[-1], int(possible is False)
+        outcome = _main_outcome(solved, len(goals) + before)
         selection = solved.selection
-        if selection is None:
+        if selection is None or outcome is None:
             selection = keep_and_fill(problem, levels[0])
-        elif solved.outcome.usable:
-            status = str(solved.outcome.status)
-            _compare(solved.outcome.objective, selection.value(last), last.name)
         allocation = to_allocation(state, view, selection)
         decoded = time.perf_counter()
         check(problem, selection)
+        if solved.outcome.usable and len(solved.outcomes) == len(levels) + before:
+            _compare(solved.outcome.objective, selection.value(levels[-1]), levels[-1].name)
         short, shortfall = _shortfall(problem, selection)
         checked = time.perf_counter()
-        value = selection.value(last)
-        model = solved.model.model
+        value = selection.value(main)
+        bound = float("nan") if outcome is None else outcome.bound
         return Decision(
             allocation,
             RoundReport(
-                status=status,
+                status="fallback" if outcome is None else str(outcome.status),
                 candidates=problem.candidates.count,
-                rows=model.rows,
-                columns=model.columns,
+                rows=solved.model.model.rows,
+                columns=solved.model.model.columns,
                 objective=value,
-                bound=solved.outcome.bound,
-                gap=solved.outcome.gap if status != "fallback" else float("nan"),
+                bound=bound,
+                gap=float("nan") if outcome is None else relative_gap(value, bound),
                 guarantees_short=short,
                 guarantee_shortfall=shortfall,
                 guarantees_possible=possible,
                 candidates_ms=1e3 * (prepared - began),
                 build_ms=rounds.clock.build_ms,
                 solve_ms=rounds.clock.solve_ms,
-                place_ms=rounds.clock.place_ms + 1e3 * (decoded - placed),
+                place_ms=rounds.clock.place_ms + 1e3 * (decoded - solved_at),
                 check_ms=1e3 * (checked - decoded),
             ),
         )
@@ -291,9 +334,16 @@ class MilpPolicy:
             return rounds.ranked(problem, levels), None
         base = rounds.build(problem, levels[0])
         solved = rounds.ranked(problem, levels, with_guarantees(problem, base))
-        if solved.outcome.status is not Status.INFEASIBLE:
+        if solved.outcomes[0].status is not Status.INFEASIBLE:
             return solved, None if solved.selection is None else True
         return rounds.ranked(problem, (guarantee(problem), *levels), base), False
+
+
+def _main_outcome(solved: Solved, position: int) -> Outcome | None:
+    """Outcome of the objective's last level, the ``position``-th solved; None if unusable."""
+    if len(solved.outcomes) < position or not solved.outcomes[position - 1].usable:
+        return None
+    return solved.outcomes[position - 1]
 
 
 def _compare(claim: float, value: float, level: str) -> None:

@@ -44,7 +44,7 @@ class OnlinePolicy:
         self._make = make
         self._policy = make(belief)
         self._version = belief.version
-        if hasattr(self._policy, "observe"):
+        if getattr(self._policy, "remembers", hasattr(self._policy, "observe")):
             raise InputError(
                 f"the policy {self._policy.name!r} remembers earlier rounds and cannot be remade "
                 "when the belief changes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import re
 import resource
 import sys
@@ -81,8 +82,9 @@ def _replay(prepared: Prepared, out: Path, resume: bool, quiet: bool, began: flo
     config = options.to_toml()
 
     def at_end() -> Mapping[str, Scalar]:
-        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return {"wall_s": time.perf_counter() - began, "peak_rss_mib": peak_kib / 1024.0}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        unit = 1024.0 if platform.system() == "Darwin" else 1.0  # bytes there, KiB elsewhere
+        return {"wall_s": time.perf_counter() - began, "peak_rss_mib": peak / unit / 1024.0}
 
     with _progress(len(prepared.trace.jobs), quiet) as progress:
         extras = RunExtras(

@@ -49,6 +49,7 @@ class LiveJob:
     first_start_s: float | None = None
     last_start_s: float | None = None
     last_stop_s: float | None = None
+    recent_starts_s: tuple[float, ...] = ()
 
     def begin(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
         """Open a segment at a boundary."""
@@ -64,6 +65,9 @@ class LiveJob:
         self.last_start_s = now_s
         if self.first_start_s is None:
             self.first_start_s = now_s
+        else:
+            hour = [start for start in self.recent_starts_s if start > now_s - 3600.0]
+            self.recent_starts_s = (*hour, now_s)
 
     def end(self, now_s: float, kept_s: float) -> float:
         """Close the segment, keep ``kept_s`` seconds of its progress; returns iterations lost."""
@@ -107,4 +111,5 @@ class LiveJob:
             first_start_s=self.first_start_s,
             last_start_s=self.last_start_s,
             last_stop_s=self.last_stop_s,
+            recent_starts_s=self.recent_starts_s,
         )

@@ -79,8 +79,27 @@ def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> A
     )
 
 
+PRESOLVE_FROM_COLUMNS = 3000
+"""Integer models below this go to the branch-and-bound as they are.
+
+A round's model is tight already, and presolve costs more than it saves until models are large;
+``docs/decisions/0005-default-solver.md`` has the measurements.
+"""
+
+
+def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
+    """Options for a round's model where HiGHS's defaults are not the best."""
+    if not model.integer.any():
+        return ()
+    return (
+        ("presolve", "off" if model.columns < PRESOLVE_FROM_COLUMNS else "choose"),
+        # It finds what the root relaxation finds anyway, and takes longer than that does.
+        ("mip_heuristic_run_feasibility_jump", False),
+    )
+
+
 class HighsSolver(Adapter):
-    """HiGHS with one `Highs` object that is reused from solve to solve."""
+    """HiGHS with one `Highs` object that is reused from solve to solve, set up for rounds."""
 
     name = "highs"
     capabilities = Capabilities(mip_start=True, node_limit=True, lp_duals=True)
@@ -94,7 +113,10 @@ class HighsSolver(Adapter):
     def __setstate__(self, _state: dict[str, object]) -> None:
         self._highs = None
 
-    def _ready(self, limits: Limits) -> highspy.Highs:
+    def _options(self, model: LinearModel) -> tuple[tuple[str, object], ...]:
+        return round_options(model)
+
+    def _ready(self, model: LinearModel, limits: Limits) -> highspy.Highs:
         if claim_thread_pool(limits.threads) or self._highs is None:
             self._highs = highspy.Highs()
         # Model, options and whatever the last solve left behind go: equal input, equal answer.
@@ -107,6 +129,7 @@ class HighsSolver(Adapter):
             ("mip_abs_gap", 1e-9),
             ("time_limit", limits.time_s),
             ("mip_max_nodes", 2**31 - 1 if limits.nodes is None else limits.nodes),
+            *self._options(model),
         ):
             self._highs.setOptionValue(option, setting)
         return self._highs
@@ -130,12 +153,21 @@ class HighsSolver(Adapter):
     def _loaded(
         self, model: LinearModel, limits: Limits, start: Floats | None
     ) -> highspy.Highs | None:
-        highs = self._ready(limits)
+        highs = self._ready(model, limits)
         if hand_over(highs, model) == highspy.HighsStatus.kError:
             return None
         if start is not None and model.integer.any():
             highs.setSolution(model.columns, np.arange(model.columns, dtype=np.int32), start)
         return highs
+
+
+class HighsDefaultSolver(HighsSolver):
+    """HiGHS with the options that it comes with; the yardstick for `HighsSolver`."""
+
+    name = "highs-default"
+
+    def _options(self, _model: LinearModel) -> tuple[tuple[str, object], ...]:
+        return ()
 
 
 def _never_began(highs: highspy.Highs) -> bool:

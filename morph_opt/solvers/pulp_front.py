@@ -114,8 +114,13 @@ class CbcSolver(Adapter):
                 maxNodes=limits.nodes,
                 threads=limits.threads if limits.threads > 1 else None,
                 warmStart=start is not None and bool(model.integer.any()),
-                # To CBC a seed of 0 is the time of day.
-                options=[f"randomCbcSeed {limits.seed + 1}", f"randomSeed {limits.seed + 1}"],
+                options=[
+                    # To CBC a seed of 0 is the time of day.
+                    f"randomCbcSeed {limits.seed + 1}",
+                    f"randomSeed {limits.seed + 1}",
+                    # With it 2.10.3 calls wrong answers optimal, a few in a thousand.
+                    "preprocess off",
+                ],
                 logPath=str(log),
             )
             solver.tmpDir = folder

@@ -45,6 +45,9 @@ class Entry:
 _EXTRA = "pip install 'morph-opt[solvers]'"
 ENTRIES: dict[str, Entry] = {
     "highs": Entry("highs", "HighsSolver", ("highspy",), "pip install 'highspy>=1.13,<1.14'"),
+    "highs-default": Entry(
+        "highs", "HighsDefaultSolver", ("highspy",), "pip install 'highspy>=1.13,<1.14'"
+    ),
     "cpsat": Entry("cpsat", "CpSatSolver", ("ortools",), _EXTRA),
     "scip": Entry("scip", "ScipSolver", ("pyscipopt",), "pip install pyscipopt"),
     "scip-ortools": Entry("scip_ortools", "ScipOrtoolsSolver", ("ortools",), _EXTRA),

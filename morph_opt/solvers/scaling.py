@@ -118,8 +118,10 @@ def _row_factors(model: LinearModel, row: Ints, reach: Floats) -> Floats:
         ]
     )
     owner = np.concatenate([row, np.arange(model.rows), np.arange(model.rows)])
+    # A column that is fixed to 0 must not let its coefficient grow without end.
+    widest = np.maximum(reach, 1.0)
     largest = np.bincount(
-        row, weights=np.abs(model.value) * reach[model.index], minlength=model.rows
+        row, weights=np.abs(model.value) * widest[model.index], minlength=model.rows
     )
     for side in (model.row_lower, model.row_upper):
         largest = np.maximum(largest, np.where(np.isfinite(side), np.abs(side), 0.0))
@@ -134,7 +136,7 @@ def _row_factors(model: LinearModel, row: Ints, reach: Floats) -> Floats:
 
 
 def _objective(cost: Floats, reach: Floats) -> tuple[float, Ints, float]:
-    largest = float(np.abs(cost) @ reach)
+    largest = float(np.abs(cost) @ np.maximum(reach, 1.0))
     factor = float(np.exp2(np.floor(np.log2(OBJECTIVE_SUM / max(largest, 2.0**-60)))))
     scaled = np.round(cost * factor)
     return factor, scaled.astype(np.int64), float(np.abs(cost - scaled / factor) @ reach)

@@ -10,16 +10,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from formulations import node_assignment, node_pattern
-from formulations.linear_model import LinearModel
 from formulations.layout import RoundModel, forbid
-from formulations.round_problem import NONE, Level, RoundProblem
+from formulations.linear_model import LinearModel
+from formulations.round_problem import NONE, RULE_X, Level, RoundProblem, Scope
 from morph_opt.policies.milp import with_guarantees
-from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
+from tests.formulations.rounds import Candidate, Hold, Rule, plain_level, rule_table, tiny
 from tests.formulations.solving import ranked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,10 +85,14 @@ def families(model: LinearModel) -> set[str]:
 
 
 def emitted() -> set[str]:
-    """Families that the source can write: the literal first argument of every row call."""
+    """Families that the source can write, ``module.word``: the literal word of every row call.
+
+    The words of operator's rules are data, so `formulations.rules` passes names on as
+    `formulations.linear_model` does.
+    """
     found: set[str] = set()
     for path in EMITTERS:
-        if path.name == "linear_model.py":
+        if path.stem in ("linear_model", "rules"):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
@@ -94,42 +100,27 @@ def emitted() -> set[str]:
             if node.func.attr in ("add_rows", "with_row"):
                 word = node.args[0]
                 assert isinstance(word, ast.Constant), f"{path.name}: a family is a literal word"
-                found.add(str(word.value))
+                found.add(f"{path.stem}.{word.value}")
     return found
 
 
-def _pattern(
+def _wanted(
+    build: Callable[[RoundProblem, Level], RoundModel],
     gpus: Sequence[int],
     rows: Sequence[Candidate],
     want: Sequence[int],
-    *,
     stays: Sequence[int] = (),
-    holds: Sequence[Hold] = (),
-    closed: Sequence[int] = (),
+    **more: Any,
 ) -> Callable[[], Wanted]:
     def make() -> Wanted:
-        problem = tiny(gpus, rows, holds=holds, closed=closed)
-        return Wanted(node_pattern.build(problem, plain_level(problem)), tuple(want), tuple(stays))
+        problem = tiny(gpus, rows, **more)
+        return Wanted(build(problem, plain_level(problem)), tuple(want), tuple(stays))
 
     return make
 
 
-def _assignment(
-    gpus: Sequence[int],
-    rows: Sequence[Candidate],
-    want: Sequence[int],
-    *,
-    stays: Sequence[int] = (),
-    holds: Sequence[Hold] = (),
-    closed: Sequence[int] = (),
-    side: Sequence[float] = (1000.0,) * 3,
-) -> Callable[[], Wanted]:
-    def make() -> Wanted:
-        problem = tiny(gpus, rows, holds=holds, closed=closed, side=side)
-        built = node_assignment.build(problem, plain_level(problem))
-        return Wanted(built, tuple(want), tuple(stays))
-
-    return make
+_pattern = partial(_wanted, node_pattern.build)
+_assignment = partial(_wanted, node_assignment.build)
 
 
 def _not_again(want: Sequence[int]) -> Callable[[], Wanted]:
@@ -171,47 +162,102 @@ _PAIR = [Candidate(0, (2, 2))]
 _FOURS = [Candidate(0, (4,)), Candidate(1, (4,))]
 _LEAVING = [Hold(1, 0, 2), Hold(2, 0, 4)]
 _CPUS = [Candidate(0, (1,), side=(6.0, 0.0, 0.0)), Candidate(1, (1,), side=(6.0, 0.0, 0.0))]
+_IN_A_LEAF = [Candidate(0, (4, 4), scope=Scope.LEAF)]
+_TWO_CELLS = [*_FOURS, Candidate(2, (4,)), Candidate(3, (4,), node_set=1)]
+_LEAVES = {"leaf": [0, 1], "uplink": [5.0, 5.0]}
+
+
+def _sharing(gb_per_s: float) -> list[Candidate]:
+    """Four GPUs in each of two leaves, with this network share per GPU."""
+    return [Candidate(0, (4, 4), side=(0.0, 0.0, gb_per_s))]
+
+
+def _quota(gpus: float) -> dict[str, Any]:
+    uses = ((RULE_X, 0, 4.0), (RULE_X, 1, 4.0))
+    return {"rules": rule_table([Rule("quota", -np.inf, gpus, uses)])}
+
 
 PAIRS: dict[str, Pair] = {
-    "one_config": Pair(_pattern([8], _TWO_PLANS, [0]), _pattern([8], _TWO_PLANS, [0, 1])),
-    "one_free": Pair(  # one node must not count as two, one with 6 and one with 2 GPUs free
+    "layout.one_config": Pair(_pattern([8], _TWO_PLANS, [0]), _pattern([8], _TWO_PLANS, [0, 1])),
+    "layout.not_again": Pair(_not_again([1]), _not_again([0, 1])),
+    "milp.rank": Pair(_rank([0]), _rank([1])),
+    "milp.guarantee": Pair(_guarantee([1]), _guarantee([0])),
+    "rules.quota": Pair(
+        _pattern([4, 4], _FOURS, [0, 1], **_quota(8.0)),
+        _pattern([4, 4], _FOURS, [0, 1], **_quota(7.0)),
+    ),
+    "node_pattern.one_free": Pair(  # one node must not count as two, with 6 and with 2 GPUs free
         _pattern([8, 8], _PAIR, [0], holds=_LEAVING), _pattern([8], _PAIR, [0], holds=_LEAVING)
     ),
-    "node_free": Pair(
-        _pattern([8], [Candidate(0, (2,))], [0], stays=[1], holds=[Hold(1, 0, 6)]),
-        _pattern([8], [Candidate(0, (4,))], [0], stays=[1], holds=[Hold(1, 0, 6)]),
+    "node_pattern.node_free": Pair(
+        _pattern([8], [Candidate(0, (2,))], [0], [1], holds=[Hold(1, 0, 6)]),
+        _pattern([8], [Candidate(0, (4,))], [0], [1], holds=[Hold(1, 0, 6)]),
     ),
-    "pattern_count": Pair(  # one node is cut once, as a 4 or as 2+2
+    "node_pattern.pattern_count": Pair(  # one node is cut once, as a 4 or as 2+2
         _pattern([4, 4], [Candidate(0, (4,)), Candidate(1, (2,))], [0, 1]),
         _pattern([4], [Candidate(0, (4,)), Candidate(1, (2,))], [0, 1]),
     ),
-    "slots": Pair(_pattern([4, 4], _FOURS, [0, 1]), _pattern([4], _FOURS, [0, 1])),
-    "distinct": Pair(_pattern([4, 4], _PAIR, [0]), _pattern([4, 4], _PAIR, [0], closed=[1])),
-    "not_again": Pair(_not_again([1]), _not_again([0, 1])),
-    "rank": Pair(_rank([0]), _rank([1])),
-    "guarantee": Pair(_guarantee([1]), _guarantee([0])),
-    "parts": Pair(_assignment([4, 4], _PAIR, [0]), _assignment([4, 4], _PAIR, [0], closed=[1])),
-    "distinct_nodes": Pair(
+    "node_pattern.gangs": Pair(  # a job that starts is in one of the leaves
+        _pattern([4, 4, 4], _IN_A_LEAF, [0], leaf=[0, 0, 1]),
+        _pattern([4, 4], _IN_A_LEAF, [0], leaf=[0, 1]),
+    ),
+    "node_pattern.parts": Pair(  # three whole nodes are not in two cells of one node each
+        _pattern([4, 4], _TWO_CELLS, [0, 1], sets=[[0]]),
+        _pattern([4, 4], _TWO_CELLS, [0, 1, 2], sets=[[0]]),
+    ),
+    "node_pattern.slots": Pair(_pattern([4, 4], _FOURS, [0, 1]), _pattern([4], _FOURS, [0, 1])),
+    "node_pattern.distinct": Pair(
+        _pattern([4, 4], _PAIR, [0]), _pattern([4, 4], _PAIR, [0], closed=[1])
+    ),
+    "node_pattern.uplink": Pair(
+        _pattern([4, 4], _sharing(1.0), [0], **_LEAVES),
+        _pattern([4, 4], _sharing(2.0), [0], **_LEAVES),
+    ),
+    "node_assignment.parts": Pair(
+        _assignment([4, 4], _PAIR, [0]), _assignment([4, 4], _PAIR, [0], closed=[1])
+    ),
+    "node_assignment.one_host": Pair(
+        _assignment([4, 4], _IN_A_LEAF, [0], leaf=[0, 0]),
+        _assignment([4, 4], _IN_A_LEAF, [0], leaf=[0, 1]),
+    ),
+    "node_assignment.distinct_nodes": Pair(
         _assignment([4, 4], [Candidate(0, (2, 1))], [0]),
         _assignment([4, 4], [Candidate(0, (2, 1))], [0], closed=[1]),
     ),
-    "capacity": Pair(
+    "node_assignment.capacity": Pair(
         _assignment([4], _CPUS, [0, 1], side=(12.0, 0.0, 0.0)),
         _assignment([4], _CPUS, [0, 1], side=(11.0, 0.0, 0.0)),
+    ),
+    "node_assignment.uplink": Pair(
+        _assignment([4, 4], _sharing(1.0), [0], **_LEAVES),
+        _assignment([4, 4], _sharing(2.0), [0], **_LEAVES),
     ),
 }
 """One pair per row family; a family that the source can write and that is not here fails a test."""
 
 
-def everything_built(problem: RoundProblem, level: Level) -> set[str]:
-    """Families of all models that a round leads to."""
+def expected_in(formulation: str) -> set[str]:
+    """Words of the families that models of a formulation may have."""
+    return {
+        word
+        for module, _, word in (key.partition(".") for key in PAIRS)
+        if module == formulation
+        or (module in ("layout", "milp") and formulation == "node_pattern")
+        or word == "one_config"
+    }
+
+
+def everything_built(problem: RoundProblem, level: Level) -> dict[str, set[str]]:
+    """Families of all models that a round leads to, by formulation."""
     pattern = node_pattern.build(problem, level)
     nothing = np.full(problem.jobs.count, NONE)
     models = (
         pattern,
-        node_assignment.build(problem, level),
         with_guarantees(problem, pattern),
         forbid(pattern, nothing, 0),
         ranked(problem, [level, level], "node_pattern").model,
     )
-    return set().union(*(families(built.model) for built in models))
+    return {
+        "node_pattern": set().union(*(families(built.model) for built in models)),
+        "node_assignment": families(node_assignment.build(problem, level).model),
+    }

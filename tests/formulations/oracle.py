@@ -8,11 +8,23 @@ some choice of named nodes can carry is optimal, because all better ones have be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import permutations, product
 
 import numpy as np
+from scipy.optimize import linprog
 
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round_problem import (
+    NONE,
+    RULE_S,
+    RULE_U,
+    RULE_X,
+    STAY,
+    Level,
+    RoundProblem,
+    Scope,
+    Selection,
+)
 
 LARGEST = 200_000
 """Combinations beyond which a round is not small."""
@@ -43,43 +55,103 @@ def value(choice: Sequence[int], level: Level) -> float:
     return total
 
 
-def room_after_stays(problem: RoundProblem, choice: Sequence[int]) -> np.ndarray | None:
-    """What is left on every node, or None if the stays alone do not fit; shape (N, R)."""
-    room = np.asarray([problem.nodes.capacity[t] for t in problem.nodes.node_class.tolist()])
-    for row in range(problem.holds.count):
-        if choice[int(problem.holds.job[row])] == STAY:
-            room[int(problem.holds.node[row])] -= problem.holds.demand[row]
-    return room if (room >= -1e-9).all() else None
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is left: resources of every node, shape (N, R), and of every uplink, shape (L,)."""
+
+    nodes: np.ndarray
+    uplinks: np.ndarray
+
+    def fits(self) -> bool:
+        """Whether nothing is overdrawn."""
+        return bool((self.nodes >= -1e-9).all() and (self.uplinks >= -1e-9).all())
+
+
+def room_after_stays(problem: RoundProblem, choice: Sequence[int]) -> Room | None:
+    """What is left once the staying jobs keep theirs, or None if these alone do not fit."""
+    nodes, holds = problem.nodes, problem.holds
+    room = Room(
+        np.asarray([nodes.capacity[t] for t in nodes.node_class.tolist()]),
+        nodes.uplink_gb_per_s.copy(),
+    )
+    for row in range(holds.count):
+        if choice[int(holds.job[row])] == STAY:
+            node = int(holds.node[row])
+            room.nodes[node] -= holds.demand[row]
+            room.uplinks[nodes.leaf[node]] -= holds.uplink_gb_per_s[row]
+    return room if room.fits() else None
+
+
+def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
+    """Whether the operator's rules have a solution: a linear program in their own columns."""
+    rules = problem.rules
+    used, borrowed = np.zeros(rules.count), np.zeros((rules.count, rules.aux_upper.size))
+    for row, kind, index, amount in zip(
+        rules.row.tolist(), rules.kind.tolist(), rules.index.tolist(), rules.value.tolist(),
+        strict=True,
+    ):  # fmt: skip
+        if kind == RULE_U:
+            borrowed[row, index] += amount
+        elif (kind == RULE_X and index in choice) or (kind == RULE_S and choice[index] == STAY):
+            used[row] += amount
+    if not rules.aux_upper.size:
+        return bool((used >= rules.lower - 1e-9).all() and (used <= rules.upper + 1e-9).all())
+    low, high = np.isfinite(rules.lower), np.isfinite(rules.upper)
+    answer = linprog(
+        np.zeros(rules.aux_upper.size),
+        A_ub=np.vstack([borrowed[high], -borrowed[low]]),
+        b_ub=np.concatenate([(rules.upper - used)[high], (used - rules.lower)[low]]) + 1e-9,
+        bounds=[(0.0, float(upper)) for upper in rules.aux_upper],
+    )
+    return bool(answer.status == 0)
 
 
 def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
     """Every way to give the parts of a candidate distinct open nodes of its class."""
+    table, nodes = problem.candidates, problem.nodes
     usable = [
         node
-        for node in range(problem.nodes.count)
-        if problem.nodes.open[node]
-        and problem.nodes.node_class[node] == problem.candidates.node_class[candidate]
+        for node in range(nodes.count)
+        if nodes.open[node]
+        and nodes.node_class[node] == table.node_class[candidate]
+        and nodes.sets[table.node_set[candidate]][node]
     ]
-    yield from permutations(usable, len(problem.candidates.parts(candidate)))
+    for where in permutations(usable, len(table.parts(candidate))):
+        if table.scope[candidate] == Scope.LEAF and len({int(nodes.leaf[n]) for n in where}) > 1:
+            continue
+        if (
+            table.scope[candidate] == Scope.NVLINK
+            and len({int(nodes.domain[n]) for n in where}) > 1
+        ):
+            continue
+        yield where
+
+
+def take(problem: RoundProblem, candidate: int, where: tuple[int, ...], room: Room) -> Room | None:
+    """The room that a start leaves, or None if it does not fit."""
+    table, nodes = problem.candidates, problem.nodes
+    left = Room(room.nodes.copy(), room.uplinks.copy())
+    for part, node in zip(table.parts(candidate), where, strict=True):
+        left.nodes[node] -= part * np.concatenate([[1.0], table.side[candidate]])
+        if table.scope[candidate] == Scope.POD:
+            left.uplinks[nodes.leaf[node]] -= part * table.side[candidate][-1]
+    return left if left.fits() else None
 
 
 def place(problem: RoundProblem, choice: Sequence[int]) -> Selection | None:
-    """Nodes for a choice by trying all, or None if there are none."""
+    """Nodes for a choice by trying all, or None if there are none or a rule forbids it."""
     room = room_after_stays(problem, choice)
-    if room is None:
+    if room is None or not rules_hold(problem, choice):
         return None
     nodes: list[tuple[int, ...]] = [()] * problem.jobs.count
 
-    def descend(jobs: list[int], room: np.ndarray) -> bool:
+    def descend(jobs: list[int], room: Room) -> bool:
         if not jobs:
             return True
         job, *rest = jobs
-        table, picked = problem.candidates, choice[job]
-        for where in spots(problem, picked):
-            left = room.copy()
-            for part, node in zip(table.parts(picked), where, strict=True):
-                left[node] -= part * np.concatenate([[1.0], table.side[picked]])
-            if (left >= -1e-9).all() and descend(rest, left):
+        for where in spots(problem, choice[job]):
+            left = take(problem, choice[job], where, room)
+            if left is not None and descend(rest, left):
                 nodes[job] = where
                 return True
         return False
@@ -100,7 +172,7 @@ def best(problem: RoundProblem, levels: Sequence[Level]) -> Selection:
         found = place(problem, rows[row].tolist())
         if found is not None:
             return found
-    raise AssertionError("doing nothing is always possible")
+    raise AssertionError("the rules of this round contradict each other")
 
 
 def feasible(problem: RoundProblem, selection: Selection) -> bool:
@@ -112,7 +184,7 @@ def feasible(problem: RoundProblem, selection: Selection) -> bool:
     if any(picked not in options(problem, job) for job, picked in enumerate(choice)):
         return False
     room = room_after_stays(problem, choice)
-    if room is None:
+    if room is None or not rules_hold(problem, choice):
         return False
     for job, picked in enumerate(choice):
         where = selection.nodes[job]
@@ -122,6 +194,7 @@ def feasible(problem: RoundProblem, selection: Selection) -> bool:
             continue
         if where not in set(spots(problem, picked)):
             return False
-        for part, node in zip(problem.candidates.parts(picked), where, strict=True):
-            room[node] -= part * np.concatenate([[1.0], problem.candidates.side[picked]])
-    return bool((room >= -1e-9).all())
+        room = take(problem, picked, where, room)
+        if room is None:
+            return False
+    return True

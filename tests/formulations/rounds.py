@@ -10,12 +10,17 @@ import numpy as np
 from formulations.objectives import Jct, Throughput
 from formulations.round_problem import (
     RESOURCES,
+    RULE_S,
+    RULE_U,
+    RULE_X,
     CandidateTable,
     HoldTable,
     JobTable,
     Level,
     NodeTable,
     RoundProblem,
+    RuleTable,
+    Scope,
 )
 
 SIDES = len(RESOURCES) - 1
@@ -30,6 +35,15 @@ class Candidate:
     node_class: int = 0
     iteration_s: float = 1.0
     side: tuple[float, ...] = (0.0,) * SIDES
+    scope: Scope | None = None
+    node_set: int = 0
+
+    @property
+    def within(self) -> Scope:
+        """Its scope; anywhere, unless it has one part or a test says otherwise."""
+        if self.scope is not None:
+            return self.scope
+        return Scope.POD if len(self.parts) > 1 else Scope.NODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,17 @@ class Hold:
     node: int
     gpus: int
     side: tuple[float, ...] = (0.0,) * SIDES
+    uplink: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of an operator's rule; entries are (kind, index, value)."""
+
+    name: str
+    lower: float
+    upper: float
+    entries: tuple[tuple[int, int, float], ...]
 
 
 def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
@@ -55,6 +80,8 @@ def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
         part_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         part_gpus=np.asarray([part for row in rows for part in row.parts], dtype=np.int64),
         side=np.asarray([row.side for row in rows], dtype=np.float64).reshape(-1, SIDES),
+        scope=np.asarray([int(row.within) for row in rows], dtype=np.int64),
+        node_set=np.asarray([row.node_set for row in rows], dtype=np.int64),
     )
 
 
@@ -67,6 +94,24 @@ def hold_table(rows: Sequence[Hold]) -> HoldTable:
             [(row.gpus, *(row.gpus * need for need in row.side)) for row in rows],
             dtype=np.float64,
         ).reshape(-1, len(RESOURCES)),
+        np.asarray([row.uplink for row in rows], dtype=np.float64),
+    )
+
+
+def rule_table(rows: Sequence[Rule], aux_upper: Sequence[float] = ()) -> RuleTable:
+    """Columns of these rules."""
+    entries = [(i, *entry) for i, row in enumerate(rows) for entry in row.entries]
+    row, kind, index = (np.asarray([e[i] for e in entries], dtype=np.int64) for i in range(3))
+    return RuleTable(
+        name=tuple(row.name for row in rows),
+        label=tuple((i,) for i in range(len(rows))),
+        lower=np.asarray([row.lower for row in rows], dtype=np.float64),
+        upper=np.asarray([row.upper for row in rows], dtype=np.float64),
+        row=row,
+        kind=kind,
+        index=index,
+        value=np.asarray([e[3] for e in entries], dtype=np.float64),
+        aux_upper=np.asarray(aux_upper, dtype=np.float64),
     )
 
 
@@ -98,8 +143,17 @@ def tiny(
     closed: Iterable[int] = (),
     side: Sequence[float] = (1000.0,) * SIDES,
     jobs: int | None = None,
+    leaf: Sequence[int] = (),
+    domain: Sequence[int] = (),
+    uplink: Sequence[float] = (),
+    sets: Sequence[Sequence[int]] = (),
+    rules: RuleTable | None = None,
 ) -> RoundProblem:
-    """A round by hand: one node per entry of ``gpus``, nodes of equal size are of one class."""
+    """A round by hand: one node per entry of ``gpus``, nodes of equal size are of one class.
+
+    ``leaf``, ``domain`` and ``uplink`` default to one leaf without limit and a domain per node;
+    ``sets`` lists the nodes of each node set after the first, which is all nodes.
+    """
     kinds = sorted(set(gpus), reverse=True)
     is_open = np.ones(len(gpus), dtype=bool)
     is_open[list(closed)] = False
@@ -115,9 +169,22 @@ def tiny(
             np.asarray([kinds.index(size) for size in gpus], dtype=np.int64),
             np.asarray([[float(size), *side] for size in kinds]),
             is_open,
+            np.asarray(leaf, dtype=np.int64),
+            np.asarray(domain, dtype=np.int64),
+            np.asarray(uplink, dtype=np.float64),
+            _sets(len(gpus), sets),
         ),
         holds=hold_table(holds),
+        rules=RuleTable() if rules is None else rules,
     )
+
+
+def _sets(nodes: int, members: Sequence[Sequence[int]]) -> np.ndarray:
+    table = np.zeros((len(members) + 1, nodes), dtype=bool)
+    table[0] = True
+    for row, chosen in enumerate(members, start=1):
+        table[row, list(chosen)] = True
+    return table
 
 
 def plain_level(problem: RoundProblem, name: str = "plain") -> Level:
@@ -142,6 +209,13 @@ class RoundSize:
     side_resources_bind
         Whether CPU threads, host memory and network share may be scarce. With False they are
         drawn all the same, but every node has enough for whatever fits its GPUs.
+    leaves
+        Largest number of leaf switches. With more than one, shapes of several parts are confined
+        to an NVLink domain, a leaf or nothing, and the uplinks of leaves may be scarce.
+    node_sets
+        Largest number of node sets that candidates may be confined to, besides all nodes.
+    rules
+        Largest number of operator's rules: limits on GPUs with borrowing, and jobs that must run.
     """
 
     jobs: int = 4
@@ -154,10 +228,18 @@ class RoundSize:
     closed: float = 0.15
     guaranteed: float = 0.25
     side_resources_bind: bool = False
+    leaves: int = 1
+    node_sets: int = 0
+    rules: int = 0
 
 
 SMALL = RoundSize()
-"""Within reach of the brute force."""
+"""Within reach of the brute force: GPUs alone."""
+
+EVERYTHING = RoundSize(
+    nodes=4, candidates=4, side_resources_bind=True, leaves=3, node_sets=2, rules=3
+)
+"""Within reach of the brute force: everything at once."""
 
 
 def random_round(draw: np.random.Generator, size: RoundSize = SMALL) -> RoundProblem:
@@ -173,6 +255,7 @@ def random_round(draw: np.random.Generator, size: RoundSize = SMALL) -> RoundPro
     rows = [
         row for job in range(jobs) for row in _random_candidates(draw, size, nodes, job, side[job])
     ]
+    nodes = _with_uplinks(draw, nodes, holds)
     running = sorted({row.job for row in holds})
     stay = np.full(jobs, np.nan)
     stay[running] = draw.uniform(0.2, 4.0, len(running))
@@ -187,7 +270,8 @@ def random_round(draw: np.random.Generator, size: RoundSize = SMALL) -> RoundPro
         submission_s=np.sort(draw.uniform(0.0, 1e4, jobs)),
         weight=draw.choice([1.0, 2.0, 0.5], jobs),
     )
-    return RoundProblem(table, candidate_table(rows), nodes, hold_table(holds))
+    rules = _random_rules(draw, size, jobs, rows, holds)
+    return RoundProblem(table, candidate_table(rows), nodes, hold_table(holds), rules=rules)
 
 
 def random_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
@@ -210,7 +294,13 @@ def with_one_more_node(problem: RoundProblem, node_class: int) -> RoundProblem:
     """The same round with another idle open node of a class."""
     nodes = problem.nodes
     more = NodeTable(
-        np.append(nodes.node_class, node_class), nodes.capacity, np.append(nodes.open, True)
+        np.append(nodes.node_class, node_class),
+        nodes.capacity,
+        np.append(nodes.open, True),
+        np.append(nodes.leaf, 0),
+        np.append(nodes.domain, nodes.domain.max(initial=0) + 1),
+        nodes.uplink_gb_per_s,
+        np.column_stack([nodes.sets, np.ones(nodes.sets.shape[0], dtype=bool)]),
     )
     return replace(problem, nodes=more)
 
@@ -223,10 +313,17 @@ def _random_nodes(draw: np.random.Generator, size: RoundSize) -> NodeTable:
     gpus = draw.choice(size.gpus, classes).astype(np.float64)
     enough = _LARGEST * gpus[:, None]
     side = enough * draw.uniform(0.3, 0.9, (classes, SIDES)) if size.side_resources_bind else enough
+    leaves = int(draw.integers(1, size.leaves + 1))
+    chosen = [draw.permutation(count)[: int(draw.integers(1, count + 1))]
+              for _ in range(size.node_sets)]  # fmt: skip
     return NodeTable(
         draw.permutation(node_class).astype(np.int64),
         np.column_stack([gpus, side]),
         draw.random(count) >= size.closed,
+        draw.integers(0, leaves, count),
+        draw.integers(0, count, count) if size.leaves > 1 else np.arange(count),
+        np.full(leaves, np.inf),
+        _sets(count, [one.tolist() for one in chosen]),
     )
 
 
@@ -259,13 +356,81 @@ def _random_hold(
     if not where.size:
         return []
     chosen = draw.permutation(where)[: int(draw.integers(1, min(size.parts, where.size) + 1))]
+    crosses = len(set(nodes.leaf[chosen].tolist())) > 1
     found: list[Hold] = []
     for node in chosen.tolist():
         part = int(draw.integers(1, int(free[node, 0]) + 1))
         need = np.minimum(side, np.maximum(0.0, free[node, 1:]) / part)
         free[node] -= np.concatenate([[part], part * need])
-        found.append(Hold(job, node, part, tuple(need.tolist())))
+        share = part * float(need[-1]) if crosses else 0.0
+        found.append(Hold(job, node, part, tuple(need.tolist()), share))
     return found
+
+
+def _with_uplinks(draw: np.random.Generator, nodes: NodeTable, holds: list[Hold]) -> NodeTable:
+    """Some uplinks limited, none below what is on it already."""
+    leaves = nodes.uplink_gb_per_s.size
+    if leaves == 1:
+        return nodes
+    carried = np.zeros(leaves)
+    for hold in holds:
+        carried[nodes.leaf[hold.node]] += hold.uplink
+    limit = carried + draw.uniform(0.0, 60.0, leaves)
+    unlimited = draw.random(leaves) < 0.3
+    return replace(nodes, uplink_gb_per_s=np.where(unlimited, np.inf, limit))
+
+
+def _random_rules(
+    draw: np.random.Generator,
+    size: RoundSize,
+    jobs: int,
+    rows: list[Candidate],
+    holds: list[Hold],
+) -> RuleTable:
+    """Limits on the GPUs of some jobs, some with borrowing from a pool; jobs that must run.
+
+    Leaving everything as it is satisfies all of them, so no round is impossible.
+    """
+    if not size.rules:
+        return RuleTable()
+    held = np.zeros(jobs)
+    for hold in holds:
+        held[hold.job] += hold.gpus
+    found: list[Rule] = []
+    pool: list[float] = []
+    for _ in range(int(draw.integers(0, size.rules + 1))):
+        members = np.flatnonzero(draw.random(jobs) < 0.6).tolist()
+        uses = [(RULE_X, k, float(sum(row.parts)))
+                for k, row in enumerate(rows) if row.job in members]  # fmt: skip
+        uses += [(RULE_S, j, float(held[j])) for j in members if held[j]]
+        least = sum(amount for kind, _, amount in uses if kind == RULE_S)
+        kind = int(draw.integers(3))
+        if kind == 0 and members:
+            job = members[0]
+            starts = tuple((RULE_X, k, 1.0) for k, row in enumerate(rows) if row.job == job)
+            if held[job]:
+                found.append(Rule("must_run", 1.0, np.inf, (*starts, (RULE_S, job, 1.0))))
+        elif kind == 1:
+            found.append(Rule("quota", -np.inf, least + float(draw.integers(0, 6)), tuple(uses)))
+        else:
+            own, aux = float(draw.integers(0, 6)), len(pool)
+            pool.append(least + float(draw.integers(0, 6)))
+            found.append(Rule("quota", -np.inf, own, (*uses, (RULE_U, aux, -1.0))))
+    if pool:
+        total = sum(pool) - float(draw.integers(0, 4))
+        borrowed = tuple((RULE_U, i, 1.0) for i in range(len(pool)))
+        found.append(Rule("borrowed", -np.inf, max(total, _needed(found, held)), borrowed))
+    return rule_table(found, pool)
+
+
+def _needed(rules: list[Rule], held: np.ndarray) -> float:
+    """What is borrowed when everything stays."""
+    total = 0.0
+    for rule in rules:
+        if any(kind == RULE_U for kind, _, _ in rule.entries):
+            used = sum(held[i] for kind, i, _ in rule.entries if kind == RULE_S)
+            total += max(0.0, float(used) - rule.upper)
+    return total
 
 
 def _random_candidates(
@@ -281,5 +446,12 @@ def _random_candidates(
         if draw.random() < 0.5:
             parts = [parts[0]] * count
         need = _fitting(side * draw.choice([0.5, 1.0]), parts[0], nodes.capacity[node_class])
-        rows.append(Candidate(job, tuple(parts), node_class, float(draw.uniform(0.2, 4.0)), need))
+        seconds = float(draw.uniform(0.2, 4.0))
+        scope, node_set = Scope.NODE, 0
+        if count > 1:
+            several = (Scope.NVLINK, Scope.LEAF, Scope.POD) if size.leaves > 1 else (Scope.POD,)
+            scope = several[int(draw.integers(len(several)))]
+        if size.node_sets and draw.random() < 0.4:
+            node_set = int(draw.integers(1, size.node_sets + 1))
+        rows.append(Candidate(job, tuple(parts), node_class, seconds, need, scope, node_set))
     return rows

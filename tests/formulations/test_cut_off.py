@@ -10,8 +10,8 @@ import pytest
 
 from formulations import node_pattern
 from formulations.decode import pack, restricted
-from formulations.linear_model import Ints, LinearModel
 from formulations.layout import RoundModel, forbid
+from formulations.linear_model import Ints, LinearModel
 from formulations.round_problem import NONE, STAY, RoundProblem
 from morph_opt.policies.milp import Solved
 from tests.formulations import oracle

@@ -2,53 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from formulations.check import check
-from formulations.round_problem import STAY, RoundProblem
+from formulations.round_problem import STAY, RoundProblem, Scope
 from tests.formulations import oracle
-from tests.formulations.rounds import SMALL, RoundSize, random_level, random_round
+from tests.formulations.rounds import (
+    EVERYTHING,
+    SMALL,
+    RoundSize,
+    random_level,
+    random_round,
+)
 from tests.formulations.solving import FORMULATIONS, optimum
 
-BLOCKS, ROUNDS_PER_BLOCK = 24, 50
-SCARCE = RoundSize(side_resources_bind=True)
+BLOCKS, ROUNDS_PER_BLOCK = 40, 50
+KINDS = {
+    "gpus": SMALL,
+    "side": RoundSize(side_resources_bind=True),
+    "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
+    "everything": EVERYTHING,
+}
 LARGE = RoundSize(jobs=14, nodes=9, classes=3, candidates=6, running=0.6)
+LARGE_EVERYTHING = replace(EVERYTHING, jobs=9, nodes=7, classes=2, candidates=5, running=0.6)
+
+
+Drawn = tuple[str, RoundProblem, np.random.Generator]
 
 
 def same(a: float, b: float) -> bool:
     return abs(a - b) <= 1e-6 * max(abs(a), abs(b))
 
 
-def rounds(seed: int, size: RoundSize, count: int) -> list[tuple[str, RoundProblem, object]]:
+def rounds(seed: int, size: RoundSize, count: int) -> list[Drawn]:
     draws = [(f"seed {seed}, round {i}", np.random.default_rng((seed, i))) for i in range(count)]
     return [(name, random_round(draw, size), draw) for name, draw in draws]
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_both_formulations_and_brute_force_agree(block: int) -> None:
-    for name, problem, draw in rounds(block, SMALL, ROUNDS_PER_BLOCK):
-        level = random_level(draw, problem)  # type: ignore[arg-type]
+    kind = list(KINDS)[block % len(KINDS)]
+    for name, problem, draw in rounds(block, KINDS[kind], ROUNDS_PER_BLOCK):
+        level = random_level(draw, problem)
         truth = oracle.best(problem, [level])
         check(problem, truth)
         for formulation in FORMULATIONS:
             found = optimum(problem, level, formulation)
-            assert same(found, truth.value(level)), (name, formulation)
+            assert same(found, truth.value(level)), (kind, name, formulation)
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_scarce_side_resources_are_exact_in_node_assignment(block: int) -> None:
-    for name, problem, draw in rounds(1000 + block, SCARCE, ROUNDS_PER_BLOCK):
-        level = random_level(draw, problem)  # type: ignore[arg-type]
-        truth = oracle.best(problem, [level])
-        check(problem, truth)
-        assert same(optimum(problem, level, "node_assignment"), truth.value(level)), name
-
-
-@pytest.mark.parametrize("block", range(4))
-def test_formulations_agree_on_larger_rounds_with_running_jobs(block: int) -> None:
-    for name, problem, draw in rounds(2000 + block, LARGE, 10):
-        level = random_level(draw, problem)  # type: ignore[arg-type]
+@pytest.mark.parametrize("size", [LARGE, LARGE_EVERYTHING], ids=["gpus", "everything"])
+def test_formulations_agree_on_larger_rounds_with_running_jobs(size: RoundSize, block: int) -> None:
+    for name, problem, draw in rounds(2000 + block, size, 8):
+        level = random_level(draw, problem)
         pattern, assignment = (optimum(problem, level, f) for f in FORMULATIONS)
         assert same(pattern, assignment), name
 
@@ -56,11 +66,12 @@ def test_formulations_agree_on_larger_rounds_with_running_jobs(block: int) -> No
 def test_random_rounds_are_of_every_kind() -> None:
     seen = dict.fromkeys(
         ("several classes", "closed", "stays taken", "stay on a closed node", "same parts",
-         "different parts", "sub-node parts of one job", "whole node", "guaranteed", "scarce"), 0
+         "different parts", "sub-node parts of one job", "whole node", "guaranteed", "scarce",
+         "leaf", "domain", "anywhere", "node set", "uplink", "must_run", "quota", "borrowed"), 0
     )  # fmt: skip
-    for name, problem, draw in rounds(0, SCARCE, 200):
+    for name, problem, draw in rounds(3, EVERYTHING, 200):
         del name
-        level = random_level(draw, problem)  # type: ignore[arg-type]
+        level = random_level(draw, problem)
         table, nodes = problem.candidates, problem.nodes
         shapes = [table.parts(k) for k in range(table.count)]
         full = [int(nodes.capacity[t, 0]) for t in table.node_class.tolist()]
@@ -77,6 +88,16 @@ def test_random_rounds_are_of_every_kind() -> None:
             len(s) > 1 and s[0] + s[1] <= most for s, most in zip(shapes, full, strict=True)
         )
         seen["whole node"] += any(s[0] == most for s, most in zip(shapes, full, strict=True))
+        for word, scope in (
+            ("leaf", Scope.LEAF),
+            ("domain", Scope.NVLINK),
+            ("anywhere", Scope.POD),
+        ):
+            seen[word] += bool((table.scope == scope).any())
+        seen["node set"] += bool(table.node_set.any())
+        seen["uplink"] += bool(np.isfinite(nodes.uplink_gb_per_s).any())
+        for word in set(problem.rules.name):
+            seen[word] += 1
         seen["guaranteed"] += bool(problem.jobs.guaranteed.any())
         demand = np.asarray([table.demand(k, s[0])[1:] for k, s in enumerate(shapes)])
         room = nodes.capacity[table.node_class, 1:]

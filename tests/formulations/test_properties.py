@@ -166,7 +166,7 @@ def test_room_after_stays_is_capacity_less_what_stays(seed: int) -> None:
     room = room_after_stays(problem, choice).nodes
     expected = oracle.room_after_stays(problem, choice.tolist())
     assert expected is not None
-    np.testing.assert_allclose(room[problem.nodes.open], expected[problem.nodes.open])
+    np.testing.assert_allclose(room[problem.nodes.open], expected.nodes[problem.nodes.open])
     assert (room[~problem.nodes.open] == 0).all()
 
 

@@ -25,6 +25,12 @@ def shapes(problem: RoundProblem) -> list[tuple[int, tuple[int, ...]]]:
     return [(int(table.node_class[k]), table.parts(k)) for k in range(table.count)]
 
 
+def open_nodes(problem: RoundProblem, node_class: int) -> list[int]:
+    """Open nodes of a class."""
+    nodes = problem.nodes
+    return np.flatnonzero(nodes.open & (nodes.node_class == node_class)).tolist()
+
+
 def free_states(problem: RoundProblem) -> dict[int, set[int]]:
     """Numbers of free GPUs of each open node that carries running jobs, by subset."""
     found: dict[int, set[int]] = {}
@@ -52,13 +58,14 @@ def test_node_pattern(seed: int) -> None:
     problem = random_round(np.random.default_rng((41, seed)), SIZE)
     model = node_pattern.build(problem, plain_level(problem)).model
     states, nodes = free_states(problem), problem.nodes
-    z = rows = slots = 0
+    z = rows = 0
+    slots = {(t, g) for t, parts in shapes(problem) for g in parts if open_nodes(problem, t)}
     for t in range(nodes.classes):
         sizes = tuple(sorted({g for kind, parts in shapes(problem) if kind == t for g in parts}))
-        of_class = [n for n in range(nodes.count) if nodes.node_class[n] == t and nodes.open[n]]
-        frees = set().union(*(states.get(n, {int(nodes.capacity[t, 0])}) for n in of_class))
+        full = {int(nodes.capacity[t, 0])}
+        frees = set().union(*(states.get(n, full) for n in open_nodes(problem, t)))
         patterns = [maximal(f, sizes) for f in frees if sizes and f >= sizes[0]]
-        z, rows, slots = z + sum(patterns), rows + len(patterns), slots + len(sizes)
+        z, rows = z + sum(patterns), rows + len(patterns)
     distinct = {
         (job, t, g)
         for job, (t, parts) in zip(problem.candidates.job.tolist(), shapes(problem), strict=True)
@@ -72,7 +79,7 @@ def test_node_pattern(seed: int) -> None:
     assert count(model, "one_config") == problem.jobs.count
     assert count(model, "one_free") == count(model, "node_free") == len(states)
     assert count(model, "pattern_count") == rows
-    assert count(model, "slots") == slots
+    assert count(model, "slots") == len(slots)
     assert count(model, "distinct") == len(distinct)
 
 

@@ -278,15 +278,15 @@ def left_over(problem: RoundProblem, found: Selection) -> bool:
     room = oracle.room_after_stays(problem, choice)
     assert room is not None
     for picked, nodes in zip(choice, found.nodes, strict=True):
-        for part, node in zip(table.parts(picked) if picked >= 0 else (), nodes, strict=True):
-            room[node] -= table.demand(picked, part)
+        if picked >= 0:
+            room = oracle.take(problem, picked, nodes, room)
+            assert room is not None
     return any(
-        all((room[node] >= table.demand(k, part) - 1e-9).all()
-            for part, node in zip(table.parts(k), where, strict=True))
+        oracle.take(problem, k, where, room) is not None
         for k in range(table.count)
         if choice[int(table.job[k])] == NONE
         for where in oracle.spots(problem, k)
-    )  # fmt: skip
+    )
 
 
 def test_greedy_takes_the_best_value_per_gpu_first_and_skips_what_does_not_fit() -> None:

@@ -152,14 +152,17 @@ def test_equal_split_counts_open_nodes_only() -> None:
 
 
 def test_equal_split_gives_a_job_its_least_where_that_is_more_than_the_share() -> None:
+    """Share 2; ``big`` cannot run on fewer than four, so whoever comes last has to wait."""
     belief = speeds({"m": {"1": 8.0, "2": 4.0}, "w": {"4": 1.0}})
     jobs = [queued("a"), queued("b"), queued("big", model="w"), queued("c")]
-    assert decide("equal_split", state(cluster(8), *jobs), belief) == {
-        "a": 2, "b": 2, "c": 2
-    }  # fmt: skip  # share 2: four GPUs are not left for big, two would be
-    assert decide("equal_split", state(cluster(8), *jobs[:3]), belief) == {
-        "a": 2, "b": 2, "big": 4
-    }  # fmt: skip
+    assert decide("equal_split", state(cluster(8), *jobs), belief) == {"a": 2, "b": 2, "big": 4}
+
+
+def test_equal_split_keeps_a_job_that_runs_on_its_least() -> None:
+    belief = speeds({"m": {"1": 8.0, "2": 4.0}, "w": {"4": 1.0}})
+    jobs = [queued("a"), queued("b"), running("big", {0: [1, 3, 5, 7]}, model="w")]
+    found = make_policy("equal_split", belief, PolicyOptions()).decide(state(cluster(8), *jobs))
+    assert grants(found.allocation)["big"] == {0: (1, 3, 5, 7)}
 
 
 def test_equal_split_has_a_share_of_at_least_one() -> None:

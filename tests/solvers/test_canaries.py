@@ -72,3 +72,19 @@ def test_highs_solves_what_1_14_gets_wrong(make: object, best: float) -> None:
     outcome = make_solver("highs").solve(make(), Limits(gap=0.0))  # type: ignore[operator]
     assert outcome.status is Status.OPTIMAL
     assert outcome.objective == pytest.approx(best)
+
+
+def test_cbc_solves_what_its_preprocessing_gets_wrong() -> None:
+    """max 3.92 a + 1.511 b - 1.818 c - 1 with 2.9 <= 2.5 a - 1.5 b + 1.5 c <= 6.9: it is 8.351."""
+    if importlib.util.find_spec("pulp") is None:
+        pytest.skip("pulp is not installed: pip install 'morph-opt[solvers]'")
+    builder = ModelBuilder("cbc")
+    x = builder.add_columns(
+        "x", np.arange(3)[:, None], np.array([2.0, 2.0, 1.0]), lower=np.array([-1.0, 0.0, 0.0])
+    )
+    builder.add_rows(
+        "r", np.zeros((1, 1), int), 2.9, 6.9, [(np.zeros(3, int), x, np.array([2.5, -1.5, 1.5]))]
+    )
+    model = builder.build(np.array([3.92, 1.511, -1.818]), -1.0)
+    outcome = make_solver("cbc").solve(model, Limits(gap=0.0))
+    assert outcome.objective == pytest.approx(8.351)

@@ -110,3 +110,15 @@ def test_rows_are_optional(rows: int) -> None:
             }
         )
     assert HighsSolver().solve(model, Limits()).objective == (7.0 if rows else 9.0)
+
+
+def test_options_by_size_are_reset_from_solve_to_solve() -> None:
+    assert dict(adapter.round_options(SMALL))["presolve"] == "off"
+    assert adapter.round_options(SMALL.relaxed()) == ()
+    large = models.hard(adapter.PRESOLVE_FROM_COLUMNS, 1)
+    assert dict(adapter.round_options(large))["presolve"] == "choose"
+    solver = HighsSolver()
+    solver.solve(SMALL, Limits())
+    solver.solve(SMALL.relaxed(), Limits())
+    assert solver._highs is not None
+    assert solver._highs.getOptionValue("presolve")[1] == "choose"

@@ -67,3 +67,9 @@ def test_what_cannot_be_scaled_is_refused_by_name() -> None:
 def test_sides_without_an_integer_between_them_are_named() -> None:
     assert to_integers(models.single(0, 1, (2, 2), (3, 2), (1, 1))).empty == "r[0]"
     assert to_integers(models.single(0.2, 0.8, (2, 2), (0, 4), (1, 1))).empty == "x[0]"
+
+
+def test_columns_that_are_fixed_to_zero_do_not_overflow() -> None:
+    whole = to_integers(models.single(0, 0, (1e-9, 3.7), (-np.inf, 1.0), (5.0, 1e-12)))
+    assert (np.abs(whole.cost) < 2**45).all()
+    assert (np.abs(whole.value) < 2**52).all()

@@ -1,0 +1,264 @@
+"""The rules as typed values; each says in words what it demands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from morph_opt.domain import InputError
+from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = False) -> None:
+    if not patterns and not empty:
+        raise InputError("must name at least one pattern", field=field)
+    for pattern in patterns:
+        require_name(field, pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantQuota:
+    """A tenant holds at most its quota, plus what it may borrow.
+
+    Borrowed GPUs are those of other quotas that their owners' active jobs could not use, so an
+    owner has its quota back in the round in which it needs it. Tenants without a quota are not
+    limited.
+
+    Parameters
+    ----------
+    tenant
+        Whose quota it is (`Job.tenant`).
+    gpus
+        GPUs that are its own.
+    borrow_gpus
+        GPUs that it may hold beyond them; None: any number.
+    """
+
+    tenant: str
+    gpus: int
+    borrow_gpus: int | None = 0
+
+    def __post_init__(self) -> None:
+        require_name("quota.tenant", self.tenant)
+        require_int("quota.gpus", self.gpus, at_least=0)
+        if self.borrow_gpus is not None:
+            require_int("quota.borrow_gpus", self.borrow_gpus, at_least=0)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        more = (
+            "and may borrow without limit"
+            if self.borrow_gpus is None
+            else f"and may borrow {self.borrow_gpus}"
+        )
+        return f"quota: tenant {self.tenant} has {self.gpus} GPUs {more}"
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumRun:
+    """A job that was (re)started less than ``seconds`` ago stays where it is."""
+
+    seconds: float
+    jobs: tuple[str, ...] = ("*",)
+
+    def __post_init__(self) -> None:
+        require_finite("minimum_run.seconds", self.seconds, at_least=0.0)
+        _require_patterns("minimum_run.jobs", self.jobs)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        who = "jobs" if self.jobs == ("*",) else f"jobs {', '.join(self.jobs)}"
+        return f"minimum_run: {who} run at least {self.seconds:g} s before they are moved"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartLimit:
+    """A job is restarted at most ``per_hour`` times within an hour; its first start is free."""
+
+    per_hour: int
+    jobs: tuple[str, ...] = ("*",)
+
+    def __post_init__(self) -> None:
+        require_int("restart_limit.per_hour", self.per_hour, at_least=0)
+        _require_patterns("restart_limit.jobs", self.jobs)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        who = "a job" if self.jobs == ("*",) else f"each of {', '.join(self.jobs)}"
+        return f"restart_limit: {who} is restarted at most {self.per_hour} times an hour"
+
+
+@dataclass(frozen=True, slots=True)
+class NonPreemptible:
+    """These jobs, once they run, stay where they are until they complete."""
+
+    jobs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _require_patterns("non_preemptible.jobs", self.jobs)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        return f"non_preemptible: {', '.join(self.jobs)} are not moved while they run"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """Where jobs may and may not run.
+
+    Parameters
+    ----------
+    jobs
+        Patterns of the jobs' names.
+    only_nodes, not_nodes
+        Patterns of node names: pinned to, kept away from. Empty: no such demand.
+    only_gpu_types, not_gpu_types
+        The same for GPU types.
+    """
+
+    jobs: tuple[str, ...]
+    only_nodes: tuple[str, ...] = ()
+    not_nodes: tuple[str, ...] = ()
+    only_gpu_types: tuple[str, ...] = ()
+    not_gpu_types: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_patterns("node_rule.jobs", self.jobs)
+        demands = {
+            "only_nodes": self.only_nodes,
+            "not_nodes": self.not_nodes,
+            "only_gpu_types": self.only_gpu_types,
+            "not_gpu_types": self.not_gpu_types,
+        }
+        for field, patterns in demands.items():
+            _require_patterns(f"node_rule.{field}", patterns, empty=True)
+        if not any(demands.values()):
+            raise InputError(f"must have one of {', '.join(demands)}", field="node_rule")
+
+    def allows(self, node: str, gpu_type: str) -> bool:
+        """Whether a node of that name and GPU type satisfies the rule."""
+        return (
+            (not self.only_nodes or matches(node, self.only_nodes))
+            and not matches(node, self.not_nodes)
+            and (not self.only_gpu_types or matches(gpu_type, self.only_gpu_types))
+            and not matches(gpu_type, self.not_gpu_types)
+        )
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        demands = [
+            f"{verb} {', '.join(patterns)}"
+            for verb, patterns in (
+                ("only on nodes", self.only_nodes),
+                ("not on nodes", self.not_nodes),
+                ("only on GPU types", self.only_gpu_types),
+                ("not on GPU types", self.not_gpu_types),
+            )
+            if patterns
+        ]
+        return f"node_rule: {', '.join(self.jobs)} run {' and '.join(demands)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GangLimit:
+    """These jobs hold between ``least`` and ``most`` GPUs whenever they run."""
+
+    jobs: tuple[str, ...]
+    least: int = 1
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_patterns("gang_limit.jobs", self.jobs)
+        require_int("gang_limit.least", self.least, at_least=1)
+        if self.most is not None:
+            require_int("gang_limit.most", self.most, at_least=self.least)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        most = "" if self.most is None else f" and at most {self.most}"
+        return f"gang_limit: {', '.join(self.jobs)} hold at least {self.least}{most} GPUs"
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """Nodes are empty from ``start_s`` to ``end_s``.
+
+    Parameters
+    ----------
+    nodes
+        Patterns of node names.
+    start_s, end_s
+        Window in simulated seconds, start included, end not.
+    lead_s
+        Nothing new is placed there from ``start_s - lead_s`` on.
+    """
+
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+    lead_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_patterns("maintenance.nodes", self.nodes)
+        require_finite("maintenance.start_s", self.start_s)
+        require_finite("maintenance.end_s", self.end_s, above=self.start_s)
+        require_finite("maintenance.lead_s", self.lead_s, at_least=0.0)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        return (
+            f"maintenance: nodes {', '.join(self.nodes)} are empty from "
+            f"{self.start_s:g} s to {self.end_s:g} s"
+        )
+
+
+Rule = (
+    TenantQuota | MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit | Maintenance
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRules:
+    """All rules of a cluster, and which goals rank below the objective.
+
+    Parameters
+    ----------
+    rules
+        In the order of the file.
+    fewer_moves
+        Rank after the objective: as few running jobs as possible are moved or preempted.
+    tighter_packing
+        Rank after that: as few nodes per job as possible.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    fewer_moves: bool = False
+    tighter_packing: bool = False
+
+    def __post_init__(self) -> None:
+        quotas = [rule.tenant for rule in self.rules if isinstance(rule, TenantQuota)]
+        require_unique("quota.tenant", quotas)
+
+    def without(self, dropped: Rule) -> OperatorRules:
+        """The same without one of the rules."""
+        kept = tuple(rule for rule in self.rules if rule is not dropped)
+        return OperatorRules(kept, self.fewer_moves, self.tighter_packing)
+
+    def only(self, kept: Iterable[Rule]) -> OperatorRules:
+        """The same with these of its rules alone."""
+        chosen = list(kept)
+        rules = tuple(rule for rule in self.rules if any(rule is other for other in chosen))
+        return OperatorRules(rules, self.fewer_moves, self.tighter_packing)

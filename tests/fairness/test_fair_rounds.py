@@ -1,0 +1,208 @@
+"""Fairness objectives and baselines inside the engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from morph_opt.clusters import load_cluster
+from morph_opt.domain import (
+    Allocation,
+    Assignment,
+    Cluster,
+    JobState,
+    Placement,
+    RoundState,
+    Trace,
+)
+from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
+from morph_opt.policies.fairness_shares import ShareBook
+from morph_opt.policies.las import QueuedService, queue_of_state
+from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.replay import cli
+from morph_opt.replay.api import replay
+from morph_opt.replay.config import ReplayConfig
+from morph_opt.traces.gavel_twin import gavel_twin
+from tests.policies.worlds import DP, LINEAR, cluster, job
+
+MIXED = load_cluster("1x4:V100+1x4:P100+2x2:K80")
+COARSE = ReplayConfig(interval_s=1800.0, restart_s=60.0)
+
+
+def small_trace(count: int = 14) -> tuple[Trace, object]:
+    trace, speeds = gavel_twin(0)
+    jobs = [replace(j, submission_s=j.submission_s / 4) for j in trace.jobs[:count]]
+    return Trace.of("small", jobs), speeds
+
+
+@pytest.mark.parametrize("objective", sorted(FAIR_OBJECTIVES))
+def test_every_objective_completes_a_trace_on_mixed_types(objective: str) -> None:
+    trace, speeds = small_trace()
+    policy = make_policy("milp", speeds, PolicyOptions(objective=objective))
+    result = replay(trace, MIXED, policy, speeds, COARSE)
+    assert result.summary["completed"] == len(trace.jobs)
+    assert result.summary["rounds_over_capacity"] == 0
+    assert result.summary["fallback_rounds"] == 0
+    assert result.summary["ftf_max"] > 0
+
+
+@pytest.mark.parametrize("name", sorted(FAIR_POLICIES))
+def test_every_baseline_completes_a_trace_on_mixed_types(name: str) -> None:
+    trace, speeds = small_trace()
+    policy = make_policy(name, speeds, PolicyOptions())
+    assert policy.name == name
+    result = replay(trace, MIXED, policy, speeds, COARSE)
+    assert result.summary["completed"] == len(trace.jobs)
+    assert result.summary["rounds_over_capacity"] == 0
+
+
+@pytest.mark.parametrize(
+    "who", [["--policy", "gavel:fairness"], ["--policy", "gavel:ftf"], ["--objective", "fairness"]]
+)
+def test_a_policy_that_remembers_resumes_as_if_it_had_not_stopped(who, tmp_path) -> None:
+    call = ["--trace", "gavel-96", "--cluster", "1x4:V100+1x4:P100+1x4:K80", "--quiet"]
+    call += ["--interval", "3600", "--until-s", "54000", *who]
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    assert cli.main([*call, "--out", str(whole)]) == 0
+    part.mkdir()
+    for name in ("config.toml", "versions.json"):
+        (part / name).write_bytes((whole / name).read_bytes())
+    events = (whole / "events.jsonl").read_bytes()
+    rows = (whole / "rounds.csv").read_text().splitlines(keepends=True)
+    (part / "events.jsonl.partial").write_bytes(events[: len(events) // 2])
+    (part / "rounds.csv.partial").write_text("".join(rows))
+    assert cli.main(["--resume", str(part), "--quiet"]) == 0
+    assert (part / "events.jsonl").read_bytes() == events
+
+
+def at(where: Cluster, time_s: float, *jobs: JobState) -> RoundState:
+    return RoundState(
+        index=round(time_s / 60) - 1, time_s=time_s, interval_s=60.0, cluster=where, jobs=jobs
+    )
+
+
+def holding(name: str, gpus: int, *, attained: float, **other: float) -> JobState:
+    held = Assignment(name, DP, Placement.of({0: list(range(gpus))}))
+    return JobState(
+        job(name, gpus), running=held, attained_gpu_s=attained, executed_s=attained / gpus,
+        starts=1, first_start_s=0.0, last_start_s=0.0, **other,
+    )
+
+
+def counts(allocation: Allocation) -> dict[str, int]:
+    return {a.job: a.placement.gpus for a in allocation.assignments}
+
+
+@pytest.mark.parametrize("name", ["milp", "tiresias:2d-las"])
+def test_the_first_queue_goes_first_whatever_the_rest_is_worth(name: str) -> None:
+    where = cluster(8)
+    old = holding("old", 8, attained=10_000.0)
+    fresh = JobState(job("fresh", 8), restart_s=50.0)
+    policy = make_policy(name, LINEAR, PolicyOptions(objective="las", gap=0.0))
+    assert counts(policy.decide(at(where, 6000.0, old, fresh)).allocation) == {"fresh": 8}
+
+
+def test_malleable_las_gives_the_rest_away_and_rigid_las_does_not() -> None:
+    where = cluster(8)
+    both = (JobState(job("a", 4)), JobState(job("b", 2)))
+    for objective, total in (("las", 8), ("las-rigid", 6)):
+        policy = make_policy("milp", LINEAR, PolicyOptions(objective=objective, gap=0.0))
+        found = counts(policy.decide(at(where, 60.0, *both)).allocation)
+        assert sum(found.values()) == total, objective
+        assert found["a"] >= 4
+        assert found["b"] >= 2
+
+
+def test_queues_from_the_snapshot_alone() -> None:
+    limits = (100.0, 1000.0)
+    assert queue_of_state(JobState(job("a")), 0.0, limits, 0.0) == 0
+    waiting = JobState(
+        job("a", 2), attained_gpu_s=400.0, executed_s=200.0, starts=1, last_start_s=0.0,
+        last_stop_s=200.0,
+    )
+    assert queue_of_state(waiting, 599.0, limits, 0.0) == 1
+    assert queue_of_state(waiting, 599.0, limits, 2.0) == 1
+    assert queue_of_state(waiting, 600.0, limits, 2.0) == 0
+    held = Assignment("a", DP, Placement.of({0: [0, 1]}))
+    back = replace(waiting, running=held, last_start_s=600.0, executed_s=240.0)
+    assert queue_of_state(back, 640.0, limits, 2.0) == 0, "80 GPU-s since it came back"
+    assert queue_of_state(replace(back, executed_s=260.0), 660.0, limits, 2.0) == 1
+
+
+def test_a_job_that_lags_behind_its_share_is_served_before_one_that_does_not() -> None:
+    where = cluster(1)
+    policy = make_policy("milp", LINEAR, PolicyOptions(objective="fairness", gap=0.0))
+    first, second = JobState(job("a")), JobState(job("b"))
+    began = counts(policy.decide(at(where, 60.0, first, second)).allocation)
+    assert len(began) == 1
+    served = next(iter(began))
+    other = {"a": "b", "b": "a"}[served]
+    held = Assignment(served, DP, Placement.of({0: [0]}))
+    for turn in range(2, 40):
+        time_s = 60.0 * turn
+        states = {
+            served: JobState(
+                job(served), iterations_done=(time_s - 60.0) / 8.0, running=held,
+                attained_gpu_s=time_s - 60.0, executed_s=time_s - 60.0, starts=1,
+                first_start_s=60.0, last_start_s=60.0,
+            ),
+            other: JobState(job(other)),
+        }
+        found = counts(policy.decide(at(where, time_s, states["a"], states["b"])).allocation)
+        if found == {other: 1}:
+            return
+    raise AssertionError("the job without service never got a turn")
+
+
+def test_shares_and_lags_of_two_equal_jobs_by_hand() -> None:
+    book = ShareBook(LINEAR, "fairness")
+    where = cluster(1)
+    book.observe(at(where, 60.0, JobState(job("a")), JobState(job("b"))))
+    assert book.shares is not None
+    assert book.shares.x.ravel() == pytest.approx([0.5, 0.5])
+    held = Assignment("a", DP, Placement.of({0: [0]}))
+    # In 60 s a did 60 s worth of its gang (8 s per iteration), b nothing; each was due 30 s.
+    ran = JobState(
+        job("a"), iterations_done=7.5, running=held, attained_gpu_s=60.0, executed_s=60.0, starts=1
+    )
+    book.observe(at(where, 120.0, ran, JobState(job("b"))))
+    assert book.lag_s.ravel() == pytest.approx([-30.0, 30.0])
+
+
+def test_objectives_refuse_a_round_that_they_have_not_seen() -> None:
+    problem = make_policy("milp", LINEAR, PolicyOptions(objective="las"))
+    del problem
+    for name in ("las", "fairness"):
+        objective = make_objective(name, LINEAR)
+        with pytest.raises(ValueError, match="has not observed"):
+            objective.levels(_some_problem())
+
+
+def _some_problem():
+    from morph_opt.candidates.table import CandidateBuilder
+
+    return CandidateBuilder(LINEAR).view(at(cluster(4), 60.0, JobState(job("a", 4)))).problem
+
+
+@pytest.mark.parametrize(
+    "options", [{"limits_gpu_s": (5.0, 1.0)}, {"knob": -1.0}, {"amortise_s": 0.0}]
+)
+def test_bad_queue_parameters_are_refused(options) -> None:
+    with pytest.raises(ValueError, match="ascending|at least 0"):
+        QueuedService(**options)
+
+
+def test_levels_are_named_by_queue() -> None:
+    objective = QueuedService()
+    where = cluster(8)
+    objective.observe(at(where, 6000.0, holding("a", 2, attained=8000.0), JobState(job("b"))))
+    from morph_opt.candidates.table import CandidateBuilder
+
+    problem = CandidateBuilder(LINEAR).view(
+        at(where, 6000.0, holding("a", 2, attained=8000.0), JobState(job("b")))
+    ).problem
+    levels = objective.levels(problem)
+    assert [level.name for level in levels] == ["queue 0", "queue 2", "spare"]
+    assert np.count_nonzero(levels[0].stay_value) == 0
