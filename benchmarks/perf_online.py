@@ -127,9 +127,9 @@ def markdown(rows: list[Row], trace: str, objective: str) -> str:
         "",
         "# What a wrong belief costs, and what learning mends",
         "",
-        f"Trace `{trace}`, policy MILP with objective `{objective}`, 8 nodes x 8 GPUs, 60 s rounds, "
-        "restart 260 s. The engine runs by the measured table, the policy by the belief. *Online*: "
-        "the belief is corrected by the iteration times of the jobs that run "
+        f"Trace `{trace}`, policy MILP with objective `{objective}`, 8 nodes x 8 GPUs, "
+        "60 s rounds, restart 260 s. The engine runs by the measured table, the policy by the "
+        "belief. *Online*: the belief is corrected by the iteration times of the jobs that run "
         "(`--online-fit`). *Seen*: distinct configurations observed.",
         "",
         "| belief | average JCT, s | against truth | makespan, s | restarts per job | seen |",

@@ -67,7 +67,8 @@ def draw_profile(rows: Sequence[Row], path: Path) -> None:
                 ]
             )
             axes.step(x, y, where="post", label=name, linewidth=1.6, **_look(index))
-        axes.set_xscale("log")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}x")
         axes.set_xlim(1.0, right)
         axes.set_ylim(0.0, 1.02)
         axes.set_xlabel("processor time over that of the fastest solver of the case")

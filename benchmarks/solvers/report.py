@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.solvers import measures
@@ -13,6 +14,7 @@ from benchmarks.solvers.figures import draw_profile, draw_sizes
 from benchmarks.solvers.protocol import FULL, GAP, MEMORY_MIB, Row, read_rows
 from morph_opt.domain import InputError
 from morph_opt.instances.library import Instance, read_table
+from morph_opt.solvers.highs import PRESOLVE_FROM_COLUMNS
 
 CLASSES = ("<= 64 GPUs", "<= 256 GPUs", "<= 1024 GPUs", "> 1024 GPUs")
 
@@ -39,6 +41,7 @@ def write(out: Path, folder: Path) -> Path:
         _protocol(rows, table, out),
         _results(rows),
         _by_size(rows),
+        _options(rows),
         _failures(rows),
         _building(out / "build.csv"),
         _starts(out / "starts.csv"),
@@ -173,6 +176,39 @@ Shifted geometric mean in seconds, and cases solved.
 {markdown(("solver", *classes), body)}
 
 ![Seconds by number of columns, one line per solver](sizes.png)"""
+
+
+def _options(rows: Sequence[Row]) -> str:
+    edges = (0, 300, 1000, PRESOLVE_FROM_COLUMNS, 10**9)
+    body = []
+    for low, high in pairwise(edges):
+        own = {
+            name: [r for r in rows if r.solver == name and low <= r.columns < high]
+            for name in ("highs-default", "highs")
+        }
+        if not all(own.values()):
+            continue
+        means = {
+            name: measures.shifted_geometric_mean([row.charged_s for row in chosen])
+            for name, chosen in own.items()
+        }
+        slowest = [max(row.charged_s for row in chosen) for chosen in own.values()]
+        body.append(
+            (
+                f"{low:,} to {high - 1:,}" if high < edges[-1] else f"from {low:,}",
+                str(len(own["highs"])),
+                *(f"{1e3 * value:.1f}" for value in (*means.values(), *slowest)),
+                f"{means['highs-default'] / means['highs']:.1f}",
+            )
+        )
+    head = ("columns", "cases", "default ms", "ours ms", "slowest default", "slowest ours", "ratio")
+    return f"""## Options of HiGHS
+
+`highs` hands models below {PRESOLVE_FROM_COLUMNS:,} columns to the branch-and-bound without
+presolve and never runs the feasibility jump; `highs-default` takes HiGHS as it comes. Shifted
+geometric mean and slowest case, ms.
+
+{markdown(head, body)}"""
 
 
 def _failures(rows: Sequence[Row]) -> str:

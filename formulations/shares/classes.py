@@ -112,8 +112,18 @@ def packed_classes(
         a, b = pairs.first, pairs.second
         speeds = np.where(useful[:, :, None], pairs.throughput, 0.0)
     return PackedClasses(
-        of_job, of_pair, count, pair_count, problem.speed[first], problem.gang[first],
-        base[first], slope[first], a, b, speeds[chosen], problem.pair_gang[chosen],
+        of_job,
+        of_pair,
+        count,
+        pair_count,
+        problem.speed[first],
+        problem.gang[first],
+        base[first],
+        slope[first],
+        a,
+        b,
+        speeds[chosen],
+        problem.pair_gang[chosen],
         problem.capacity,
     )
 
@@ -129,17 +139,24 @@ def class_model(classes: PackedClasses, pair: Ints, unit: float) -> LinearModel:
     builder = ModelBuilder("target shares: packed")
     x = builder.add_columns("X", single, np.inf, integer=False)
     y = builder.add_columns("Y", pair, np.inf, integer=False)
-    t = builder.add_columns("t", np.zeros((1, 0), dtype=np.int64), np.inf, integer=False,
-                            lower=-np.inf)
+    t = builder.add_columns(
+        "t", np.zeros((1, 0), dtype=np.int64), np.inf, integer=False, lower=-np.inf
+    )
     job, kind = single[:, 0], single[:, 1]
     one, two = c.first[pair[:, 0]], c.second[pair[:, 0]]
     every = np.arange(c.classes)
     builder.add_rows(
-        "time", every[:, None], -np.inf, 1.0,
+        "time",
+        every[:, None],
+        -np.inf,
+        1.0,
         [(job, x, 1.0 / c.count[job]), (one, y, 1.0 / c.count[one]), (two, y, 1.0 / c.count[two])],
     )
     builder.add_rows(
-        "capacity", np.arange(c.capacity.size)[:, None], -np.inf, 1.0,
+        "capacity",
+        np.arange(c.capacity.size)[:, None],
+        -np.inf,
+        1.0,
         [
             (kind, x, c.gang[job] / c.capacity[kind]),
             (pair[:, 1], y, c.pair_gang[pair[:, 0]] / c.capacity[pair[:, 1]]),
@@ -149,7 +166,10 @@ def class_model(classes: PackedClasses, pair: Ints, unit: float) -> LinearModel:
     speed = c.pair_speed[pair[:, 0], pair[:, 1]]
     each = c.count * size
     builder.add_rows(
-        "share", every[:, None], c.base * each, np.inf,
+        "share",
+        every[:, None],
+        c.base * each,
+        np.inf,
         [
             (job, x, c.speed[job, kind] * size[job]),
             (one, y, speed[:, 0] * size[one]),

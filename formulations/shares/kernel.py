@@ -141,7 +141,10 @@ def reduced_model(
     single = np.zeros((1, 0), dtype=np.int64)
     t = builder.add_columns("t", single, level[1] / unit, integer=False, lower=level[0] / unit)
     load = builder.add_columns(
-        "load", single, np.inf if minimise_load else 1.0, integer=False,
+        "load",
+        single,
+        np.inf if minimise_load else 1.0,
+        integer=False,
         lower=0.0 if minimise_load else 1.0,
     )
     size = 1.0 / demands.speed[rows].max(axis=1)
@@ -149,7 +152,10 @@ def reduced_model(
     builder.add_rows("time", rows[:, None], -np.inf, 1.0, [(entry[:, 0], x, 1.0)])
     types = np.arange(demands.capacity.size)
     builder.add_rows(
-        "capacity", types[:, None], -np.inf, -held,
+        "capacity",
+        types[:, None],
+        -np.inf,
+        -held,
         [
             (kind, x, weight[job, kind]),
             (types, np.full(types.size, t[0]), grows * unit),
@@ -157,7 +163,10 @@ def reduced_model(
         ],
     )
     builder.add_rows(
-        "share", rows[:, None], demands.base[rows] * size, np.inf,
+        "share",
+        rows[:, None],
+        demands.base[rows] * size,
+        np.inf,
         [
             (entry[:, 0], x, demands.speed[job, kind] * size[entry[:, 0]]),
             (place, np.full(rows.size, t[0]), -demands.slope[rows] * size * unit),
@@ -173,7 +182,8 @@ def price_bound(demands: Demands, prices: Floats, level: float) -> tuple[float, 
 
     Notes
     -----
-    At prices ``lambda >= 0`` every feasible level t has ``L(t) = sum_i cost_i(t) - lambda' N <= 0``.
+    At prices ``lambda >= 0`` every feasible level t has
+    ``L(t) = sum_i cost_i(t) - lambda' N <= 0``.
     L is convex and increasing, so the root of its tangent at ``level`` is not below its own root.
     """
     found = price(demands.speed, demands.load, prices, demands.at(level))

@@ -65,7 +65,10 @@ class _Polytope:
         one, two = problem.pairs.first[pair[:, 0]], problem.pairs.second[pair[:, 0]]
         every = np.arange(problem.jobs, dtype=np.int64)[:, None]
         self.builder.add_rows(
-            "time", every, -np.inf, 1.0,
+            "time",
+            every,
+            -np.inf,
+            1.0,
             [(job, self.x, 1.0), (one, self.y, 1.0), (two, self.y, 1.0)],
         )
         self.builder.add_rows(
@@ -115,8 +118,13 @@ def fastest(problem: ShareProblem) -> Floats:
 
 
 def raise_model(
-    problem: ShareProblem, base: Floats, slope: Floats, *, pair: Ints | None = None,
-    scale: float = 1.0, upper: float = np.inf,
+    problem: ShareProblem,
+    base: Floats,
+    slope: Floats,
+    *,
+    pair: Ints | None = None,
+    scale: float = 1.0,
+    upper: float = np.inf,
 ) -> ShareModel:
     """Maximise ``t`` with ``thr_i >= base_i + t slope_i`` (row **share**): the max-min kernel.
 
@@ -139,7 +147,10 @@ def raise_model(
     size = 1.0 / fastest(problem)
     column = np.full(rows.size, t[0])
     top.builder.add_rows(
-        "share", rows[:, None], (base * size)[rows], np.inf,
+        "share",
+        rows[:, None],
+        (base * size)[rows],
+        np.inf,
         [
             *top.restricted(rows, size),
             (np.arange(rows.size), column, -(slope * size)[rows] * scale),
@@ -150,9 +161,7 @@ def raise_model(
     return top.done(cost)
 
 
-def value_model(
-    problem: ShareProblem, value: Floats, floor: Floats | None = None
-) -> ShareModel:
+def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = None) -> ShareModel:
     """Maximise ``sum value[i,j] T[i,j] x[i,j]`` with ``thr_i >= floor_i`` (row **slo**).
 
     Parameters
@@ -186,7 +195,10 @@ def slo_model(problem: ShareProblem, floor: Floats) -> ShareModel:
     size = np.zeros(problem.jobs)
     size[rows] = 1.0 / floor[rows]
     top.builder.add_rows(
-        "slo", rows[:, None], 0.0, np.inf,
+        "slo",
+        rows[:, None],
+        0.0,
+        np.inf,
         [*top.restricted(rows, size), (np.arange(rows.size), keep, -1.0)],
     )
     cost = np.zeros(top.x.size + top.y.size + keep.size)
@@ -202,10 +214,15 @@ def headroom_model(problem: ShareProblem, floor: Floats, room: Floats) -> ShareM
     """
     top = _Polytope("target shares: headroom", problem, None)
     rows = np.flatnonzero((floor > 0) | (room > 0))
-    rise = top.builder.add_columns("rise", rows[:, None], (room[rows] > 0) * 1.0, integer=False)
+    rise = top.builder.add_columns(
+        "rise", rows[:, None], np.where(room[rows] > 0, 1.0, 0.0), integer=False
+    )
     size = 1.0 / fastest(problem)
     top.builder.add_rows(
-        "share", rows[:, None], (floor * size)[rows], np.inf,
+        "share",
+        rows[:, None],
+        (floor * size)[rows],
+        np.inf,
         [*top.restricted(rows, size), (np.arange(rows.size), rise, -(room * size)[rows])],
     )
     cost = np.zeros(top.x.size + top.y.size + rise.size)

@@ -151,9 +151,7 @@ class ShareProblem:
         -----
         Also a type on which a job has throughput 0 counts as 1, as in the published code.
         """
-        return ShareProblem(
-            np.ones_like(self.throughput), self.gang, self.capacity, self.oversize
-        )
+        return ShareProblem(np.ones_like(self.throughput), self.gang, self.capacity, self.oversize)
 
     def rates(self, x: Floats, pair_x: Floats | None = None) -> Floats:
         """Steps per second of every job under the shares, shape (J,).
@@ -165,7 +163,7 @@ class ShareProblem:
         pair_x
             Shares of the pairs, shape (P, T).
         """
-        total = (self.throughput * x).sum(axis=1)
+        total: Floats = (self.throughput * x).sum(axis=1)
         if pair_x is not None and self.pairs.count:
             gained = (self.pairs.throughput * pair_x[:, :, None]).sum(axis=1)
             np.add.at(total, self.pairs.first, gained[:, 0])
@@ -175,7 +173,7 @@ class ShareProblem:
 
 def equal_share_rates(problem: ShareProblem) -> Floats:
     """Gavel's normaliser ``p_i = sum_j T[i, j] N_j / sum N``, steps per second, shape (J,)."""
-    return problem.throughput @ problem.capacity / problem.capacity.sum()
+    return np.asarray(problem.throughput @ problem.capacity / problem.capacity.sum())
 
 
 def isolated_shares(problem: ShareProblem) -> Floats:
@@ -205,7 +203,9 @@ def check_shares(problem: ShareProblem, x: Floats, pair_x: Floats | None = None)
         raise ValueError("nonnegative: a share is below 0")
     stray = np.argwhere(~problem.allowed & (problem.throughput > 0) & (x > TOLERANCE))
     if stray.size:
-        raise ValueError(f"allowed: job {int(stray[0, 0])} has a share on a type that cannot hold it")
+        raise ValueError(
+            f"allowed: job {int(stray[0, 0])} has a share on a type that cannot hold it"
+        )
     if pair_x.size and (pair_x[~problem.pair_allowed] > TOLERANCE).any():
         raise ValueError("allowed: a pair has a share where it cannot run")
     time = x.sum(axis=1)

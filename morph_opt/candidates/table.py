@@ -31,6 +31,7 @@ from morph_opt.domain import (
     Shape,
     Span,
 )
+from morph_opt.perf.memory_filter import MemoryFilter
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 
@@ -91,14 +92,15 @@ class CandidateBuilder:
     Parameters
     ----------
     belief
-        Speeds that the policy goes by.
+        Speeds that the policy goes by; plans that do not fit in memory and tensor-parallel groups
+        that leave their NVLink domain are taken out (`MemoryFilter` keeps the reasons).
     prune
         Drop dominated configurations (never changes an optimum, see
         `morph_opt.candidates.dominance`).
     """
 
     def __init__(self, belief: SpeedModel, *, prune: bool = True) -> None:
-        self.belief = belief
+        self.belief = MemoryFilter(belief)
         self._prune = prune
         self._cluster: Cluster | None = None
         self._slices: dict[tuple[str, int], ModelSlice] = {}

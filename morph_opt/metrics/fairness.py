@@ -6,7 +6,7 @@ finish-time ratio; all other figures count them for as long as the replay saw th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -66,19 +66,17 @@ class FairnessMetrics:
 
 
 def fairness_metrics(
-    history: History, cluster: Cluster, speeds: SpeedModel, restart_s: float
+    history: History, cluster: Cluster, finish_time: Mapping[str, float]
 ) -> FairnessMetrics:
     """All figures.
 
     Parameters
     ----------
-    speeds
-        The truth.
-    restart_s
-        Start-up that an isolated run pays once.
+    finish_time
+        See `finish_time_ratios`.
     """
     records = [record for record in history.jobs if record.submitted]
-    ratios = list(finish_time_ratios(history, cluster, speeds, restart_s).values())
+    ratios = list(finish_time.values())
     window = _window_shares(history, cluster)
     queues = {name: _queue(records, low, high) for name, low, high in SIZES}
     return FairnessMetrics(
@@ -105,6 +103,13 @@ def finish_time_ratios(
     JCT over the time that the job would take alone on 1/n of every GPU type, n being the mean
     number of active jobs during its life (itself included): ``restart_s + iterations / I(n)``,
     with ``I(n) = sum_t T_t x_t``, ``x_t = N_t / (n s)``, scaled down to sum 1 if it exceeds 1.
+
+    Parameters
+    ----------
+    speeds
+        The truth.
+    restart_s
+        Start-up that an isolated run pays once.
     """
     gangs = GangSpeeds(speeds)
     gangs.use(cluster)

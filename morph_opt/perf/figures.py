@@ -13,7 +13,12 @@ from morph_opt.perf.discrepancy import Pair
 from morph_opt.perf.fit import Fit
 from morph_opt.perf.protocol import Judged, pairs_of
 
-_STYLE: dict[Any, Any] = {"svg.hashsalt": "morph-opt", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "morph-opt",
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+}
 
 
 def _pyplot() -> Any:
@@ -100,3 +105,29 @@ def _diagonal(axis: Any, measured: Any) -> None:
     for factor in (1 / 1.1, 1.1):
         axis.plot(ends, factor * ends, "k:", linewidth=0.6)
     axis.set(xlabel="measured, s per iteration", ylabel="predicted", xscale="log", yscale="log")
+
+
+def steps(labels: Sequence[str], series: dict[str, list[float]], unit: str, file: Path) -> None:
+    """One step per label for every series."""
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(8, 3.5), layout="constrained")
+    edges = np.arange(len(labels) + 1)
+    for index, (name, values) in enumerate(series.items()):
+        axis.stairs(values, edges, label=name, linewidth=3 if index == 0 else 1.5, baseline=None)
+    axis.set_xticks(edges[:-1] + 0.5, labels)
+    axis.set(ylabel=unit, ylim=(0, None))
+    axis.legend()
+    _save(plt, figure, file)
+
+
+def bars(labels: Sequence[str], series: dict[str, list[float]], unit: str, file: Path) -> None:
+    """Groups of bars, one group per label."""
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
+    width = 0.8 / len(series)
+    for index, (name, values) in enumerate(series.items()):
+        axis.bar(np.arange(len(labels)) + index * width, values, width, label=name)
+    axis.set_xticks(np.arange(len(labels)) + 0.4 - width / 2, labels)
+    axis.set(ylabel=unit)
+    axis.legend()
+    _save(plt, figure, file)

@@ -69,6 +69,4 @@ class GangSpeeds:
         for speeds in best:
             if speeds.any():
                 return np.asarray(speeds)
-        raise InputError(
-            f"{job.model} runs on no GPU type of the cluster", field=f"job {job.name}"
-        )
+        raise InputError(f"{job.model} runs on no GPU type of the cluster", field=f"job {job.name}")

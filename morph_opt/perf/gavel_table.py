@@ -61,7 +61,7 @@ class GavelThroughputs:
         """GPU types, sorted."""
         return tuple(sorted(self.alone))
 
-    def keys(self) -> tuple[Key, ...]:
+    def job_keys(self) -> tuple[Key, ...]:
         """Every (job type, gang) of the table, sorted."""
         return tuple(sorted({key for table in self.alone.values() for key in table}))
 
@@ -147,7 +147,7 @@ def _rows(
     for text, row in jobs.items():
         key = _key(text, kind)
         if not isinstance(row, dict) or "null" not in row:
-            raise InputError("needs a speed alone, under \"null\"", field=f"{kind}: {text}")
+            raise InputError('needs a speed alone, under "null"', field=f"{kind}: {text}")
         for other, speed in row.items():
             if other == "null":
                 singles[key] = _speed(speed, f"{kind}: {text}")
@@ -195,7 +195,7 @@ class GavelTable:
     def __init__(self, throughputs: GavelThroughputs, name: str = "gavel") -> None:
         self.throughputs = throughputs
         self._name = name
-        self._keys = {model_name(*key): key for key in throughputs.keys()}
+        self._keys = {model_name(*key): key for key in throughputs.job_keys()}
         self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
 
     @property
@@ -208,7 +208,11 @@ class GavelTable:
         return sorted(self._keys)
 
     def iteration_s(
-        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan,
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
         span: Span,  # noqa: ARG002 - part of the protocol
     ) -> float | None:
         """Seconds per step of the gang, or None where it cannot run.

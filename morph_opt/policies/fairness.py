@@ -45,7 +45,11 @@ class FollowShares:
     """
 
     def __init__(
-        self, belief: SpeedModel, policy: str, *, horizon_s: float = HORIZON_S,
+        self,
+        belief: SpeedModel,
+        policy: str,
+        *,
+        horizon_s: float = HORIZON_S,
         amortise_s: float = AMORTISE_S,
     ) -> None:
         self.name = policy
@@ -62,9 +66,7 @@ class FollowShares:
         self._kind_of_class = np.asarray(
             [cluster.gpu_types.index(kind.gpu_type) for kind in cluster.node_types]
         )
-        nodes = [
-            -1 if s.running is None else s.running.placement.nodes[0] for s in state.jobs
-        ]
+        nodes = [-1 if s.running is None else s.running.placement.nodes[0] for s in state.jobs]
         self._held_kind = np.asarray(
             [
                 -1 if n < 0 else cluster.gpu_types.index(cluster.nodes[n].type.gpu_type)
@@ -98,7 +100,8 @@ class FollowShares:
         moved = (self._amortise_s / (self._amortise_s + jobs.restart_s))[owner]
         kept = self._amortise_s / (self._amortise_s + jobs.restart_left_s)
         share = Level(
-            "share", "GPUs owed",
+            "share",
+            "GPUs owed",
             urgency[owner, kind] * np.minimum(started, want[owner, kind]) * moved,
             urgency[rows, held] * np.minimum(stayed, want[rows, held]) * kept,
         )

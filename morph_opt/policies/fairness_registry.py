@@ -60,7 +60,7 @@ FAIR_OBJECTIVES: dict[str, Callable[[SpeedModel], RememberingObjective]] = {
 
 FAIR_POLICIES: dict[str, Callable[[SpeedModel], Policy]] = {
     **{f"gavel:{name}": partial(lambda n, b: GavelRounds(b, n), name) for name in SHARE_POLICIES},
-    "tiresias:2d-las": lambda belief: RigidQueues(belief),
+    "tiresias:2d-las": RigidQueues,
     "tiresias:gittins": lambda belief: RigidQueues(belief, index=default_index()),
 }
 """Baselines in the same engine."""

@@ -49,7 +49,10 @@ class ShareBook:
     """
 
     def __init__(
-        self, belief: SpeedModel, policy: str, prices: dict[str, float] | None = None,
+        self,
+        belief: SpeedModel,
+        policy: str,
+        prices: dict[str, float] | None = None,
         slo_s: dict[str, float] | None = None,
     ) -> None:
         self.speeds = GangSpeeds(belief)
@@ -125,7 +128,9 @@ class ShareBook:
             arrival=np.arange(len(jobs), dtype=np.int64),
             entity=np.asarray([tenants.index(s.job.tenant) for s in jobs], dtype=np.int64),
             # A deadline that has passed no longer binds: nothing can keep it.
-            slo_s=np.asarray([x - t if x > t else np.inf for x, t in zip(left, since, strict=True)]),
+            slo_s=np.asarray(
+                [x - t if x > t else np.inf for x, t in zip(left, since, strict=True)]
+            ),
             price=np.asarray([self._prices.get(name, 1.0) for name in names]),
         )
 
@@ -138,9 +143,7 @@ def _problem(jobs: tuple[JobState, ...], speeds: GangSpeeds) -> ShareProblem:
     return ShareProblem(table, np.minimum(gang, largest.astype(np.int64)), speeds.capacity)
 
 
-def _shares(
-    policy: str, request: ShareRequest, solve: Solve, names: tuple[str, ...]
-) -> Shares:
+def _shares(policy: str, request: ShareRequest, solve: Solve, names: tuple[str, ...]) -> Shares:
     try:
         return shares_of(policy, request, solve)
     except ValueError as error:

@@ -104,9 +104,7 @@ def hierarchical(
     x = filling.run()
     level = problem.rates(x) / filling.unit
     worst = float(level.min())
-    return Shares(
-        x, np.zeros((0, problem.types)), worst, worst, solves=filling.solves
-    )
+    return Shares(x, np.zeros((0, problem.types)), worst, worst, solves=filling.solves)
 
 
 class _Filling:

@@ -35,6 +35,7 @@ SAMPLE = 96
 FREE = 96
 ROUNDS = 8
 TURNS = 24
+PATIENCE = 4
 
 
 def lp_solver(name: str = "highs") -> Solve:
@@ -182,21 +183,22 @@ class _Search:
         d = self.demands
         capacity = np.maximum(d.capacity, 1e-300)
         prices = np.maximum(prices, 1e-3 * prices.max())
-        level, best, lowest = self.cap, prices, np.inf
+        level, best, lowest, since = self.cap, prices, np.inf, 0
         for turn in range(TURNS):
             bound, found = price_bound(d, prices, level)
             level = min(level, bound)
+            since = 0 if bound < lowest * (1.0 - 1e-3) else since + 1
             if bound < lowest:
                 lowest, best = bound, prices
+            if since >= PATIENCE:
+                break
             constant, per_step = affine_shares(d.speed, found.best)
             used = d.load @ np.maximum(constant + per_step * d.at(level)[:, None], 0.0) / capacity
             used = np.clip(used / max(used.max(), 1e-300), 0.05, 1.0)
             prices = prices * used ** (0.7 * 0.85**turn)
         return level, best
 
-    def _better(
-        self, best: tuple[float, Floats], answer: Raised
-    ) -> tuple[float, Floats]:
+    def _better(self, best: tuple[float, Floats], answer: Raised) -> tuple[float, Floats]:
         """The prices with the lower bound; otherwise a step from the best towards the new ones."""
         d = self.demands
         if answer.bound < best[0]:
@@ -205,9 +207,7 @@ class _Search:
         mixed = 0.7 * best[1] / (best[1] @ worth) + 0.3 * answer.prices / (answer.prices @ worth)
         return min(best[0], price_bound(d, mixed, best[0])[0]), mixed
 
-    def _doubtful(
-        self, found: Patterns, level: float, prices: Floats, count: int
-    ) -> Bools:
+    def _doubtful(self, found: Patterns, level: float, prices: Floats, count: int) -> Bools:
         """The jobs whose pattern a small change of price or level may flip."""
         d = self.demands
         gap = (found.second - found.cost) / np.maximum(np.abs(found.cost), 1e-300)
@@ -228,8 +228,9 @@ class _Search:
         outcome = self._solve(reduced.model)
         if outcome.x is None:
             nothing = np.zeros_like(d.speed)
-            return Raised(-np.inf, self.cap, nothing, np.zeros(d.capacity.size),
-                          np.zeros(d.jobs), self.solves)
+            return Raised(
+                -np.inf, self.cap, nothing, np.zeros(d.capacity.size), np.zeros(d.jobs), self.solves
+            )
         level, x = reduced.shares(d, outcome.x)
         x = shrunk(d, x)
         reached = d.level(x)
@@ -237,7 +238,7 @@ class _Search:
         bound, at = price_bound(d, prices, min(level, self.cap))
         push = at.slope.copy()
         if outcome.row_duals is not None:
-            share = np.abs(outcome.row_duals[-reduced.free.size:]) if reduced.free.size else 0.0
+            share = np.abs(outcome.row_duals[-reduced.free.size :]) if reduced.free.size else 0.0
             push[reduced.free] = share / d.speed[reduced.free].max(axis=1)
         return Raised(reached, max(bound, reached), x, prices, push, self.solves)
 

@@ -70,7 +70,10 @@ def packed_raise(
     asks = classes.slope > 0
     unit = float((top[asks] / classes.slope[asks]).min())
     chosen = np.full(len(offers), len(offers) <= DIRECT)
-    for turn in range(1, 400):
+    turns = 0
+    # Every turn but the last offers at least one more column, so it ends.
+    while True:
+        turns += 1
         outcome = solve(class_model(classes, offers[chosen], unit))
         if outcome.x is None or outcome.row_duals is None:
             raise ValueError("no level is feasible: the demands at level 0 exceed the cluster")
@@ -82,7 +85,7 @@ def packed_raise(
         chosen[_spread(classes, offers, gain, better)] = True
     x, y = _totals(classes, offers[chosen], outcome.x)
     shares = classes.shares(x, y)
-    return outcome.objective * unit, *shares, turn
+    return outcome.objective * unit, *shares, turns
 
 
 def _totals(classes: PackedClasses, pair: Ints, point: Floats) -> tuple[Floats, Floats]:

@@ -85,8 +85,14 @@ class Mechanism:
 
 
 def select(
-    mechanism: Mechanism, active: Ints, gang: Ints, speed: Floats, capacity: Floats,
-    kinds: Ints, *, skip_unwanted: bool = False,
+    mechanism: Mechanism,
+    active: Ints,
+    gang: Ints,
+    speed: Floats,
+    capacity: Floats,
+    kinds: Ints,
+    *,
+    skip_unwanted: bool = False,
 ) -> Ints:
     """Type of each active job in this round, -1 for none.
 
@@ -192,8 +198,14 @@ class RoundRun:
 
 
 def simulate(
-    jobs: RoundJobs, capacity: Floats, kinds: Ints, rule: ShareRule, *,
-    round_s: float = ROUND_S, reset_s: float = RESET_S, skip_unwanted: bool = False,
+    jobs: RoundJobs,
+    capacity: Floats,
+    kinds: Ints,
+    rule: ShareRule,
+    *,
+    round_s: float = ROUND_S,
+    reset_s: float = RESET_S,
+    skip_unwanted: bool = False,
 ) -> RoundRun:
     """The published simulator: rounds, resets, whole steps per round, no restart cost.
 
@@ -216,8 +228,14 @@ def simulate(
 
 class _World:
     def __init__(
-        self, jobs: RoundJobs, capacity: Floats, kinds: Ints, rule: ShareRule, round_s: float,
-        reset_s: float, skip_unwanted: bool,
+        self,
+        jobs: RoundJobs,
+        capacity: Floats,
+        kinds: Ints,
+        rule: ShareRule,
+        round_s: float,
+        reset_s: float,
+        skip_unwanted: bool,
     ) -> None:
         self.jobs, self.capacity, self.kinds, self.rule = jobs, capacity, kinds, rule
         self.round_s, self.reset_after_s, self.skip = round_s, reset_s, skip_unwanted
@@ -238,7 +256,12 @@ class _World:
         active = np.flatnonzero(np.isnan(self.end_s[: self.arrived]))
         self._reset_if_due(active)
         chosen = select(
-            self.mechanism, active, self.jobs.gang, self.jobs.speed, self.capacity, self.kinds,
+            self.mechanism,
+            active,
+            self.jobs.gang,
+            self.jobs.speed,
+            self.capacity,
+            self.kinds,
             skip_unwanted=self.skip,
         )
         # Jobs that came after the last reset are not in the shares and are not started.

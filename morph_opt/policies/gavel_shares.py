@@ -68,7 +68,10 @@ def _require(name: str, values: Floats, jobs: int, *, above: float) -> Floats:
 
 
 def _raise(
-    problem: ShareProblem, slope: Floats, solve: Solve, base: Floats | None = None,
+    problem: ShareProblem,
+    slope: Floats,
+    solve: Solve,
+    base: Floats | None = None,
     prices: Floats | None = None,
 ) -> tuple[Raised, Floats]:
     """The kernel, with or without pairs; the second value is the shares of pairs."""
@@ -114,8 +117,12 @@ def makespan(problem: ShareProblem, steps_left: Floats, *, solve: Solve | None =
 
 
 def finish_time(
-    problem: ShareProblem, steps_left: Floats, since_s: Floats, isolated_s: Floats,
-    *, solve: Solve | None = None,
+    problem: ShareProblem,
+    steps_left: Floats,
+    since_s: Floats,
+    isolated_s: Floats,
+    *,
+    solve: Solve | None = None,
 ) -> Shares:
     """Finish-time fairness (Themis): ``min max_i (t_i + r_i/thr_i) / (C_i + r_i/I_i)``.
 
@@ -161,8 +168,13 @@ def total_throughput(problem: ShareProblem, *, solve: Solve | None = None) -> Sh
 
 
 def cost(
-    problem: ShareProblem, price: Floats, steps_left: Floats, slo_s: Floats,
-    *, solve: Solve | None = None, solver: str = "highs",
+    problem: ShareProblem,
+    price: Floats,
+    steps_left: Floats,
+    slo_s: Floats,
+    *,
+    solve: Solve | None = None,
+    solver: str = "highs",
 ) -> Shares:
     """Maximise throughput per dollar, ``sum T/c_j x``, with ``thr_i >= r_i / SLO_i``.
 
@@ -349,7 +361,15 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
 
 
 SHARE_POLICIES = (
-    "fairness", "fairness-agnostic", "hierarchical", "hierarchical-fifo", "ftf", "makespan",
-    "max_throughput", "cost", "fifo", "srpt",
+    "fairness",
+    "fairness-agnostic",
+    "hierarchical",
+    "hierarchical-fifo",
+    "ftf",
+    "makespan",
+    "max_throughput",
+    "cost",
+    "fifo",
+    "srpt",
 )
 """Names that `shares_of` knows."""

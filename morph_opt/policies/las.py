@@ -74,8 +74,13 @@ class QueuedService:
     """
 
     def __init__(
-        self, name: str = "las", *, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
-        knob: float = 0.0, index: GittinsIndex | None = None, rigid: bool = False,
+        self,
+        name: str = "las",
+        *,
+        limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
+        knob: float = 0.0,
+        index: GittinsIndex | None = None,
+        rigid: bool = False,
         amortise_s: float = AMORTISE_S,
     ) -> None:
         require_limits(limits_gpu_s)

@@ -20,6 +20,7 @@ from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.greedy import keep_and_fill
+from morph_opt.policies.pricing import solve_priced
 from morph_opt.policies.place import to_allocation
 from morph_opt.rules.compile import apply_rules, ranks_below
 from morph_opt.rules.model import OperatorRules
@@ -147,15 +148,18 @@ class RoundSolver:
     def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> Solved:
         """Solve until the choice can be placed; choices that cannot are cut off."""
         serial = sum(block.family == "not_again" for block in built.model.row_blocks)
+        doubt = float("-inf")
         while True:
             outcome = self._solve(built, gap)
             if outcome.x is None:
-                return Solved(None, (outcome,), built)
+                return Solved(None, (_doubted(outcome, doubt, gap),), built)
             began = time.perf_counter()
-            selection = self._decode(problem, built, outcome)
+            selection, impossible = self._decode(problem, built, outcome)
             self.clock.place_ms += 1e3 * (time.perf_counter() - began)
             if selection is not None:
-                return Solved(selection, (outcome,), built)
+                return Solved(selection, (_doubted(outcome, doubt, gap),), built)
+            if not impossible:
+                doubt = max(doubt, outcome.bound)
             built = forbid(built, built.layout.choice(problem, outcome.x), serial)
             serial += 1
 
@@ -164,26 +168,30 @@ class RoundSolver:
         cost = built.model.cost
         scale = float(np.abs(cost).max(initial=0.0)) or 1.0
         limits = replace(self._limits, gap=gap)
-        outcome = self._solver.solve(built.model.with_objective(cost / scale), limits)
+        scaled = RoundModel(built.model.with_objective(cost / scale), built.layout)
+        outcome = solve_priced(self._solver, scaled, limits)
         self.clock.build_ms += 1e3 * outcome.build_s
         self.clock.solve_ms += 1e3 * (outcome.solve_s + outcome.check_s)
         return replace(outcome, objective=outcome.objective * scale, bound=outcome.bound * scale)
 
     def _decode(
         self, problem: RoundProblem, built: RoundModel, outcome: Outcome
-    ) -> Selection | None:
+    ) -> tuple[Selection | None, bool]:
+        """The decision at an incumbent; without one, whether its choice is proven impossible."""
         assert outcome.x is not None
         if self._formulation == "node_assignment":
-            return node_assignment.read_nodes(problem, built, outcome.x)
+            return node_assignment.read_nodes(problem, built, outcome.x), False
         choice = built.layout.choice(problem, outcome.x)
         for order in ("size", "parts"):
             selection = pack(problem, choice, order)
             if selection is not None:
-                return selection
+                return selection, False
         return self._exact_placement(problem, choice)
 
-    def _exact_placement(self, problem: RoundProblem, choice: Ints) -> Selection | None:
-        """Nodes for a choice by the reference formulation; None when there are none."""
+    def _exact_placement(
+        self, problem: RoundProblem, choice: Ints
+    ) -> tuple[Selection | None, bool]:
+        """Nodes for a choice by the reference formulation, or whether there are provably none."""
         small = restricted(problem, choice)
         ones = Level(
             "placed", "jobs", np.ones(small.candidates.count), np.where(choice == STAY, 1.0, 0.0)
@@ -192,9 +200,28 @@ class RoundSolver:
         outcome = self._solver.solve(built.model, replace(self._limits, gap=0.0))
         everyone = small.candidates.count + int((choice == STAY).sum())
         if outcome.x is None or outcome.objective < everyone - 0.5:
-            return None
+            proven = outcome.status is Status.INFEASIBLE or outcome.bound < everyone - 0.5
+            return None, proven
         placed = node_assignment.read_nodes(small, built, outcome.x)
-        return Selection(choice, placed.nodes)
+        return Selection(choice, placed.nodes), False
+
+
+def _doubted(outcome: Outcome, doubt: float, gap: float) -> Outcome:
+    """The outcome where choices were cut off that were not shown to be impossible.
+
+    ``doubt`` bounds what these are worth (-inf: there are none); it stays in the bound, and the
+    rest being infeasible says nothing about the round.
+    """
+    if doubt == float("-inf"):
+        return outcome
+    if outcome.x is None:
+        infeasible = outcome.status is Status.INFEASIBLE
+        status = Status.NO_SOLUTION if infeasible else outcome.status
+        return replace(outcome, status=status, bound=doubt)
+    bound = max(outcome.bound, doubt)
+    reached = relative_gap(outcome.objective, bound)
+    status = outcome.status if reached <= gap else Status.FEASIBLE
+    return replace(outcome, status=status, bound=bound, gap=reached)
 
 
 def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> RoundModel:

@@ -135,8 +135,13 @@ def run_gavel(
 
 
 def run_tiresias(
-    rows: Sequence[TiresiasRow], gpus: int, schedule: str, *, knob: float = 0.0,
-    limits: tuple[float, ...] = QUEUE_LIMITS_GPU_S, index: GittinsIndex | None = None,
+    rows: Sequence[TiresiasRow],
+    gpus: int,
+    schedule: str,
+    *,
+    knob: float = 0.0,
+    limits: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
+    index: GittinsIndex | None = None,
     artifact_quirks: bool = False,
 ) -> tuple[RigidRun, ...]:
     """Tiresias' simulator on a trace; ``artifact_quirks`` turns both `Quirks` on.
@@ -153,9 +158,7 @@ def run_tiresias(
         raise InputError(
             f"unknown schedule {schedule!r}; known are {known}", field="--schedule"
         ) from None
-    rule = RigidRule(
-        discipline, limits, knob, index, Quirks(artifact_quirks, artifact_quirks)
-    )
+    rule = RigidRule(discipline, limits, knob, index, Quirks(artifact_quirks, artifact_quirks))
     jobs = [RigidJob(r.name, r.gpus, r.submit_s, r.duration_s) for r in rows]
     return simulate_rigid(jobs, gpus, rule)
 
@@ -174,8 +177,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _gavel(options: argparse.Namespace) -> dict[str, float | int | str]:
     run = run_gavel(
-        read_rows(Path(options.trace)), read_throughputs(Path(options.table)),
-        _gpus(options.gpus), options.policy,
+        read_rows(Path(options.trace)),
+        read_throughputs(Path(options.table)),
+        _gpus(options.gpus),
+        options.policy,
     )
     return {
         "policy": options.policy,
@@ -195,7 +200,11 @@ def _tiresias(options: argparse.Namespace) -> dict[str, float | int | str | bool
     if options.samples:
         index = GittinsIndex.of(read_samples(Path(options.samples)))
     runs = run_tiresias(
-        rows, options.gpus, options.schedule, knob=options.knob, index=index,
+        rows,
+        options.gpus,
+        options.schedule,
+        knob=options.knob,
+        index=index,
         artifact_quirks=options.artifact_quirks,
     )
     return {

@@ -14,6 +14,7 @@ from morph_opt.policies.base import Policy
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
 from morph_opt.policies.milp import MilpPolicy, Objective, RoundSolver
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
+from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
@@ -30,6 +31,8 @@ class PolicyOptions:
         Names.
     gap, time_limit_s, node_limit, seed
         See `morph_opt.solvers.outcome.Limits`.
+    rules
+        Operator's rules, of the MILP policy.
     """
 
     objective: str = "throughput"
@@ -39,6 +42,7 @@ class PolicyOptions:
     time_limit_s: float = 10.0
     node_limit: int | None = None
     seed: int = 0
+    rules: OperatorRules = OperatorRules()
 
 
 def make_objective(name: str, belief: SpeedModel | None = None) -> Objective:
@@ -85,6 +89,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
         make_solver(options.solver),
         limits,
         options.formulation,
+        options.rules,
     )
 
 

@@ -30,8 +30,12 @@ class RigidQueues(_Baseline):
     """
 
     def __init__(
-        self, belief: SpeedModel, *, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
-        knob: float = 0.0, index: GittinsIndex | None = None,
+        self,
+        belief: SpeedModel,
+        *,
+        limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
+        knob: float = 0.0,
+        index: GittinsIndex | None = None,
     ) -> None:
         super().__init__(belief)
         require_limits(limits_gpu_s)

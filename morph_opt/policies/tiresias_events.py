@@ -242,7 +242,11 @@ class _Simulation:
             self.live.remove(live)
             self.queues[live.queue].remove(live)
             self.ended[live.job.name] = RigidRun(
-                live.job.name, live.job.submit_s, live.start_s, now, live.preemptions,
+                live.job.name,
+                live.job.submit_s,
+                live.start_s,
+                now,
+                live.preemptions,
                 live.promotions,
             )
 

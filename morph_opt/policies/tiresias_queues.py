@@ -100,9 +100,7 @@ def require_limits(limits_gpu_s: tuple[float, ...]) -> None:
     InputError
         Naming the limits.
     """
-    if any(limit <= 0 for limit in limits_gpu_s) or list(limits_gpu_s) != sorted(
-        set(limits_gpu_s)
-    ):
+    if any(limit <= 0 for limit in limits_gpu_s) or list(limits_gpu_s) != sorted(set(limits_gpu_s)):
         raise InputError(
             f"must be positive and ascending, got {limits_gpu_s}", field="queue_limits_gpu_s"
         )

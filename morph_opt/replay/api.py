@@ -11,7 +11,7 @@ from pathlib import Path
 
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
 from morph_opt.metrics.capacity import rounds_over_capacity
-from morph_opt.metrics.fairness import fairness_metrics
+from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
 from morph_opt.metrics.history import History, read_history
 from morph_opt.metrics.log import (
     Begun,
@@ -151,11 +151,12 @@ def replay(
             raise
     history = read_history(run.events, trace)
     metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
-    fairness = fairness_metrics(history, cluster, truth, config.restart_s)
+    ratios = finish_time_ratios(history, cluster, truth, config.restart_s)
+    fairness = fairness_metrics(history, cluster, ratios)
     labels = fairness.as_dict() | dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
     if out is not None:
-        writer.finish(jobs_csv(history, cluster), summary_json(summary))
+        writer.finish(jobs_csv(history, cluster, ratios), summary_json(summary))
     return ReplayResult(history, tuple(run.rows), tuple(run.events), summary)
 
 

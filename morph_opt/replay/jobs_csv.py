@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from morph_opt.domain import Cluster, Placement
 from morph_opt.metrics.history import History, JobRecord
@@ -38,21 +38,33 @@ COLUMNS = (
     "node_failures",
     "gpu_s_held",
     "gpu_s_startup",
+    "finish_time_ratio",
 )
 """Times in seconds; ``profile`` is the model, ``execution_time`` the time with GPUs."""
 
 
-def jobs_csv(history: History, cluster: Cluster) -> str:
-    """The whole file; numbers that are not there are empty cells."""
+def jobs_csv(
+    history: History, cluster: Cluster, ratios: Mapping[str, float] | None = None
+) -> str:
+    """The whole file; numbers that are not there are empty cells.
+
+    Parameters
+    ----------
+    ratios
+        Finish-time ratio by job name (`morph_opt.metrics.fairness.finish_time_ratios`).
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for record in history.jobs:
-        writer.writerow(_cells(record, history.begun.trace, cluster))
+        ratio = (ratios or {}).get(record.job.name)
+        writer.writerow(_cells(record, history.begun.trace, cluster, ratio))
     return buffer.getvalue()
 
 
-def _cells(record: JobRecord, trace: str, cluster: Cluster) -> Iterable[object]:
+def _cells(
+    record: JobRecord, trace: str, cluster: Cluster, ratio: float | None
+) -> Iterable[object]:
     job, last = record.job, record.segments[-1] if record.segments else None
     start_s, turnaround_s, held_s = record.starting_s, record.turnaround_s, record.held_s
     done = turnaround_s is not None
@@ -84,6 +96,7 @@ def _cells(record: JobRecord, trace: str, cluster: Cluster) -> Iterable[object]:
         "node_failures": record.node_failures,
         "gpu_s_held": record.gpu_s,
         "gpu_s_startup": record.startup_gpu_s,
+        "finish_time_ratio": ratio,
     }
     return ["" if values[name] is None else values[name] for name in COLUMNS]
 

@@ -37,6 +37,8 @@ class RunOptions:
         Whether jobs that can never run are dropped.
     events, events_sha256
         File of node events with its digest; "" without one.
+    rules, rules_sha256
+        File of operator's rules with its digest; "" without one.
     mtbf_s, mttr_s
         Random node failures; 0 without.
     until_s
@@ -64,6 +66,8 @@ class RunOptions:
     until_s: float = 0.0
     events: str = ""
     events_sha256: str = ""
+    rules: str = ""
+    rules_sha256: str = ""
     mtbf_s: float = 0.0
     mttr_s: float = 0.0
     skip_impossible: bool = False

@@ -58,6 +58,11 @@ class Prepared:
         return merged(*streams)
 
 
+def _digest(file: str) -> str:
+    """SHA-256 of a file that has been read already; "" for no file."""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+
+
 def prepare(options: RunOptions) -> Prepared:
     """Load and check everything.
 
@@ -69,6 +74,7 @@ def prepare(options: RunOptions) -> Prepared:
     from morph_opt.perf.online import OnlineModel
     from morph_opt.policies.online import OnlinePolicy
     from morph_opt.policies.registry import PolicyOptions, make_policy
+    from morph_opt.rules import OperatorRules, read_rules
     from morph_opt.traces.registry import load_trace
 
     loaded = load_trace(options.trace, seed=options.seed)
@@ -81,7 +87,10 @@ def prepare(options: RunOptions) -> Prepared:
         time_limit_s=options.time_limit_s,
         node_limit=options.node_limit or None,
         seed=options.seed,
+        rules=read_rules(options.rules) if options.rules else OperatorRules(),
     )
+    if options.rules and options.policy != "milp":
+        raise InputError(f"policy {options.policy!r} knows no operator's rules", field="--rules")
     policy = (
         OnlinePolicy(
             OnlineModel(belief),
@@ -95,9 +104,11 @@ def prepare(options: RunOptions) -> Prepared:
     events_sha256 = ""
     if options.events:
         read_node_events(Path(options.events), options.cluster)
-        events_sha256 = hashlib.sha256(Path(options.events).read_bytes()).hexdigest()
+        events_sha256 = _digest(options.events)
+    rules_sha256 = _digest(options.rules)
     _require_same("trace", options.trace_sha256, trace.sha256, options.trace)
     _require_same("events", options.events_sha256, events_sha256, options.events)
+    _require_same("rules", options.rules_sha256, rules_sha256, options.rules)
     path = Path(options.trace)
     resolved = replace(
         options,
@@ -105,6 +116,8 @@ def prepare(options: RunOptions) -> Prepared:
         trace_sha256=trace.sha256,
         events=str(Path(options.events).resolve()) if options.events else "",
         events_sha256=events_sha256,
+        rules=str(Path(options.rules).resolve()) if options.rules else "",
+        rules_sha256=rules_sha256,
     )
     return Prepared(
         resolved, trace, loaded.truth, policy, loaded.kind, loaded.notice, tuple(skipped)

@@ -2,8 +2,8 @@
 
 GPU-seconds follow the quantiles of the published samples up to the 95th percentile (beyond it a
 few jobs would decide every average), gang sizes the mix of the published 60-job trace with some
-larger ones, arrivals a Poisson process. Two of the five models have skewed tensors: their gangs are not
-spread over more nodes than they need.
+larger ones, arrivals a Poisson process. Two of the five models have skewed tensors: their gangs
+are not spread over more nodes than they need.
 """
 
 from __future__ import annotations

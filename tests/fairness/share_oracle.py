@@ -62,8 +62,11 @@ class Polytope:
         lower = np.zeros(self.columns)
         lower[-1] = -np.inf
         found = linprog(
-            cost, A_ub=np.array(rows), b_ub=np.array(sides),
-            bounds=np.column_stack([lower, self.upper]), method="highs",
+            cost,
+            A_ub=np.array(rows),
+            b_ub=np.array(sides),
+            bounds=np.column_stack([lower, self.upper]),
+            method="highs",
         )
         return None if found.status == 2 else -found.fun
 
@@ -78,8 +81,11 @@ class Polytope:
         upper = self.upper.copy()
         upper[-1] = 0
         found = linprog(
-            cost, A_ub=np.array(rows), b_ub=np.array(sides),
-            bounds=np.column_stack([np.zeros(self.columns), upper]), method="highs",
+            cost,
+            A_ub=np.array(rows),
+            b_ub=np.array(sides),
+            bounds=np.column_stack([np.zeros(self.columns), upper]),
+            method="highs",
         )
         return None if found.status == 2 else -found.fun
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import (
     Allocation,
@@ -31,7 +32,7 @@ MIXED = load_cluster("1x4:V100+1x4:P100+2x2:K80")
 COARSE = ReplayConfig(interval_s=1800.0, restart_s=60.0)
 
 
-def small_trace(count: int = 14) -> tuple[Trace, object]:
+def small_trace(count: int = 9) -> tuple[Trace, object]:
     trace, speeds = gavel_twin(0)
     jobs = [replace(j, submission_s=j.submission_s / 4) for j in trace.jobs[:count]]
     return Trace.of("small", jobs), speeds
@@ -86,8 +87,14 @@ def at(where: Cluster, time_s: float, *jobs: JobState) -> RoundState:
 def holding(name: str, gpus: int, *, attained: float, **other: float) -> JobState:
     held = Assignment(name, DP, Placement.of({0: list(range(gpus))}))
     return JobState(
-        job(name, gpus), running=held, attained_gpu_s=attained, executed_s=attained / gpus,
-        starts=1, first_start_s=0.0, last_start_s=0.0, **other,
+        job(name, gpus),
+        running=held,
+        attained_gpu_s=attained,
+        executed_s=attained / gpus,
+        starts=1,
+        first_start_s=0.0,
+        last_start_s=0.0,
+        **other,
     )
 
 
@@ -119,7 +126,11 @@ def test_queues_from_the_snapshot_alone() -> None:
     limits = (100.0, 1000.0)
     assert queue_of_state(JobState(job("a")), 0.0, limits, 0.0) == 0
     waiting = JobState(
-        job("a", 2), attained_gpu_s=400.0, executed_s=200.0, starts=1, last_start_s=0.0,
+        job("a", 2),
+        attained_gpu_s=400.0,
+        executed_s=200.0,
+        starts=1,
+        last_start_s=0.0,
         last_stop_s=200.0,
     )
     assert queue_of_state(waiting, 599.0, limits, 0.0) == 1
@@ -144,9 +155,14 @@ def test_a_job_that_lags_behind_its_share_is_served_before_one_that_does_not() -
         time_s = 60.0 * turn
         states = {
             served: JobState(
-                job(served), iterations_done=(time_s - 60.0) / 8.0, running=held,
-                attained_gpu_s=time_s - 60.0, executed_s=time_s - 60.0, starts=1,
-                first_start_s=60.0, last_start_s=60.0,
+                job(served),
+                iterations_done=(time_s - 60.0) / 8.0,
+                running=held,
+                attained_gpu_s=time_s - 60.0,
+                executed_s=time_s - 60.0,
+                starts=1,
+                first_start_s=60.0,
+                last_start_s=60.0,
             ),
             other: JobState(job(other)),
         }
@@ -172,37 +188,26 @@ def test_shares_and_lags_of_two_equal_jobs_by_hand() -> None:
 
 
 def test_objectives_refuse_a_round_that_they_have_not_seen() -> None:
-    problem = make_policy("milp", LINEAR, PolicyOptions(objective="las"))
-    del problem
+    seen = at(cluster(4), 60.0, JobState(job("a", 4)))
+    problem = CandidateBuilder(LINEAR).view(seen).problem
     for name in ("las", "fairness"):
         objective = make_objective(name, LINEAR)
         with pytest.raises(ValueError, match="has not observed"):
-            objective.levels(_some_problem())
-
-
-def _some_problem():
-    from morph_opt.candidates.table import CandidateBuilder
-
-    return CandidateBuilder(LINEAR).view(at(cluster(4), 60.0, JobState(job("a", 4)))).problem
+            objective.levels(problem)
 
 
 @pytest.mark.parametrize(
     "options", [{"limits_gpu_s": (5.0, 1.0)}, {"knob": -1.0}, {"amortise_s": 0.0}]
 )
 def test_bad_queue_parameters_are_refused(options) -> None:
-    with pytest.raises(ValueError, match="ascending|at least 0"):
+    with pytest.raises(ValueError, match=r"ascending|at least 0"):
         QueuedService(**options)
 
 
 def test_levels_are_named_by_queue() -> None:
     objective = QueuedService()
-    where = cluster(8)
-    objective.observe(at(where, 6000.0, holding("a", 2, attained=8000.0), JobState(job("b"))))
-    from morph_opt.candidates.table import CandidateBuilder
-
-    problem = CandidateBuilder(LINEAR).view(
-        at(where, 6000.0, holding("a", 2, attained=8000.0), JobState(job("b")))
-    ).problem
-    levels = objective.levels(problem)
+    seen = at(cluster(8), 6000.0, holding("a", 2, attained=8000.0), JobState(job("b")))
+    objective.observe(seen)
+    levels = objective.levels(CandidateBuilder(LINEAR).view(seen).problem)
     assert [level.name for level in levels] == ["queue 0", "queue 2", "spare"]
     assert np.count_nonzero(levels[0].stay_value) == 0

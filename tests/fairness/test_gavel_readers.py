@@ -49,7 +49,9 @@ def test_throughputs_alone_spread_and_in_pairs(tmp_path):
     assert speeds.iteration_s(wide, v100, Shape((2, 2)), RIGID_PLAN, Span.LEAF) == 1 / 3
     assert speeds.iteration_s(wide, node("K80", 4), Shape((4,)), RIGID_PLAN, Span.NODE) is None
     assert [row.shape.label for row in speeds.configurations(wide, v100, 8, Span.LEAF)] == [
-        "2+2", "2+1+1", "1+1+1+1",
+        "2+2",
+        "2+1+1",
+        "1+1+1+1",
     ]
     assert list(speeds.configurations(wide, v100, 3, Span.LEAF)) == []
     with pytest.raises(InputError, match="unknown model 'Z'"):

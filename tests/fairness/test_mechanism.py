@@ -42,22 +42,34 @@ def test_selection_skips_gangs_that_do_not_fit_and_types_without_speed():
     everyone = np.arange(3)
     mechanism.reset(0.0, everyone, np.array([[0.9, 0.0], [0.8, 0.1], [0.1, 0.7]]))
     chosen = select(
-        mechanism, everyone, np.array([4, 2, 1]), np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]),
-        np.array([3.0, 4.0]), np.array([0, 1]),
+        mechanism,
+        everyone,
+        np.array([4, 2, 1]),
+        np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]),
+        np.array([3.0, 4.0]),
+        np.array([0, 1]),
     )
     # Type 0: the gang of 4 does not fit, job 1 does, job 2 has no speed. Type 1: job 2 first,
     # then job 0 would need 4 of the 3 that are left.
     assert chosen.tolist() == [-1, 0, 1]
     strict = select(
-        mechanism, everyone, np.array([2, 2, 1]), np.ones((3, 2)), np.array([2.0, 9.0]),
-        np.array([0, 1]), skip_unwanted=True,
+        mechanism,
+        everyone,
+        np.array([2, 2, 1]),
+        np.ones((3, 2)),
+        np.array([2.0, 9.0]),
+        np.array([0, 1]),
+        skip_unwanted=True,
     )
     assert strict.tolist() == [0, 1, 1]
 
 
 def test_two_equal_jobs_take_turns_and_nothing_is_lost():
     jobs = RoundJobs(
-        np.ones((2, 1)), np.ones(2, dtype=np.int64), np.array([720.0, 720.0]), np.ones(2),
+        np.ones((2, 1)),
+        np.ones(2, dtype=np.int64),
+        np.array([720.0, 720.0]),
+        np.ones(2),
         np.zeros(2),
     )
     run = simulate(jobs, np.array([1.0]), ONE_TYPE, lambda m: np.full((m.active.size, 1), 0.5))
@@ -81,8 +93,10 @@ PUBLISHED = {"fairness": (18.38, 45.95), "makespan": (40.33, 44.94), "ftf": (20.
 def test_figures_of_the_published_simulator_within_3_percent(public_data, policy):
     root = public_data / "gavel"
     run = run_gavel(
-        read_rows(known_files(root)["max_min_fairness"]), read_throughputs(root / TABLE),
-        {"v100": 4, "p100": 4, "k80": 4}, policy,
+        read_rows(known_files(root)["max_min_fairness"]),
+        read_throughputs(root / TABLE),
+        {"v100": 4, "p100": 4, "k80": 4},
+        policy,
     )
     jct_h, makespan_h = PUBLISHED[policy]
     assert run.jct_s.mean() / 3600 == pytest.approx(jct_h, rel=0.03)

@@ -1,9 +1,9 @@
-"""Published instances: objective of every policy within 1e-6; mechanism within 3 % of its figures."""
+"""Published instances: the objective of every policy within 1e-6."""
 
 import numpy as np
 import pytest
-from formulations.shares.problem import ShareProblem, check_shares
 
+from formulations.shares.problem import ShareProblem, check_shares
 from morph_opt.policies.gavel_kernel import lp_solver
 from morph_opt.policies.gavel_shares import finish_time, makespan, max_min, total_throughput
 from tests.fairness.worlds import fixture
@@ -36,13 +36,13 @@ def test_every_instance_and_policy():
     for instance in instances:
         capacity = [float(instance["cluster"][kind]) for kind in instance["worker_types"]]
         problem = ShareProblem(
-            np.array(instance["throughputs"]), np.array(instance["scale_factors"]),
-            np.array(capacity), oversize=True,
+            np.array(instance["throughputs"]),
+            np.array(instance["scale_factors"]),
+            np.array(capacity),
+            oversize=True,
         )
         for policy, solution in instance["solutions"].items():
             found = answer(policy, problem, instance, solution)
             place = f"{instance['id']} {policy}"
             assert found.objective == pytest.approx(solution["exact_objective"], rel=1e-6), place
-            check_shares(
-                problem.agnostic() if policy == "max_min_fairness" else problem, found.x
-            )
+            check_shares(problem.agnostic() if policy == "max_min_fairness" else problem, found.x)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from formulations.shares.kernel import Demands
 from formulations.shares.model import raise_model
 from formulations.shares.problem import (
@@ -10,7 +11,6 @@ from formulations.shares.problem import (
     equal_share_rates,
     isolated_rates,
 )
-
 from morph_opt.policies.gavel_filling import Entities, hierarchical
 from morph_opt.policies.gavel_kernel import lp_solver, raise_level
 from morph_opt.policies.gavel_packing import packed_raise
@@ -118,7 +118,9 @@ def test_identical_jobs_are_merged_without_changing_the_packed_optimum():
     part = 0.6 + 0.1 * (rows[one] + rows[two])[:, None, None] / 4 * np.ones((1, 3, 2))
     alone = np.stack([problem.throughput[one], problem.throughput[two]], axis=2)
     problem = ShareProblem(
-        problem.throughput, problem.gang, problem.capacity,
+        problem.throughput,
+        problem.gang,
+        problem.capacity,
         pairs=type(problem.pairs)(one, two, part * alone),
     )
     slope = problem.throughput.mean(axis=1)
@@ -137,9 +139,7 @@ def test_the_fast_path_proves_what_the_whole_model_gives(scale, spread):
     if spread:
         slope = slope * weights(1, 600)
     base = np.zeros(600)
-    found = raise_level(
-        Demands(problem.speed, problem.gang, problem.capacity, base, slope), SOLVE
-    )
+    found = raise_level(Demands(problem.speed, problem.gang, problem.capacity, base, slope), SOLVE)
     whole = SOLVE(raise_model(problem, base, slope, scale=1 / slope.max()).model)
     assert found.level == pytest.approx(whole.objective / slope.max(), rel=1e-6)
     assert found.bound == pytest.approx(found.level, rel=1e-7)
@@ -206,7 +206,8 @@ def test_cost_drops_the_fewest_slos_and_names_them(seed):
 def test_in_order_takes_the_fastest_type_that_has_room():
     problem = ShareProblem(
         np.array([[3.0, 1.0], [3.0, 2.0], [3.0, 0.0], [5.0, 4.0]]),
-        np.array([2, 1, 1, 1]), np.array([2.0, 2.0]),
+        np.array([2, 1, 1, 1]),
+        np.array([2.0, 2.0]),
     )
     fifo = in_order(problem, np.arange(4))
     assert fifo.x.tolist() == [[1, 0], [0, 1], [0, 0], [0, 1]]
@@ -246,8 +247,12 @@ def test_every_policy_by_name_gives_feasible_shares(policy):
             "job 1: its SLO is in the past",
         ),
         (lambda p: cost(p, np.zeros(1), np.ones(2), np.full(2, np.inf)), "price must be above 0"),
-        (lambda p: hierarchical(with_pairs(p, 0), Entities(*([np.zeros(2, int)] + [np.ones(2)] * 2))),
-         "without packing"),
+        (
+            lambda p: hierarchical(
+                with_pairs(p, 0), Entities(*([np.zeros(2, int)] + [np.ones(2)] * 2))
+            ),
+            "without packing",
+        ),
     ],
 )
 def test_bad_requests_name_job_and_rule(call, rule):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from formulations.shares.model import raise_model, slo_model, value_model
 from formulations.shares.problem import (
     PairTable,
@@ -31,7 +32,9 @@ TWO = ShareProblem(np.array([[2.0, 1.0], [3.0, 1.0]]), np.array([1, 2]), np.arra
 )
 def test_bad_problems_are_refused_with_job_and_rule(change, rule):
     whole = {
-        "throughput": TWO.throughput, "gang": TWO.gang, "capacity": TWO.capacity,
+        "throughput": TWO.throughput,
+        "gang": TWO.gang,
+        "capacity": TWO.capacity,
     } | change
     with pytest.raises(ValueError, match=rule):
         ShareProblem(**whole)
@@ -63,18 +66,18 @@ def test_every_rule_of_the_checker_has_a_case(shares, rule):
 
 def test_pairs_count_for_the_time_of_both_jobs_and_once_for_capacity():
     problem = ShareProblem(
-        np.ones((2, 1)), np.array([1, 1]), np.array([1.0]),
+        np.ones((2, 1)),
+        np.array([1, 1]),
+        np.array([1.0]),
         pairs=PairTable(np.array([0]), np.array([1]), np.full((1, 1, 2), 0.8)),
     )
     check_shares(problem, np.zeros((2, 1)), np.ones((1, 1)))
     assert problem.rates(np.zeros((2, 1)), np.ones((1, 1))).tolist() == [0.8, 0.8]
     with pytest.raises(ValueError, match="time: job 0"):
         check_shares(problem, np.array([[0.1], [0.0]]), np.ones((1, 1)))
+    none = PairTable(np.array([0]), np.array([1]), np.zeros((1, 1, 2)))
+    blocked = ShareProblem(np.ones((2, 1)), np.array([1, 1]), np.array([1.0]), pairs=none)
     with pytest.raises(ValueError, match="allowed: a pair"):
-        blocked = ShareProblem(
-            np.ones((2, 1)), np.array([1, 1]), np.array([1.0]),
-            pairs=PairTable(np.array([0]), np.array([1]), np.zeros((1, 1, 2))),
-        )
         check_shares(blocked, np.zeros((2, 1)), np.ones((1, 1)))
 
 
@@ -88,7 +91,12 @@ def test_normalisers_by_hand():
 def test_rows_and_columns_carry_the_words_of_the_page():
     model = raise_model(TWO, np.zeros(2), np.ones(2)).model
     assert list(model.row_names()) == [
-        "time[0]", "time[1]", "capacity[0]", "capacity[1]", "share[0]", "share[1]",
+        "time[0]",
+        "time[1]",
+        "capacity[0]",
+        "capacity[1]",
+        "share[0]",
+        "share[1]",
     ]
     assert list(model.column_names()) == ["x[0,0]", "x[0,1]", "x[1,0]", "t"]
     floor = np.array([0.0, 1.0])

@@ -47,7 +47,10 @@ def test_a_wide_job_is_demoted_early_and_by_the_published_code_late():
 
 
 def test_the_starvation_knob_brings_a_job_back():
-    jobs = [RigidJob("long", 1, 0, 500), *(RigidJob(f"s{i}", 1, 100 + 90 * i, 90) for i in range(9))]
+    jobs = [
+        RigidJob("long", 1, 0, 500),
+        *(RigidJob(f"s{i}", 1, 100 + 90 * i, 90) for i in range(9)),
+    ]
     options = {"queue_limits": (100.0, 10_000.0)}
     without = simulate(jobs, 1, RigidRule(Discipline.LAS_GPU, **options))
     knob = simulate(jobs, 1, RigidRule(Discipline.LAS_GPU, starvation_knob=2.0, **options))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from formulations import node_assignment, node_pattern
+from formulations.cells import KIND_LIMIT
 from formulations.layout import RoundModel, forbid
 from formulations.linear_model import LinearModel
 from formulations.round_problem import NONE, RULE_X, Level, RoundProblem, Scope
@@ -162,6 +163,9 @@ _PAIR = [Candidate(0, (2, 2))]
 _FOURS = [Candidate(0, (4,)), Candidate(1, (4,))]
 _LEAVING = [Hold(1, 0, 2), Hold(2, 0, 4)]
 _CPUS = [Candidate(0, (1,), side=(6.0, 0.0, 0.0)), Candidate(1, (1,), side=(6.0, 0.0, 0.0))]
+_MANY_KINDS = [
+    Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(KIND_LIMIT + 1)
+]
 _IN_A_LEAF = [Candidate(0, (4, 4), scope=Scope.LEAF)]
 _TWO_CELLS = [*_FOURS, Candidate(2, (4,)), Candidate(3, (4,), node_set=1)]
 _LEAVES = {"leaf": [0, 1], "uplink": [5.0, 5.0]}
@@ -212,6 +216,10 @@ PAIRS: dict[str, Pair] = {
     "node_pattern.uplink": Pair(
         _pattern([4, 4], _sharing(1.0), [0], **_LEAVES),
         _pattern([4, 4], _sharing(2.0), [0], **_LEAVES),
+    ),
+    "node_pattern.side": Pair(  # CPU threads of too many kinds to count: 8.6 and 11 of 10
+        _pattern([8], _MANY_KINDS, [0, 1, 2, 3], side=(10.0, 0.0, 0.0)),
+        _pattern([8], _MANY_KINDS, [0, 1, 2, 3, 4], side=(10.0, 0.0, 0.0)),
     ),
     "node_assignment.parts": Pair(
         _assignment([4, 4], _PAIR, [0]), _assignment([4, 4], _PAIR, [0], closed=[1])

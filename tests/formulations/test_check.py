@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +13,26 @@ import pytest
 
 import formulations.check as module
 from formulations.check import RuleError, check
-from formulations.round_problem import NONE, STAY, RoundProblem, Selection
+from formulations.round_problem import (
+    NONE,
+    RULE_S,
+    RULE_U,
+    RULE_X,
+    STAY,
+    RoundProblem,
+    Scope,
+    Selection,
+)
 from tests.formulations import oracle
-from tests.formulations.rounds import Candidate, Hold, RoundSize, random_round, tiny
+from tests.formulations.rounds import (
+    EVERYTHING,
+    Candidate,
+    Hold,
+    Rule,
+    random_round,
+    rule_table,
+    tiny,
+)
 
 SCARCE_SIDE = (12.0, 100.0, 10.0)
 
@@ -118,13 +136,98 @@ def test_the_good_decision_passes() -> None:
     check(base(), altered({}, {}))
 
 
-@pytest.mark.parametrize(
-    ("rule", "number"), [(rule, i) for rule, ways in VIOLATIONS.items() for i in range(len(ways))]
-)
-def test_a_violation_is_rejected_by_name(rule: str, number: int) -> None:
+def wide() -> RoundProblem:
+    """Four nodes in leaves 0 0 1 1 and NVLink domains 0 0 0 1; leaf 0 has 8 GB/s, 4 in use."""
+    return tiny(
+        [8, 8, 8, 8],
+        [
+            Candidate(0, (4, 4), scope=Scope.LEAF),  # 0
+            Candidate(0, (4, 4), scope=Scope.NVLINK),  # 1
+            Candidate(0, (4, 4), side=(0.0, 0.0, 1.0)),  # 2
+            Candidate(1, (4,), node_set=1),  # 3
+            Candidate(1, (4, 2), node_set=2),  # 4
+            Candidate(1, (2, 2), side=(0.0, 0.0, 2.0)),  # 5
+        ],
+        holds=[Hold(2, 1, 2, uplink=4.0), Hold(2, 3, 2, uplink=1.0)],
+        leaf=[0, 0, 1, 1],
+        domain=[0, 0, 0, 1],
+        uplink=[8.0, 100.0],
+        sets=[[1, 2], [0, 3]],
+        rules=rule_table(
+            [
+                Rule("quota", -np.inf, 8.0, tuple((RULE_X, k, 8.0) for k in range(3))
+                     + tuple((RULE_X, k, 4.0) for k in range(3, 6))),
+                Rule("must_run", 1.0, np.inf, (*((RULE_X, k, 1.0) for k in range(3)),
+                                               (RULE_S, 2, 1.0))),
+                Rule("lend", -np.inf, 4.0, ((RULE_X, 2, 8.0), (RULE_U, 0, -1.0))),
+            ],
+            [3.0],
+        ),
+    )  # fmt: skip
+
+
+def chosen(first: int, second: int, third: int, *nodes: tuple[int, ...]) -> Selection:
+    """Choices of the three jobs and the nodes of those that start."""
+    given = iter(nodes)
+    where = tuple(next(given) if pick >= 0 else () for pick in (first, second, third))
+    return Selection(np.asarray([first, second, third]), where)
+
+
+WIDE_VIOLATIONS: dict[str, list[Selection]] = {
+    "scope": [
+        chosen(0, NONE, STAY, (0, 2)),
+        chosen(0, NONE, STAY, (3, 1)),
+        chosen(1, NONE, STAY, (2, 3)),
+        chosen(1, NONE, NONE, (3, 0)),
+    ],
+    "node_set": [
+        chosen(NONE, 3, STAY, (0,)),
+        chosen(NONE, 3, STAY, (3,)),
+        chosen(NONE, 4, STAY, (0, 1)),
+        chosen(NONE, 4, STAY, (2, 3)),
+    ],
+    "uplink": [
+        chosen(2, NONE, STAY, (0, 1)),  # 4 + 4 + a stay of 4
+        chosen(NONE, 5, STAY, (0, 1)),
+        chosen(2, 5, NONE, (0, 2), (1, 0)),  # 4 + 8
+    ],
+}
+RULE_VIOLATIONS: dict[str, list[Selection]] = {
+    "quota": [chosen(0, 3, STAY, (2, 3), (1,)), chosen(1, 4, STAY, (0, 2), (0, 3))],
+    "must_run": [chosen(NONE, NONE, NONE), chosen(NONE, 3, NONE, (1,))],
+    "lend": [chosen(2, NONE, STAY, (2, 3)), chosen(2, NONE, NONE, (0, 3))],
+}
+CASES = [
+    (rule, problem, selection)
+    for problem, table in (
+        (base, VIOLATIONS), (wide, WIDE_VIOLATIONS), (wide, RULE_VIOLATIONS)
+    )
+    for rule, ways in table.items()
+    for selection in ways
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "problem", "selection"), CASES)
+def test_a_violation_is_rejected_by_name(
+    rule: str, problem: Callable[[], RoundProblem], selection: Selection
+) -> None:
     with pytest.raises(RuleError, match=rf"^{rule}: ") as caught:
-        check(base(), VIOLATIONS[rule][number])
+        check(problem(), selection)
     assert caught.value.rule == rule
+    assert not oracle.feasible(problem(), selection)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        chosen(0, NONE, STAY, (0, 1)),
+        chosen(1, NONE, STAY, (2, 0)),
+        chosen(NONE, 4, STAY, (3, 0)),
+        chosen(NONE, 5, STAY, (2, 0)),  # 4 of the 4 that the stay leaves on leaf 0
+    ],
+)
+def test_what_the_wide_round_allows_passes(selection: Selection) -> None:
+    check(wide(), selection)
 
 
 def test_every_rule_has_violations_and_stands_in_the_docstring() -> None:
@@ -137,9 +240,9 @@ def test_every_rule_has_violations_and_stands_in_the_docstring() -> None:
         and node.func.id == "RuleError"
         and isinstance(node.args[0], ast.Constant)
     }
-    assert raised == set(VIOLATIONS)
+    assert raised == set(VIOLATIONS) | set(WIDE_VIOLATIONS)
     assert set(re.findall(r"``(\w+)``", module.__doc__ or "")) == raised
-    assert all(len(ways) >= 3 for ways in VIOLATIONS.values())
+    assert all(len(ways) >= 3 for ways in (*VIOLATIONS.values(), *WIDE_VIOLATIONS.values()))
 
 
 def test_the_message_says_job_node_and_resource() -> None:
@@ -151,11 +254,10 @@ def test_the_message_says_job_node_and_resource() -> None:
 
 @pytest.mark.parametrize("block", range(4))
 def test_the_check_accepts_what_enumeration_would_come_across_and_nothing_else(block: int) -> None:
-    size = RoundSize(side_resources_bind=True)
     verdicts = {True: 0, False: 0}
     for i in range(100):
         draw = np.random.default_rng((9, block, i))
-        problem = random_round(draw, size)
+        problem = random_round(draw, EVERYTHING)
         for _ in range(10):
             selection = random_selection(draw, problem)
             possible = oracle.feasible(problem, selection)

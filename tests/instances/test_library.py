@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from morph_opt.instances.library import (
 )
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.recheck import violated
-from morph_opt.solvers.registry import make_solver
+from morph_opt.solvers.registry import installed, make_solver
 
 FOLDER = default_folder()
 TABLE = read_table(FOLDER)
@@ -80,6 +81,23 @@ def test_highs_finds_the_best_known_value(row: Instance) -> None:
         assert outcome.objective >= row.best - 1e-4 * abs(row.best) - 1e-9
     assert outcome.objective <= row.bound + 1e-6 * max(1.0, abs(row.bound))
     assert outcome.bound >= row.best - 1e-6 * max(1.0, abs(row.best))
+
+
+@pytest.mark.parametrize("name", installed())
+def test_all_adapters_agree(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # first import of old bindings
+        solver = make_solver(name)
+    for row in SMALL:
+        if row.columns > 500:
+            continue
+        outcome = solver.solve(load(FOLDER, row.name), Limits(gap=1e-3, time_s=30.0))
+        slack = 1e-6 * max(1.0, abs(row.best))
+        assert outcome.usable, f"{row.name}: {outcome}"
+        assert outcome.objective <= row.bound + slack, row.name
+        assert outcome.bound >= row.best - slack, row.name
+        if outcome.status is Status.OPTIMAL:
+            assert outcome.objective >= row.best - slack - 1e-3 * abs(outcome.objective), row.name
 
 
 def running_instance() -> Instance:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from formulations.check import check
+from formulations.linear_model import LinearModel
 from formulations.objectives import OBJECTIVES, guarantee, relative_speed
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
@@ -18,7 +20,7 @@ from morph_opt.policies.greedy import keep_and_fill
 from morph_opt.policies.milp import ClaimError, MilpPolicy, Objective, RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
 from tests.formulations import oracle
 from tests.formulations.rounds import Candidate, tiny
 from tests.policies.worlds import (
@@ -59,7 +61,8 @@ def test_decisions_are_optimal_and_guarantees_come_first(
     kinds = {None: 0, True: 0, False: 0}
     for i in range(50):
         belief, before = random_world(np.random.default_rng((5, block, i)))
-        decision = policy(belief, objective, formulation=formulation).decide(before)
+        limits = Limits(gap=1e-7, time_s=600.0)
+        decision = policy(belief, objective, formulation=formulation, limits=limits).decide(before)
         verify(before, decision.allocation)
         report = decision.report
         assert report.status == "optimal"
@@ -195,6 +198,44 @@ def test_a_later_level_without_answer_keeps_the_optimum_of_the_earlier() -> None
 def test_a_claim_that_the_decision_does_not_bear_out_is_an_error() -> None:
     with pytest.raises(ClaimError, match="objective throughput: the solver claims"):
         policy(solver=FakeSolver("boast")).decide(state(cluster(8), queued("a")))
+
+
+@dataclass
+class Hurried(FakeSolver):
+    """Runs out of time whenever it is asked to place a choice, and only then."""
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        if model.name == "node_assignment placed":
+            return Outcome(Status.NO_SOLUTION, Stop.TIME_LIMIT, self.name)
+        return HighsSolver().solve(model, limits, start)
+
+
+def jigsaw() -> RoundProblem:
+    """Six jobs that fill two nodes, but not by best fit: only the exact placement finds it."""
+    return tiny([8, 8], [Candidate(job, (part,)) for job, part in enumerate((4, 3, 3, 2, 2, 2))])
+
+
+def test_a_choice_that_was_not_placed_in_time_still_bounds_the_round() -> None:
+    """Doubt is no proof: the choice may be left out, its value may not be left out of the bound."""
+    problem = jigsaw()
+    level = Level("l", "GPUs", problem.candidates.gpus.astype(float), np.zeros(6))
+    solved = RoundSolver(Hurried("nothing"), EXACT).ranked(problem, (level,))
+    assert solved.selection is not None
+    assert solved.selection.value(level) < 16
+    assert solved.outcome.bound >= 16
+    assert solved.outcome.gap >= 16 / 15 - 1
+    assert solved.outcome.status is Status.FEASIBLE
+
+
+def test_what_was_not_placed_in_time_is_not_called_impossible() -> None:
+    """All six were promised to run; that this was not shown to fail must not be said to fail."""
+    parts = (4, 3, 3, 2, 2, 2)
+    belief = speeds({f"m{part}": {str(part): 1.0} for part in parts})
+    jobs = [queued(f"j{i}", p, model=f"m{p}", guaranteed=True) for i, p in enumerate(parts)]
+    before = state(cluster(8, 8), *jobs)
+    assert policy(belief).decide(before).report.guarantees_possible is True
+    hurried = policy(belief, solver=Hurried("nothing")).decide(before).report
+    assert hurried.guarantees_possible is None
 
 
 # ---------------------------------------------------------------- ranked levels

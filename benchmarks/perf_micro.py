@@ -1,0 +1,380 @@
+"""The three micro-benchmarks of the public Morphling artifact, with our round MILP.
+
+Needs the public data (`MORPH_OPT_DATA`). Each writes a table and a figure under
+``reports/perf/``::
+
+    python -m benchmarks.perf_micro reconfigure   # LLaMA-2-7B under shrinking limits
+    python -m benchmarks.perf_micro two-jobs      # RoBERTa and T5-3B on four GPUs
+    python -m benchmarks.perf_micro batch         # the global batch over a reconfiguration log
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from morph_opt.data import locate
+from morph_opt.domain import (
+    A800_NODE,
+    Cluster,
+    ExecutionPlan,
+    Job,
+    JobState,
+    RoundState,
+    Shape,
+    Span,
+    Trace,
+)
+from morph_opt.metrics.log import Started
+from morph_opt.perf.batch import split_batch
+from morph_opt.perf.figures import bars, steps
+from morph_opt.perf.runs import public_plan, read_public
+from morph_opt.perf.table import MeasuredTable, Measurement
+from morph_opt.perf.zoo import builtin_model
+from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.replay.api import replay
+from morph_opt.replay.config import ReplayConfig
+from morph_opt.traces.registry import load_trace
+
+GPU = A800_NODE.gpu_type.name
+LLAMA = "llama7b_bsz16"
+LLAMA_BATCH = 16
+
+
+# --- (a) reconfigure ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Resources that the job may have: equal nodes, CPU threads per GPU."""
+
+    name: str
+    nodes: int
+    gpus: int
+    threads: int
+
+    def shape(self) -> Shape:
+        """All of it."""
+        return Shape((self.gpus,) * self.nodes)
+
+
+LIMITS = (
+    Limit("4 x 8 GPUs", 4, 8, 2),
+    Limit("4 x 4 GPUs", 4, 4, 2),
+    Limit("4 GPUs", 1, 4, 2),
+    Limit("1 GPU", 1, 1, 2),
+    Limit("1 GPU, twice the CPUs", 1, 1, 4),
+)
+
+
+def llama_table(root: Path, threads: int) -> MeasuredTable:
+    """Measured times with so many CPU threads per GPU; rows with time 0 ran out of memory."""
+    file = root / "simulator" / "traces" / LLAMA / "placements.csv"
+    rows = []
+    for row in csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()):
+        seconds, shape = float(row["iter_time"]), Shape.of(*map(int, row["placement"]))
+        if seconds > 0.0 and int(row["cpu_threads"]) == threads:
+            plan = public_plan(row["exec_plan"], shape.gpus)
+            rows.append(Measurement(LLAMA, GPU, shape, plan, seconds))
+    return MeasuredTable.of(rows)
+
+
+def static_plans(limit: Limit) -> dict[str, ExecutionPlan]:
+    """What the four static strategies would use (as in the artifact)."""
+    total = limit.nodes * limit.gpus
+    found = {
+        "TP+DP": ExecutionPlan.three_d(1, limit.gpus, limit.nodes),
+        "TP+PP": ExecutionPlan.three_d(limit.nodes, limit.gpus, 1),
+        "ZeRO-Offload+GC": ExecutionPlan.parse("zero-offload+gc"),
+    }
+    if total % 4 == 0:
+        found["Megatron 3D"] = ExecutionPlan.three_d(2, 2, total // 4)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """The MILP's choice under a limit, with the static strategies' times (None: cannot run)."""
+
+    limit: Limit
+    plan: ExecutionPlan
+    iteration_s: float
+    status: str
+    static_s: dict[str, float | None]
+
+
+def reconfigure(root: Path) -> list[Reconfigured]:
+    """Micro-benchmark (a): the same job under each limit."""
+    found = []
+    for limit in LIMITS:
+        node = replace(
+            A800_NODE, name=f"a800-x{limit.gpus}", gpus=limit.gpus, cpus=limit.gpus * limit.threads
+        )
+        table = llama_table(root, limit.threads)
+        asked = ExecutionPlan.parse("zero-offload+gc")
+        job = Job(LLAMA, LLAMA, 0.0, 1000, 1, asked, cpus_per_gpu=limit.threads)
+        state = round_of(Cluster.uniform(limit.nodes, node), job)
+        decision = make_policy("milp", table, PolicyOptions(gap=0.0)).decide(state)
+        held = decision.allocation.assignments[0]
+        chosen = (held.placement.shape, held.plan)
+        seconds = table.iteration_s(LLAMA, node, *chosen, Span.LEAF)
+        assert seconds is not None
+        static = {
+            name: table.iteration_s(LLAMA, node, limit.shape(), plan, Span.LEAF)
+            for name, plan in static_plans(limit).items()
+        }
+        found.append(Reconfigured(limit, held.plan, seconds, decision.report.status, static))
+    return found
+
+
+def round_of(cluster: Cluster, *jobs: Job) -> RoundState:
+    """The first round of these jobs on an empty cluster, without start-up costs."""
+    return RoundState(0, 60.0, 60.0, cluster, tuple(JobState(job) for job in jobs))
+
+
+STRATEGIES = ("TP+DP", "TP+PP", "Megatron 3D", "ZeRO-Offload+GC")
+
+
+def write_reconfigure(found: Sequence[Reconfigured], out: Path) -> list[Path]:
+    """Table and figure of (a)."""
+    lines = [
+        *_head("reconfigure", "LLaMA-2-7B under shrinking limits, global batch 16"),
+        "Seconds per iteration (measured); `-`: cannot run. The plan is what the round MILP "
+        "chooses, proven optimal.",
+        "",
+        "| limit | our plan | ours | " + " | ".join(STRATEGIES) + " |",
+        "|---|---|" + "---:|" * (1 + len(STRATEGIES)),
+    ]
+    for row in found:
+        static = [row.static_s.get(name) for name in STRATEGIES]
+        cells = ["-" if seconds is None else f"{seconds:g}" for seconds in static]
+        lines.append(
+            f"| {row.limit.name} | {row.plan} | {row.iteration_s:g} | " + " | ".join(cells) + " |"
+        )
+    table, figure = out / "micro-reconfigure.md", out / "micro-reconfigure.svg"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    series = {"round MILP": [LLAMA_BATCH / row.iteration_s for row in found]}
+    for name in STRATEGIES:
+        times = [row.static_s.get(name) for row in found]
+        series[name] = [0.0 if t is None else LLAMA_BATCH / t for t in times]
+    steps([row.limit.name for row in found], series, "samples per second", figure)
+    return [table, figure]
+
+
+# --- (b) two jobs -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """GPUs, plan and normalised throughput of both jobs under one way to share."""
+
+    name: str
+    gpus: tuple[int, int]
+    plans: tuple[ExecutionPlan, ExecutionPlan]
+    normalised: tuple[float, float]
+
+    @property
+    def total(self) -> float:
+        """Sum of the normalised throughputs."""
+        return sum(self.normalised)
+
+
+PAIR = ("roberta", "t5_3B")
+FOUR = 4
+
+
+def pair_table(root: Path) -> MeasuredTable:
+    """Measured times of both models."""
+    return MeasuredTable.of(
+        Measurement(name, GPU, run.shape, run.plan, run.iteration_s)
+        for name in PAIR
+        for run in read_public(root / "simulator" / "traces" / name / "placements.csv")[0]
+    )
+
+
+def two_jobs(root: Path) -> tuple[Shared, Shared, float]:
+    """Micro-benchmark (b): equal split, the MILP's answer, and its proven bound by brute force."""
+    table, node = pair_table(root), replace(A800_NODE, name="a800-x4", gpus=FOUR)
+    asked = (ExecutionPlan.parse("dp+ga"), ExecutionPlan.parse("pp1-tp4-dp1+ga"))
+    base = [
+        table.iteration_s(name, node, Shape.of(FOUR), plan, Span.NODE)
+        for name, plan in zip(PAIR, asked, strict=True)
+    ]
+
+    def speeds(index: int, gpus: int) -> list[tuple[float, ExecutionPlan]]:
+        rows = table.configurations(PAIR[index], node, FOUR, Span.LEAF)
+        reference = base[index]
+        assert reference is not None
+        return [(reference / r.iteration_s, r.plan) for r in rows if r.shape == Shape.of(gpus)]
+
+    halves = [max(speeds(index, 2)) for index in (0, 1)]
+    equal = Shared(
+        "equal split", (2, 2), (halves[0][1], halves[1][1]), (halves[0][0], halves[1][0])
+    )
+    jobs = [Job(name, name, 0.0, 1000, FOUR, plan) for name, plan in zip(PAIR, asked, strict=True)]
+    policy = make_policy("milp", table, PolicyOptions(objective="throughput", gap=0.0))
+    held = policy.decide(round_of(Cluster.uniform(1, node), *jobs)).allocation.by_job()
+    counts = tuple(held[name].placement.gpus for name in PAIR)
+    plans = tuple(held[name].plan for name in PAIR)
+    rates = tuple(
+        dict((p, s) for s, p in speeds(i, counts[i]))[plans[i]]  # noqa: C402 - swaps the pair
+        for i in (0, 1)
+    )
+    ours = Shared("round MILP", (counts[0], counts[1]), (plans[0], plans[1]), (rates[0], rates[1]))
+    best = max(
+        max(speeds(0, a))[0] + max(speeds(1, b))[0]
+        for a, b in itertools.product(range(1, FOUR), repeat=2)
+        if a + b <= FOUR and speeds(0, a) and speeds(1, b)
+    )
+    alone = max(speed for index in (0, 1) for speed, _ in speeds(index, FOUR))
+    return equal, ours, max(best, alone)
+
+
+def write_two_jobs(found: tuple[Shared, Shared, float], out: Path) -> list[Path]:
+    """Table and figure of (b)."""
+    equal, ours, best = found
+    lines = [
+        *_head("two-jobs", "RoBERTa and T5-3B on four GPUs"),
+        "Throughput relative to the same job alone on four GPUs with its usual plan. Best of all "
+        f"ways to share, by enumeration: {best:.4f}.",
+        "",
+        "The times are the public ones, among them RoBERTa's row on one GPU, which did half of the "
+        "global batch (see protocol.md).",
+        "",
+        "| | RoBERTa GPUs, plan | speed | T5-3B GPUs, plan | speed | sum |",
+        "|---|---|---:|---|---:|---:|",
+    ]
+    for row in (equal, ours):
+        lines.append(
+            f"| {row.name} | {row.gpus[0]}, {row.plans[0]} | {row.normalised[0]:.2f} | "
+            f"{row.gpus[1]}, {row.plans[1]} | {row.normalised[1]:.2f} | {row.total:.4f} |"
+        )
+    table, figure = out / "micro-two-jobs.md", out / "micro-two-jobs.svg"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    series = {row.name: [*row.normalised, row.total] for row in (equal, ours)}
+    bars(["RoBERTa", "T5-3B", "sum"], series, "normalised throughput", figure)
+    return [table, figure]
+
+
+# --- (c) the global batch ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One start or change of a job, with the split of its batch."""
+
+    time_s: float
+    job: str
+    model: str
+    gpus: int
+    plan: ExecutionPlan
+    ranks: int
+    samples: int
+
+    @property
+    def global_batch(self) -> int:
+        """Samples per iteration."""
+        return self.ranks * self.samples
+
+
+def batch_log(jobs: int = 60) -> list[LogLine]:
+    """Micro-benchmark (c): every start in a replay of the Base twin's first jobs.
+
+    Restarts cost 60 s here, so that the policy reconfigures more often than it otherwise would.
+    """
+    loaded = load_trace("base")
+    trace = Trace(loaded.trace.name, loaded.trace.jobs[:jobs])
+    policy = make_policy("milp", loaded.truth, PolicyOptions(objective="jct"))
+    cluster = Cluster.uniform(2, A800_NODE)
+    fitting = Trace(trace.name, tuple(j for j in trace.jobs if j.requested_gpus <= cluster.gpus))
+    result = replay(
+        fitting, cluster, policy, loaded.truth, ReplayConfig(interval_s=60.0, restart_s=60.0)
+    )
+    model = {job.name: job.model for job in fitting.jobs}
+    found = []
+    for event in result.events:
+        if isinstance(event, Started):
+            name = model[event.job]
+            architecture = builtin_model().entry(name).architecture
+            split = split_batch(architecture, event.placement.shape, event.plan)
+            found.append(
+                LogLine(
+                    event.time_s,
+                    event.job,
+                    name,
+                    event.placement.gpus,
+                    event.plan,
+                    split.ranks,
+                    split.samples,
+                )
+            )
+    return found
+
+
+def write_batch(found: Sequence[LogLine], out: Path) -> list[Path]:
+    """Table of the jobs that were reconfigured most, and figure of (c)."""
+    often = sorted(
+        {line.job for line in found},
+        key=lambda job: (-sum(line.job == job for line in found), job),
+    )[:5]
+    lines = [
+        *_head("batch", "The global batch over a reconfiguration log"),
+        f"{len(found)} starts and changes in a replay of the Base twin's first jobs on 16 GPUs; "
+        f"{len({(x.model, x.global_batch) for x in found})} pairs of model and global batch for "
+        f"{len({x.model for x in found})} models. The five jobs that were reconfigured most:",
+        "",
+        "| time, s | job | GPUs | plan | ranks x samples | global batch |",
+        "|---:|---|---:|---|---:|---:|",
+    ]
+    shown = [line for line in found if line.job in often]
+    lines += [
+        f"| {line.time_s:g} | {line.job} | {line.gpus} | {line.plan} | "
+        f"{line.ranks} x {line.samples} | {line.global_batch} |"
+        for line in sorted(shown, key=lambda line: (often.index(line.job), line.time_s))
+    ]
+    table, figure = out / "micro-batch.md", out / "micro-batch.svg"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    one = [line for line in shown if line.job == often[0]]
+    series = {
+        "GPUs": [float(line.gpus) for line in one],
+        "samples per rank": [float(line.samples) for line in one],
+        "global batch": [float(line.global_batch) for line in one],
+    }
+    steps([f"{line.plan}" for line in one], series, often[0], figure)
+    return [table, figure]
+
+
+def _head(command: str, title: str) -> list[str]:
+    return [
+        f"<!-- generated by `python -m benchmarks.perf_micro {command}`; do not edit -->",
+        "",
+        f"# {title}",
+        "",
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one micro-benchmark and write its files."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.perf_micro", description=__doc__)
+    parser.add_argument("which", choices=("reconfigure", "two-jobs", "batch"))
+    parser.add_argument("--out", type=Path, default=Path("reports/perf"))
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.which == "reconfigure":
+        written = write_reconfigure(reconfigure(locate("morphling")), options.out)
+    elif options.which == "two-jobs":
+        written = write_two_jobs(two_jobs(locate("morphling")), options.out)
+    else:
+        written = write_batch(batch_log(), options.out)
+    for path in written:
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

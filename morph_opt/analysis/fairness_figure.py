@@ -1,0 +1,99 @@
+"""Figure: distribution of the finish-time ratio per policy, from run folders.
+
+python -m morph_opt.analysis.fairness_figure runs/a runs/b --out fairness.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.domain import InputError
+
+_STYLES = (
+    ("#0072B2", "-"),
+    ("#D55E00", "--"),
+    ("#009E73", "-."),
+    ("#CC79A7", ":"),
+    ("#E69F00", "-"),
+    ("#56B4E9", "--"),
+    ("#000000", "-."),
+)
+"""Okabe and Ito's colours with line styles that tell them apart in grey."""
+
+
+def ratios_of(folder: Path) -> tuple[str, npt.NDArray[np.float64]]:
+    """Policy (with the objective of a MILP) and ascending finish-time ratios of a run folder.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no finished run, or no job of it completed.
+    """
+    try:
+        summary = json.loads((folder / "summary.json").read_text("utf-8"))
+        with (folder / "jobs.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, ValueError) as error:
+        raise InputError(f"is no finished run ({error})", file=str(folder)) from error
+    cells = [row.get("finish_time_ratio") or "" for row in rows]
+    ratios = np.sort(np.asarray([float(cell) for cell in cells if cell], dtype=np.float64))
+    if not ratios.size:
+        raise InputError("has no job with a finish_time_ratio", file=str(folder / "jobs.csv"))
+    name = str(summary["policy"])
+    return (f"milp, {summary['objective']}" if name == "milp" else name), ratios
+
+
+def draw(folders: Sequence[Path], out: Path) -> None:
+    """Write the figure as SVG; equal runs give equal bytes.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed, or a folder is no finished run.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("needs matplotlib: pip install 'morph-opt[plot]'") from error
+    runs = [ratios_of(folder) for folder in folders]
+    with mpl.rc_context({"svg.hashsalt": "morph-opt", "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+        axes = figure.subplots()
+        for number, (name, ratios) in enumerate(runs):
+            colour, style = _STYLES[number % len(_STYLES)]
+            share = np.arange(1, ratios.size + 1) / ratios.size
+            axes.step(ratios, share, style, where="post", color=colour, label=name)
+        axes.axvline(1.0, color="0.6", linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_xlabel("finish-time ratio (1: as on a private 1/n of the cluster)")
+        axes.set_ylabel("fraction of jobs")
+        axes.set_ylim(0.0, 1.02)
+        axes.legend(frameon=False)
+        figure.savefig(out, format="svg", metadata={"Date": None})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; exit 2 with one line on bad input."""
+    parser = argparse.ArgumentParser(prog="python -m morph_opt.analysis.fairness_figure")
+    parser.add_argument("runs", nargs="+", type=Path, help="run folders")
+    parser.add_argument("--out", type=Path, required=True, help="SVG file to write")
+    options = parser.parse_args(arguments)
+    try:
+        draw(options.runs, options.out)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

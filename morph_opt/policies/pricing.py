@@ -1,0 +1,77 @@
+"""Large rounds: price with the relaxation, solve the MILP over what the prices leave standing.
+
+Let y be the duals of the linear relaxation, z its optimum and d = c - A'y the reduced costs (at
+most 0 for columns at their lower bound 0 in a maximisation). A solution that uses column i is
+worth at most z + d[i]. So the candidates with the best reduced costs are where good solutions
+are; the MILP over these alone gives a feasible solution of the round, and z stays a valid bound
+for all of them. Where the two are within the gap asked for, the restriction has proven itself;
+otherwise the whole MILP is solved, from that solution where the solver takes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from formulations.layout import RoundModel
+from morph_opt.solvers.base import Solver
+from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
+
+LARGE = 4_000
+"""Candidates from which on pricing pays; ``benchmarks/rounds.py`` measures it."""
+
+KEPT_PER_JOB = 6
+"""Candidates that stand in the restricted MILP, on average per job."""
+
+
+def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
+    """Solve a round's model; small ones directly."""
+    model, x = built.model, built.layout.x
+    if x.size < LARGE or not solver.capabilities.lp_duals:
+        return solver.solve(model, limits)
+    relaxed = solver.solve(model.relaxed(), limits)
+    if relaxed.status is not Status.OPTIMAL or relaxed.row_duals is None:
+        return solver.solve(model, _less(limits, relaxed))
+    reduced = model.cost - model.matrix().T @ relaxed.row_duals
+    jobs = int(built.layout.stay.size)
+    kept = min(x.size, max(LARGE // 2, KEPT_PER_JOB * jobs))
+    worst = np.partition(reduced[x], x.size - kept)[x.size - kept]
+    upper = model.column_upper.copy()
+    upper[x[reduced[x] < worst]] = 0.0
+    small = solver.solve(replace(model, column_upper=upper), _less(limits, relaxed))
+    if small.x is None:
+        return _timed(solver.solve(model, _less(limits, relaxed, small)), relaxed, small)
+    gap = relative_gap(small.objective, relaxed.bound)
+    if gap <= limits.gap + 1e-9:
+        proven = replace(
+            small, status=Status.OPTIMAL, bound=max(relaxed.bound, small.objective), gap=gap
+        )
+        return _timed(proven, relaxed)
+    start = small.x if solver.capabilities.mip_start else None
+    whole = solver.solve(model, _less(limits, relaxed, small), start)
+    if whole.x is None or whole.objective < small.objective:
+        bound = min(relaxed.bound, whole.bound)
+        reached = relative_gap(small.objective, bound)
+        whole = replace(
+            small, bound=bound, gap=reached, stop=whole.stop,
+            status=Status.OPTIMAL if reached <= limits.gap + 1e-9 else Status.FEASIBLE,
+        )
+    return _timed(whole, relaxed, small)
+
+
+def _less(limits: Limits, *spent: Outcome) -> Limits:
+    """The limits with the time already spent taken off."""
+    used = sum(outcome.build_s + outcome.solve_s for outcome in spent)
+    return replace(limits, time_s=max(0.1, limits.time_s - used))
+
+
+def _timed(outcome: Outcome, *earlier: Outcome) -> Outcome:
+    """The outcome with the times of the solves before it."""
+    others = [other for other in earlier if other is not outcome]
+    return replace(
+        outcome,
+        build_s=outcome.build_s + sum(other.build_s for other in others),
+        solve_s=outcome.solve_s + sum(other.solve_s for other in others),
+        check_s=outcome.check_s + sum(other.check_s for other in others),
+    )

@@ -1,0 +1,189 @@
+"""A round as one JSON document: what the cluster is, who runs where, how fast, which rules.
+
+Format ``morph-opt/round-state/1``, documented in ``docs/round.md`` and
+``docs/schema/round-state-v1.json``. Reading what was written gives an equal state.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from morph_opt.domain import Assignment, Cluster, InputError, JobState, RoundState
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.rules import OperatorRules
+from morph_opt.rules.spec import to_dict
+
+SCHEMA = "morph-opt/round-state/1"
+SPEEDS_SCHEMA = "morph-opt/speeds/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A round to decide.
+
+    Parameters
+    ----------
+    state
+        Cluster, jobs, who holds what.
+    speeds
+        Speeds that the decision goes by.
+    rules
+        Operator's rules; None without any.
+    """
+
+    state: RoundState
+    speeds: SpeedModel
+    rules: OperatorRules | None = None
+
+
+def state_to_json(
+    state: RoundState, speeds: str | dict[str, Any], rules: OperatorRules | None = None
+) -> dict[str, Any]:
+    """The document of a round.
+
+    Parameters
+    ----------
+    state
+        What to write.
+    speeds
+        ``"model"``, ``{"file": ...}`` or ``{"rows": [...]}``; see ``docs/round.md``.
+    rules
+        Operator's rules.
+    """
+    document = {
+        "schema": SCHEMA,
+        "round": state.index,
+        "time_s": state.time_s,
+        "interval_s": state.interval_s,
+        "cluster": cluster_to_json(state),
+        "jobs": [_job(known, state.cluster) for known in state.jobs],
+        "speeds": speeds,
+    }
+    if rules is not None:
+        document["rules"] = to_dict(rules)
+    return document
+
+
+def cluster_to_json(state: RoundState) -> dict[str, Any]:
+    """The cluster with the status of its nodes."""
+    cluster = state.cluster
+    return {
+        "name": cluster.name,
+        "gpu_types": [
+            {"name": gpu.name, "memory_gib": gpu.memory_gib} for gpu in cluster.gpu_types
+        ],
+        "node_types": [
+            {
+                "name": kind.name,
+                "gpu_type": kind.gpu_type.name,
+                "gpus": kind.gpus,
+                "cpus": kind.cpus,
+                "host_memory_gib": kind.host_memory_gib,
+                "nvlink_gb_per_s": kind.nvlink_gb_per_s,
+                "rdma_gb_per_s": kind.rdma_gb_per_s,
+            }
+            for kind in cluster.node_types
+        ],
+        "nodes": [
+            {
+                "name": node.name,
+                "type": node.type.name,
+                "leaf": node.leaf,
+                "nvlink_domain": node.nvlink_domain,
+                "status": "failed" if i in state.failed
+                else "drained" if i in state.unavailable else "up",
+            }
+            for i, node in enumerate(cluster.nodes)
+        ],
+        "leaves": [
+            {"name": leaf.name, "uplink_gb_per_s": leaf.uplink_gb_per_s} for leaf in cluster.leaves
+        ],
+    }  # fmt: skip
+
+
+def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
+    job = known.job
+    running = None
+    if known.running is not None:
+        running = {
+            "plan": known.running.plan.label, "nodes": parts_to_json(known.running, cluster)
+        }  # fmt: skip
+    return {
+        "name": job.name,
+        "model": job.model,
+        "submission_s": job.submission_s,
+        "iterations": job.iterations,
+        "requested_gpus": job.requested_gpus,
+        "requested_plan": job.requested_plan.label,
+        "cpus_per_gpu": job.cpus_per_gpu,
+        "guaranteed": job.guaranteed,
+        "weight": job.weight,
+        "tenant": job.tenant,
+        "iterations_done": known.iterations_done,
+        "running": running,
+        "restart_left_s": known.restart_left_s,
+        "restart_s": known.restart_s,
+        "attained_gpu_s": known.attained_gpu_s,
+        "executed_s": known.executed_s,
+        "queued_s": known.queued_s,
+        "starts": known.starts,
+        "first_start_s": known.first_start_s,
+        "last_start_s": known.last_start_s,
+        "last_stop_s": known.last_stop_s,
+        "recent_starts_s": list(known.recent_starts_s),
+    }
+
+
+def parts_to_json(held: Assignment, cluster: Cluster) -> list[dict[str, Any]]:
+    """Nodes by name with the GPU indices held on them."""
+    return [
+        {"node": cluster.nodes[node].name, "gpus": list(gpus)}
+        for node, gpus in held.placement.parts
+    ]
+
+
+def to_text(document: dict[str, Any], indent: int | None = None) -> str:
+    """The document as text; without an indent one line."""
+    compact = (",", ":") if indent is None else None
+    text = json.dumps(
+        document, ensure_ascii=False, allow_nan=False, indent=indent, separators=compact
+    )
+    return text + "\n"
+
+
+def write_document(path: Path, document: dict[str, Any], indent: int | None = None) -> None:
+    """Write a document, compressed if the name ends in ``.gz`` (equal input, equal bytes).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    data = to_text(document, indent).encode()
+    try:
+        path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", file=str(path)) from error
+
+
+def read_text(path: str) -> str:
+    """Text of a file, of a compressed file (``.gz``), or of stdin (``-``).
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return (gzip.decompress(data) if path.endswith(".gz") else data).decode("utf-8")
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read ({reason})", file=path) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text ({error.reason})", file=path) from error

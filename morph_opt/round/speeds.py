@@ -1,0 +1,210 @@
+"""Speeds as a table in a snapshot: what is listed can run, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from morph_opt.domain import (
+    Cluster,
+    ExecutionPlan,
+    InputError,
+    NodeType,
+    Shape,
+    SideDemand,
+    Span,
+)
+from morph_opt.domain._validate import require_finite
+from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.round.fields import Fields
+
+ROW_FIELDS = (
+    "model", "node_type", "shape", "plan", "iteration_s", "span", "cpus", "host_memory_gib",
+    "rdma_gb_per_s",
+)  # fmt: skip
+SPANS = {span.name.lower(): span for span in (Span.NVLINK, Span.LEAF, Span.POD)}
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedRow:
+    """One configuration of a model on a type of nodes.
+
+    Parameters
+    ----------
+    model, node_type
+        Names.
+    configuration
+        Shape, plan, seconds per iteration, side demand.
+    span
+        Only for placements of that span; None: of any.
+    """
+
+    model: str
+    node_type: str
+    configuration: Configuration
+    span: Span | None = None
+
+
+class SpeedTable:
+    """Speed model of listed rows.
+
+    Parameters
+    ----------
+    rows
+        In the order in which `configurations` gives them.
+
+    Raises
+    ------
+    InputError
+        If a row stands twice.
+    """
+
+    def __init__(self, rows: Iterable[SpeedRow]) -> None:
+        self.rows = tuple(rows)
+        self._rows: dict[tuple[str, str], list[SpeedRow]] = {}
+        self._times: dict[tuple[str, str, Shape, ExecutionPlan, Span | None], float] = {}
+        self._cache: dict[tuple[str, str, int, Span], tuple[Configuration, ...]] = {}
+        for row in self.rows:
+            found = row.configuration
+            key = (row.model, row.node_type, found.shape, found.plan, row.span)
+            if key in self._times:
+                raise InputError(
+                    f"{row.model} on {row.node_type} with {found.plan} on {found.shape} stands "
+                    "twice"
+                )
+            self._times[key] = found.iteration_s
+            self._rows.setdefault((row.model, row.node_type), []).append(row)
+        self._models = tuple(sorted({row.model for row in self.rows}))
+
+    @property
+    def name(self) -> str:
+        """``"snapshot"``."""
+        return "snapshot"
+
+    def models(self) -> Sequence[str]:
+        """Names of the listed models, sorted."""
+        return self._models
+
+    def iteration_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        """Listed seconds per iteration; a row for the span goes before one for any."""
+        key = (model, node_type.name, shape, plan)
+        own = self._times.get((*key, span)) if shape.nodes > 1 else None
+        return self._times.get((*key, None)) if own is None else own
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Rows of the model for such nodes and that span, in their order, as a cached tuple."""
+        key = (model, node_type.name, max_gpus, span)
+        if key not in self._cache:
+            mine = self._rows.get(key[:2], [])
+            special = {
+                (row.configuration.shape, row.configuration.plan)
+                for row in mine
+                if row.span is span
+            }
+            self._cache[key] = tuple(
+                row.configuration
+                for row in mine
+                if row.configuration.shape.gpus <= max_gpus
+                and (row.span is span or (row.span is None and _what(row) not in special))
+            )
+        return self._cache[key]
+
+
+def _what(row: SpeedRow) -> tuple[Shape, ExecutionPlan]:
+    return row.configuration.shape, row.configuration.plan
+
+
+def table_of(speeds: SpeedModel, cluster: Cluster, models: Iterable[str]) -> SpeedTable:
+    """Everything that a speed model says of these models on a cluster, as a table."""
+    domains = {node.nvlink_domain for node in cluster.nodes} - {None}
+    spans = [Span.NVLINK] if domains else []
+    spans.append(Span.LEAF)
+    if len(cluster.leaf_names) > 1:
+        spans.append(Span.POD)
+    rows: list[SpeedRow] = []
+    for model in models:
+        for node_type in cluster.node_types:
+            rows += _rows_of(speeds, model, node_type, cluster.gpus, spans)
+    return SpeedTable(rows)
+
+
+def _rows_of(
+    speeds: SpeedModel, model: str, node_type: NodeType, gpus: int, spans: list[Span]
+) -> list[SpeedRow]:
+    by_span = {
+        span: {
+            (row.shape, row.plan): row
+            for row in speeds.configurations(model, node_type, gpus, span)
+        }
+        for span in spans
+    }
+    found: list[SpeedRow] = []
+    for what in dict.fromkeys(key for rows in by_span.values() for key in rows):
+        own = [(span, by_span[span][what]) for span in spans if what in by_span[span]]
+        same = len(own) == len(spans) and all(row == own[0][1] for _, row in own)
+        if what[0].nodes == 1 or same:
+            found.append(SpeedRow(model, node_type.name, own[0][1]))
+        else:
+            found += [SpeedRow(model, node_type.name, row, span) for span, row in own]
+    return found
+
+
+def rows_to_json(table: SpeedTable) -> list[dict[str, Any]]:
+    """The rows as JSON; what is 0 or for any span is left out."""
+    found = []
+    for row in table.rows:
+        what = row.configuration
+        value: dict[str, Any] = {
+            "model": row.model,
+            "node_type": row.node_type,
+            "shape": what.shape.label,
+            "plan": what.plan.label,
+            "iteration_s": what.iteration_s,
+        }
+        if row.span is not None:
+            value["span"] = row.span.name.lower()
+        for name in ("cpus", "host_memory_gib", "rdma_gb_per_s"):
+            if getattr(what.side, name):
+                value[name] = getattr(what.side, name)
+        found.append(value)
+    return found
+
+
+def rows_from_json(document: Fields, cluster: Cluster) -> SpeedTable:
+    """The table of a document's field ``rows``; node types must be those of the cluster."""
+    kinds = {kind.name: kind for kind in cluster.node_types}
+    rows = [_row(row, kinds) for row in document.objects("rows", ROW_FIELDS)]
+    return document.built(lambda: SpeedTable(rows), "rows")
+
+
+def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:
+    name = row.text("node_type")
+    if name not in kinds:
+        raise row.error("node_type", f"the cluster has no node of type {name!r}")
+    shape = row.built(lambda: Shape.parse(row.text("shape")), "shape")
+    plan = row.built(lambda: ExecutionPlan.parse(row.text("plan")), "plan")
+    if shape.parts[0] > kinds[name].gpus:
+        raise row.error("shape", f"a node of type {name} has {kinds[name].gpus} GPUs, got {shape}")
+    if plan.gpus not in (None, shape.gpus):
+        raise row.error("shape", f"plan {plan} needs {plan.gpus} GPUs, the shape has {shape.gpus}")
+    span = None
+    if row.has("span"):
+        word = row.text("span")
+        if word not in SPANS or shape.nodes == 1:
+            rule = f"must be one of {', '.join(SPANS)}, for shapes on several nodes; got {word!r}"
+            raise row.error("span", rule)
+        span = SPANS[word]
+    seconds = row.number("iteration_s")
+    row.built(lambda: require_finite("iteration_s", seconds, above=0.0))
+    side = row.built(
+        lambda: SideDemand(
+            row.whole("cpus", 0), row.number("host_memory_gib", 0.0),
+            row.number("rdma_gb_per_s", 0.0),
+        )
+    )  # fmt: skip
+    return SpeedRow(row.text("model"), name, Configuration(shape, plan, seconds, side), span)

@@ -1,0 +1,77 @@
+"""Fairness metrics: two jobs by hand, and the figure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from morph_opt.analysis.fairness_figure import main as figure
+from morph_opt.domain import Trace
+from morph_opt.metrics.fairness import jain
+from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.replay import cli
+from morph_opt.replay.api import replay
+from morph_opt.replay.config import ReplayConfig
+from tests.policies.worlds import LINEAR, cluster, job
+
+
+def run(*jobs, gpus=1, restart_s=0.0):
+    config = ReplayConfig(interval_s=60.0, restart_s=restart_s)
+    policy = make_policy("fifo", LINEAR, PolicyOptions())
+    return replay(Trace.of("two", jobs), cluster(gpus), policy, LINEAR, config)
+
+
+def sized(name, iterations, submission_s=0.0, gpus=1, **other):
+    return replace(job(name, gpus), iterations=iterations, submission_s=submission_s, **other)
+
+
+def test_two_jobs_on_one_gpu_by_hand():
+    # Both come at 0; the first runs from 60 to 660 (75 iterations of 8 s), the second from 660
+    # to 1260. During the first job's life two are active; during the second's 1 + 660/1260.
+    summary = run(sized("a", 75), sized("b", 75, tenant="other")).summary
+    first = 660.0 / (600.0 * 2.0)
+    second = 1260.0 / (600.0 * (1.0 + 660.0 / 1260.0))
+    assert summary["ftf_max"] == pytest.approx(second)
+    assert summary["ftf_mean"] == pytest.approx((first + second) / 2)
+    assert summary["ftf_above_1"] == 0.5
+    a, b = 600.0 / 660.0, 600.0 / 1260.0
+    assert summary["jain_service"] == pytest.approx((a + b) ** 2 / (2 * (a * a + b * b)))
+    assert summary["entity_shares"] == "default=0.500 other=0.500"
+    assert summary["queue_small_s"] == pytest.approx((60.0 + 660.0) / 2)
+    assert summary["queue_medium_s"] is None
+
+
+def test_a_private_share_of_a_wide_job_is_slower_and_pays_one_start():
+    # Alone: n = 1, the gang of 2 has all it asked for. JCT 60 + 30 + 300 over 30 + 300.
+    alone = run(sized("w", 75, gpus=2), gpus=2, restart_s=30.0).summary
+    assert alone["ftf_max"] == pytest.approx(390.0 / 330.0)
+    assert alone["queue_medium_s"] == pytest.approx(60.0)
+
+
+def test_shares_over_time_by_hand():
+    # One hour and one minute each: in the only full hour both are there, the second has nothing.
+    summary = run(sized("a", 600), sized("b", 600)).summary
+    assert summary["min_share_worst"] == 0.0
+
+
+def test_jain_index():
+    assert jain([1.0, 1.0, 1.0]) == pytest.approx(1.0)
+    assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert jain([0.0]) is None
+
+
+def test_the_figure_is_drawn_from_run_folders_and_bytes_are_stable(tmp_path: Path, capsys):
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "run"
+    call = ["--trace", "gavel-96", "--cluster", "1x4:V100", "--policy", "fifo", "--quiet"]
+    call += ["--interval", "3600", "--out", str(folder)]
+    assert cli.main(call) == 0
+    assert "finish_time_ratio" in (folder / "jobs.csv").read_text().splitlines()[0]
+    one, two = tmp_path / "one.svg", tmp_path / "two.svg"
+    assert figure([str(folder), "--out", str(one)]) == 0
+    assert figure([str(folder), "--out", str(two)]) == 0
+    assert one.read_bytes() == two.read_bytes()
+    assert figure([str(tmp_path), "--out", str(two)]) == 2
+    assert "is no finished run" in capsys.readouterr().err

@@ -1,0 +1,204 @@
+"""Against the public measurements (skipped where they are not at hand)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.perf_micro import batch_log, llama_table, main, reconfigure, two_jobs
+from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
+from morph_opt.perf.batch import split_batch
+from morph_opt.perf.modelfile import entries_of
+from morph_opt.perf.protocol import (
+    cells,
+    choices,
+    complete,
+    judge,
+    pairs_of,
+    protocol_b,
+    sample,
+    sample_size,
+)
+from morph_opt.perf.public import PUBLISHED, Table, cell, inconsistent, read_tables
+from morph_opt.perf.regenerate import zoo_from
+from morph_opt.perf.runs import Run
+from morph_opt.perf.zoo import builtin_model
+from tests.perf.worlds import entry, pairs, true_runs
+
+
+@pytest.fixture(scope="session")
+def root(public_data: Path) -> Path:
+    return public_data / "morphling"
+
+
+@pytest.fixture(scope="session")
+def tables(root: Path) -> dict[str, Table]:
+    return read_tables(root)
+
+
+def test_the_tables_are_complete(tables: dict[str, Table]) -> None:
+    assert sum(len(table.runs) for table in tables.values()) == 512
+    assert all(not table.refused for table in tables.values())
+    assert {name: len(table.sampled) for name, table in tables.items()} == {
+        "bert": 7,
+        "gpt2": 4,
+        "llama30": 0,
+        "llama7": 3,
+        "roberta": 6,
+        "t5": 7,
+        "vit": 7,
+    }
+
+
+def test_every_published_cell_has_rows(tables: dict[str, Table]) -> None:
+    found = {(c.model, c.plan) for c in cells(complete(tables)) if c.published is not None}
+    assert found == set(PUBLISHED)
+
+
+def test_the_zoo_follows_from_the_tables(root: Path) -> None:
+    for fitted in entries_of(zoo_from(root), "fitted"):
+        stored = builtin_model().entry(fitted.architecture.name)
+        assert fitted.constants.vector() == pytest.approx(stored.constants.vector(), rel=0.02)
+
+
+def test_the_zoo_is_as_fast_as_the_tables(tables: dict[str, Table]) -> None:
+    """Best time per model and GPU count: what twins and originals have in common."""
+    for name, table in tables.items():
+        rows = builtin_model().configurations(name, A800_NODE, 64, Span.LEAF)
+        for gpus in {run.shape.gpus for run in table.runs}:
+            measured = min(r.iteration_s for r in table.runs if r.shape.gpus == gpus)
+            ours = min(r.iteration_s for r in rows if r.shape.gpus == gpus)
+            assert ours == pytest.approx(measured, rel=0.08), (name, gpus)
+
+
+def test_complete_fits_explain_the_tables(tables: dict[str, Table]) -> None:
+    judged = complete(tables)
+    clean = np.concatenate([np.abs(one.error[~one.listed]) for one in judged])
+    assert clean.mean() < 0.03
+    for one in judged:
+        assert np.median(np.abs(one.error)) < (0.08 if one.model == "vit" else 0.03)
+
+
+def test_few_runs_predict_large_models(tables: dict[str, Table]) -> None:
+    large = {name: tables[name] for name in ("llama7", "llama30", "gpt2")}
+    for one in protocol_b(large, {}, 8):
+        assert len(one.sampled) == sample_size(tables[one.model], 8)
+        assert np.abs(one.error).mean() < 0.05
+
+
+def test_known_contradictions_are_listed(tables: dict[str, Table]) -> None:
+    found = inconsistent(tables["roberta"].runs)
+    named = {tables["roberta"].runs[i].plan.label: r for i, r in found.items() if "scaling" in r}
+    assert set(named) == {"dp+ga", "zero-dp", "zero-offload"}
+    assert not inconsistent(tables["llama7"].runs)
+    assert len(inconsistent(tables["vit"].runs)) > 40
+
+
+def test_our_plans_at_least_match_the_published_ones(root: Path) -> None:
+    found = reconfigure(root)
+    assert [row.iteration_s for row in found] == [1.165, 1.803, 5.107, 66.0, 46.0]
+    assert {row.status for row in found} == {"optimal"}
+    for row in found:
+        times = [seconds for seconds in row.static_s.values() if seconds is not None]
+        assert row.iteration_s <= min(times, default=row.iteration_s)
+
+
+def test_out_of_memory_rows_cannot_run(root: Path) -> None:
+    table = llama_table(root, 2)
+    plan = ExecutionPlan.parse("zero-offload+gc")
+    shape = Shape((8, 8, 8, 8))
+    assert table.iteration_s("llama7b_bsz16", A800_NODE, shape, plan, Span.LEAF) is None
+
+
+def test_two_jobs_share_four_gpus_optimally(root: Path) -> None:
+    equal, ours, best = two_jobs(root)
+    assert [round(speed, 2) for speed in equal.normalised] == [0.53, 0.25]
+    assert [round(speed, 2) for speed in ours.normalised] == [0.55, 0.89]
+    assert ours.gpus == (1, 3)
+    assert ours.total == pytest.approx(best)
+
+
+def test_micro_benchmarks_write_table_and_figure(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    assert root.is_dir()
+    for name in ("reconfigure", "two-jobs"):
+        assert main([name, "--out", str(tmp_path)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert "| 4 x 8 GPUs | pp2-tp4-dp4 | 1.165 |" in (tmp_path / "micro-reconfigure.md").read_text()
+
+
+# --- without the data -------------------------------------------------------------------------
+
+
+def test_a_reconfiguration_log_keeps_the_global_batch() -> None:
+    log = batch_log(20)
+    assert len({line.job for line in log}) > 5
+    assert len(log) > len({line.job for line in log})
+    for line in log:
+        assert line.global_batch == entry(line.model).architecture.global_batch
+
+
+@pytest.mark.parametrize("model", ["bert", "gpt2", "llama30", "llama7", "roberta", "t5", "vit"])
+def test_every_supported_plan_keeps_the_global_batch(model: str) -> None:
+    architecture = entry(model).architecture
+    for pair in pairs(model, 64):
+        assert split_batch(architecture, *pair).global_batch == architecture.global_batch
+
+
+def test_a_plan_that_would_change_the_batch_is_refused() -> None:
+    with pytest.raises(InputError, match="global batch 32 of bert cannot be split over 3"):
+        split_batch(entry("bert").architecture, Shape.of(3), ExecutionPlan.parse("dp"))
+
+
+def made_up(runs: list[Run]) -> Table:
+    return Table(entry("bert").architecture, tuple(runs), (), ())
+
+
+def test_a_clean_table_has_no_contradictions() -> None:
+    assert inconsistent(tuple(true_runs("bert", pairs()))) == {}
+
+
+@pytest.mark.parametrize(
+    ("shape", "plan", "factor", "rule"),
+    [
+        ("1", "dp+ga", 0.5, "scaling"),
+        ("5+3", "zero-dp", 3.0, "odd parts"),
+        ("2+2+2+1+1", "dp+gc", 0.6, "peers"),
+    ],
+)
+def test_each_rule_finds_its_contradiction(shape: str, plan: str, factor: float, rule: str) -> None:
+    runs = true_runs("bert", pairs())
+    at = next(i for i, run in enumerate(runs) if (run.shape.label, run.plan.label) == (shape, plan))
+    runs[at] = Run(runs[at].shape, runs[at].plan, factor * runs[at].iteration_s)
+    found = inconsistent(tuple(runs))
+    assert found[at].startswith(rule)
+
+
+def test_the_protocol_judges_only_what_was_not_sampled() -> None:
+    table = made_up(true_runs("bert", pairs()))
+    found = sample(table, None, 6)
+    one = judge("bert", table, found)
+    assert len(one.runs) == len(table.runs) - 6
+    assert not set(pairs_of(one.runs)) & set(pairs_of(found.runs))
+
+
+def test_choices_count_their_regret() -> None:
+    table = made_up(true_runs("bert", pairs()))
+    for choice in choices(table, sample(table, None, 8), "bert"):
+        assert choice.regret >= 0.0
+        assert choice.chosen.shape.gpus == choice.best.shape.gpus == choice.gpus
+
+
+def test_small_tables_are_sampled_by_half() -> None:
+    assert sample_size(made_up(true_runs("bert", pairs()[:11])), 8) == 5
+    assert sample_size(made_up(true_runs("bert", pairs())), 8) == 8
+
+
+def test_cells_are_named_as_published() -> None:
+    for model, plan in PUBLISHED:
+        names = {cell(model, p) for _, p in pairs(model, 64)}
+        assert plan in names or plan == "DP+TP+PP"
