@@ -65,9 +65,7 @@ def find_cells(problem: RoundProblem) -> Cells:
         ]
     )
     is_open = np.flatnonzero(nodes.open)
-    unique, first, inverse = np.unique(
-        key[is_open], axis=0, return_index=True, return_inverse=True
-    )
+    unique, first, inverse = np.unique(key[is_open], axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
@@ -88,9 +86,7 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
     mine = c.node_class == node_class
     held = nodes.node_class[holds.node] == node_class
     per_gpu = holds.demand[held, 1:] / holds.demand[held, :1]
-    worst = np.maximum(
-        c.side[mine].max(axis=0, initial=0.0), per_gpu.max(axis=0, initial=0.0)
-    )
+    worst = np.maximum(c.side[mine].max(axis=0, initial=0.0), per_gpu.max(axis=0, initial=0.0))
     capacity = nodes.capacity[node_class]
     short = np.flatnonzero(worst * capacity[0] > capacity[1:] * (1 + 1e-12)) + 1
     return np.concatenate([[0], short]).astype(np.int64)
@@ -248,6 +244,11 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     unique, inverse = np.unique(table, axis=0, return_inverse=True)
     whole = unique[:, :3].astype(np.int64)
     return GangTypes(
-        inverse.reshape(-1), whole[:, 0], whole[:, 1], whole[:, 2], unique[:, 3],
-        unique[:, 4:7], unique[:, 7:].astype(np.int64),
+        inverse.reshape(-1),
+        whole[:, 0],
+        whole[:, 1],
+        whole[:, 2],
+        unique[:, 3],
+        unique[:, 4:7],
+        unique[:, 7:].astype(np.int64),
     )

@@ -48,9 +48,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
                 raise RuleError("stay", job, "cannot stay, it holds nothing")
             continue
         _check_start(problem, job, choice, selection.nodes[job])
-        for part, node in zip(
-            problem.candidates.parts(choice), selection.nodes[job], strict=True
-        ):
+        for part, node in zip(problem.candidates.parts(choice), selection.nodes[job], strict=True):
             used[node] += problem.candidates.demand(choice, part)
     stays = selection.choice[problem.holds.job] == STAY
     np.add.at(used, problem.holds.node[stays], problem.holds.demand[stays])
@@ -60,7 +58,8 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     if over.size:
         node, resource = over[0].tolist()
         raise RuleError(
-            "capacity", None,
+            "capacity",
+            None,
             f"node {node} would hold {used[node, resource]:g} of {capacity[node, resource]:g} "
             f"{RESOURCES[resource]}",
         )
@@ -84,14 +83,13 @@ def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
     if over.size:
         leaf = int(over[0])
         raise RuleError(
-            "uplink", None,
+            "uplink",
+            None,
             f"leaf {leaf} would carry {used[leaf]:g} of {nodes.uplink_gb_per_s[leaf]:g} GB/s",
         )
 
 
-def _check_start(
-    problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]
-) -> None:
+def _check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
     candidates = problem.candidates
     if not 0 <= choice < candidates.count or candidates.job[choice] != job:
         raise RuleError("own_candidate", job, f"candidate {choice} is not one of its own")

@@ -69,7 +69,10 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
     stay = np.full(jobs.count, -1, dtype=np.int64)
     stay[running] = s
     builder.add_rows(
-        "one_config", np.arange(jobs.count)[:, None], -np.inf, 1.0,
+        "one_config",
+        np.arange(jobs.count)[:, None],
+        -np.inf,
+        1.0,
         [(candidates.job, x, 1.0), (running, s, 1.0)],
     )
     return Layout(x, stay, 0)

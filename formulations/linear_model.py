@@ -165,8 +165,13 @@ class LinearModel:
         return replace(self, cost=cost, offset=offset)
 
     def with_row(
-        self, family: str, label: Sequence[int], columns: Ints, values: Floats,
-        lower: float, upper: float,
+        self,
+        family: str,
+        label: Sequence[int],
+        columns: Ints,
+        values: Floats,
+        lower: float,
+        upper: float,
     ) -> LinearModel:
         """The model with one more row at the end: ``lower <= values' x[columns] <= upper``."""
         block = Block(family, self.rows, np.asarray([label], dtype=np.int64))
@@ -207,7 +212,12 @@ class ModelBuilder:
         return self._columns
 
     def add_columns(
-        self, family: str, labels: Ints, upper: Floats | float, *, integer: bool = True,
+        self,
+        family: str,
+        labels: Ints,
+        upper: Floats | float,
+        *,
+        integer: bool = True,
         lower: Floats | float = 0.0,
     ) -> Ints:
         """Add one column per row of ``labels`` (shape (count, k)); return their indices."""

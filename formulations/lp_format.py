@@ -19,7 +19,9 @@ def _name(text: str) -> str:
 
 def _terms(pairs: Iterator[tuple[float, str]]) -> str:
     words = [
-        f"{'-' if value < 0 else '+'} {_number(abs(value))} {name}" for value, name in pairs if value
+        f"{'-' if value < 0 else '+'} {_number(abs(value))} {name}"
+        for value, name in pairs
+        if value
     ]
     return " ".join(words) if words else "0"
 
@@ -30,10 +32,14 @@ def to_lp(model: LinearModel) -> str:
     A row with two different finite sides is written twice, with suffixes ``.lo`` and ``.up``.
     """
     names = [_name(name) for name in model.column_names()]
-    lines = [f"\\ {model.name}", "Maximize", " obj: "
-             + _terms(zip(model.cost.tolist(), names, strict=True))
-             + (f" + {_number(model.offset)} constant" if model.offset else ""),
-             "Subject To"]
+    lines = [
+        f"\\ {model.name}",
+        "Maximize",
+        " obj: "
+        + _terms(zip(model.cost.tolist(), names, strict=True))
+        + (f" + {_number(model.offset)} constant" if model.offset else ""),
+        "Subject To",
+    ]
     for row, title in enumerate(model.row_names()):
         span = slice(int(model.start[row]), int(model.start[row + 1]))
         left = _terms(

@@ -40,12 +40,13 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     layout = add_choices(builder, problem)
     spots = _spots(problem)
     pairs = spots.pairs
-    y = builder.add_columns(
-        "y", np.column_stack([pairs[spots.pair, :2], spots.node]), 1.0
-    )
+    y = builder.add_columns("y", np.column_stack([pairs[spots.pair, :2], spots.node]), 1.0)
     rows = np.arange(pairs.shape[0], dtype=np.int64)
     builder.add_rows(
-        "parts", pairs[:, :2], 0.0, 0.0,
+        "parts",
+        pairs[:, :2],
+        0.0,
+        0.0,
         [(spots.pair, y, 1.0), (rows, layout.x[pairs[:, 0]], -pairs[:, 2].astype(np.float64))],
     )
     _add_distinct_nodes(builder, problem, layout, spots, y)
@@ -116,7 +117,10 @@ def _add_distinct_nodes(
     h = builder.add_columns("h", hosts, 1.0)
     owners = np.flatnonzero((c.scope == Scope.LEAF) | (c.scope == Scope.NVLINK))
     builder.add_rows(
-        "one_host", owners[:, None], 0.0, 0.0,
+        "one_host",
+        owners[:, None],
+        0.0,
+        0.0,
         [
             (np.searchsorted(owners, hosts[:, 0]), h, 1.0),
             (np.arange(owners.size, dtype=np.int64), layout.x[owners], -1.0),
@@ -124,7 +128,10 @@ def _add_distinct_nodes(
     )
     switch[confined] = h[host_of.reshape(-1)]
     builder.add_rows(
-        "distinct_nodes", labels, -np.inf, 0.0,
+        "distinct_nodes",
+        labels,
+        -np.inf,
+        0.0,
         [
             (row_of.reshape(-1), y, 1.0),
             (np.arange(labels.shape[0], dtype=np.int64), switch, -1.0),
@@ -144,7 +151,10 @@ def _add_capacity(
         [np.repeat(np.arange(nodes.count, dtype=np.int64), kinds), np.tile(resource, nodes.count)]
     )
     builder.add_rows(
-        "capacity", labels, -np.inf, nodes.capacity[nodes.node_class].reshape(-1),
+        "capacity",
+        labels,
+        -np.inf,
+        nodes.capacity[nodes.node_class].reshape(-1),
         [
             (
                 (spots.node[:, None] * kinds + resource).reshape(-1),
@@ -173,11 +183,15 @@ def _add_uplinks(
     uses = np.flatnonzero((share > 0) & (row_of[nodes.leaf[spots.node]] >= 0))
     held = np.flatnonzero((holds.uplink_gb_per_s > 0) & (row_of[nodes.leaf[holds.node]] >= 0))
     builder.add_rows(
-        "uplink", leaves[:, None], -np.inf, nodes.uplink_gb_per_s[leaves],
+        "uplink",
+        leaves[:, None],
+        -np.inf,
+        nodes.uplink_gb_per_s[leaves],
         [
             (row_of[nodes.leaf[spots.node[uses]]], y[uses], share[uses]),
             (
-                row_of[nodes.leaf[holds.node[held]]], layout.stay[holds.job[held]],
+                row_of[nodes.leaf[holds.node[held]]],
+                layout.stay[holds.job[held]],
                 holds.uplink_gb_per_s[held],
             ),
         ],

@@ -27,7 +27,9 @@ def relative_speed(problem: RoundProblem) -> tuple[Floats, Floats]:
     jobs, candidates = problem.jobs, problem.candidates
     started = jobs.request_iteration_s[candidates.job] / candidates.iteration_s
     stays = jobs.running
-    stayed = np.where(stays, jobs.request_iteration_s / np.where(stays, jobs.stay_iteration_s, 1), 0)
+    stayed = np.where(
+        stays, jobs.request_iteration_s / np.where(stays, jobs.stay_iteration_s, 1), 0
+    )
     return started, stayed
 
 
@@ -53,7 +55,8 @@ def guarantee(problem: RoundProblem) -> Level:
     moved = 1.0 / np.maximum(problem.interval_s, jobs.restart_s + work)
     held = 1.0 / np.maximum(problem.interval_s, jobs.restart_left_s + work)
     return Level(
-        "guarantee", "guarantees settled per second",
+        "guarantee",
+        "guarantees settled per second",
         np.where(jobs.guaranteed[owner] & started, moved[owner], 0.0),
         np.where(jobs.guaranteed & stayed, held, 0.0),
     )
@@ -88,8 +91,10 @@ class Throughput:
         kept = horizon / (horizon + jobs.restart_left_s)
         return (
             Level(
-                self.name, "normalised speed",
-                (jobs.weight * moved)[owner] * started, jobs.weight * kept * stayed,
+                self.name,
+                "normalised speed",
+                (jobs.weight * moved)[owner] * started,
+                jobs.weight * kept * stayed,
             ),
         )
 
@@ -126,7 +131,8 @@ class Jct:
         kept = jobs.restart_left_s + jobs.iterations_left * pace
         return (
             Level(
-                self.name, "completions per second",
+                self.name,
+                "completions per second",
                 jobs.weight[owner] / np.maximum(least, moved),
                 np.where(stays, jobs.weight / np.maximum(least, kept), 0.0),
             ),

@@ -63,9 +63,7 @@ def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
         last = position == len(order) - 1
         most = room(rest, kind)
         for count in range(most, most - 1 if last else -1, -1):
-            left = tuple(
-                have - count * need for have, need in zip(rest, kind, strict=True)
-            )
+            left = tuple(have - count * need for have, need in zip(rest, kind, strict=True))
             walk(position + 1, left, (*counts, count))
 
     walk(0, free, ())

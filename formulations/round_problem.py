@@ -155,8 +155,15 @@ class CandidateTable:
         offsets = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
         parts = self.part_gpus[np.repeat(self.part_start[:-1][keep], lengths) + offsets]
         return CandidateTable(
-            self.job[keep], self.node_class[keep], self.iteration_s[keep], self.gpus[keep],
-            start, parts, self.side[keep], self.scope[keep], self.node_set[keep],
+            self.job[keep],
+            self.node_class[keep],
+            self.iteration_s[keep],
+            self.gpus[keep],
+            start,
+            parts,
+            self.side[keep],
+            self.scope[keep],
+            self.node_set[keep],
         )
 
 

@@ -71,9 +71,7 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
     over = np.flatnonzero(aux > rules.aux_upper + 1e-9)
     borrowed = rules.kind == RULE_U
     np.add.at(activity, rules.row[borrowed], rules.value[borrowed] * aux[rules.index[borrowed]])
-    bad = np.flatnonzero(
-        (activity < rules.lower - 1e-9) | (activity > rules.upper + 1e-9)
-    )
+    bad = np.flatnonzero((activity < rules.lower - 1e-9) | (activity > rules.upper + 1e-9))
     if over.size:
         row = int(rules.row[uses][rules.index[uses] == over[0]][0])
         return rules.name[row], rules.label[row]

@@ -47,9 +47,7 @@ def _side(row: Configuration) -> tuple[float, float, float]:
 
 def _dominates(a: Scoped, b: Scoped) -> bool:
     """Whether ``a``, known to be at least as fast, makes ``b`` superfluous."""
-    reaches = (
-        a.scope in (Scope.NODE, b.scope) or (a.scope, b.scope) == (Scope.LEAF, Scope.NVLINK)
-    )
+    reaches = a.scope in (Scope.NODE, b.scope) or (a.scope, b.scope) == (Scope.LEAF, Scope.NVLINK)
     return reaches and embeds(a.row, b.row)
 
 
@@ -60,7 +58,12 @@ def undominated(rows: Sequence[Scoped]) -> list[Scoped]:
         row = rows[i].row
         # Of equals the wider scope comes first, because it dominates the narrower one.
         return (
-            row.iteration_s, row.shape.gpus, row.shape.nodes, _side(row), -int(rows[i].scope), i
+            row.iteration_s,
+            row.shape.gpus,
+            row.shape.nodes,
+            _side(row),
+            -int(rows[i].scope),
+            i,
         )
 
     kept: list[int] = []

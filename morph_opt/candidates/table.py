@@ -182,7 +182,9 @@ class CandidateBuilder:
         shape = held.placement.shape
         key = (job.model, node_type, shape, held.plan, span)
         if key not in self._speeds:
-            self._speeds[key] = self.belief.iteration_s(job.model, node_type, shape, held.plan, span)
+            self._speeds[key] = self.belief.iteration_s(
+                job.model, node_type, shape, held.plan, span
+            )
         return self._speeds[key]
 
     def slice_of(self, job: Job) -> ModelSlice:
@@ -199,7 +201,11 @@ class CandidateBuilder:
             return
         self._cluster = cluster
         for cache in (
-            self._slices, self._requests, self._speeds, self._sides, self._configurations
+            self._slices,
+            self._requests,
+            self._speeds,
+            self._sides,
+            self._configurations,
         ):
             cache.clear()
         self._nodes = node_table(cluster)
@@ -318,7 +324,9 @@ def node_table(cluster: Cluster) -> NodeTable:
 
 def _side(row: Configuration, cpus_per_gpu: int) -> tuple[float, float, float]:
     return (
-        float(max(cpus_per_gpu, row.side.cpus)), row.side.host_memory_gib, row.side.rdma_gb_per_s
+        float(max(cpus_per_gpu, row.side.cpus)),
+        row.side.host_memory_gib,
+        row.side.rdma_gb_per_s,
     )
 
 

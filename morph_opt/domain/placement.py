@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from morph_opt.domain._validate import require_int, require_name, require_unique
 from morph_opt.domain.errors import InputError
@@ -33,10 +34,10 @@ class Placement:
         if not self.parts:
             raise InputError("must hold at least one GPU", field="placement")
         nodes = [node for node, _ in self.parts]
-        if any(a >= b for a, b in zip(nodes, nodes[1:], strict=False)) or nodes[0] < 0:
+        if any(a >= b for a, b in pairwise(nodes)) or nodes[0] < 0:
             raise InputError(f"must list distinct nodes ascending, got {nodes}", field="placement")
         for node, gpus in self.parts:
-            ordered = all(a < b for a, b in zip(gpus, gpus[1:], strict=False))
+            ordered = all(a < b for a, b in pairwise(gpus))
             if not gpus or gpus[0] < 0 or not ordered:
                 raise InputError(
                     f"must list distinct GPUs ascending on node {node}, got {gpus}",

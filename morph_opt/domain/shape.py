@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Self
 
 from morph_opt.domain.errors import InputError
@@ -34,11 +35,11 @@ class Shape:
             raise InputError("must have at least one part", field="shape")
         for part in self.parts:
             if isinstance(part, bool) or not isinstance(part, int) or part < 1:
-                raise InputError(f"must have whole parts of at least 1, got {part!r}", field="shape")
-        if any(a < b for a, b in zip(self.parts, self.parts[1:], strict=False)):
-            raise InputError(
-                f"must list its parts largest first, got {self.parts}", field="shape"
-            )
+                raise InputError(
+                    f"must have whole parts of at least 1, got {part!r}", field="shape"
+                )
+        if any(a < b for a, b in pairwise(self.parts)):
+            raise InputError(f"must list its parts largest first, got {self.parts}", field="shape")
 
     @classmethod
     def of(cls, *parts: int) -> Self:

@@ -11,8 +11,8 @@ import numpy as np
 from formulations import node_assignment, node_pattern
 from formulations.check import check
 from formulations.decode import pack, restricted
-from formulations.linear_model import Ints
 from formulations.layout import RoundModel, forbid
+from formulations.linear_model import Ints
 from formulations.objectives import SPEED_TOLERANCE, guarantee, kept, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
@@ -20,8 +20,8 @@ from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.greedy import keep_and_fill
-from morph_opt.policies.pricing import solve_priced
 from morph_opt.policies.place import to_allocation
+from morph_opt.policies.pricing import solve_priced
 from morph_opt.rules.compile import apply_rules, ranks_below
 from morph_opt.rules.model import OperatorRules
 from morph_opt.solvers.base import Solver
@@ -56,7 +56,8 @@ class InfeasibleRoundError(InputError):
 
     def __init__(self, time_s: float) -> None:
         super().__init__(
-            f"the operator's rules contradict each other in the round at {time_s:g} s", field="rules"
+            f"the operator's rules contradict each other in the round at {time_s:g} s",
+            field="rules",
         )
         self.time_s = time_s
 
@@ -123,9 +124,7 @@ class RoundSolver:
         best: Selection | None = None
         outcomes: list[Outcome] = []
         for rank, level in enumerate(levels):
-            built = RoundModel(
-                built.model.with_objective(built.layout.cost(level)), built.layout
-            )
+            built = RoundModel(built.model.with_objective(built.layout.cost(level)), built.layout)
             last = rank == len(levels) - 1
             found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
             outcomes.append(found.outcome)
@@ -244,9 +243,7 @@ def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
         columns = layout.x[enough & (problem.candidates.job == job)]
         if stays[job]:
             columns = np.append(columns, layout.stay[job])
-        model = model.with_row(
-            "guarantee", [job], columns, np.ones(columns.size), 1.0, np.inf
-        )
+        model = model.with_row("guarantee", [job], columns, np.ones(columns.size), 1.0, np.inf)
     return RoundModel(model, layout)
 
 

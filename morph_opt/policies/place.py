@@ -54,8 +54,6 @@ def _same(view: RoundView, selection: Selection, job: int, running: Assignment) 
     candidate = int(selection.choice[job])
     if view.configuration(job, candidate).plan != running.plan:
         return False
-    parts = zip(
-        selection.nodes[job], view.problem.candidates.parts(candidate), strict=True
-    )
+    parts = zip(selection.nodes[job], view.problem.candidates.parts(candidate), strict=True)
     held = ((node, len(gpus)) for node, gpus in running.placement.parts)
     return sorted(parts) == sorted(held)

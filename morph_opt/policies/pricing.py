@@ -54,7 +54,10 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
         bound = min(relaxed.bound, whole.bound)
         reached = relative_gap(small.objective, bound)
         whole = replace(
-            small, bound=bound, gap=reached, stop=whole.stop,
+            small,
+            bound=bound,
+            gap=reached,
+            stop=whole.stop,
             status=Status.OPTIMAL if reached <= limits.gap + 1e-9 else Status.FEASIBLE,
         )
     return _timed(whole, relaxed, small)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from formulations.objectives import OBJECTIVES
@@ -42,7 +42,7 @@ class PolicyOptions:
     time_limit_s: float = 10.0
     node_limit: int | None = None
     seed: int = 0
-    rules: OperatorRules = OperatorRules()
+    rules: OperatorRules = field(default_factory=OperatorRules)
 
 
 def make_objective(name: str, belief: SpeedModel | None = None) -> Objective:

@@ -7,6 +7,7 @@ that its nodes' free GPUs allow, and is never moved once it runs, unless its pol
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 import numpy as np
@@ -66,7 +67,7 @@ class _Filling:
         return Selection(self.choice, tuple(self.spots))
 
 
-class _Baseline:
+class _Baseline(ABC):
     """Shared frame: tables, a dealing rule, the same check as for the MILP."""
 
     name = "baseline"
@@ -74,9 +75,9 @@ class _Baseline:
     def __init__(self, belief: SpeedModel) -> None:
         self._builder = CandidateBuilder(belief, prune=False)
 
+    @abstractmethod
     def deal(self, filling: _Filling) -> None:
-        """Decide every job through ``filling``; defined by each baseline."""
-        raise TypeError(f"{type(self).__name__} deals nothing")
+        """Decide every job through ``filling``."""
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""

@@ -60,8 +60,13 @@ class _Rows:
         self.aux: list[float] = []
 
     def add(
-        self, name: str, label: tuple[int, ...], entries: list[tuple[int, int, float]],
-        *, lower: float = -np.inf, upper: float = np.inf,
+        self,
+        name: str,
+        label: tuple[int, ...],
+        entries: list[tuple[int, int, float]],
+        *,
+        lower: float = -np.inf,
+        upper: float = np.inf,
     ) -> None:
         """One row; entries are (kind, index, coefficient)."""
         row = len(self.name)
@@ -75,10 +80,14 @@ class _Rows:
         """The rows as arrays."""
         row, kind, index, value = zip(*self.entries, strict=True) if self.entries else ((),) * 4
         return RuleTable(
-            tuple(self.name), tuple(self.label),
-            np.asarray(self.lower, dtype=np.float64), np.asarray(self.upper, dtype=np.float64),
-            np.asarray(row, dtype=np.int64), np.asarray(kind, dtype=np.int64),
-            np.asarray(index, dtype=np.int64), np.asarray(value, dtype=np.float64),
+            tuple(self.name),
+            tuple(self.label),
+            np.asarray(self.lower, dtype=np.float64),
+            np.asarray(self.upper, dtype=np.float64),
+            np.asarray(row, dtype=np.int64),
+            np.asarray(kind, dtype=np.int64),
+            np.asarray(index, dtype=np.int64),
+            np.asarray(value, dtype=np.float64),
             np.asarray(self.aux, dtype=np.float64),
         )
 
@@ -109,8 +118,12 @@ def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...
     levels: list[Level] = []
     if rules.fewer_moves:
         levels.append(
-            Level("fewer_moves", "jobs left in place", np.zeros(problem.candidates.count),
-                  running.astype(np.float64))
+            Level(
+                "fewer_moves",
+                "jobs left in place",
+                np.zeros(problem.candidates.count),
+                running.astype(np.float64),
+            )
         )
     if rules.tighter_packing:
         parts = np.diff(problem.candidates.part_start).astype(np.float64)
@@ -149,9 +162,7 @@ def _confined(
         running = known_job.running
         if running is not None and not allowed[list(running.placement.nodes)].all():
             rows.add("node_rule", (job,), [(RULE_S, job, 1.0)], upper=0.0)
-    candidates = replace(
-        problem.candidates, node_set=set_of_job[problem.candidates.job]
-    )
+    candidates = replace(problem.candidates, node_set=set_of_job[problem.candidates.job])
     return replace(
         problem, candidates=candidates, nodes=replace(problem.nodes, sets=np.vstack(sets))
     )
@@ -202,9 +213,7 @@ def _add_restart_limit(
             rows.add("restart_limit", (job,), entries, upper=0.0)
 
 
-def _add_gang_limit(
-    rows: _Rows, problem: RoundProblem, state: RoundState, rule: GangLimit
-) -> None:
+def _add_gang_limit(rows: _Rows, problem: RoundProblem, state: RoundState, rule: GangLimit) -> None:
     most = np.inf if rule.most is None else rule.most
     gpus: Ints = problem.candidates.gpus
     for job, known in enumerate(state.jobs):
@@ -225,9 +234,7 @@ def _add_quotas(
 ) -> None:
     """Rows ``quota`` and, where somebody may borrow, ``borrow``."""
     candidates: CandidateTable = problem.candidates
-    held = np.bincount(
-        problem.holds.job, problem.holds.demand[:, 0], minlength=problem.jobs.count
-    )
+    held = np.bincount(problem.holds.job, problem.holds.demand[:, 0], minlength=problem.jobs.count)
     largest: Floats = held.astype(np.float64)
     np.maximum.at(largest, candidates.job, candidates.gpus.astype(np.float64))
     idle = 0.0

@@ -225,9 +225,7 @@ class Maintenance:
         )
 
 
-Rule = (
-    TenantQuota | MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit | Maintenance
-)
+Rule = TenantQuota | MinimumRun | RestartLimit | NonPreemptible | NodeRule | GangLimit | Maintenance
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,9 +67,7 @@ def rules_of(data: Mapping[str, Any]) -> OperatorRules:
                 raise InputError(f"must be true or false, got {value!r}", field=key)
             continue
         if key not in KINDS:
-            raise InputError(
-                f"unknown rule; known are {', '.join((*KINDS, *FLAGS))}", field=key
-            )
+            raise InputError(f"unknown rule; known are {', '.join((*KINDS, *FLAGS))}", field=key)
         if not isinstance(value, list):
             raise InputError(f"must be an array of tables [[{key}]]", field=key)
         found += [_rule(key, KINDS[key], row, i) for i, row in enumerate(value, 1)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,89 +18,40 @@ import numpy as np
 from formulations import node_assignment, node_pattern
 from formulations.cells import KIND_LIMIT
 from formulations.layout import RoundModel, forbid
-from formulations.linear_model import LinearModel
-from formulations.round_problem import NONE, RULE_X, Level, RoundProblem, Scope
+from formulations.round_problem import NONE, Level, RoundProblem, Scope
 from morph_opt.policies.milp import with_guarantees
-from tests.formulations.rounds import Candidate, Hold, Rule, plain_level, rule_table, tiny
+from tests.formulations.pairs import Pair, Wanted, families
+from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
+from tests.formulations.rule_families import RULE_PAIRS
 from tests.formulations.solving import ranked
 
 ROOT = Path(__file__).resolve().parents[2]
 EMITTERS = (*sorted((ROOT / "formulations").glob("*.py")), ROOT / "morph_opt/policies/milp.py")
 """Where rows of the round's models are written; `linear_model` only passes names on."""
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A model and the columns that shall be one in it."""
-
-    built: RoundModel
-    candidates: tuple[int, ...] = ()
-    stays: tuple[int, ...] = ()
-
-    def model(self, *, without: str = "") -> LinearModel:
-        """The model with the want as bounds, and without the rows of one family."""
-        layout = self.built.layout
-        ones = [*layout.x[list(self.candidates)], *layout.stay[list(self.stays)]]
-        lower = self.built.model.column_lower.copy()
-        lower[ones] = 1.0
-        return dropped(replace(self.built.model, column_lower=lower), without)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """What a family lets pass and what it forbids."""
-
-    passes: Callable[[], Wanted]
-    forbids: Callable[[], Wanted]
-
-
-def dropped(model: LinearModel, family: str) -> LinearModel:
-    """The model without the rows of a family."""
-    keep = [
-        row
-        for block in model.row_blocks
-        if block.family != family
-        for row in range(block.start, block.start + block.count)
-    ]
-    matrix = model.matrix()[keep]
-    blocks, start = [], 0
-    for block in model.row_blocks:
-        if block.family != family:
-            blocks.append(replace(block, start=start))
-            start += block.count
-    return replace(
-        model,
-        row_lower=model.row_lower[keep],
-        row_upper=model.row_upper[keep],
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=matrix.data,
-        row_blocks=tuple(blocks),
-    )
-
-
-def families(model: LinearModel) -> set[str]:
-    """Families that have at least one row in a model."""
-    return {block.family for block in model.row_blocks if block.count}
+RULE_WRITER = ROOT / "morph_opt/rules/compile.py"
+"""Where the words of operator's rules are; `formulations.rules` only passes them on."""
 
 
 def emitted() -> set[str]:
-    """Families that the source can write, ``module.word``: the literal word of every row call.
-
-    The words of operator's rules are data, so `formulations.rules` passes names on as
-    `formulations.linear_model` does.
-    """
-    found: set[str] = set()
+    """Families that the source can write, ``module.word``: the literal word of every row call."""
+    found = {f"rules.{word}" for word in _words(RULE_WRITER, ("add",))}
     for path in EMITTERS:
-        if path.stem in ("linear_model", "rules"):
+        if path.stem not in ("linear_model", "rules"):
+            found |= {f"{path.stem}.{word}" for word in _words(path, ("add_rows", "with_row"))}
+    return found
+
+
+def _words(path: Path, calls: tuple[str, ...]) -> set[str]:
+    """Literal first arguments of calls to methods of these names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            if node.func.attr in ("add_rows", "with_row"):
-                word = node.args[0]
-                assert isinstance(word, ast.Constant), f"{path.name}: a family is a literal word"
-                found.add(f"{path.stem}.{word.value}")
+        if node.func.attr in calls and len(node.args) > 1:
+            word = node.args[0]
+            assert isinstance(word, ast.Constant), f"{path.name}: a family is a literal word"
+            found.add(str(word.value))
     return found
 
 
@@ -176,20 +126,11 @@ def _sharing(gb_per_s: float) -> list[Candidate]:
     return [Candidate(0, (4, 4), side=(0.0, 0.0, gb_per_s))]
 
 
-def _quota(gpus: float) -> dict[str, Any]:
-    uses = ((RULE_X, 0, 4.0), (RULE_X, 1, 4.0))
-    return {"rules": rule_table([Rule("quota", -np.inf, gpus, uses)])}
-
-
 PAIRS: dict[str, Pair] = {
     "layout.one_config": Pair(_pattern([8], _TWO_PLANS, [0]), _pattern([8], _TWO_PLANS, [0, 1])),
     "layout.not_again": Pair(_not_again([1]), _not_again([0, 1])),
     "milp.rank": Pair(_rank([0]), _rank([1])),
     "milp.guarantee": Pair(_guarantee([1]), _guarantee([0])),
-    "rules.quota": Pair(
-        _pattern([4, 4], _FOURS, [0, 1], **_quota(8.0)),
-        _pattern([4, 4], _FOURS, [0, 1], **_quota(7.0)),
-    ),
     "node_pattern.one_free": Pair(  # one node must not count as two, with 6 and with 2 GPUs free
         _pattern([8, 8], _PAIR, [0], holds=_LEAVING), _pattern([8], _PAIR, [0], holds=_LEAVING)
     ),
@@ -240,6 +181,7 @@ PAIRS: dict[str, Pair] = {
         _assignment([4, 4], _sharing(1.0), [0], **_LEAVES),
         _assignment([4, 4], _sharing(2.0), [0], **_LEAVES),
     ),
+    **RULE_PAIRS,
 }
 """One pair per row family; a family that the source can write and that is not here fails a test."""
 

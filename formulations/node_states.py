@@ -1,0 +1,167 @@
+"""Free states and patterns of nodes: columns w and z of `formulations.node_pattern`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.cells import Cells, Kinds
+from formulations.layout import Layout
+from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.patterns import Vector, maximal_patterns, reachable_free
+from formulations.round_problem import RoundProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Columns w: node, cell, free state and column index, one entry per state."""
+
+    node: Ints
+    cell: Ints
+    free: tuple[Vector, ...]
+    column: Ints
+
+
+def add_free(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds
+) -> Busy:
+    """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs."""
+    holds, nodes = problem.holds, problem.nodes
+    on_open = np.flatnonzero(nodes.open[holds.node])
+    on_open = on_open[np.argsort(holds.node[on_open], kind="stable")]
+    busy, first = np.unique(holds.node[on_open], return_index=True)
+    of_node: list[int] = []
+    labels: list[tuple[int, int]] = []
+    free: list[Vector] = []
+    row_label: list[tuple[int, int]] = []
+    row_limit: list[float] = []
+    state_entries: list[tuple[int, int, float]] = []
+    hold_entries: list[tuple[int, int, float]] = []
+    groups = np.split(on_open, first[1:]) if busy.size else []
+    for position, (node, rows) in enumerate(zip(busy.tolist(), groups, strict=True)):
+        t = int(nodes.node_class[node])
+        scarce = kinds.scarce[t]
+        capacity = nodes.capacity[t, scarce]
+        held = np.round(holds.demand[rows][:, scarce], 9)
+        states = reachable_free(
+            tuple(capacity.tolist()), tuple(sorted(tuple(row) for row in held.tolist()))
+        )
+        at = len(free)
+        of_node += [position] * len(states)
+        labels += [(node, i) for i in range(len(states))]
+        free += states
+        for column, resource in enumerate(scarce.tolist()):
+            row = len(row_label)
+            row_label.append((node, resource))
+            row_limit.append(float(capacity[column]))
+            state_entries += [(row, at + i, state[column]) for i, state in enumerate(states)]
+            hold_entries += [
+                (row, job, amount)
+                for job, amount in zip(
+                    layout.stay[holds.job[rows]].tolist(), held[:, column].tolist(), strict=True
+                )
+            ]
+    w = builder.add_columns("w", np.asarray(labels, dtype=np.int64).reshape(-1, 2), 1.0)
+    builder.add_rows(
+        "one_free", busy[:, None], 1.0, 1.0, [(np.asarray(of_node, dtype=np.int64), w, 1.0)]
+    )
+    state_row, state_column, state_value = _columns(state_entries)
+    hold_row, hold_column, hold_value = _columns(hold_entries)
+    builder.add_rows(
+        "node_free",
+        np.asarray(row_label, dtype=np.int64).reshape(-1, 2),
+        -np.inf,
+        np.asarray(row_limit),
+        [(state_row, w[state_column], state_value), (hold_row, hold_column, hold_value)],
+    )
+    node = busy[np.asarray(of_node, dtype=np.int64)]
+    return Busy(node, cells.of_node[node], tuple(free), w)
+
+
+def _columns(entries: list[tuple[int, int, float]]) -> tuple[Ints, Ints, Floats]:
+    table = np.asarray(entries, dtype=np.float64).reshape(-1, 3)
+    return table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2]
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Columns z with what they offer: entries (column, cell, kind, slots)."""
+
+    column: Ints
+    cell: Ints
+    kind: Ints
+    slots: Ints
+
+
+def add_patterns(
+    builder: ModelBuilder, problem: RoundProblem, cells: Cells, kinds: Kinds, busy: Busy
+) -> Patterns:
+    """Columns z with rows ``pattern_count``."""
+    nodes = problem.nodes
+    carries = np.zeros(nodes.count, dtype=bool)
+    carries[busy.node] = True
+    idle = (
+        np.bincount(cells.of_node[nodes.open & ~carries], minlength=cells.count)
+        if cells.count
+        else np.zeros(0, dtype=np.int64)
+    )
+    waiting: dict[tuple[int, Vector], list[int]] = {}
+    for cell, state, column in zip(
+        busy.cell.tolist(), busy.free, busy.column.tolist(), strict=True
+    ):
+        waiting.setdefault((cell, state), []).append(column)
+    for cell in np.flatnonzero(idle).tolist():
+        waiting.setdefault((cell, _full(problem, cells, kinds, cell)), [])
+    labels: list[tuple[int, int, int]] = []
+    upper: list[float] = []
+    row_labels: list[tuple[int, int]] = []
+    row_idle: list[float] = []
+    z_rows: list[int] = []
+    w_entries: list[tuple[int, int]] = []
+    offers: list[tuple[Ints, int, Ints]] = []
+    numbers: dict[int, int] = {}
+    for (cell, state), columns in sorted(waiting.items()):
+        t = int(cells.node_class[cell])
+        patterns = maximal_patterns(state, kinds.vectors[t])
+        number = numbers[cell] = numbers.get(cell, -1) + 1
+        if not patterns.shape[0]:
+            continue
+        row = len(row_labels)
+        spare = float(idle[cell]) if state == _full(problem, cells, kinds, cell) else 0.0
+        row_labels.append((cell, number))
+        row_idle.append(spare)
+        offers.append((patterns, cell, np.arange(len(labels), len(labels) + patterns.shape[0])))
+        labels += [(cell, number, p) for p in range(patterns.shape[0])]
+        upper += [spare + len(columns)] * patterns.shape[0]
+        z_rows += [row] * patterns.shape[0]
+        w_entries += [(row, column) for column in columns]
+    z = builder.add_columns(
+        "z", np.asarray(labels, dtype=np.int64).reshape(-1, 3), np.asarray(upper)
+    )
+    w_table = np.asarray(w_entries, dtype=np.int64).reshape(-1, 2)
+    builder.add_rows(
+        "pattern_count",
+        np.asarray(row_labels, dtype=np.int64).reshape(-1, 2),
+        -np.inf,
+        np.asarray(row_idle),
+        [(np.asarray(z_rows, dtype=np.int64), z, 1.0), (w_table[:, 0], w_table[:, 1], -1.0)],
+    )
+    return _offers(offers, z, cells, kinds)
+
+
+def _full(problem: RoundProblem, cells: Cells, kinds: Kinds, cell: int) -> Vector:
+    t = int(cells.node_class[cell])
+    return tuple(problem.nodes.capacity[t, kinds.scarce[t]].tolist())
+
+
+def _offers(offers: list[tuple[Ints, int, Ints]], z: Ints, cells: Cells, kinds: Kinds) -> Patterns:
+    column, cell, kind, slots = [], [], [], []
+    for patterns, at, indices in offers:
+        row, local = np.nonzero(patterns)
+        column.append(z[indices[row]])
+        cell.append(np.full(row.size, at, dtype=np.int64))
+        kind.append(kinds.first[cells.node_class[at]] + local)
+        slots.append(patterns[row, local])
+    none = np.zeros(0, dtype=np.int64)
+    return Patterns(*(np.concatenate(c or [none]) for c in (column, cell, kind, slots)))
