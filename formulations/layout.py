@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,11 +52,31 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """What the cuts ``distinct`` are made of: parts of one kind that must not share a node.
+
+    Parameters
+    ----------
+    candidate, kind, count
+        Candidates with several parts of a kind of which two would fit one node, shape (E,).
+    column, offered
+        Columns of patterns and the kinds of slots that they offer, shape (F,).
+    """
+
+    candidate: Ints
+    kind: Ints
+    count: Ints
+    column: Ints
+    offered: Ints
+
+
+@dataclass(frozen=True, slots=True)
 class RoundModel:
-    """A built model and the layout that decodes it."""
+    """A built model and the layout that decodes it; ``spread`` where cuts may be needed."""
 
     model: LinearModel
     layout: Layout
+    spread: Spread | None = None
 
 
 def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
@@ -87,4 +107,29 @@ def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:
     model = built.model.with_row(
         "not_again", [serial], ones, np.ones(ones.size), -np.inf, ones.size - 1.0
     )
-    return RoundModel(model, built.layout)
+    return replace(built, model=model)
+
+
+def cut_distinct(problem: RoundProblem, built: RoundModel, x: Floats) -> RoundModel | None:
+    """The model with the rows ``distinct[j,g]`` that a point violates; None if it violates none.
+
+    A job with m parts of kind g needs m nodes that offer such a slot, however many each offers:
+    ``sum_k count[k,g] x[j,k] <= sum_{p offers g} z[p]``. Valid for every job because it takes one
+    candidate at most; rarely violated, hence a cut and not a row of the model.
+    """
+    spread = built.spread
+    if spread is None:
+        return None
+    chosen = x[built.layout.x[spread.candidate]] > 0.5
+    owner = problem.candidates.job[spread.candidate]
+    model = built.model
+    for entry in np.flatnonzero(chosen).tolist():
+        job, kind = int(owner[entry]), int(spread.kind[entry])
+        offers = np.unique(spread.column[spread.offered == kind])
+        if spread.count[entry] <= x[offers].sum() + 0.5:
+            continue
+        mine = (owner == job) & (spread.kind == kind)
+        columns = np.concatenate([built.layout.x[spread.candidate[mine]], offers])
+        values = np.concatenate([spread.count[mine].astype(np.float64), -np.ones(offers.size)])
+        model = model.with_row("distinct", [job, kind], columns, values, -np.inf, 0.0)
+    return None if model is built.model else replace(built, model=model)

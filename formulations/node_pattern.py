@@ -22,16 +22,19 @@ Model
     (5) gangs[q]            sum_{k of q} x[j,k] - sum_h m[q,h] = 0      only if q has several h
     (6) parts[q,h,g]        count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0    only if h has several c
     (7) slots[c,g]          parts of kind g in c - sum_{i,p} a[p,g] z[c,i,p] <= 0
-    (8) distinct[j,g]       sum_k count[k,g] x[j,k] - sum_{c,i,p} min(a[p,g],1) z[c,i,p] <= 0
-                            for jobs with several parts of kind g where two fit one node
-    (9) uplink[l]           network share of parts and staying jobs that may leave leaf l <= capacity
-    (10) side[c,r]          demand of parts and staying jobs for r in c <= capacity of c together
-                            for scarce resources that the kinds do not tell apart
+    (8) uplink[l]           network share of the parts and staying jobs that may leave leaf l
+                            <= its capacity
+    (9) side[c,r]           demand of the parts and staying jobs of c for r <= capacity of c
+                            together, for scarce resources that the kinds do not tell apart
     and the operator's rules (`formulations.rules`).
 
-Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds tell
-apart. For several sub-node parts (8) is necessary, not sufficient, and so is (10); `formulations.decode` either finds distinct nodes or says that it
-cannot, and the caller cuts the choice off (`formulations.layout.forbid`) and solves again. See
+and, only when a point violates them (`formulations.layout.cut_distinct`),
+    (10) distinct[j,g]      sum_k count[k,g] x[j,k] - sum_{c,i,p: a[p,g] > 0} z[c,i,p] <= 0
+
+Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds
+tell apart. For several sub-node parts (10) is necessary, not sufficient, and so is (9):
+`formulations.decode` either finds distinct nodes with room or says that it cannot, and the caller
+cuts the choice off (`formulations.layout.forbid`) and solves again. See
 ``docs/formulations/node_pattern.md``.
 """
 
@@ -50,7 +53,7 @@ from formulations.cells import (
     uplinks_matter,
 )
 from formulations.gangs import Lies, add_gangs
-from formulations.layout import Layout, RoundModel, add_choices
+from formulations.layout import Layout, RoundModel, Spread, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.node_states import Patterns, add_free, add_patterns
 from formulations.round_problem import Level, RoundProblem
@@ -76,12 +79,12 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     types = find_gang_types(problem, kinds, parts)
     lies = add_gangs(builder, layout, cells, types, parts)
     _add_slots(builder, kinds, z, lies)
-    _add_distinct(builder, problem, layout, kinds, z, parts)
     _add_uplinks(builder, problem, layout, cells, kinds, lies)
     _add_side(builder, problem, layout, cells, kinds, lies)
     add_rules(builder, problem, layout.x, layout.stay)
     layout = Layout(layout.x, layout.stay, builder.column_count)
-    return RoundModel(builder.build(layout.cost(level)), layout)
+    spread = _spread(problem, kinds, z, parts)
+    return RoundModel(builder.build(layout.cost(level)), layout, spread)
 
 
 def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: Lies) -> None:
@@ -106,31 +109,13 @@ def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: Lies) -> 
     )
 
 
-def _add_distinct(
-    builder: ModelBuilder,
-    problem: RoundProblem,
-    layout: Layout,
-    kinds: Kinds,
-    z: Patterns,
-    parts: PartCounts,
-) -> None:
-    """Rows ``distinct``: a job with m parts of one kind needs m nodes that offer that kind."""
-    c = problem.candidates
+def _spread(problem: RoundProblem, kinds: Kinds, z: Patterns, parts: PartCounts) -> Spread:
+    """Candidates with several parts of a kind of which two fit one node, and what offers them."""
     capacity = problem.nodes.capacity[kinds.node_class[parts.kind], 0]
-    several = np.flatnonzero((parts.count > 1) & (2 * kinds.gpus[parts.kind] <= capacity))
-    keys = np.column_stack([c.job[parts.candidate[several]], parts.kind[several]])
-    labels, row_of = np.unique(keys.reshape(-1, 2), axis=0, return_inverse=True)
-    entries: Entries = [
-        (
-            row_of.reshape(-1),
-            layout.x[parts.candidate[several]],
-            parts.count[several].astype(np.float64),
-        )
-    ]
-    for row, (_, kind) in enumerate(labels.tolist()):
-        columns = z.column[z.kind == kind]
-        entries.append((np.full(columns.size, row, dtype=np.int64), columns, -1.0))
-    builder.add_rows("distinct", labels, -np.inf, 0.0, entries)
+    several = (parts.count > 1) & (2 * kinds.gpus[parts.kind] <= capacity)
+    return Spread(
+        parts.candidate[several], parts.kind[several], parts.count[several], z.column, z.kind
+    )
 
 
 def _add_uplinks(

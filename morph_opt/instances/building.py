@@ -92,7 +92,7 @@ def recipes() -> Iterator[Recipe]:
         (32, "bp", "throughput"),
     ):
         for load in COMPOSED_LOADS:
-            heavy = parts >= 16 and load != "light"
+            heavy = parts == 32 and load == "peak"
             yield Recipe(trace, objective, load, parts, large=heavy)
 
 

@@ -80,6 +80,17 @@ class GavelThroughputs:
                     field="gpu type",
                 )
 
+    def require_job_type(self, job_type: str) -> None:
+        """Refuse a job type that the table does not have with any gang.
+
+        Raises
+        ------
+        InputError
+            Naming the job type.
+        """
+        if all(job_type != known for known, _ in self.job_keys()):
+            raise InputError(f"unknown job type {job_type!r}", field="job_type")
+
     def require_key(self, key: Key) -> None:
         """Refuse a job type that the table does not have, or that runs nowhere.
 
@@ -196,6 +207,7 @@ class GavelTable:
         self.throughputs = throughputs
         self._name = name
         self._keys = {model_name(*key): key for key in throughputs.job_keys()}
+        self._job_types = frozenset(job_type for job_type, _ in self._keys.values())
         self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
 
     @property
@@ -253,6 +265,10 @@ class GavelTable:
 
     def _key(self, model: str) -> Key:
         if model not in self._keys:
+            job_type, _, gang = model.rpartition(" x")
+            if job_type in self._job_types and gang.isdecimal() and int(gang) > 0:
+                # A known job type in a gang that was not measured: known, and runs nowhere.
+                return job_type, int(gang)
             raise InputError(
                 f"unknown model {model!r}, the speed model {self._name!r} knows "
                 f"{len(self._keys)} models such as {next(iter(sorted(self._keys)))!r}",

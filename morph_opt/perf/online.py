@@ -2,14 +2,15 @@
 
 The correction of a configuration is the mean of a Gaussian process on the logarithm of
 ``observed / predicted``: an observed configuration takes its observed time, others move with those
-that they share a plan family, a reach or a shape with (`morph_opt.perf.discrepancy`). It is in
-closed form and depends on the set of observations alone, not on their order or timing: a replay
-that is resumed with the same observations believes the same, bit by bit.
+that they share a plan family (of any model), a model's plan, a reach or a shape with. It is in
+closed form and depends on the set of accepted observations alone, so a replay that is resumed
+believes the same, bit by bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,11 +19,21 @@ from scipy.linalg import cho_factor, cho_solve
 from morph_opt.domain import ExecutionPlan, NodeType, Shape, Span
 from morph_opt.domain._validate import require_finite
 from morph_opt.perf.analytic import Array
-from morph_opt.perf.discrepancy import Scales, covariance
+from morph_opt.perf.discrepancy import Pair, Scales, covariance
 from morph_opt.perf.speed import Configuration, SpeedModel
 
-LEARNING = Scales(run=0.01, shape=0.05, ragged=0.10, plan=0.35, reach=0.10, degree=0.10)
-"""Before any observation a whole plan family may be off by a factor of 2 (two deviations)."""
+LEARNING = Scales(run=0.01, shape=0.03, ragged=0.10, plan=0.15, reach=0.05, degree=0.05)
+"""How wrong a model's predictions may be, and what errors go together."""
+
+FAMILY = 0.35
+"""A whole plan family may be off by a factor of 2 (two deviations), for all models alike."""
+
+NEWS = 0.03
+"""Observations this close to the belief (natural logarithm) are no news.
+
+Believing every percent would make the policy move jobs to configurations that merely have not
+been seen yet; moving costs a restart.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,11 +61,15 @@ class Observation:
         require_finite("observation.iteration_s", self.iteration_s, above=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Corrector:
-    """Solved process of one (model, node type): weights of the observed configurations."""
+_Key = tuple[str, Shape, ExecutionPlan, Span]
 
-    pairs: tuple[tuple[Shape, ExecutionPlan], ...]
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """Solved process of a node type: observed configurations by model, and their weights."""
+
+    models: tuple[str, ...]
+    pairs: tuple[Pair, ...]
     weights: Array
 
 
@@ -65,32 +80,39 @@ class OnlineModel:
     ----------
     base
         Predictions before any observation; never changed.
-    scales
+    scales, family
         How wrong the base may be, and what errors are shared.
+    news
+        See `NEWS`.
     observations
-        Observations so far, for example of the run that is resumed.
+        Observations accepted so far, for example by the object that this one restores.
 
     Notes
     -----
     Call `observe` between rounds only: a policy may ask many times within a round and must get
-    the same answers. `version` grows with every observation that is new; whoever caches answers
-    compares it.
+    the same answers. `version` grows with every observation that is accepted; whoever caches
+    answers compares it.
     """
 
     def __init__(
         self,
         base: SpeedModel,
         scales: Scales = LEARNING,
+        *,
+        family: float = FAMILY,
+        news: float = NEWS,
         observations: Iterable[Observation] = (),
     ) -> None:
         self._base = base
         self._scales = scales
-        self._seen: dict[tuple[str, str], dict[tuple[Shape, ExecutionPlan, Span], float]] = {}
-        self._gaps: dict[tuple[str, str], dict[tuple[Shape, ExecutionPlan, Span], float]] = {}
-        self._correctors: dict[tuple[str, str], _Corrector] = {}
-        self._rows: dict[tuple[str, str, NodeType, int, Span], tuple[Configuration, ...]] = {}
-        self._pending: list[Observation] = list(observations)
-        self._version = 0
+        self._family = family
+        self._news = news
+        self._seen: dict[str, dict[_Key, float]] = {}
+        self._gaps: dict[str, dict[_Key, float]] = {}
+        self._solved: dict[str, _Solved] = {}
+        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
+        self._pending = list(observations)
+        self._version = len(self._pending)
 
     @property
     def name(self) -> str:
@@ -99,7 +121,7 @@ class OnlineModel:
 
     @property
     def version(self) -> int:
-        """Number of new configurations observed."""
+        """Number of observations accepted."""
         return self._version
 
     def models(self) -> Sequence[str]:
@@ -107,11 +129,12 @@ class OnlineModel:
         return self._base.models()
 
     def observations(self) -> list[Observation]:
-        """All distinct observations, sorted; giving them to a new object restores this one."""
+        """All accepted observations, sorted; giving them to a new object restores this one."""
         found = list(self._pending)
-        for (model, node_type), rows in self._seen.items():
-            found += [Observation(model, node_type, *key, s) for key, s in rows.items()]
-        return sorted(set(found))
+        for node_type, rows in self._seen.items():
+            for (model, shape, plan, span), seconds in rows.items():
+                found.append(Observation(model, node_type, shape, plan, span, seconds))
+        return sorted(found)
 
     def observe(
         self,
@@ -127,20 +150,16 @@ class OnlineModel:
         Returns
         -------
         bool
-            Whether it was new, and predictions may have changed.
+            Whether it was accepted, so that predictions have changed.
         """
         require_finite("observation.iteration_s", iteration_s, above=0.0)
-        self._settle(model, node_type)
-        place = (model, node_type.name)
-        key = (shape, plan, span)
-        if key in self._seen.get(place, {}):
+        believed = self.iteration_s(model, node_type, shape, plan, span)
+        key = (model, shape, plan, span)
+        if believed is None or key in self._seen.get(node_type.name, {}):
             return False
-        believed = self._base.iteration_s(model, node_type, shape, plan, span)
-        self._seen.setdefault(place, {})[key] = iteration_s
-        if believed is not None:
-            self._gaps.setdefault(place, {})[key] = float(np.log(iteration_s / believed))
-        self._correctors.pop(place, None)
-        self._rows = {k: v for k, v in self._rows.items() if k[:2] != place}
+        if abs(math.log(iteration_s / believed)) < self._news:
+            return False
+        self._accept(node_type, key, iteration_s)
         self._version += 1
         return True
 
@@ -151,8 +170,8 @@ class OnlineModel:
         believed = self._base.iteration_s(model, node_type, shape, plan, span)
         if believed is None:
             return None
-        self._settle(model, node_type)
-        observed = self._seen.get((model, node_type.name), {}).get((shape, plan, span))
+        self._restore(node_type)
+        observed = self._seen.get(node_type.name, {}).get((model, shape, plan, span))
         if observed is not None:
             return observed
         return believed * float(self._factors(model, node_type, [(shape, plan)])[0])
@@ -161,8 +180,8 @@ class OnlineModel:
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
         """Those of the base, in its order, with corrected times."""
-        self._settle(model, node_type)
-        key = (model, node_type.name, node_type, max_gpus, span)
+        self._restore(node_type)
+        key = (model, node_type, max_gpus, span)
         if key not in self._rows:
             rows = self._base.configurations(model, node_type, max_gpus, span)
             self._rows[key] = tuple(self._corrected(model, node_type, rows, span))
@@ -171,47 +190,65 @@ class OnlineModel:
     def _corrected(
         self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
     ) -> Iterable[Configuration]:
-        seen: Mapping[tuple[Shape, ExecutionPlan, Span], float]
-        seen = self._seen.get((model, node_type.name), {})
+        seen = self._seen.get(node_type.name, {})
         factors = self._factors(model, node_type, [(row.shape, row.plan) for row in rows])
         for row, factor in zip(rows, factors, strict=True):
             across = span if row.shape.nodes > 1 else Span.NODE
-            observed = seen.get((row.shape, row.plan, across))
+            observed = seen.get((model, row.shape, row.plan, across))
             seconds = row.iteration_s * float(factor) if observed is None else observed
             yield replace(row, iteration_s=seconds)
 
-    def _factors(
-        self,
-        model: str,
-        node_type: NodeType,
-        pairs: Sequence[tuple[Shape, ExecutionPlan]],
-    ) -> Array:
-        solved = self._solve((model, node_type.name))
+    def _factors(self, model: str, node_type: NodeType, pairs: Sequence[Pair]) -> Array:
+        solved = self._solve(node_type.name)
         if solved is None or not pairs:
             return np.ones(len(pairs))
-        factors: Array = np.exp(covariance(pairs, solved.pairs, self._scales) @ solved.weights)
+        cross = self._covariance([model] * len(pairs), pairs, solved.models, solved.pairs)
+        factors: Array = np.exp(cross @ solved.weights)
         return factors
 
-    def _solve(self, place: tuple[str, str]) -> _Corrector | None:
-        gaps = self._gaps.get(place)
+    def _covariance(
+        self,
+        left_models: Sequence[str],
+        left: Sequence[Pair],
+        right_models: Sequence[str],
+        right: Sequence[Pair],
+    ) -> Array:
+        """Covariance of the base's errors: within a model, and of a family in all models."""
+        same = np.array([[a == b for b in right_models] for a in left_models], dtype=float)
+        kind = Scales(run=0.0, shape=0.0, ragged=0.0, plan=self._family, reach=0.0, degree=0.0)
+        within = same * covariance(left, right, self._scales)
+        total: Array = within + covariance(left, right, kind)
+        return total
+
+    def _solve(self, node_type: str) -> _Solved | None:
+        gaps = self._gaps.get(node_type)
         if not gaps:
             return None
-        if place not in self._correctors:
+        if node_type not in self._solved:
             # sorted, so that the sums do not depend on the order of observation
             keys = sorted(gaps)
-            pairs = tuple((shape, plan) for shape, plan, _ in keys)
-            noise = covariance(pairs, pairs, self._scales)
+            models = tuple(key[0] for key in keys)
+            pairs = tuple((key[1], key[2]) for key in keys)
+            noise = self._covariance(models, pairs, models, pairs)
             noise += self._scales.run**2 * np.eye(len(pairs))
             weights = cho_solve(cho_factor(noise), np.array([gaps[key] for key in keys]))
-            self._correctors[place] = _Corrector(pairs, weights)
-        return self._correctors[place]
+            self._solved[node_type] = _Solved(models, pairs, weights)
+        return self._solved[node_type]
 
-    def _settle(self, model: str, node_type: NodeType) -> None:
-        """Take in restored observations of this place, now that its node type is at hand."""
-        place = (model, node_type.name)
-        mine = [o for o in self._pending if (o.model, o.node_type) == place]
-        if not mine:
-            return
-        self._pending = [o for o in self._pending if (o.model, o.node_type) != place]
+    def _accept(self, node_type: NodeType, key: _Key, iteration_s: float) -> None:
+        model, shape, plan, span = key
+        predicted = self._base.iteration_s(model, node_type, shape, plan, span)
+        self._seen.setdefault(node_type.name, {})[key] = iteration_s
+        if predicted is not None:
+            gap = math.log(iteration_s / predicted)
+            self._gaps.setdefault(node_type.name, {})[key] = gap
+        self._solved.pop(node_type.name, None)
+        self._rows = {k: v for k, v in self._rows.items() if k[1].name != node_type.name}
+
+    def _restore(self, node_type: NodeType) -> None:
+        """Take in restored observations, now that their node type is at hand."""
+        mine = [o for o in self._pending if o.node_type == node_type.name]
+        if mine:
+            self._pending = [o for o in self._pending if o.node_type != node_type.name]
         for o in mine:
-            self.observe(model, node_type, o.shape, o.plan, o.span, o.iteration_s)
+            self._accept(node_type, (o.model, o.shape, o.plan, o.span), o.iteration_s)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.decode import place_parts, room_after_stays
-from formulations.linear_model import Ints
-from formulations.round_problem import NONE, RULE_S, STAY, Level, RoundProblem, Selection
+from formulations.linear_model import Bools, Ints
+from formulations.round_problem import (
+    NONE,
+    RULE_S,
+    RULE_U,
+    STAY,
+    Level,
+    RoundProblem,
+    Selection,
+)
 from formulations.rules import broken_rule
 
 
 def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     """Keep the running allocation, then start queued jobs where they fit.
 
-    Running jobs that a rule evicts are queued, and if the others together still break a rule,
-    the least valuable per GPU are, one by one, until none is broken. Queued jobs are taken by
+    Running jobs that a rule evicts are queued. If the others together still break a rule, the
+    least valuable per GPU of those that it concerns are, one by one, until none is broken; jobs
+    that a rule keeps in place are not. Queued jobs are taken by
     their best value per GPU; each gets its most valuable candidate for which distinct nodes with
     room exist and no rule breaks, parts going to the fullest such node. Without rules no running
     job is touched, so the result is feasible whenever the round is.
@@ -46,15 +55,32 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     jobs, holds, rules = problem.jobs, problem.holds, problem.rules
     choice = np.where(jobs.running, STAY, NONE).astype(np.int64)
     spots: tuple[tuple[int, ...], ...] = ((),) * jobs.count
-    single = np.bincount(rules.row, minlength=rules.count)[rules.row] == 1
-    evicted = single & (rules.kind == RULE_S) & (rules.upper[rules.row] <= 0)
+    stays = rules.kind == RULE_S
+    signed = np.zeros(rules.count, dtype=bool)
+    signed[rules.row[rules.value < 0]] = True
+    evicted = stays & ~signed[rules.row] & (rules.upper[rules.row] <= 0) & (rules.value > 0)
     choice[rules.index[evicted]] = NONE
-    bound = single & (rules.kind == RULE_S) & (rules.lower[rules.row] >= 1)
+    bound = np.zeros(jobs.count, dtype=bool)
+    bound[rules.index[stays & (rules.lower[rules.row] >= 1)]] = True
     gpus = np.maximum(1.0, np.bincount(holds.job, holds.demand[:, 0], minlength=jobs.count))
     order = np.argsort(level.stay_value / gpus, kind="stable")
-    for job in order.tolist():
-        if broken_rule(problem, Selection(choice, spots)) is None:
+    while (broken := broken_rule(problem, Selection(choice, spots))) is not None:
+        concerned = _concerned(problem, broken)
+        for job in order.tolist():
+            if choice[job] == STAY and concerned[job] and not bound[job]:
+                choice[job] = NONE
+                break
+        else:
             break
-        if choice[job] == STAY and job not in rules.index[bound]:
-            choice[job] = NONE
     return choice
+
+
+def _concerned(problem: RoundProblem, broken: tuple[str, tuple[int, ...]]) -> Bools:
+    """Jobs whose stays count in a broken row, or in rows that it joins by an auxiliary column."""
+    rules = problem.rules
+    rows = np.asarray([rule == broken for rule in zip(rules.name, rules.label, strict=True)])
+    joined = np.isin(rules.index, rules.index[(rules.kind == RULE_U) & rows[rules.row]])
+    rows[rules.row[(rules.kind == RULE_U) & joined]] = True
+    jobs = np.zeros(problem.jobs.count, dtype=bool)
+    jobs[rules.index[(rules.kind == RULE_S) & rows[rules.row]]] = True
+    return jobs

@@ -11,19 +11,20 @@ import numpy as np
 from formulations import node_assignment, node_pattern
 from formulations.check import check
 from formulations.decode import pack, restricted
-from formulations.layout import RoundModel, forbid
+from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import Ints
 from formulations.objectives import SPEED_TOLERANCE, guarantee, kept, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
-from morph_opt.domain import Allocation, InputError, RoundState
+from morph_opt.domain import Allocation, Cluster, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.greedy import keep_and_fill
 from morph_opt.policies.place import to_allocation
 from morph_opt.policies.pricing import solve_priced
-from morph_opt.rules.compile import apply_rules, ranks_below
+from morph_opt.rules.compile import apply_rules, ranks_below, require_known_nodes
 from morph_opt.rules.model import OperatorRules
+from morph_opt.rules.recheck import require_kept
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 
@@ -124,7 +125,7 @@ class RoundSolver:
         best: Selection | None = None
         outcomes: list[Outcome] = []
         for rank, level in enumerate(levels):
-            built = RoundModel(built.model.with_objective(built.layout.cost(level)), built.layout)
+            built = replace(built, model=built.model.with_objective(built.layout.cost(level)))
             last = rank == len(levels) - 1
             found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
             outcomes.append(found.outcome)
@@ -159,15 +160,18 @@ class RoundSolver:
                 return Solved(selection, (_doubted(outcome, doubt, gap),), built)
             if not impossible:
                 doubt = max(doubt, outcome.bound)
-            built = forbid(built, built.layout.choice(problem, outcome.x), serial)
-            serial += 1
+            cut = cut_distinct(problem, built, outcome.x)
+            if cut is None:
+                cut = forbid(built, built.layout.choice(problem, outcome.x), serial)
+                serial += 1
+            built = cut
 
     def _solve(self, built: RoundModel, gap: float) -> Outcome:
         """Solve with the objective scaled to a largest coefficient of 1; report it unscaled."""
         cost = built.model.cost
         scale = float(np.abs(cost).max(initial=0.0)) or 1.0
         limits = replace(self._limits, gap=gap)
-        scaled = RoundModel(built.model.with_objective(cost / scale), built.layout)
+        scaled = replace(built, model=built.model.with_objective(cost / scale))
         outcome = solve_priced(self._solver, scaled, limits)
         self.clock.build_ms += 1e3 * outcome.build_s
         self.clock.solve_ms += 1e3 * (outcome.solve_s + outcome.check_s)
@@ -232,7 +236,7 @@ def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> Round
     columns = np.flatnonzero(cost)
     slack = 1e-7 * max(1.0, abs(value))
     model = built.model.with_row("rank", [rank], columns, cost[columns], value - slack, np.inf)
-    return RoundModel(model, built.layout)
+    return replace(built, model=model)
 
 
 def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
@@ -244,7 +248,7 @@ def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
         if stays[job]:
             columns = np.append(columns, layout.stay[job])
         model = model.with_row("guarantee", [job], columns, np.ones(columns.size), 1.0, np.inf)
-    return RoundModel(model, layout)
+    return replace(built, model=model)
 
 
 class MilpPolicy:
@@ -276,12 +280,14 @@ class MilpPolicy:
         formulation: str = "node_pattern",
         rules: OperatorRules | None = None,
     ) -> None:
-        self._builder = CandidateBuilder(belief)
         self._rules = rules or OperatorRules()
+        # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
+        self._builder = CandidateBuilder(belief, prune=self._rules.smallest_gang == 1)
         self._objective = objective
         self._solver = solver
         self._limits = limits
         self._formulation = formulation
+        self._cluster: Cluster | None = None
 
     @property
     def name(self) -> str:
@@ -303,6 +309,9 @@ class MilpPolicy:
         """See `morph_opt.policies.base.Policy`."""
         if not state.jobs:
             return Decision(Allocation(), RoundReport("idle"))
+        if state.cluster is not self._cluster:
+            require_known_nodes(self._rules, state.cluster)
+            self._cluster = state.cluster
         began = time.perf_counter()
         view = apply_rules(self._builder.view(state), state, self._rules)
         problem = view.problem
@@ -325,6 +334,7 @@ class MilpPolicy:
         check(problem, selection)
         if solved.outcome.usable and len(solved.outcomes) == len(levels) + before:
             _compare(solved.outcome.objective, selection.value(levels[-1]), levels[-1].name)
+        require_kept(state, allocation, self._rules, view)
         short, shortfall = _shortfall(problem, selection)
         checked = time.perf_counter()
         value = selection.value(main)

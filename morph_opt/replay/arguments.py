@@ -99,9 +99,20 @@ def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--resume", type=Path, metavar="RUN", help="finish an interrupted run")
     group.add_argument("--json", action="store_true", help="print the summary alone, as JSON")
     group.add_argument("--quiet", action="store_true", help="no progress bar, no notes")
+    group.add_argument(
+        "--explain", action="store_true", help="explain every round, in explain.jsonl of the run"
+    )
+    group.add_argument(
+        "--dump-rounds", type=Path, metavar="DIR", help="write states for python -m morph_opt.round"
+    )
+    group.add_argument("--dump-every", type=int, metavar="N", help="only every N-th round (1)")
+    group.add_argument("--dump-gz", action="store_true", help="compress the states")
 
 
-_OUTPUT = {"out", "resume", "json", "quiet"}
+WATCHING = {"explain", "dump_rounds", "dump_every", "dump_gz"}
+"""What looks at a run and decides nothing of it; may be given again with ``--resume``."""
+
+_OUTPUT = {"out", "resume", "json", "quiet"} | WATCHING
 _CLUSTER = {
     "cluster",
     "nodes",

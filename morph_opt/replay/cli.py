@@ -16,7 +16,7 @@ from pathlib import Path
 from morph_opt.domain import InputError
 from morph_opt.metrics.log import RoundDecided
 from morph_opt.replay.api import Progress, RunExtras, replay
-from morph_opt.replay.arguments import make_parser, options_from
+from morph_opt.replay.arguments import WATCHING, make_parser, options_from
 from morph_opt.replay.options import RunOptions, read_options
 from morph_opt.replay.report import result_table
 from morph_opt.replay.run_files import (
@@ -30,6 +30,7 @@ from morph_opt.replay.run_files import (
 from morph_opt.replay.setup import Prepared, prepare, versions_json
 from morph_opt.replay.strict import AllocationError
 from morph_opt.replay.summary import KEYS, Scalar, Summary, summary_json
+from morph_opt.replay.watching import watched
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments, began)
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        # Rules that contradict each other are named one per line.
+        lines = [f"  {line}" for line in getattr(error, "lines", ())]
+        print("\n".join([f"error: {error}", *lines]), file=sys.stderr)
         return 2
     except AllocationError as error:
         print(f"error: the replay stopped: {error}", file=sys.stderr)
@@ -55,7 +58,7 @@ def _run(arguments: argparse.Namespace, began: float) -> int:
     quiet = bool(given.get("quiet"))
     resume: Path | None = given.get("resume")
     if resume is not None:
-        others = sorted(set(given) - {"resume", "json", "quiet"})
+        others = sorted(set(given) - {"resume", "json", "quiet"} - WATCHING)
         if others:
             names = ", ".join("--" + name.replace("_", "-") for name in others)
             raise InputError(f"takes everything from the run, not {names}", field="--resume")
@@ -72,6 +75,7 @@ def _run(arguments: argparse.Namespace, began: float) -> int:
     _announce(prepared, quiet)
     if resume is None:
         out = given["out"] if "out" in given else _free_default(prepared.options)
+    prepared = watched(prepared, out, given)
     summary = _replay(prepared, out, resume is not None, quiet, began)
     _note(f"run folder: {out}", quiet)
     return _tell(summary, as_json=bool(given.get("json")))

@@ -9,6 +9,7 @@ import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.perf.speed import SpeedModel
@@ -17,6 +18,9 @@ from morph_opt.replay.belief import make_belief
 from morph_opt.replay.demands import impossible_jobs
 from morph_opt.replay.node_events import NodeEvent, merged, random_failures, read_node_events
 from morph_opt.replay.options import RunOptions
+
+if TYPE_CHECKING:
+    from morph_opt.policies.registry import PolicyOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Prepared:
         Where the trace comes from.
     skipped
         Jobs that were dropped because they can never run, with the rule.
+    belief, policy_options
+        What the policy was made from.
     """
 
     options: RunOptions
@@ -42,6 +48,8 @@ class Prepared:
     kind: str
     notice: str
     skipped: tuple[tuple[Job, str], ...]
+    belief: SpeedModel
+    policy_options: PolicyOptions
 
     def node_events(self) -> Iterable[NodeEvent]:
         """A fresh stream of node events."""
@@ -120,8 +128,9 @@ def prepare(options: RunOptions) -> Prepared:
         rules_sha256=rules_sha256,
     )
     return Prepared(
-        resolved, trace, loaded.truth, policy, loaded.kind, loaded.notice, tuple(skipped)
-    )
+        resolved, trace, loaded.truth, policy, loaded.kind, loaded.notice, tuple(skipped),
+        belief, policy_options,
+    )  # fmt: skip
 
 
 def _possible(

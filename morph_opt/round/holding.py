@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from morph_opt.domain import Assignment, Cluster, Job, NodeType, SideDemand, Span
+from morph_opt.perf.memory_filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 
 TOLERANCE = 1e-9
@@ -28,7 +29,8 @@ class Holding:
 
     def __init__(self, cluster: Cluster, speeds: SpeedModel, failed: Collection[int]) -> None:
         self._cluster = cluster
-        self._speeds = speeds
+        # What candidates are judged by: adds the host memory of offloading plans.
+        self._speeds = MemoryFilter(speeds)
         self._failed = failed
         self._holder: dict[tuple[int, int], str] = {}
         self._side = np.zeros((len(cluster.nodes), len(RESOURCES)))

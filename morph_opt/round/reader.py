@@ -75,7 +75,7 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
     cluster, failed, drained = _cluster(document.object("cluster", CLUSTER))
     interval_s = document.number("interval_s")
     time_s = document.number("time_s", least=0.0)
-    speeds = _speeds(document, cluster, file, folder or Path())
+    speeds = _speeds(document, cluster, folder or Path())
     holding = Holding(cluster, speeds, failed)
     rows = document.objects("jobs", JOB)
     names: set[str] = set()
@@ -251,7 +251,7 @@ def _running(row: Fields, job: Job, cluster: Cluster, holding: Holding) -> Assig
     return held
 
 
-def _speeds(document: Fields, cluster: Cluster, file: str, folder: Path) -> SpeedModel:
+def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
     value = document.raw("speeds")
     if value == "model":
         from morph_opt.perf.zoo import builtin_model

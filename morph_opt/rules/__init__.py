@@ -1,6 +1,7 @@
 """Operator's rules: what a cluster's owner demands of every round, each optional and named."""
 
-from morph_opt.rules.compile import apply_rules
+from morph_opt.rules.audit import Breach, BrokenRuleError, audit
+from morph_opt.rules.compile import apply_rules, require_known_nodes
 from morph_opt.rules.model import (
     GangLimit,
     Maintenance,
@@ -15,6 +16,8 @@ from morph_opt.rules.model import (
 from morph_opt.rules.spec import read_rules
 
 __all__ = [
+    "Breach",
+    "BrokenRuleError",
     "GangLimit",
     "Maintenance",
     "MinimumRun",
@@ -25,5 +28,7 @@ __all__ = [
     "Rule",
     "TenantQuota",
     "apply_rules",
+    "audit",
     "read_rules",
+    "require_known_nodes",
 ]

@@ -4,7 +4,8 @@
 row                 meaning
 ==================  ====================================================================
 ``quota[i]``        GPUs started and kept by tenant i, less what it borrows <= its quota
-``borrow``          borrowed in all <= quota that owners' active jobs cannot use
+``borrow[0]``       borrowed in all <= quota that owners' active jobs cannot use, and not less
+                    than what borrowers hold that another rule keeps in place
 ``minimum_run[j]``  s[j] >= 1
 ``restart_limit[j]``  sum of x[j,k] <= 0
 ``no_preemption[j]``  s[j] >= 1
@@ -32,7 +33,7 @@ from formulations.round_problem import (
     RuleTable,
 )
 from morph_opt.candidates.table import RoundView
-from morph_opt.domain import RoundState
+from morph_opt.domain import Cluster, InputError, RoundState
 from morph_opt.rules.model import (
     GangLimit,
     Maintenance,
@@ -101,7 +102,7 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
     problem = _maintained(problem, state, rules, rows)
     for rule in rules.rules:
         if isinstance(rule, MinimumRun | NonPreemptible):
-            _add_stays(rows, problem, state, rule)
+            _add_stays(rows, state, rule)
         elif isinstance(rule, RestartLimit):
             _add_restart_limit(rows, problem, state, rule)
         elif isinstance(rule, GangLimit):
@@ -128,7 +129,16 @@ def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...
     if rules.tighter_packing:
         parts = np.diff(problem.candidates.part_start).astype(np.float64)
         held = np.bincount(problem.holds.job, minlength=problem.jobs.count).astype(np.float64)
-        levels.append(Level("tighter_packing", "nodes, negated", -parts, -held))
+        # Never negative: a level that pays for stopping a job would use up the slack above it.
+        widest = max(parts.max(initial=1.0), held.max(initial=1.0))
+        levels.append(
+            Level(
+                "tighter_packing",
+                "nodes below the widest shape",
+                widest - parts,
+                np.where(running, widest - held, 0.0),
+            )
+        )
     return tuple(levels)
 
 
@@ -178,20 +188,19 @@ def _maintained(
         if not isinstance(rule, Maintenance) or state.time_s >= rule.end_s:
             continue
         named = np.asarray([matches(node.name, rule.nodes) for node in state.cluster.nodes])
-        if state.time_s >= rule.start_s - rule.lead_s:
+        # A round that a window begins in must already leave the nodes alone; the lead is counted
+        # the same way, so that a lead of a job's minimum run is enough for both.
+        round_end_s = state.time_s + state.interval_s
+        if round_end_s > rule.start_s - rule.lead_s:
             is_open &= ~named
-        # A round that a window begins in must already leave the nodes alone.
-        if state.time_s + state.interval_s > rule.start_s:
-            is_open &= ~named
+        if round_end_s > rule.start_s:
             leaving |= set(problem.holds.job[named[problem.holds.node]].tolist())
     for job in sorted(leaving):
         rows.add("maintenance", (job,), [(RULE_S, job, 1.0)], upper=0.0)
     return replace(problem, nodes=replace(problem.nodes, open=is_open))
 
 
-def _add_stays(
-    rows: _Rows, problem: RoundProblem, state: RoundState, rule: MinimumRun | NonPreemptible
-) -> None:
+def _add_stays(rows: _Rows, state: RoundState, rule: MinimumRun | NonPreemptible) -> None:
     for job, known in enumerate(state.jobs):
         if known.running is None or not matches(known.job.name, rule.jobs):
             continue
@@ -229,19 +238,39 @@ def _add_gang_limit(rows: _Rows, problem: RoundProblem, state: RoundState, rule:
             rows.add("gang_limit", (job,), outside, upper=0.0)
 
 
+def _usable(problem: RoundProblem, rows: _Rows) -> Bools:
+    """Candidates that no row so far rules out on its own, shape (K,)."""
+    free = np.ones(problem.candidates.count, dtype=bool)
+    for row, kind, index, _ in rows.entries:
+        if kind == RULE_X and rows.upper[row] <= 0.0:
+            free[index] = False
+    return free
+
+
+def _bound(problem: RoundProblem, rows: _Rows) -> Bools:
+    """Jobs that another rule keeps in place, shape (J,)."""
+    bound = np.zeros(problem.jobs.count, dtype=bool)
+    for row, kind, index, _ in rows.entries:
+        if kind == RULE_S and rows.lower[row] >= 1.0:
+            bound[index] = True
+    return bound
+
+
 def _add_quotas(
     rows: _Rows, problem: RoundProblem, state: RoundState, quotas: list[TenantQuota]
 ) -> None:
-    """Rows ``quota`` and, where somebody may borrow, ``borrow``."""
+    """Rows ``quota`` and, where somebody may borrow, ``borrow``; the other rules' rows stand."""
     candidates: CandidateTable = problem.candidates
     held = np.bincount(problem.holds.job, problem.holds.demand[:, 0], minlength=problem.jobs.count)
+    usable, bound = _usable(problem, rows), _bound(problem, rows)
     largest: Floats = held.astype(np.float64)
-    np.maximum.at(largest, candidates.job, candidates.gpus.astype(np.float64))
-    idle = 0.0
+    np.maximum.at(largest, candidates.job[usable], candidates.gpus[usable].astype(np.float64))
+    idle = kept = 0.0
     borrowing: list[tuple[int, int, float]] = []
     for position, quota in enumerate(quotas):
         jobs = [j for j, known in enumerate(state.jobs) if known.job.tenant == quota.tenant]
         idle += max(0.0, quota.gpus - float(largest[jobs].sum()))
+        kept += max(0.0, float((held * bound)[jobs].sum()) - quota.gpus)
         entries = [
             (RULE_X, k, float(candidates.gpus[k])) for j in jobs for k in _own(problem, j)
         ] + [(RULE_S, j, float(held[j])) for j in jobs if held[j]]
@@ -251,4 +280,34 @@ def _add_quotas(
             borrowing.append((RULE_U, len(rows.aux) - 1, 1.0))
         rows.add("quota", (position,), entries, upper=float(quota.gpus))
     if borrowing:
-        rows.add("borrow", (0,), borrowing, upper=idle)
+        # Who may not be moved yet gives back as soon as that rule lets it go.
+        rows.add("borrow", (0,), borrowing, upper=max(idle, kept))
+
+
+def require_known_nodes(rules: OperatorRules, cluster: Cluster) -> None:
+    """Refuse patterns of nodes and GPU types that nothing in the cluster matches.
+
+    Raises
+    ------
+    InputError
+        With the pattern, the rule and the cluster; a misspelt node would otherwise be no rule.
+    """
+    nodes = {node.name for node in cluster.nodes}
+    types = {node.type.gpu_type.name for node in cluster.nodes}
+    for rule in rules.rules:
+        fields: list[tuple[str, tuple[str, ...], set[str]]] = []
+        if isinstance(rule, Maintenance):
+            fields = [("maintenance.nodes", rule.nodes, nodes)]
+        elif isinstance(rule, NodeRule):
+            fields = [
+                ("node_rule.only_nodes", rule.only_nodes, nodes),
+                ("node_rule.not_nodes", rule.not_nodes, nodes),
+                ("node_rule.only_gpu_types", rule.only_gpu_types, types),
+                ("node_rule.not_gpu_types", rule.not_gpu_types, types),
+            ]
+        for field, patterns, names in fields:
+            for pattern in patterns:
+                if not any(matches(name, (pattern,)) for name in names):
+                    raise InputError(
+                        f"{pattern!r} matches nothing in cluster {cluster.name}", field=field
+                    )

@@ -16,6 +16,9 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = False) -> None:
+    # A lone string would be taken apart into patterns of one letter.
+    if not isinstance(patterns, tuple):
+        raise InputError(f"must be a list of patterns, got {patterns!r}", field=field)
     if not patterns and not empty:
         raise InputError("must name at least one pattern", field=field)
     for pattern in patterns:
@@ -27,8 +30,8 @@ class TenantQuota:
     """A tenant holds at most its quota, plus what it may borrow.
 
     Borrowed GPUs are those of other quotas that their owners' active jobs could not use, so an
-    owner has its quota back in the round in which it needs it. Tenants without a quota are not
-    limited.
+    owner has its quota back in the round in which it needs it; only a borrower that another rule
+    keeps in place gives back later. Tenants without a quota are not limited.
 
     Parameters
     ----------
@@ -81,13 +84,17 @@ class MinimumRun:
 
 @dataclass(frozen=True, slots=True)
 class RestartLimit:
-    """A job is restarted at most ``per_hour`` times within an hour; its first start is free."""
+    """A job is restarted at most ``per_hour`` times within an hour; its first start is free.
+
+    Every later start counts, after a preemption or a failure too. At least 1, so that a job that
+    has lost its GPUs can always come back within the hour.
+    """
 
     per_hour: int
     jobs: tuple[str, ...] = ("*",)
 
     def __post_init__(self) -> None:
-        require_int("restart_limit.per_hour", self.per_hour, at_least=0)
+        require_int("restart_limit.per_hour", self.per_hour, at_least=1)
         _require_patterns("restart_limit.jobs", self.jobs)
 
     @property
@@ -109,7 +116,7 @@ class NonPreemptible:
     @property
     def words(self) -> str:
         """The rule as a sentence."""
-        return f"non_preemptible: {', '.join(self.jobs)} are not moved while they run"
+        return f"no_preemption: {', '.join(self.jobs)} are not moved while they run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +209,7 @@ class Maintenance:
     start_s, end_s
         Window in simulated seconds, start included, end not.
     lead_s
-        Nothing new is placed there from ``start_s - lead_s`` on.
+        Nothing new is placed there in rounds that reach into ``lead_s`` before the window.
     """
 
     nodes: tuple[str, ...]
@@ -239,7 +246,7 @@ class OperatorRules:
     fewer_moves
         Rank after the objective: as few running jobs as possible are moved or preempted.
     tighter_packing
-        Rank after that: as few nodes per job as possible.
+        Rank after that: as few nodes per job as possible; stopping a job never counts as fewer.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -249,6 +256,11 @@ class OperatorRules:
     def __post_init__(self) -> None:
         quotas = [rule.tenant for rule in self.rules if isinstance(rule, TenantQuota)]
         require_unique("quota.tenant", quotas)
+
+    @property
+    def smallest_gang(self) -> int:
+        """Largest ``least`` of all gang limits; 1 without one."""
+        return max((rule.least for rule in self.rules if isinstance(rule, GangLimit)), default=1)
 
     def without(self, dropped: Rule) -> OperatorRules:
         """The same without one of the rules."""

@@ -10,6 +10,7 @@ from morph_opt.domain import InputError
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.registry import installed, make_solver, unavailable
 from morph_opt.solvers.selfcheck import clash, installed_versions, refused
+from morph_opt.solvers.worker import WorkerError
 
 
 def main() -> int:
@@ -20,7 +21,7 @@ def main() -> int:
     for name in installed():
         try:
             can = make_solver(f"worker:{name}").capabilities
-        except InputError as error:
+        except (InputError, WorkerError) as error:
             print(f"{name:<14} {error}")
             continue
         print(

@@ -79,22 +79,25 @@ def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> A
     )
 
 
-PRESOLVE_FROM_COLUMNS = 3000
-"""Integer models below this go to the branch-and-bound as they are.
-
-A round's model is tight already, and presolve costs more than it saves until models are large;
-``docs/decisions/0005-default-solver.md`` has the measurements.
-"""
+PRESOLVE_FROM_COLUMNS = 150
+"""Integer models below this go to the branch-and-bound as they are: presolve costs more there."""
 
 
 def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
-    """Options for a round's model where HiGHS's defaults are not the best."""
+    """Options for a round's model where HiGHS's defaults are not the best.
+
+    A round's relaxation is tight, so what matters is reaching the end of the root quickly:
+    without the heuristics that search before or beside it, and without starting over after
+    presolving again at the root. ``docs/decisions/0005-default-solver.md`` has the measurements.
+    """
     if not model.integer.any():
         return ()
     return (
         ("presolve", "off" if model.columns < PRESOLVE_FROM_COLUMNS else "choose"),
-        # It finds what the root relaxation finds anyway, and takes longer than that does.
         ("mip_heuristic_run_feasibility_jump", False),
+        ("mip_heuristic_run_rens", False),
+        ("mip_heuristic_run_rins", False),
+        ("mip_allow_restart", False),
     )
 
 

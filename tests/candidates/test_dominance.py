@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.objectives import OBJECTIVES, guarantee
-from morph_opt.candidates.dominance import embeds, undominated
+from formulations.round_problem import Scope
+from morph_opt.candidates.dominance import Scoped, embeds, undominated
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import ExecutionPlan, Shape, SideDemand
 from morph_opt.perf.speed import Configuration
@@ -44,26 +45,32 @@ def test_embedding_by_hand(a: Configuration, b: Configuration, answer: bool) -> 
     assert embeds(a, b) is answer
 
 
-ROWS = st.lists(
-    st.builds(
-        lambda parts, seconds, cpus, memory: Configuration(
-            Shape.of(*parts), DP, float(seconds), SideDemand(cpus, float(memory))
-        ),
-        st.lists(st.integers(1, 8), min_size=1, max_size=3),
-        st.integers(1, 4),
-        st.integers(0, 2),
-        st.integers(0, 2),
-    ),
-    max_size=12,
-)
+@st.composite
+def scoped(draw: st.DrawFn) -> Scoped:
+    parts = draw(st.lists(st.integers(1, 8), min_size=1, max_size=3))
+    side = SideDemand(draw(st.integers(0, 2)), float(draw(st.integers(0, 2))))
+    scope = draw(st.sampled_from(WIDE)) if len(parts) > 1 else Scope.NODE
+    return Scoped(scope, Configuration(Shape.of(*parts), DP, float(draw(st.integers(1, 4))), side))
 
 
-def dominates(a: Configuration, b: Configuration) -> bool:
-    return a.iteration_s <= b.iteration_s and embeds(a, b)
+WIDE = (Scope.NVLINK, Scope.LEAF, Scope.POD)
+ROWS = st.lists(scoped(), max_size=12)
+
+
+def dominates(a: Scoped, b: Scoped) -> bool:
+    """From the page: as fast, embeds, and may lie wherever b lies without reserving more."""
+    reaches = {
+        Scope.NODE: set(Scope),
+        Scope.NVLINK: {Scope.NVLINK},
+        Scope.LEAF: {Scope.LEAF, Scope.NVLINK},
+        Scope.POD: {Scope.POD},
+    }
+    faster = a.row.iteration_s <= b.row.iteration_s
+    return faster and embeds(a.row, b.row) and b.scope in reaches[a.scope]
 
 
 @given(ROWS)
-def test_what_goes_is_dominated_and_what_stays_is_not(rows: list[Configuration]) -> None:
+def test_what_goes_is_dominated_and_what_stays_is_not(rows: list[Scoped]) -> None:
     kept = undominated(rows)
     positions = [next(i for i, r in enumerate(rows) if r is k) for k in kept]
     assert positions == sorted(positions), "the order does not change"
@@ -74,12 +81,12 @@ def test_what_goes_is_dominated_and_what_stays_is_not(rows: list[Configuration])
 
 
 @given(ROWS)
-def test_pruning_twice_changes_nothing(rows: list[Configuration]) -> None:
+def test_pruning_twice_changes_nothing(rows: list[Scoped]) -> None:
     assert undominated(undominated(rows)) == undominated(rows)
 
 
 def test_of_equals_the_first_stays() -> None:
-    twins = [row("4", 2.0), row("4", 2.0)]
+    twins = [Scoped(Scope.NODE, row("4", 2.0)), Scoped(Scope.NODE, row("4", 2.0))]
     assert undominated(twins)[0] is twins[0]
     assert len(undominated(twins)) == 1
 

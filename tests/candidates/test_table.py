@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from morph_opt.candidates.table import CandidateBuilder, multi_node_span
-from morph_opt.domain import JobState, RoundState, SideDemand, Span
+from formulations.round_problem import Scope
+from morph_opt.candidates.table import CandidateBuilder, scopes_of
+from morph_opt.domain import A800_NODE, Cluster, JobState, Node, RoundState, SideDemand
 from tests.policies.worlds import (
     DP,
     LINEAR,
@@ -160,8 +161,39 @@ def test_speed_of_what_runs_is_that_of_its_span() -> None:
     assert held.running is not None
     assert held.running.plan == DP
     assert builder.speed(held.job, held.running, before.cluster) == 3.0
-    assert multi_node_span(before.cluster) is Span.LEAF
-    assert multi_node_span(cluster(4)) is Span.NODE
+
+
+def racks() -> Cluster:
+    """Two NVLink domains of two nodes, one under each leaf, and a node without one."""
+    kind = replace(A800_NODE, name="x4", gpus=4)
+    places = (("l0", "r0"), ("l0", "r0"), ("l1", "r1"), ("l1", "r1"), ("l1", None))
+    nodes = tuple(Node(f"n{i}", kind, leaf, rack) for i, (leaf, rack) in enumerate(places))
+    return Cluster("racks", nodes)
+
+
+def test_shapes_of_several_parts_come_once_per_scope() -> None:
+    belief = speeds({"m": {"4": 2.0, "4+4": 1.0, "4+4+4": 0.8}})
+    view = CandidateBuilder(belief, prune=False).view(state(racks(), queued("a")))
+    table = view.problem.candidates
+    found = [(table.parts(k), Scope(int(table.scope[k]))) for k in range(table.count)]
+    assert sorted(found) == sorted(
+        [((4,), Scope.NODE)]
+        + [(shape, scope) for shape in ((4, 4), (4, 4, 4))
+           for scope in (Scope.NVLINK, Scope.LEAF, Scope.POD)]
+    )  # fmt: skip
+    assert view.problem.nodes.leaf.tolist() == [0, 0, 1, 1, 1]
+    domain = view.problem.nodes.domain.tolist()
+    assert domain[0] == domain[1] != domain[2] == domain[3] != domain[4]
+    assert scopes_of(cluster(4, 4), cluster(4, 4).node_types[0]) == (Scope.LEAF,)
+
+
+def test_a_job_across_leaves_holds_their_uplinks() -> None:
+    belief = speeds({"m": {"2+2": 3.0}}, SideDemand(rdma_gb_per_s=5.0))
+    across = running("across", {1: [0, 1], 2: [0, 1]})
+    within = running("within", {3: [0, 1], 4: [0, 1]})
+    holds = CandidateBuilder(belief).view(state(racks(), across, within)).problem.holds
+    assert holds.uplink_gb_per_s.tolist() == [10.0, 10.0, 0.0, 0.0]
+    assert holds.demand[:, 3].tolist() == [10.0] * 4
 
 
 def test_a_view_does_not_depend_on_what_the_builder_saw_before() -> None:

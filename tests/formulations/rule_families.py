@@ -79,6 +79,6 @@ RULE_PAIRS: dict[str, Pair] = {
     "rules.no_preemption": _pair(_OLD, [NonPreemptible(("o*",))], (0, 0), (0, 4)),
     "rules.restart_limit": _pair(_OLD, [RestartLimit(2)], (0, 0), (0, 4)),
     "rules.node_rule": _pair(_OLD, [NodeRule(("*",), not_nodes=("n0",))], (0, 4), (0, 0)),
-    "rules.gang_limit": _pair(_OLD, [GangLimit(least=1, most=2)], (0, 2), (0, 4)),
+    "rules.gang_limit": _pair(_OLD, [GangLimit(("*",), most=2)], (0, 2), (0, 4)),
     "rules.maintenance": _pair(_OLD, [Maintenance(("n0",), NOW_S, 999.0)], (0, 4), (0, 0)),
 }

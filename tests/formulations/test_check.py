@@ -24,15 +24,8 @@ from formulations.round_problem import (
     Selection,
 )
 from tests.formulations import oracle
-from tests.formulations.rounds import (
-    EVERYTHING,
-    Candidate,
-    Hold,
-    Rule,
-    random_round,
-    rule_table,
-    tiny,
-)
+from tests.formulations.random_rounds import EVERYTHING, random_round
+from tests.formulations.rounds import Candidate, Hold, Rule, rule_table, tiny
 
 SCARCE_SIDE = (12.0, 100.0, 10.0)
 

@@ -15,7 +15,8 @@ from formulations.linear_model import Ints, LinearModel
 from formulations.round_problem import NONE, STAY, RoundProblem
 from morph_opt.policies.milp import Solved
 from tests.formulations import oracle
-from tests.formulations.rounds import Candidate, Hold, RoundSize, plain_level, random_round, tiny
+from tests.formulations.random_rounds import RoundSize, random_round
+from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 from tests.formulations.solving import ranked, solve_model
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import Block, LinearModel, ModelBuilder
-from tests.formulations.rounds import random_level, random_round
+from tests.formulations.random_rounds import random_level, random_round
 
 
 def ints(*values: int) -> np.ndarray:

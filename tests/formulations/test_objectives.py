@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from formulations.objectives import OBJECTIVES, Jct, Throughput, guarantee, kept, relative_speed
 from formulations.round_problem import RoundProblem
-from tests.formulations.rounds import Candidate, Hold, random_round, tiny
+from tests.formulations.random_rounds import random_round
+from tests.formulations.rounds import Candidate, Hold, tiny
 
 
 def base() -> RoundProblem:

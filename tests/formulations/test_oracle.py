@@ -10,7 +10,7 @@ import pytest
 from formulations.check import check
 from formulations.round_problem import STAY, RoundProblem, Scope
 from tests.formulations import oracle
-from tests.formulations.rounds import (
+from tests.formulations.random_rounds import (
     EVERYTHING,
     SMALL,
     RoundSize,

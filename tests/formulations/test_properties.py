@@ -20,16 +20,13 @@ from formulations.decode import pack, room_after_stays
 from formulations.linear_model import LinearModel
 from formulations.round_problem import STAY, Level, NodeTable, RoundProblem
 from tests.formulations import oracle
-from tests.formulations.rounds import (
-    Candidate,
-    Hold,
+from tests.formulations.random_rounds import (
     RoundSize,
-    plain_level,
     random_level,
     random_round,
-    tiny,
     with_one_more_node,
 )
+from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 from tests.formulations.solving import FORMULATIONS, optimum, solve_model
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -8,7 +8,8 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel
 from formulations.round_problem import RESOURCES, RoundProblem
-from tests.formulations.rounds import Candidate, RoundSize, plain_level, random_round, tiny
+from tests.formulations.random_rounds import RoundSize, random_round
+from tests.formulations.rounds import Candidate, plain_level, tiny
 from tests.formulations.test_patterns import multisets
 
 SIZE = RoundSize(jobs=8, nodes=7, classes=3, candidates=6)

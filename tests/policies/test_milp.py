@@ -18,6 +18,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import RoundReport
 from morph_opt.policies.greedy import keep_and_fill
 from morph_opt.policies.milp import ClaimError, MilpPolicy, Objective, RoundSolver
+from morph_opt.rules import GangLimit, OperatorRules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
@@ -295,6 +296,18 @@ def test_the_report_has_the_sizes_of_the_problem() -> None:
     assert report.candidates == 4  # the slower plan on as many GPUs is dominated
     assert report.rows > 0
     assert report.columns >= report.candidates
+
+
+def test_a_rule_may_ask_for_what_would_otherwise_be_dominated() -> None:
+    """Four GPUs are slower than two here, but the operator wants gangs of at least four."""
+    belief = speeds({"m": {"2": 1.0, "4": 1.5}})
+    before = state(cluster(8), queued("a", 2))
+    assert counts(policy(belief).decide(before).allocation) == {"a": 2}
+    ruled = MilpPolicy(
+        belief, OBJECTIVES["throughput"](), HighsSolver(), EXACT,
+        rules=OperatorRules((GangLimit(("*",), least=4),)),
+    )  # fmt: skip
+    assert counts(ruled.decide(before).allocation) == {"a": 4}
 
 
 # ---------------------------------------------------------------- greedy filling

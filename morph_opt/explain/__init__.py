@@ -1,0 +1,16 @@
+"""Explanations: why each job of a round got what it got, and which rules contradict each other."""
+
+from morph_opt.explain.conflict import Conflict, RuleConflictError, smallest_conflict
+from morph_opt.explain.explainer import Effort, Explainer
+from morph_opt.explain.report import RoundExplanation
+from morph_opt.explain.text import explanation_text
+
+__all__ = [
+    "Conflict",
+    "Effort",
+    "Explainer",
+    "RoundExplanation",
+    "RuleConflictError",
+    "explanation_text",
+    "smallest_conflict",
+]

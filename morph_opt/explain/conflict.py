@@ -1,0 +1,140 @@
+"""A smallest set of things that cannot all hold: irreducible first, then smallest.
+
+Conflicts are monotone: a superset of a conflict is one. A deletion filter (Chinneck & Dravnieks,
+ORSA J. Computing 1991) leaves an irreducible set in one test per item. Smaller ones are then
+looked for by size; every set that proves consistent is grown to a maximal consistent one, inside
+of which no conflict can lie, and subsets of those are passed over (the hitting-set duality of
+Reiter 1987, Liffiton et al. 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Generic, TypeVar
+
+from morph_opt.candidates.table import RoundView
+from morph_opt.domain import InputError, RoundState
+from morph_opt.explain.case import Case
+from morph_opt.rules import OperatorRules, Rule, apply_rules
+
+T = TypeVar("T")
+
+MOST_SUBSETS = 200_000
+"""Subsets that are looked at before a conflict is reported as irreducible only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict(Generic[T]):
+    """Things that cannot all hold; without any one of them the others can.
+
+    Parameters
+    ----------
+    items
+        In their original order.
+    smallest
+        Whether no smaller set is in conflict; False when the search was cut short.
+    """
+
+    items: tuple[T, ...]
+    smallest: bool
+
+
+class RuleConflictError(InputError):
+    """Operator's rules that no decision of the round can satisfy together.
+
+    Parameters
+    ----------
+    conflict
+        A smallest set of them.
+    """
+
+    def __init__(self, conflict: Conflict[Rule], *, file: str | None = None) -> None:
+        self.conflict = conflict
+        count = len(conflict.items)
+        kind = "smallest" if conflict.smallest else "irreducible"
+        them = "rule cannot be satisfied" if count == 1 else "rules contradict each other"
+        super().__init__(f"{count} {them} in this round ({kind} set)", file=file, field="rules")
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The rules in words, one line each."""
+        return tuple(rule.words for rule in self.conflict.items)
+
+
+def smallest_conflict(
+    items: Sequence[T], conflicts: Callable[[tuple[T, ...]], bool], most: int = MOST_SUBSETS
+) -> Conflict[T] | None:
+    """A smallest subset for which ``conflicts`` holds; None if it does not hold for all items.
+
+    Parameters
+    ----------
+    items
+        Among several smallest sets the first in the order of the items is found.
+    conflicts
+        Monotone: true for every superset of a set for which it is true.
+    most
+        See `MOST_SUBSETS`.
+    """
+    chosen = range(len(items))
+
+    def test(indices: Sequence[int]) -> bool:
+        return conflicts(tuple(items[i] for i in sorted(indices)))
+
+    if not test(chosen):
+        return None
+    kept = list(chosen)
+    for i in chosen:
+        rest = [k for k in kept if k != i]
+        if test(rest):
+            kept = rest
+    consistent: list[frozenset[int]] = []
+    looked = 0
+    for size in range(len(kept)):
+        for subset in combinations(chosen, size):
+            looked += 1
+            if looked > most:
+                return Conflict(tuple(items[i] for i in kept), smallest=False)
+            if any(known.issuperset(subset) for known in consistent):
+                continue
+            if test(subset):
+                return Conflict(tuple(items[i] for i in subset), smallest=True)
+            consistent.append(_grown(subset, chosen, test))
+    return Conflict(tuple(items[i] for i in kept), smallest=True)
+
+
+def _grown(
+    subset: Sequence[int], everything: Sequence[int], test: Callable[[Sequence[int]], bool]
+) -> frozenset[int]:
+    """A maximal consistent set that contains a consistent one."""
+    grown = list(subset)
+    for i in everything:
+        if i not in subset and not test([*grown, i]):
+            grown.append(i)
+    return frozenset(grown)
+
+
+def rules_in_conflict(
+    view: RoundView, state: RoundState, rules: OperatorRules, case: Case, forced: int | None = None
+) -> Conflict[Rule] | None:
+    """A smallest set of rules that leaves a round without any decision; None if they do not.
+
+    Parameters
+    ----------
+    view
+        The round without rules.
+    state, rules
+        What the rules are applied to.
+    case
+        Solver of the question.
+    forced
+        Candidate that must be chosen; then the set is what forbids it.
+    """
+    wanted = () if forced is None else (forced,)
+
+    def conflicts(kept: tuple[Rule, ...]) -> bool:
+        problem = apply_rules(view, state, rules.only(kept)).problem
+        return not case.feasible(problem, wanted)
+
+    return smallest_conflict(rules.rules, conflicts)

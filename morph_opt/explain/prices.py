@@ -1,0 +1,211 @@
+r"""Prices: what a round's scarce resources are worth, from the duals of its linear relaxation.
+
+With A the rows of ``node_pattern`` (those of guarantees, ranks and rules included), y their row
+duals and v the objective's values, in the sign of `Outcome.row_duals` (every model maximises, so a
+binding ``<=`` row has y >= 0):
+
+    price[k]   = sum of y[i] A[i,k] over all rows i but the job's own one_config
+    reduced[k] = v[k] - price[k]
+
+By duality ``one_config[j]`` has the dual ``max(0, max_k reduced[k])``, the job's surplus. In the
+relaxation a job holds only candidates whose reduced value is that surplus; a queued job has none
+above 0.
+
+An idle node of a class is worth what its best pattern p sells at these prices,
+``max_p sum_g a[p,g] y[slots[c,g]] + ...``. That bounds from above by how much the *relaxation*
+gains from one more such node; what the round gains is found by solving it with one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from formulations.cells import Cells, Kinds, find_cells, find_kinds
+from formulations.layout import RoundModel
+from formulations.linear_model import Floats, Ints
+from formulations.patterns import maximal_patterns
+from formulations.round_problem import RESOURCES, RoundProblem
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.solvers.outcome import Limits, Status
+
+GPUS = "GPUs"
+SMALL = 1e-9
+"""Relative to the largest value of a round: what counts as no price."""
+
+_WORDS = {
+    "slots": GPUS,
+    "pattern_count": GPUS,
+    "one_free": GPUS,
+    "distinct": "distinct nodes",
+    "uplink": "uplinks",
+    "guarantee": "guarantees",
+    "rank": "goals that rank higher",
+    "not_again": "placement",
+}
+_SIDE = dict(enumerate((GPUS, "CPU threads", "host memory", "network cards")))
+assert len(_SIDE) == len(RESOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class CellPrice:
+    """What nodes of one kind are worth.
+
+    Parameters
+    ----------
+    node
+        Index of one of them.
+    nodes
+        How many there are.
+    value
+        Of one more idle node to the relaxation, in the objective's unit.
+    """
+
+    node: int
+    nodes: int
+    value: float
+
+
+class Prices:
+    """Duals of a round's relaxation and what follows from them.
+
+    Parameters
+    ----------
+    problem
+        The round.
+    built
+        Its model under the goal that is priced, rows of earlier goals included.
+    limits
+        For the linear program.
+
+    Raises
+    ------
+    RuntimeError
+        If the relaxation could not be solved.
+    """
+
+    def __init__(self, problem: RoundProblem, built: RoundModel, limits: Limits) -> None:
+        self.problem = problem
+        self._built = built
+        model = built.model
+        # Duals in the unit of the objective; the solver sees a largest coefficient of 1.
+        scale = float(np.abs(model.cost).max(initial=0.0)) or 1.0
+        outcome = HighsSolver().solve(model.with_objective(model.cost / scale).relaxed(), limits)
+        if outcome.status is not Status.OPTIMAL or outcome.row_duals is None:
+            raise RuntimeError(f"the relaxation could not be priced: {outcome.message}")
+        self.relaxation = outcome.bound * scale
+        self.scale = scale
+        self.duals: Floats = outcome.row_duals * scale
+        self._family = np.zeros(model.rows, dtype=np.int64)
+        self._families = [block.family for block in model.row_blocks]
+        for number, block in enumerate(model.row_blocks):
+            self._family[block.start : block.start + block.count] = number
+        self._rows = model.matrix()
+        self._columns = sparse.csc_array(self._rows)
+        self._rules = set(problem.rules.name)
+
+    def start(self, candidate: int) -> dict[str, float]:
+        """Price of (re)starting in a candidate, by what it is paid for."""
+        return self._of(int(self._built.layout.x[candidate]))
+
+    def stay(self, job: int) -> dict[str, float]:
+        """Price of leaving a running job as it is."""
+        return self._of(int(self._built.layout.stay[job]))
+
+    def is_rule(self, word: str) -> bool:
+        """Whether an entry of a price is paid to an operator's rule."""
+        return word in self._rules
+
+    def _of(self, column: int) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for row, value in self._entries(column):
+            if self._families[self._family[row]] == "one_config":
+                continue
+            amount = self.duals[row] * value
+            if abs(amount) > SMALL * self.scale:
+                for word, share in self._shares(row).items():
+                    found[word] = found.get(word, 0.0) + amount * share
+        return {word: amount for word, amount in found.items() if abs(amount) > SMALL * self.scale}
+
+    def _entries(self, column: int) -> Iterable[tuple[int, float]]:
+        span = slice(int(self._columns.indptr[column]), int(self._columns.indptr[column + 1]))
+        return zip(
+            self._columns.indices[span].tolist(), self._columns.data[span].tolist(), strict=True
+        )
+
+    def _shares(self, row: int) -> dict[str, float]:
+        """What the price of a row is paid for, as fractions.
+
+        Rows that only hand demand on (``gangs``, ``parts``) are priced as the cheapest way on.
+        """
+        family = self._families[self._family[row]]
+        if family in ("gangs", "parts"):
+            return self._handed_on(row)
+        if family in ("node_free", "side"):
+            block = self._built.model.row_blocks[self._family[row]]
+            return {_SIDE[int(block.labels[row - block.start][1])]: 1.0}
+        return {_WORDS.get(family, family): 1.0}
+
+    def _handed_on(self, row: int) -> dict[str, float]:
+        span = slice(int(self._rows.indptr[row]), int(self._rows.indptr[row + 1]))
+        ways: list[dict[str, float]] = []
+        for column, value in zip(
+            self._rows.indices[span].tolist(), self._rows.data[span].tolist(), strict=True
+        ):
+            if value < 0.0:
+                paid: dict[str, float] = {}
+                for other, coefficient in self._entries(column):
+                    if other == row:
+                        continue
+                    for word, share in self._shares(other).items():
+                        amount = self.duals[other] * coefficient * share
+                        paid[word] = paid.get(word, 0.0) + amount
+                ways.append(paid)
+        cheapest = min(ways, key=lambda paid: sum(paid.values()), default={})
+        total = sum(cheapest.values())
+        if total <= SMALL * self.scale:
+            return {GPUS: 1.0}
+        return {word: amount / total for word, amount in cheapest.items()}
+
+    def nodes(self) -> list[CellPrice]:
+        """Value of one more idle node for every cell of open nodes, in the order of the cells."""
+        cells, kinds = find_cells(self.problem), find_kinds(self.problem)
+        slots, side = self._by_label("slots"), self._by_label("side")
+        distinct: dict[int, float] = {}
+        for (_, kind), amount in self._by_label("distinct").items():
+            distinct[kind] = distinct.get(kind, 0.0) + amount
+        found = []
+        for cell in range(cells.count):
+            members: Ints = np.flatnonzero(cells.of_node == cell)
+            worth = self._best_pattern(cell, cells, kinds, slots, distinct)
+            capacity = self.problem.nodes.capacity[cells.node_class[cell]]
+            worth += sum(
+                amount * float(capacity[r]) for (c, r), amount in side.items() if c == cell
+            )
+            found.append(CellPrice(int(members[0]), int(members.size), worth))
+        return found
+
+    def _best_pattern(
+        self, cell: int, cells: Cells, kinds: Kinds,
+        slots: dict[tuple[int, ...], float], distinct: dict[int, float],
+    ) -> float:  # fmt: skip
+        t = int(cells.node_class[cell])
+        first, last = int(kinds.first[t]), int(kinds.first[t + 1])
+        full = tuple(self.problem.nodes.capacity[t, kinds.scarce[t]].tolist())
+        patterns = maximal_patterns(full, kinds.vectors[t])
+        if not patterns.size:
+            return 0.0
+        price = np.asarray([slots.get((cell, g), 0.0) for g in range(first, last)])
+        once = np.asarray([distinct.get(g, 0.0) for g in range(first, last)])
+        return float((patterns @ price + (patterns > 0) @ once).max(initial=0.0))
+
+    def _by_label(self, family: str) -> dict[tuple[int, ...], float]:
+        return {
+            tuple(label): float(self.duals[block.start + i])
+            for block in self._built.model.row_blocks
+            if block.family == family
+            for i, label in enumerate(block.labels.tolist())
+        }

@@ -1,0 +1,209 @@
+"""What an explanation holds: plain values, written as JSON and as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+DIGITS = 9
+"""Significant digits of numbers in JSON, so that noise in the last bits does not show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way for a job to run, with its price.
+
+    Parameters
+    ----------
+    plan, shape, node_type, gpus
+        The configuration.
+    stay
+        Whether it is what the job runs in, left as it is.
+    value
+        In the objective's unit.
+    price
+        What the resources that it takes are worth to the others.
+    paid_for
+        The price by resource, largest first.
+    rules
+        What operator's rules add to the price (the value of relaxing them).
+    reduced
+        ``value - price``; what rules add is not in it.
+    """
+
+    plan: str
+    shape: str
+    node_type: str
+    gpus: int
+    stay: bool
+    value: float
+    price: float
+    paid_for: tuple[tuple[str, float], ...]
+    rules: float
+    reduced: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A job that would get less, with its value before and after."""
+
+    job: str
+    before: str
+    after: str
+    loses: float
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """What would happen if a job were forced into its best option.
+
+    Parameters
+    ----------
+    cost
+        How much the objective would fall.
+    losses
+        Jobs whose value would fall, largest loss first.
+    """
+
+    cost: float
+    losses: tuple[Loss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    """Why a job got what it got.
+
+    Parameters
+    ----------
+    job, action
+        Name; ``start``, ``stay`` or ``queue``.
+    granted
+        What it got; None when it is queued.
+    best
+        Of the options that are worth more than what it got the one with the largest reduced
+        value; None if there is none.
+    reason
+        ``best``: nothing is worth more. ``price``: its best option costs others at least what it
+        adds. ``tie``: another optimum would grant the option. ``rule``: rules forbid it or hold
+        it back. ``placement``: no placement has room for it. ``no_configuration``: it cannot
+        run. ``earlier_goal``: goals that rank higher exclude it. ``gap``: the decision is not
+        optimal and the option would improve it. ``not_examined``: beyond the effort asked for.
+    displaces
+        See `Displacement`; None if the option was not examined or cannot be forced.
+    blocked_by
+        Rules in words.
+    """
+
+    job: str
+    action: str
+    granted: Option | None
+    best: Option | None
+    reason: str
+    displaces: Displacement | None = None
+    blocked_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassValue:
+    """What GPUs and nodes of one kind are worth in this round.
+
+    Parameters
+    ----------
+    node_type, gpu_type, leaf, nodes
+        Kind of the open nodes, one leaf that they hang on, and their number.
+    gpu_price
+        Price of one GPU in this round: that of an idle node over its GPUs.
+    gpu_s_price
+        The same per GPU-second: over the length of the round.
+    node_value
+        Of one more idle node by the duals: at least what the relaxation gains from it.
+    node_gain
+        What the round gains, by solving it with one more node; None if that was not asked for.
+    """
+
+    node_type: str
+    gpu_type: str
+    leaf: str
+    nodes: int
+    gpu_price: float
+    gpu_s_price: float
+    node_value: float
+    node_gain: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRefusal:
+    """A plan of a model that does not fit on nodes of a type.
+
+    Parameters
+    ----------
+    shapes
+        Refused shapes, as offered.
+    reason
+        For the first of them.
+    """
+
+    model: str
+    node_type: str
+    plan: str
+    shapes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundExplanation:
+    """Explanation of a round's decision.
+
+    Parameters
+    ----------
+    round, time_s, objective, unit
+        Which round; name and unit of the goal that is priced (the objective's last).
+    value
+        Of the decision.
+    optimum
+        Of the round, proven to a relative gap of 1e-6; None if the solver did not get there.
+    relaxation
+        Of the linear relaxation, within the optima of goals that rank higher.
+    prices, jobs, refusals
+        See the classes.
+    """
+
+    round: int
+    time_s: float
+    objective: str
+    unit: str
+    value: float
+    optimum: float | None
+    relaxation: float
+    prices: tuple[ClassValue, ...]
+    jobs: tuple[JobExplanation, ...]
+    refusals: tuple[PlanRefusal, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation as plain values."""
+        plain = _plain(self)
+        assert isinstance(plain, dict)
+        return plain
+
+
+def _plain(value: object) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, tuple):
+        if value and all(isinstance(v, tuple) for v in value):
+            return {name: _plain(amount) for name, amount in value}
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return rounded(value)
+    return value
+
+
+def rounded(value: float) -> float | None:
+    """To `DIGITS` significant digits; None for what is not finite, 0.0 for -0.0."""
+    if not math.isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}") + 0.0

@@ -1,0 +1,99 @@
+"""An explanation as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from morph_opt.explain.report import JobExplanation, Option, RoundExplanation
+
+_REASONS = {
+    "best": "nothing is worth more",
+    "price": "costs others at least what it adds",
+    "tie": "another optimum grants it",
+    "rule": "a rule is in the way",
+    "placement": "no placement has room for it",
+    "no_configuration": "cannot run on this cluster",
+    "earlier_goal": "a goal that ranks higher excludes it",
+    "gap": "the decision is within the gap, not optimal",
+    "not_examined": "not examined (--explain-jobs)",
+}
+
+
+def explanation_text(found: RoundExplanation) -> str:
+    """Tables of prices and jobs, then what would be displaced, blocked and refused."""
+    lines = [
+        f"round {found.round} at {found.time_s:g} s: {found.objective} {_number(found.value)} "
+        f"{found.unit}, optimum {_number(found.optimum)}, relaxation {_number(found.relaxation)}",
+        "",
+        *table(
+            ("nodes", "type", "leaf", "price per GPU", "per GPU-s", "node worth <=", "node gains"),
+            [
+                (
+                    str(p.nodes), p.node_type, p.leaf, _number(p.gpu_price),
+                    _number(p.gpu_s_price), _number(p.node_value), _number(p.node_gain),
+                )
+                for p in found.prices
+            ],
+        ),
+        "",
+        *table(
+            ("job", "gets", "value", "price", "best option", "value", "price", "reason"),
+            [_job_row(job) for job in found.jobs],
+        ),
+    ]  # fmt: skip
+    notes = [line for job in found.jobs for line in _notes(job)]
+    refused = [
+        f"{r.model} on {r.node_type}: {r.plan} on {r.shapes[0]}"
+        + (f" and {len(r.shapes) - 1} more" if len(r.shapes) > 1 else "")
+        + f" {r.reason}"
+        for r in found.refusals
+    ]
+    for block in (notes, refused):
+        lines += ["", *block] if block else []
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _job_row(job: JobExplanation) -> tuple[str, ...]:
+    got = "queue" if job.granted is None else f"{job.action} {_what(job.granted)}"
+    return (
+        job.job, got, *_worth(job.granted), "-" if job.best is None else _what(job.best),
+        *_worth(job.best), _REASONS[job.reason],
+    )  # fmt: skip
+
+
+def _what(option: Option) -> str:
+    return f"{option.shape} {option.plan} on {option.node_type}"
+
+
+def _worth(option: Option | None) -> tuple[str, str]:
+    return ("-", "-") if option is None else (_number(option.value), _number(option.price))
+
+
+def _notes(job: JobExplanation) -> list[str]:
+    lines = []
+    best, moved = job.best, job.displaces
+    if best is not None and best.paid_for:
+        paid = ", ".join(f"{_number(amount)} for {word}" for word, amount in best.paid_for)
+        lines.append(f"{job.job}: {_what(best)} would pay {paid}")
+    if best is not None and moved is not None:
+        lost = "; ".join(
+            f"{loss.job} loses {_number(loss.loses)} ({loss.before} -> {loss.after})"
+            for loss in moved.losses
+        )
+        line = f"{job.job}: forced into {_what(best)}, the round loses {_number(moved.cost)}"
+        lines.append(f"{line}; {lost}" if lost else line)
+    lines += [f"{job.job}: blocked by {words}" for words in job.blocked_by]
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value + 0.0:.4g}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows under a header, columns aligned."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (header, *rows)
+    ]

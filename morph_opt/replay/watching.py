@@ -1,0 +1,76 @@
+"""``--explain`` and ``--dump-rounds``: looking at a run without changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from morph_opt.domain import InputError
+from morph_opt.replay.setup import Prepared
+
+
+def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared:
+    """The run with its policy watched as a command line asks for.
+
+    Parameters
+    ----------
+    prepared
+        The run.
+    out
+        Its folder, where ``explain.jsonl`` goes.
+    given
+        Arguments by name: ``explain``, ``dump_rounds``, ``dump_every``, ``dump_gz``, ``resume``.
+
+    Raises
+    ------
+    InputError
+        If the policy cannot be watched so, or the folder of states is in use.
+    """
+    explain, folder = bool(given.get("explain")), given.get("dump_rounds")
+    if folder is None and {"dump_every", "dump_gz"} & set(given):
+        raise InputError("are given together with --dump-rounds", field="--dump-every, --dump-gz")
+    rules = prepared.policy_options.rules
+    if not (explain or folder is not None or rules.rules):
+        return prepared
+
+    from morph_opt.explain import Effort
+    from morph_opt.round.decide import make_explainer
+    from morph_opt.round.watch import EXPLAIN, ExplanationLog, RoundDumper, WatchedPolicy, Watcher
+
+    _require_watchable(prepared, explain, folder is not None)
+    watchers: list[Watcher] = []
+    if folder is not None:
+        models = sorted({job.model for job in prepared.trace.jobs})
+        watchers.append(
+            RoundDumper(
+                folder,
+                prepared.belief,
+                prepared.options.cluster,
+                models,
+                rules,
+                every=given.get("dump_every", 1),
+                compress=bool(given.get("dump_gz")),
+                resume=given.get("resume") is not None,
+            )
+        )
+
+    if explain:
+        explainer = make_explainer(prepared.belief, prepared.policy_options, Effort())
+        watchers.append(ExplanationLog(out / EXPLAIN, explainer))
+    asked = None
+    if rules.rules:
+        asked = make_explainer(prepared.belief, prepared.policy_options, Effort())
+    return replace(prepared, policy=WatchedPolicy(prepared.policy, watchers, asked))
+
+
+def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
+    options = prepared.options
+    if explain and options.policy != "milp":
+        rule = f"explains the policy milp only, not {options.policy!r}"
+        raise InputError(rule, field="--explain")
+    if options.online_fit and (explain or dump):
+        # What such a policy believes differs from round to round.
+        field = "--explain" if explain else "--dump-rounds"
+        raise InputError("cannot be combined with --online-fit", field=field)

@@ -1,0 +1,8 @@
+"""``python -m morph_opt.round --state state.json --objective throughput``."""
+
+import sys
+
+from morph_opt.round.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

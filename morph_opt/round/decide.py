@@ -1,0 +1,191 @@
+"""Decide one snapshot: the policy that a replay would ask, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from morph_opt.domain import Allocation, Assignment, InputError, RoundState
+from morph_opt.explain import Effort, Explainer, RoundExplanation
+from morph_opt.explain.report import rounded
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision
+from morph_opt.policies.milp import InfeasibleRoundError
+from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.round.holding import Holding
+from morph_opt.round.snapshot import Snapshot, parts_to_json
+from morph_opt.rules import OperatorRules
+from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.registry import make_solver
+
+DECISION_SCHEMA = "morph-opt/round-decision/1"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDecision:
+    """A decided snapshot.
+
+    Parameters
+    ----------
+    snapshot, policy, options
+        What was decided, by whom.
+    decision
+        Allocation and report.
+    explanation
+        None unless asked for.
+    """
+
+    snapshot: Snapshot
+    policy: str
+    options: PolicyOptions
+    decision: Decision
+    explanation: RoundExplanation | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document ``morph-opt/round-decision/1``; holds no wall time."""
+        state, report = self.snapshot.state, self.decision.report
+        solves = self.policy == "milp"
+        granted = self.decision.allocation.by_job()
+        return {
+            "schema": DECISION_SCHEMA,
+            "round": state.index,
+            "time_s": state.time_s,
+            "policy": self.policy,
+            "objective": self.options.objective if solves else None,
+            "solver": self.options.solver if solves else None,
+            "status": report.status,
+            "value": rounded(report.objective),
+            "bound": rounded(report.bound),
+            "gap": rounded(report.gap),
+            "size": {
+                "jobs": len(state.jobs),
+                "candidates": report.candidates,
+                "rows": report.rows,
+                "columns": report.columns,
+            },
+            "guarantees": {
+                "possible": report.guarantees_possible,
+                "short": report.guarantees_short,
+                "shortfall": rounded(report.guarantee_shortfall),
+            },
+            "jobs": [
+                _job(state, self.snapshot.speeds, i, granted.get(known.job.name))
+                for i, known in enumerate(state.jobs)
+            ],
+            "explanation": None if self.explanation is None else self.explanation.to_json(),
+        }
+
+
+def _job(
+    state: RoundState, speeds: SpeedModel, index: int, held: Assignment | None
+) -> dict[str, Any]:
+    known = state.jobs[index]
+    action = "queue" if held is None else "stay" if held == known.running else "start"
+    return {
+        "job": known.job.name,
+        "action": action,
+        "was_running": known.running is not None,
+        "gpus": 0 if held is None else held.placement.gpus,
+        "plan": None if held is None else held.plan.label,
+        "nodes": [] if held is None else parts_to_json(held, state.cluster),
+        "iteration_s": None if held is None else _iteration_s(state, speeds, known.job.model, held),
+    }
+
+
+def _iteration_s(
+    state: RoundState, speeds: SpeedModel, model: str, held: Assignment
+) -> float | None:
+    """Predicted seconds per iteration; on nodes of several types that of the slowest."""
+    cluster, nodes = state.cluster, held.placement.nodes
+    times = [
+        speeds.iteration_s(model, kind, held.placement.shape, held.plan, cluster.span(nodes))
+        for kind in dict.fromkeys(cluster.nodes[node].type for node in nodes)
+    ]
+    known = [seconds for seconds in times if seconds is not None]
+    return rounded(max(known)) if len(known) == len(times) else None
+
+
+def decide_round(
+    snapshot: Snapshot,
+    options: PolicyOptions | None = None,
+    *,
+    policy: str = "milp",
+    explain: Effort | None = None,
+) -> RoundDecision:
+    """Decide a snapshot.
+
+    Parameters
+    ----------
+    snapshot
+        What is decided; its rules take the place of those of ``options`` if it has any.
+    options
+        Objective, solver, gap and so on.
+    policy
+        Name or import path.
+    explain
+        Effort of an explanation; None: without one. Needs the policy ``milp``.
+
+    Returns
+    -------
+    RoundDecision
+        Equal to what a replay decides in the same state, for policies without a memory of
+        earlier rounds.
+
+    Raises
+    ------
+    InputError
+        If policy, objective or solver are unknown, a policy that knows no rules is given some,
+        or an explanation is asked of a policy that proves nothing.
+    RuleConflictError
+        If the rules leave no decision.
+    """
+    options = options or PolicyOptions()
+    rules = snapshot.rules if snapshot.rules is not None else options.rules
+    options = _with_rules(options, rules)
+    if policy != "milp" and rules.rules:
+        raise InputError(f"policy {policy!r} knows no operator's rules", field="rules")
+    if policy != "milp" and explain is not None:
+        raise InputError(f"explains the policy milp only, not {policy!r}", field="--explain")
+    decider = make_policy(policy, snapshot.speeds, options)
+    explainer = make_explainer(snapshot.speeds, options, explain or Effort())
+    try:
+        decision = decider.decide(snapshot.state)
+    except InfeasibleRoundError as error:
+        conflict = explainer.conflict(snapshot.state)
+        raise (conflict or error) from error
+    _require_sound(snapshot, decision.allocation, policy)
+    explanation = None
+    if explain is not None and snapshot.state.jobs:
+        explainer.observe(snapshot.state)
+        explanation = explainer.explain(snapshot.state, decision.allocation)
+    return RoundDecision(snapshot, policy, options, decision, explanation)
+
+
+def make_explainer(belief: SpeedModel, options: PolicyOptions, effort: Effort) -> Explainer:
+    """The explainer of the MILP policy with these options."""
+    limits = Limits(
+        gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
+    )
+    return Explainer(
+        belief, make_objective(options.objective, belief), make_solver(options.solver), limits,
+        options.rules, effort,
+    )  # fmt: skip
+
+
+def _with_rules(options: PolicyOptions, rules: OperatorRules) -> PolicyOptions:
+    return options if options.rules is rules else replace(options, rules=rules)
+
+
+def _require_sound(snapshot: Snapshot, allocation: Allocation, policy: str) -> None:
+    """A user's own policy is not believed: no GPU twice, no node over what it has."""
+    state = snapshot.state
+    holding = Holding(state.cluster, snapshot.speeds, state.failed)
+    jobs = {known.job.name: known.job for known in state.jobs}
+    for held in allocation.assignments:
+        if held.job not in jobs:
+            raise RuntimeError(f"policy {policy} grants GPUs to the unknown job {held.job}")
+        rules = [holding.take(held.job, node, gpus) for node, gpus in held.placement.parts]
+        rules += [holding.add_side(jobs[held.job], held, node) for node in held.placement.nodes]
+        for rule in rules:
+            if rule is not None:
+                raise RuntimeError(f"policy {policy}: {rule}")

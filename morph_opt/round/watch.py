@@ -1,0 +1,196 @@
+"""Watch a policy decide: write every round's state, explain it, name the rules in conflict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from morph_opt.domain import Cluster, InputError, RoundState
+from morph_opt.explain import Explainer
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision, Policy
+from morph_opt.policies.milp import InfeasibleRoundError
+from morph_opt.round.snapshot import SPEEDS_SCHEMA, state_to_json, write_document
+from morph_opt.round.speeds import rows_to_json, table_of
+from morph_opt.rules import OperatorRules
+
+EXPLAIN = "explain.jsonl"
+SPEEDS = "speeds.json"
+
+
+class Watcher(Protocol):
+    """Told of every round."""
+
+    def observe(self, state: RoundState) -> None:
+        """A round that was decided before; a resumed replay repeats those."""
+        ...
+
+    def decided(self, state: RoundState, decision: Decision) -> None:
+        """A round that has just been decided."""
+        ...
+
+
+class WatchedPolicy:
+    """Decides as the policy does, and tells watchers.
+
+    Parameters
+    ----------
+    policy
+        Decides.
+    watchers
+        Told after each decision, in order.
+    explainer
+        Asked which rules are in conflict when a round has no decision; None: nobody is.
+    """
+
+    def __init__(
+        self, policy: Policy, watchers: Sequence[Watcher], explainer: Explainer | None = None
+    ) -> None:
+        self._policy = policy
+        self._watchers = tuple(watchers)
+        self._explainer = explainer
+
+    @property
+    def name(self) -> str:
+        """That of the policy."""
+        return self._policy.name
+
+    def observe(self, state: RoundState) -> None:
+        """See `morph_opt.replay`: a round that is decided elsewhere."""
+        observe = getattr(self._policy, "observe", None)
+        if observe is not None:
+            observe(state)
+        for watcher in self._watchers:
+            watcher.observe(state)
+
+    def decide(self, state: RoundState) -> Decision:
+        """The policy's decision.
+
+        Raises
+        ------
+        RuleConflictError
+            If operator's rules leave none.
+        """
+        try:
+            decision = self._policy.decide(state)
+        except InfeasibleRoundError as error:
+            found = None if self._explainer is None else self._explainer.conflict(state)
+            raise (found or error) from error
+        for watcher in self._watchers:
+            watcher.decided(state, decision)
+        return decision
+
+
+class RoundDumper:
+    """Writes the states of rounds, one file each, next to one file of speeds.
+
+    Parameters
+    ----------
+    folder
+        Made when needed; must be empty unless a run is resumed.
+    speeds, cluster, models
+        What the policy believes about which models on which cluster.
+    rules
+        Operator's rules.
+    every
+        Rounds whose number is a multiple of it are written.
+    compress
+        Write ``.json.gz``.
+    resume
+        Files of the run that is being finished may be there.
+
+    Raises
+    ------
+    InputError
+        If the folder is in use or cannot be written, or ``every`` is below 1.
+    """
+
+    def __init__(
+        self, folder: Path, speeds: SpeedModel, cluster: Cluster, models: Iterable[str],
+        rules: OperatorRules | None = None, *, every: int = 1, compress: bool = False,
+        resume: bool = False,
+    ) -> None:  # fmt: skip
+        if every < 1:
+            raise InputError(f"must be at least 1, got {every}", field="--dump-every")
+        self._folder = folder
+        self._every = every
+        self._suffix = ".json.gz" if compress else ".json"
+        self._rules = rules if rules is not None and rules != OperatorRules() else None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            used = any(folder.iterdir())
+        except OSError as error:
+            rule = f"cannot be written ({error.strerror})"
+            raise InputError(rule, file=str(folder), field="--dump-rounds") from error
+        if used and not resume:
+            raise InputError("the folder is not empty", file=str(folder), field="--dump-rounds")
+        table = table_of(speeds, cluster, models)
+        document = {"schema": SPEEDS_SCHEMA, "rows": rows_to_json(table)}
+        write_document(folder / SPEEDS, document)
+
+    def observe(self, state: RoundState) -> None:
+        """A repeated round was written when it was decided; it is written again."""
+        self._write(state)
+
+    def decided(self, state: RoundState, decision: Decision) -> None:
+        """Write the state that was decided."""
+        del decision
+        self._write(state)
+
+    def _write(self, state: RoundState) -> None:
+        if state.index % self._every == 0:
+            path = self._folder / f"round-{state.index:06d}{self._suffix}"
+            write_document(path, state_to_json(state, {"file": SPEEDS}, self._rules))
+
+
+class ExplanationLog:
+    """Appends the explanation of every decided round to a file of JSON lines.
+
+    A resumed replay does not decide its recorded rounds again: their lines are kept, and what
+    stands behind them is dropped.
+
+    Parameters
+    ----------
+    path
+        The file; its folder exists by the time of the first decision.
+    explainer
+        Of the policy.
+    """
+
+    def __init__(self, path: Path, explainer: Explainer) -> None:
+        self._path = path
+        self._explainer = explainer
+        self._opened = False
+
+    def observe(self, state: RoundState) -> None:
+        """Show the round to an objective that remembers."""
+        self._explainer.observe(state)
+
+    def decided(self, state: RoundState, decision: Decision) -> None:
+        """Explain the round and append one line."""
+        if not self._opened:
+            self._keep_before(state.index)
+            self._opened = True
+        if not state.jobs:
+            return
+        self._explainer.observe(state)
+        found = self._explainer.explain(state, decision.allocation)
+        line = json.dumps(found.to_json(), ensure_ascii=False, separators=(",", ":"))
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def _keep_before(self, index: int) -> None:
+        """Cut the file behind the last whole line of an earlier round."""
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        kept = []
+        for line in text.split("\n")[:-1]:
+            try:
+                if json.loads(line)["round"] >= index:
+                    break
+            except (ValueError, KeyError, TypeError) as error:
+                rule = "is no line of explanations"
+                raise InputError(rule, file=str(self._path), line=len(kept) + 1) from error
+            kept.append(line + "\n")
+        self._path.write_text("".join(kept), encoding="utf-8")
