@@ -197,42 +197,49 @@ def pair_table(root: Path) -> MeasuredTable:
     )
 
 
+ASKED = (ExecutionPlan.parse("dp+ga"), ExecutionPlan.parse("pp1-tp4-dp1+ga"))
+NODE = replace(A800_NODE, name="a800-x4", gpus=FOUR)
+
+
 def two_jobs(root: Path) -> tuple[Shared, Shared, float]:
-    """Micro-benchmark (b): equal split, the MILP's answer, and its proven bound by brute force."""
-    table, node = pair_table(root), replace(A800_NODE, name="a800-x4", gpus=FOUR)
-    asked = (ExecutionPlan.parse("dp+ga"), ExecutionPlan.parse("pp1-tp4-dp1+ga"))
-    base = [
-        table.iteration_s(name, node, Shape.of(FOUR), plan, Span.NODE)
-        for name, plan in zip(PAIR, asked, strict=True)
+    """Micro-benchmark (b): equal split, the MILP's answer, and the best sum by enumeration."""
+    table = pair_table(root)
+    speeds = (_speeds(table, 0), _speeds(table, 1))
+    halves = tuple(max(of[2].items(), key=lambda item: item[1]) for of in speeds)
+    equal = Shared(
+        "equal split", (2, 2), (halves[0][0], halves[1][0]), (halves[0][1], halves[1][1])
+    )
+    best = max(
+        sum(max(of[gpus].values(), default=0.0) for of, gpus in zip(speeds, counts, strict=True))
+        for counts in itertools.product(range(FOUR + 1), repeat=2)
+        if sum(counts) <= FOUR
+    )
+    return equal, _by_milp(table, speeds), best
+
+
+def _speeds(table: MeasuredTable, index: int) -> list[dict[ExecutionPlan, float]]:
+    """For 0 to 4 GPUs, the normalised throughput of each plan of a job."""
+    reference = table.iteration_s(PAIR[index], NODE, Shape.of(FOUR), ASKED[index], Span.NODE)
+    assert reference is not None
+    rows = table.configurations(PAIR[index], NODE, FOUR, Span.LEAF)
+    return [
+        {row.plan: reference / row.iteration_s for row in rows if row.shape.parts == (gpus,)}
+        for gpus in range(FOUR + 1)
     ]
 
-    def speeds(index: int, gpus: int) -> list[tuple[float, ExecutionPlan]]:
-        rows = table.configurations(PAIR[index], node, FOUR, Span.LEAF)
-        reference = base[index]
-        assert reference is not None
-        return [(reference / r.iteration_s, r.plan) for r in rows if r.shape == Shape.of(gpus)]
 
-    halves = [max(speeds(index, 2)) for index in (0, 1)]
-    equal = Shared(
-        "equal split", (2, 2), (halves[0][1], halves[1][1]), (halves[0][0], halves[1][0])
-    )
-    jobs = [Job(name, name, 0.0, 1000, FOUR, plan) for name, plan in zip(PAIR, asked, strict=True)]
+def _by_milp(table: MeasuredTable, speeds: Sequence[list[dict[ExecutionPlan, float]]]) -> Shared:
+    jobs = [Job(name, name, 0.0, 1000, FOUR, plan) for name, plan in zip(PAIR, ASKED, strict=True)]
     policy = make_policy("milp", table, PolicyOptions(objective="throughput", gap=0.0))
-    held = policy.decide(round_of(Cluster.uniform(1, node), *jobs)).allocation.by_job()
-    counts = tuple(held[name].placement.gpus for name in PAIR)
-    plans = tuple(held[name].plan for name in PAIR)
-    rates = tuple(
-        dict((p, s) for s, p in speeds(i, counts[i]))[plans[i]]  # noqa: C402 - swaps the pair
-        for i in (0, 1)
+    held = policy.decide(round_of(Cluster.uniform(1, NODE), *jobs)).allocation.by_job()
+    first, second = (held[name] for name in PAIR)
+    gpus = (first.placement.gpus, second.placement.gpus)
+    return Shared(
+        "round MILP",
+        gpus,
+        (first.plan, second.plan),
+        (speeds[0][gpus[0]][first.plan], speeds[1][gpus[1]][second.plan]),
     )
-    ours = Shared("round MILP", (counts[0], counts[1]), (plans[0], plans[1]), (rates[0], rates[1]))
-    best = max(
-        max(speeds(0, a))[0] + max(speeds(1, b))[0]
-        for a, b in itertools.product(range(1, FOUR), repeat=2)
-        if a + b <= FOUR and speeds(0, a) and speeds(1, b)
-    )
-    alone = max(speed for index in (0, 1) for speed, _ in speeds(index, FOUR))
-    return equal, ours, max(best, alone)
 
 
 def write_two_jobs(found: tuple[Shared, Shared, float], out: Path) -> list[Path]:

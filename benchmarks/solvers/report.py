@@ -179,7 +179,7 @@ Shifted geometric mean in seconds, and cases solved.
 
 
 def _options(rows: Sequence[Row]) -> str:
-    edges = (0, 300, 1000, PRESOLVE_FROM_COLUMNS, 10**9)
+    edges = (0, PRESOLVE_FROM_COLUMNS, 300, 1000, 10**9)
     body = []
     for low, high in pairwise(edges):
         own = {

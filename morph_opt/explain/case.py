@@ -15,7 +15,7 @@ import numpy as np
 from formulations.layout import RoundModel
 from formulations.objectives import guarantee
 from formulations.round_problem import Level, RoundProblem
-from morph_opt.policies.milp import RoundSolver, Solved, with_guarantees
+from morph_opt.policies.round_solver import RoundSolver, Solved, with_guarantees
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status
 

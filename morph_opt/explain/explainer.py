@@ -30,7 +30,7 @@ from morph_opt.explain.report import (
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import Objective
-from morph_opt.rules import GangLimit, OperatorRules, apply_rules
+from morph_opt.rules import OperatorRules, apply_rules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits
 
@@ -75,8 +75,7 @@ class Explainer:
         self._belief = belief
         self._rules = rules or OperatorRules()
         # As the policy: a smallest gang may ask for a configuration that is dominated.
-        least = max((r.least for r in self._rules.rules if isinstance(r, GangLimit)), default=1)
-        self._builder = CandidateBuilder(belief, prune=least == 1)
+        self._builder = CandidateBuilder(belief, prune=self._rules.smallest_gang == 1)
         self._objective = objective
         self._case = Case(objective.levels, solver, limits)
         self._limits = limits

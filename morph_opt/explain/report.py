@@ -190,12 +190,13 @@ class RoundExplanation:
 
 def _plain(value: object) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
+        plain = {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
+        if isinstance(value, Option):
+            plain["paid_for"] = {word: rounded(amount) for word, amount in value.paid_for}
+        return plain
     if isinstance(value, tuple):
-        if value and all(isinstance(v, tuple) for v in value):
-            return {name: _plain(amount) for name, amount in value}
         return [_plain(item) for item in value]
     if isinstance(value, float):
         return rounded(value)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -201,13 +201,16 @@ class GavelTable:
         The table.
     name
         Shown in run folders.
+    also
+        Further keys to know: gangs that were not measured and hence run nowhere.
     """
 
-    def __init__(self, throughputs: GavelThroughputs, name: str = "gavel") -> None:
+    def __init__(
+        self, throughputs: GavelThroughputs, name: str = "gavel", also: Iterable[Key] = ()
+    ) -> None:
         self.throughputs = throughputs
         self._name = name
-        self._keys = {model_name(*key): key for key in throughputs.job_keys()}
-        self._job_types = frozenset(job_type for job_type, _ in self._keys.values())
+        self._keys = {model_name(*key): key for key in (*throughputs.job_keys(), *also)}
         self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
 
     @property
@@ -265,10 +268,6 @@ class GavelTable:
 
     def _key(self, model: str) -> Key:
         if model not in self._keys:
-            job_type, _, gang = model.rpartition(" x")
-            if job_type in self._job_types and gang.isdecimal() and int(gang) > 0:
-                # A known job type in a gang that was not measured: known, and runs nowhere.
-                return job_type, int(gang)
             raise InputError(
                 f"unknown model {model!r}, the speed model {self._name!r} knows "
                 f"{len(self._keys)} models such as {next(iter(sorted(self._keys)))!r}",

@@ -7,13 +7,13 @@ prior of its constants is the population of the *other* models (leave one model 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from morph_opt.perf.analytic import Array
 from morph_opt.perf.design import SEED, choose_runs
-from morph_opt.perf.discrepancy import INDEPENDENT, Pair
+from morph_opt.perf.discrepancy import INDEPENDENT, SCALES, Pair
 from morph_opt.perf.fit import Fit, fit
 from morph_opt.perf.population import population
 from morph_opt.perf.prior import Population, prior
@@ -145,12 +145,13 @@ def protocol_c(tables: Mapping[str, Table]) -> list[Judged]:
 
 def complete(tables: Mapping[str, Table]) -> list[Judged]:
     """Fit on all rows and look at the residuals: the floor of what the formulas can do."""
-    found = []
-    for name, table in tables.items():
-        whole = fit(table.architecture, table.runs, scales=INDEPENDENT)
-        bare = Fit(whole.architecture, whole.log_constants, whole.log_covariance, whole.prior, ())
-        found.append(judge(name, table, bare))
-    return found
+    return [judge(name, table, complete_fit(table)) for name, table in tables.items()]
+
+
+def complete_fit(table: Table) -> Fit:
+    """Fit of all rows that predicts by its constants alone, without correcting rows it saw."""
+    whole = fit(table.architecture, table.runs, scales=INDEPENDENT)
+    return replace(whole, runs=(), scales=SCALES)
 
 
 def pairs_of(runs: Sequence[Run]) -> list[Pair]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from morph_opt.perf.discrepancy import INDEPENDENT
 from morph_opt.perf.fit import fit
+from morph_opt.perf.model import ModelEntry
 from morph_opt.perf.modelfile import dump
 from morph_opt.perf.population import population
-from morph_opt.perf.public import inconsistent, read_tables
+from morph_opt.perf.public import Table, inconsistent, read_tables
 from morph_opt.perf.runs import Run
 from morph_opt.perf.zoo import builtin_model
 
@@ -22,23 +24,26 @@ def consistent(runs: tuple[Run, ...]) -> list[Run]:
     return [run for index, run in enumerate(runs) if index not in bad]
 
 
+def entries_from(tables: Mapping[str, Table]) -> list[ModelEntry]:
+    """The zoo's entries with constants fitted to the tables."""
+    zoo = builtin_model()
+    return [
+        replace(
+            zoo.entry(name),
+            constants=fit(table.architecture, consistent(table.runs), scales=INDEPENDENT).constants,
+        )
+        for name, table in tables.items()
+    ]
+
+
 def zoo_from(root: Path) -> str:
-    """Text of ``zoo.toml`` with constants fitted to the tables under ``root``.
+    """Text of ``zoo.toml`` from the tables under ``root``.
 
     Raises
     ------
     InputError
         If a table is missing or malformed.
     """
-    zoo = builtin_model()
     tables = read_tables(root)
-    runs = {name: consistent(table.runs) for name, table in tables.items()}
-    entries = [
-        replace(
-            zoo.entry(name),
-            constants=fit(tables[name].architecture, runs[name], scales=INDEPENDENT).constants,
-        )
-        for name in tables
-    ]
-    found = population([(tables[name].architecture, runs[name]) for name in tables])
-    return dump(entries, found, HEADER)
+    found = population([(t.architecture, consistent(t.runs)) for t in tables.values()])
+    return dump(entries_from(tables), found, HEADER)

@@ -11,12 +11,16 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
 from morph_opt.policies.fairness import SHARE_OBJECTIVES, FollowShares
+from morph_opt.policies.fairness_ratio import EqualiseRatios
 from morph_opt.policies.gavel import GavelRounds
 from morph_opt.policies.gavel_shares import SHARE_POLICIES
 from morph_opt.policies.las import QueuedService
 from morph_opt.policies.tiresias import RigidQueues
 from morph_opt.policies.tiresias_queues import GittinsIndex
 from morph_opt.traces.tiresias_twin import twin_samples
+
+RATIO_POLICIES = ("fairness", "fairness-agnostic", "hierarchical", "hierarchical-fifo", "ftf")
+"""Share policies that promise a rate to every job; the others only say who goes where."""
 
 
 class RememberingObjective(Protocol):
@@ -42,6 +46,8 @@ def default_index() -> GittinsIndex:
 
 
 def _share(policy: str, belief: SpeedModel) -> RememberingObjective:
+    if policy in RATIO_POLICIES:
+        return EqualiseRatios(belief, policy)
     return FollowShares(belief, policy)
 
 

@@ -29,6 +29,8 @@ class _Record:
     done: float = 0.0
     isolated_s: float = 0.0
     isolated_rate: float = 0.0
+    fair_done: float = 0.0
+    fair_finish_s: float = np.inf
     lag_s: Floats = field(default_factory=lambda: np.zeros(0))
 
 
@@ -66,6 +68,7 @@ class ShareBook:
         self.request: ShareRequest | None = None
         self.shares: Shares | None = None
         self.lag_s: Floats = np.zeros((0, 0))
+        self.fair_finish_s: Floats = np.zeros(0)
 
     def observe(self, state: RoundState) -> None:
         """Settle the round that has passed, and solve the shares anew if the jobs changed."""
@@ -84,6 +87,7 @@ class ShareBook:
             for name, rate in zip(names, rates.tolist(), strict=True):
                 self._records[name].isolated_rate = rate
         self._names, self._time_s = names, state.time_s
+        self.fair_finish_s = self._fair_finish(state)
         self.lag_s = np.asarray([self._records[name].lag_s for name in names]).reshape(-1, types)
 
     def _settle(self, state: RoundState) -> None:
@@ -101,11 +105,37 @@ class ShareBook:
             if record.isolated_rate > 0:
                 record.isolated_s += max(0.0, gained) / record.isolated_rate
             record.lag_s = record.lag_s + self.shares.x[row] * elapsed_s
+            # Also the part of the round in which the job was not there yet counts as fair.
+            record.fair_done += float(self.fair_rate[row]) * elapsed_s
+            if record.fair_done >= job.job.iterations and not np.isfinite(record.fair_finish_s):
+                record.fair_finish_s = state.time_s - job.job.submission_s
             kind = self._kind(state, job)
             speed = self.speeds.row(job.job)
             if kind is not None and speed[kind] > 0:
                 # Time of the gang that the progress is worth on the type it ran on.
                 record.lag_s[kind] -= gained / float(speed[kind])
+
+    @property
+    def fair_rate(self) -> Floats:
+        """Steps per second under the target shares, at least 1e-3 of an equal part's."""
+        if self.request is None or self.shares is None:
+            return np.zeros(0)
+        problem = self.request.problem
+        return np.maximum(problem.rates(self.shares.x), 1e-3 * isolated_rates(problem))
+
+    def _fair_finish(self, state: RoundState) -> Floats:
+        """Seconds from submission to the fair finish of each job, projected at today's shares."""
+        rates = self.fair_rate
+        out = np.zeros(len(state.jobs))
+        for row, job in enumerate(state.jobs):
+            record = self._records[job.job.name]
+            if np.isfinite(record.fair_finish_s):
+                out[row] = record.fair_finish_s
+                continue
+            missing = max(0.0, job.job.iterations - record.fair_done)
+            elapsed_s = state.time_s - job.job.submission_s
+            out[row] = max(1.0, elapsed_s + missing / float(rates[row]))
+        return out
 
     def _kind(self, state: RoundState, job: JobState) -> int | None:
         if job.running is None:

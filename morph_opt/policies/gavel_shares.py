@@ -18,6 +18,7 @@ from formulations.shares.problem import (
     ShareProblem,
     equal_share_rates,
     isolated_rates,
+    isolated_shares,
 )
 from morph_opt.policies.gavel_kernel import Raised, Solve, lp_solver, raise_level
 from morph_opt.policies.gavel_packing import packed_raise
@@ -332,6 +333,9 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
         case "fairness-agnostic":
             found = max_min(p, q.weight, aware=False, solve=solve)
             return filled(p.agnostic(), found, q.weight / p.gang * found.objective, solve=solve)
+        case "isolated":
+            x = isolated_shares(p)
+            return Shares(x, np.zeros((p.pairs.count, p.types)), float(p.jobs), float(p.jobs))
         case "makespan":
             found = makespan(p, q.steps_left, solve=solve)
             floor = q.steps_left / found.objective
@@ -371,5 +375,6 @@ SHARE_POLICIES = (
     "cost",
     "fifo",
     "srpt",
+    "isolated",
 )
 """Names that `shares_of` knows."""

@@ -12,8 +12,9 @@ from morph_opt.extend import extension
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
-from morph_opt.policies.milp import MilpPolicy, Objective, RoundSolver
+from morph_opt.policies.milp import MilpPolicy, Objective
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
+from morph_opt.policies.round_solver import RoundSolver
 from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver

@@ -93,7 +93,8 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
         lambda: RoundState(
             document.whole("round"), time_s, interval_s, cluster, tuple(jobs),
             frozenset(drained | failed), frozenset(failed),
-        )
+        ),
+        "round",
     )  # fmt: skip
     return Snapshot(state, speeds, _rules(document))
 
@@ -139,12 +140,18 @@ def _cluster(table: Fields) -> tuple[Cluster, set[int], set[int]]:
             raise row.error("status", f"must be one of {', '.join(STATUS)}, got {word!r}")
         nodes.append(node)
         status[word].add(i)
-    leaves = tuple(
-        row.built(partial(Leaf, row.text("name"), row.number("uplink_gb_per_s")))
-        for row in table.objects("leaves", ("name", "uplink_gb_per_s"), ())
-    )
+    if not nodes:
+        raise table.error("nodes", "the cluster has no nodes")
+    leaves: list[Leaf] = []
+    for row in table.objects("leaves", ("name", "uplink_gb_per_s"), ()):
+        leaf = row.built(partial(Leaf, row.text("name"), row.number("uplink_gb_per_s")))
+        if all(leaf.name != node.leaf for node in nodes):
+            raise row.error("name", f"no node hangs on it, got {leaf.name!r}")
+        if any(leaf.name == other.name for other in leaves):
+            raise row.error("name", f"leaf {leaf.name!r} is listed twice")
+        leaves.append(leaf)
     name = table.text("name", "cluster")
-    cluster = table.built(partial(Cluster, name, tuple(nodes), leaves), "leaves")
+    cluster = table.built(partial(Cluster, name, tuple(nodes), tuple(leaves)), "nodes")
     return cluster, status["failed"], status["drained"]
 
 

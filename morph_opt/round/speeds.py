@@ -203,8 +203,9 @@ def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:
     row.built(lambda: require_finite("iteration_s", seconds, above=0.0))
     side = row.built(
         lambda: SideDemand(
-            row.whole("cpus", 0), row.number("host_memory_gib", 0.0),
-            row.number("rdma_gb_per_s", 0.0),
+            row.whole("cpus", 0),
+            row.number("host_memory_gib", 0.0, least=0.0),
+            row.number("rdma_gb_per_s", 0.0, least=0.0),
         )
-    )  # fmt: skip
+    )
     return SpeedRow(row.text("model"), name, Configuration(shape, plan, seconds, side), span)

@@ -184,7 +184,7 @@ class ExplanationLog:
     def _keep_before(self, index: int) -> None:
         """Cut the file behind the last whole line of an earlier round."""
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        kept = []
+        kept: list[str] = []
         for line in text.split("\n")[:-1]:
             try:
                 if json.loads(line)["round"] >= index:

@@ -202,4 +202,5 @@ def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
     name = f"gavel/{argument}"
     notice = f"{name}: original trace of the public Gavel artifact, speeds as measured there"
     trace = read_trace(files[argument], name=name, throughputs=throughputs, description=notice)
-    return trace, GavelTable(throughputs), notice
+    also = [(row.job_type, row.gang) for row in read_rows(files[argument])]
+    return trace, GavelTable(throughputs, also=also), notice

@@ -139,7 +139,8 @@ def test_originals_by_name(public_data):
     assert {job.model for job in trace.jobs} <= set(speeds.models())
     older, speeds, _ = load(public_data / "gavel", "msr_seed0/2869ce")
     assert len(older.jobs) > 400
-    unmeasured = [job for job in older.jobs if job.model not in speeds.models()]
+    measured = GavelTable(speeds.throughputs).models()
+    unmeasured = [job for job in older.jobs if job.model not in measured]
     assert unmeasured
     assert not speeds.configurations(unmeasured[0].model, node("V100", 8), 8, Span.LEAF)
     with pytest.raises(InputError, match="unknown trace 'gavel/nope'"):

@@ -17,16 +17,19 @@ import numpy as np
 
 from formulations import node_assignment, node_pattern
 from formulations.cells import KIND_LIMIT
-from formulations.layout import RoundModel, forbid
+from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.round_problem import NONE, Level, RoundProblem, Scope
-from morph_opt.policies.milp import with_guarantees
+from morph_opt.policies.round_solver import with_guarantees
 from tests.formulations.pairs import Pair, Wanted, families
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 from tests.formulations.rule_families import RULE_PAIRS
-from tests.formulations.solving import ranked
+from tests.formulations.solving import ranked, solve_model
 
 ROOT = Path(__file__).resolve().parents[2]
-EMITTERS = (*sorted((ROOT / "formulations").glob("*.py")), ROOT / "morph_opt/policies/milp.py")
+EMITTERS = (
+    *sorted((ROOT / "formulations").glob("*.py")),
+    ROOT / "morph_opt/policies/round_solver.py",
+)
 """Where rows of the round's models are written; `linear_model` only passes names on."""
 
 RULE_WRITER = ROOT / "morph_opt/rules/compile.py"
@@ -77,6 +80,27 @@ def _wanted(
 
 _pattern = partial(_wanted, node_pattern.build)
 _assignment = partial(_wanted, node_assignment.build)
+
+
+def _spread(
+    gpus: Sequence[int],
+    rows: Sequence[Candidate],
+    want: Sequence[int],
+    violator: int,
+    **more: Any,
+) -> Callable[[], Wanted]:
+    """The model with the row that cuts off a point in which this candidate is not spread."""
+
+    def make() -> Wanted:
+        problem = tiny(gpus, rows, **more)
+        built = node_pattern.build(problem, plain_level(problem))
+        point = solve_model(Wanted(built, (violator,)).model()).x
+        assert point is not None
+        cut = cut_distinct(problem, built, point)
+        assert cut is not None
+        return Wanted(cut, tuple(want))
+
+    return make
 
 
 def _not_again(want: Sequence[int]) -> Callable[[], Wanted]:
@@ -133,11 +157,16 @@ def _sharing(gb_per_s: float) -> list[Candidate]:
 
 PAIRS: dict[str, Pair] = {
     "both.one_config": Pair(_pattern([8], _TWO_PLANS, [0]), _pattern([8], _TWO_PLANS, [0, 1])),
+    "solve.distinct": Pair(
+        _spread([4, 4], [*_PAIR, Candidate(0, (2,))], [1], 0, closed=[1]),
+        _spread([4, 4], [*_PAIR, Candidate(0, (2,))], [0], 0, closed=[1]),
+    ),
     "solve.not_again": Pair(_not_again([1]), _not_again([0, 1])),
     "solve.rank": Pair(_rank([0]), _rank([1])),
     "solve.guarantee": Pair(_guarantee([1]), _guarantee([0])),
     "node_pattern.one_free": Pair(  # one node must not count as two, with 6 and with 2 GPUs free
-        _pattern([8, 8], _PAIR, [0], holds=_LEAVING), _pattern([8], _PAIR, [0], holds=_LEAVING)
+        _pattern([8, 8], _PAIR, [0], holds=_LEAVING),
+        _spread([8], _PAIR, [0], 0, holds=_LEAVING),
     ),
     "node_pattern.node_free": Pair(
         _pattern([8], [Candidate(0, (2,))], [0], [1], holds=[Hold(1, 0, 6)]),
@@ -156,9 +185,6 @@ PAIRS: dict[str, Pair] = {
         _pattern([4, 4], _TWO_CELLS, [0, 1, 2], sets=[[0]]),
     ),
     "node_pattern.slots": Pair(_pattern([4, 4], _FOURS, [0, 1]), _pattern([4], _FOURS, [0, 1])),
-    "node_pattern.distinct": Pair(
-        _pattern([4, 4], _PAIR, [0]), _pattern([4, 4], _PAIR, [0], closed=[1])
-    ),
     "node_pattern.uplink": Pair(
         _pattern([4, 4], _sharing(1.0), [0], **_LEAVES),
         _pattern([4, 4], _sharing(2.0), [0], **_LEAVES),

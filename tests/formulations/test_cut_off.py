@@ -13,7 +13,7 @@ from formulations.decode import pack, restricted
 from formulations.layout import RoundModel, forbid
 from formulations.linear_model import Ints, LinearModel
 from formulations.round_problem import NONE, STAY, RoundProblem
-from morph_opt.policies.milp import Solved
+from morph_opt.policies.round_solver import Solved
 from tests.formulations import oracle
 from tests.formulations.random_rounds import RoundSize, random_round
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
@@ -118,3 +118,12 @@ def test_restricted_keeps_the_choice_alone() -> None:
     assert [small.candidates.parts(k) for k in range(2)] == [(3, 1), (3, 1)]
     assert small.holds.job.tolist() == [4]
     assert np.flatnonzero(small.jobs.running).tolist() == [4]
+
+
+def test_packing_counts_what_earlier_jobs_took_of_an_uplink() -> None:
+    """Leaf 0 can carry one part of four GPUs, leaf 1 any; there are two nodes under each."""
+    rows = [Candidate(job, (4, 4), side=(0.0, 0.0, 1.0)) for job in range(2)]
+    problem = tiny([4, 4, 4, 4], rows, leaf=[0, 0, 1, 1], uplink=[6.0, np.inf])
+    assert packing_fails(problem, np.asarray([0, 1]))
+    assert oracle.place(problem, [0, 1]) is None
+    assert not packing_fails(problem, np.asarray([0, NONE]))

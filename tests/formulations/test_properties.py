@@ -21,6 +21,7 @@ from formulations.linear_model import LinearModel
 from formulations.round_problem import STAY, Level, NodeTable, RoundProblem
 from tests.formulations import oracle
 from tests.formulations.random_rounds import (
+    EVERYTHING,
     RoundSize,
     random_level,
     random_round,
@@ -141,10 +142,11 @@ def test_the_relaxation_bounds_the_optimum(seed: int) -> None:
         assert bound >= best - 1e-6 * max(1.0, best)
 
 
+@settings(max_examples=400)
 @given(SEEDS, st.sampled_from(["size", "parts"]))
 def test_what_packing_finds_is_feasible(seed: int, order: str) -> None:
     draw = np.random.default_rng(seed)
-    problem = random_round(draw, RoundSize(side_resources_bind=True))
+    problem = random_round(draw, replace(EVERYTHING, rules=0))
     choice = np.asarray(
         [draw.choice(oracle.options(problem, job)) for job in range(problem.jobs.count)]
     )

@@ -67,12 +67,6 @@ def test_node_pattern(seed: int) -> None:
         frees = set().union(*(states.get(n, full) for n in open_nodes(problem, t)))
         patterns = [maximal(f, sizes) for f in frees if sizes and f >= sizes[0]]
         z, rows = z + sum(patterns), rows + len(patterns)
-    distinct = {
-        (job, t, g)
-        for job, (t, parts) in zip(problem.candidates.job.tolist(), shapes(problem), strict=True)
-        for g in set(parts)
-        if parts.count(g) > 1 and 2 * g <= nodes.capacity[t, 0]
-    }
     assert count(model, "x") == problem.candidates.count
     assert count(model, "s") == int(problem.jobs.running.sum())
     assert count(model, "w") == sum(map(len, states.values()))
@@ -81,7 +75,7 @@ def test_node_pattern(seed: int) -> None:
     assert count(model, "one_free") == count(model, "node_free") == len(states)
     assert count(model, "pattern_count") == rows
     assert count(model, "slots") == len(slots)
-    assert count(model, "distinct") == len(distinct)
+    assert count(model, "distinct") == 0
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -112,3 +106,13 @@ def test_idle_nodes_cost_nothing() -> None:
         model = node_pattern.build(problem, plain_level(problem)).model
         sizes.append((model.rows, model.columns))
     assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize(("cpus", "slots"), [(48.0, 1), (47.0, 2)])
+def test_a_resource_makes_kinds_only_where_it_can_run_out(cpus: float, slots: int) -> None:
+    """Eight GPUs with six threads each are 48; with 47 the two jobs' slots differ."""
+    rows = [Candidate(job, (1,), side=(need, 0.0, 0.0)) for job, need in ((0, 6.0), (1, 2.0))]
+    problem = tiny([8], rows, side=(cpus, 0.0, 0.0))
+    model = node_pattern.build(problem, plain_level(problem)).model
+    assert count(model, "slots") == slots
+    assert count(model, "side") == 0

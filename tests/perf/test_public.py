@@ -7,10 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.perf_micro import batch_log, llama_table, main, reconfigure, two_jobs
+from benchmarks.perf_micro import (
+    batch_log,
+    llama_table,
+    main,
+    reconfigure,
+    two_jobs,
+    write_batch,
+)
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
 from morph_opt.perf.batch import split_batch
-from morph_opt.perf.modelfile import entries_of
 from morph_opt.perf.protocol import (
     cells,
     choices,
@@ -22,7 +28,7 @@ from morph_opt.perf.protocol import (
     sample_size,
 )
 from morph_opt.perf.public import PUBLISHED, Table, cell, inconsistent, read_tables
-from morph_opt.perf.regenerate import zoo_from
+from morph_opt.perf.regenerate import entries_from
 from morph_opt.perf.runs import Run
 from morph_opt.perf.zoo import builtin_model
 from tests.perf.worlds import entry, pairs, true_runs
@@ -57,8 +63,8 @@ def test_every_published_cell_has_rows(tables: dict[str, Table]) -> None:
     assert found == set(PUBLISHED)
 
 
-def test_the_zoo_follows_from_the_tables(root: Path) -> None:
-    for fitted in entries_of(zoo_from(root), "fitted"):
+def test_the_zoo_follows_from_the_tables(tables: dict[str, Table]) -> None:
+    for fitted in entries_from(tables):
         stored = builtin_model().entry(fitted.architecture.name)
         assert fitted.constants.vector() == pytest.approx(stored.constants.vector(), rel=0.02)
 
@@ -140,6 +146,13 @@ def test_a_reconfiguration_log_keeps_the_global_batch() -> None:
     assert len(log) > len({line.job for line in log})
     for line in log:
         assert line.global_batch == entry(line.model).architecture.global_batch
+
+
+def test_the_log_is_written_as_table_and_figure(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    table, figure = write_batch(batch_log(12), tmp_path)
+    assert "| time, s | job | GPUs | plan | ranks x samples | global batch |" in table.read_text()
+    assert figure.stat().st_size > 0
 
 
 @pytest.mark.parametrize("model", ["bert", "gpt2", "llama30", "llama7", "roberta", "t5", "vit"])

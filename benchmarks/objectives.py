@@ -1,0 +1,96 @@
+"""How the two constants of the objectives were chosen: replays over a grid of them.
+
+    python benchmarks/objectives.py [--trace morphling/base] [--only jct]
+
+Writes ``reports/objectives/sweep.csv`` and ``reports/objectives/sweep.md``. Replays are
+deterministic; the figures are simulated time and depend on no clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+from formulations.objectives import Jct, Throughput
+from morph_opt.domain import default_cluster
+from morph_opt.policies.milp import MilpPolicy, Objective
+from morph_opt.replay import replay
+from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.registry import make_solver
+from morph_opt.traces.registry import load_trace
+
+HORIZONS_S = (30.0, 60.0, 120.0, 300.0, 600.0)
+RESTART_WEIGHTS = (1.0, 1.5, 2.0, 3.0, 4.0)
+FIELDS = ("trace", "objective", "constant", "value", "avg_jct_s", "makespan_s", "restarts_per_job")
+FOLDER = Path("reports/objectives")
+
+
+def cases() -> list[tuple[str, str, float, Objective]]:
+    """Objective, its constant's name and value, and the objective itself."""
+    throughput = [("throughput", "horizon_s", h, Throughput(h)) for h in HORIZONS_S]
+    jct = [("jct", "restart_weight", w, Jct(w)) for w in RESTART_WEIGHTS]
+    return [*throughput, *jct]
+
+
+def run(trace: str, objective: Objective) -> dict[str, object]:
+    """Summary of one replay with belief = truth on the default cluster."""
+    loaded = load_trace(trace)
+    policy = MilpPolicy(loaded.truth, objective, make_solver("highs"), Limits())
+    result = replay(loaded.trace, default_cluster(), policy, loaded.truth)
+    return dict(result.summary)
+
+
+def write(rows: list[dict[str, object]]) -> None:
+    """CSV and the page made of it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "sweep.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    lines = [
+        "# Constants of the objectives",
+        "",
+        "Made by `python benchmarks/objectives.py`; belief = truth, 8x8 A800, defaults otherwise.",
+        "One replay a row; a few long jobs carry the average, so neighbours differ by chance too.",
+        "",
+        "| trace | objective | constant | average JCT (s) | makespan (s) | restarts per job |",
+        "|---|---|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {r['trace']} | `{r['objective']}` | `{r['constant']}` = {r['value']} "
+        f"| {r['avg_jct_s']} | {r['makespan_s']} | {r['restarts_per_job']} |"
+        for r in rows
+    ]
+    (FOLDER / "sweep.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Run the grid."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", action="append", help="default: base")
+    parser.add_argument("--only", help="one objective")
+    arguments = parser.parse_args()
+    rows: list[dict[str, object]] = []
+    for trace in arguments.trace or ["base"]:
+        for name, constant, value, objective in cases():
+            if arguments.only not in (None, name):
+                continue
+            found = run(trace, objective)
+            row: dict[str, object] = {
+                "trace": trace,
+                "objective": name,
+                "constant": constant,
+                "value": f"{value:g}",
+            }
+            row |= {
+                key: f"{float(str(found[key])):.{2 if key == 'restarts_per_job' else 0}f}"
+                for key in FIELDS[4:]
+            }
+            rows.append(row)
+            print(row, flush=True)
+    write(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Solve a round's problem: ranked levels, cuts until the choice can be placed, exact placement."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations import node_assignment, node_pattern
+from formulations.decode import pack, restricted
+from formulations.layout import RoundModel, cut_distinct, forbid
+from formulations.linear_model import Ints
+from formulations.objectives import kept
+from formulations.round_problem import STAY, Level, RoundProblem, Selection
+from morph_opt.policies.pricing import solve_priced
+from morph_opt.solvers.base import Solver
+from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
+
+
+@dataclass
+class _Clock:
+    """Milliseconds spent per step of a round."""
+
+    build_ms: float = 0.0
+    solve_ms: float = 0.0
+    place_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A placed decision and how it came about.
+
+    Parameters
+    ----------
+    selection
+        None when no solve gave anything usable.
+    outcomes
+        Of the levels in order, up to the last one that was tried.
+    model
+        The last level's.
+    """
+
+    selection: Selection | None
+    outcomes: tuple[Outcome, ...]
+    model: RoundModel
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the level tried last."""
+        return self.outcomes[-1]
+
+
+class RoundSolver:
+    """Solves one `RoundProblem` under ranked levels.
+
+    Parameters
+    ----------
+    solver
+        Adapter.
+    limits
+        Of each single solve.
+    formulation
+        ``"node_pattern"`` or ``"node_assignment"``.
+    """
+
+    FORMULATIONS = ("node_pattern", "node_assignment")
+
+    def __init__(self, solver: Solver, limits: Limits, formulation: str = "node_pattern") -> None:
+        self._solver = solver
+        self._limits = limits
+        self._formulation = formulation
+        self.clock = _Clock()
+
+    def ranked(
+        self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
+    ) -> Solved:
+        """Maximise the levels in order, each within the optima of those before it."""
+        built = base or self.build(problem, levels[0])
+        best: Selection | None = None
+        outcomes: list[Outcome] = []
+        for rank, level in enumerate(levels):
+            built = replace(built, model=built.model.with_objective(built.layout.cost(level)))
+            last = rank == len(levels) - 1
+            found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
+            outcomes.append(found.outcome)
+            built = found.model
+            if found.selection is None:
+                break
+            best = found.selection
+            if not last:
+                built = _at_least(built, level, rank, best.value(level))
+        return Solved(best, tuple(outcomes), built)
+
+    def build(self, problem: RoundProblem, level: Level) -> RoundModel:
+        """The round's model in the chosen formulation."""
+        began = time.perf_counter()
+        make = node_pattern.build if self._formulation == "node_pattern" else node_assignment.build
+        built = make(problem, level)
+        self.clock.build_ms += 1e3 * (time.perf_counter() - began)
+        return built
+
+    def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> Solved:
+        """Solve until the choice can be placed; choices that cannot are cut off."""
+        serial = sum(block.family == "not_again" for block in built.model.row_blocks)
+        doubt = float("-inf")
+        while True:
+            outcome = self._solve(built, gap)
+            if outcome.x is None:
+                return Solved(None, (_doubted(outcome, doubt, gap),), built)
+            began = time.perf_counter()
+            selection, impossible = self._decode(problem, built, outcome)
+            self.clock.place_ms += 1e3 * (time.perf_counter() - began)
+            if selection is not None:
+                return Solved(selection, (_doubted(outcome, doubt, gap),), built)
+            cut = cut_distinct(problem, built, outcome.x)
+            if cut is None:
+                if not impossible:
+                    doubt = max(doubt, outcome.bound)
+                cut = forbid(built, built.layout.choice(problem, outcome.x), serial)
+                serial += 1
+            built = cut
+
+    def _solve(self, built: RoundModel, gap: float) -> Outcome:
+        """Solve with the objective scaled to a largest coefficient of 1; report it unscaled."""
+        cost = built.model.cost
+        scale = float(np.abs(cost).max(initial=0.0)) or 1.0
+        limits = replace(self._limits, gap=gap)
+        scaled = replace(built, model=built.model.with_objective(cost / scale))
+        outcome = solve_priced(self._solver, scaled, limits)
+        self.clock.build_ms += 1e3 * outcome.build_s
+        self.clock.solve_ms += 1e3 * (outcome.solve_s + outcome.check_s)
+        return replace(outcome, objective=outcome.objective * scale, bound=outcome.bound * scale)
+
+    def _decode(
+        self, problem: RoundProblem, built: RoundModel, outcome: Outcome
+    ) -> tuple[Selection | None, bool]:
+        """The decision at an incumbent; without one, whether its choice is proven impossible."""
+        assert outcome.x is not None
+        if self._formulation == "node_assignment":
+            return node_assignment.read_nodes(problem, built, outcome.x), False
+        choice = built.layout.choice(problem, outcome.x)
+        for order in ("size", "parts"):
+            selection = pack(problem, choice, order)
+            if selection is not None:
+                return selection, False
+        return self._exact_placement(problem, choice)
+
+    def _exact_placement(
+        self, problem: RoundProblem, choice: Ints
+    ) -> tuple[Selection | None, bool]:
+        """Nodes for a choice by the reference formulation, or whether there are provably none."""
+        small = restricted(problem, choice)
+        ones = Level(
+            "placed", "jobs", np.ones(small.candidates.count), np.where(choice == STAY, 1.0, 0.0)
+        )
+        built = node_assignment.build(small, ones)
+        outcome = self._solver.solve(built.model, replace(self._limits, gap=0.0))
+        everyone = small.candidates.count + int((choice == STAY).sum())
+        if outcome.x is None or outcome.objective < everyone - 0.5:
+            proven = outcome.status is Status.INFEASIBLE or outcome.bound < everyone - 0.5
+            return None, proven
+        placed = node_assignment.read_nodes(small, built, outcome.x)
+        return Selection(choice, placed.nodes), False
+
+
+def _doubted(outcome: Outcome, doubt: float, gap: float) -> Outcome:
+    """The outcome where choices were cut off that were not shown to be impossible.
+
+    ``doubt`` bounds what these are worth (-inf: there are none); it stays in the bound, and the
+    rest being infeasible says nothing about the round.
+    """
+    if doubt == float("-inf"):
+        return outcome
+    if outcome.x is None:
+        infeasible = outcome.status is Status.INFEASIBLE
+        status = Status.NO_SOLUTION if infeasible else outcome.status
+        return replace(outcome, status=status, bound=doubt)
+    bound = max(outcome.bound, doubt)
+    reached = relative_gap(outcome.objective, bound)
+    status = outcome.status if reached <= gap else Status.FEASIBLE
+    return replace(outcome, status=status, bound=bound, gap=reached)
+
+
+def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> RoundModel:
+    """The model in which a level keeps its optimum (row ``rank[r]``)."""
+    cost = built.layout.cost(level)
+    # In units of the largest coefficient: a solver's row tolerance is absolute, units are not.
+    scale = float(np.abs(cost).max(initial=0.0)) or 1.0
+    cost, value = cost / scale, value / scale
+    columns = np.flatnonzero(cost)
+    slack = 1e-7 * max(1.0, abs(value))
+    model = built.model.with_row("rank", [rank], columns, cost[columns], value - slack, np.inf)
+    return replace(built, model=model)
+
+
+def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
+    """Rows ``guarantee[j]``: every guaranteed job runs at no less than the speed of its request."""
+    enough, stays = kept(problem)
+    layout, model = built.layout, built.model
+    for job in np.flatnonzero(problem.jobs.guaranteed).tolist():
+        columns = layout.x[enough & (problem.candidates.job == job)]
+        if stays[job]:
+            columns = np.append(columns, layout.stay[job])
+        model = model.with_row("guarantee", [job], columns, np.ones(columns.size), 1.0, np.inf)
+    return replace(built, model=model)

@@ -1,0 +1,160 @@
+"""Prices: by hand, against brute force, and by duality on random rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations import node_pattern
+from formulations.objectives import Throughput
+from formulations.round_problem import RoundProblem
+from morph_opt.domain import SideDemand
+from morph_opt.explain import Effort
+from morph_opt.explain.case import with_one_more_node
+from morph_opt.explain.prices import Prices
+from morph_opt.solvers.highs import HighsSolver
+from tests.explain.worlds import ONE, UNIT, builder, by_job, explained
+from tests.formulations import oracle
+from tests.formulations.random_rounds import RoundSize, random_level, random_round
+from tests.policies.worlds import EXACT, cluster, queued, random_world, speeds, state
+
+
+def test_price_by_hand() -> None:
+    """Two GPUs; jobs worth 3, 2, 2, 1 want one each: the third job sets the price."""
+    jobs = [queued(n, weight=w) for n, w in (("a", 3.0), ("b", 2.0), ("c", 2.0), ("d", 1.0))]
+    found = explained(ONE, state(cluster(2), *jobs), effort=Effort(9, 9, nodes=True))
+    (price,) = found.prices
+    assert price.gpu_price == pytest.approx(2 * UNIT)
+    assert price.gpu_s_price == pytest.approx(2 * UNIT / 60.0)
+    assert price.node_value == pytest.approx(4 * UNIT)
+    assert price.node_gain == pytest.approx(3 * UNIT)  # c and d, of whom d is worth one
+    assert found.relaxation == pytest.approx(found.value) == pytest.approx(5 * UNIT)
+    jobs_found = by_job(found)
+    first = jobs_found["a"].granted
+    assert first is not None
+    assert (first.price, first.reduced) == (pytest.approx(2 * UNIT), pytest.approx(UNIT))
+    assert dict(first.paid_for) == {"GPUs": pytest.approx(2 * UNIT)}
+    last = jobs_found["d"]
+    assert last.best is not None
+    assert last.best.reduced == pytest.approx(-UNIT)
+    assert last.reason == "price"
+    assert last.displaces is not None
+    assert last.displaces.cost == pytest.approx(UNIT)
+    (loss,) = last.displaces.losses
+    assert (loss.after, loss.loses) == ("queue", pytest.approx(2 * UNIT))
+    waiting = next(jobs_found[name] for name in ("b", "c") if jobs_found[name].granted is None)
+    assert waiting.reason == "tie"
+
+
+def test_nothing_is_scarce_nothing_has_a_price() -> None:
+    found = explained(ONE, state(cluster(2, 2), queued("a")), effort=Effort(nodes=True))
+    (price,) = found.prices
+    assert (price.gpu_price, price.node_value, price.node_gain, price.nodes) == (0.0, 0.0, 0.0, 2)
+    assert by_job(found)["a"].reason == "best"
+
+
+def test_the_scarce_resource_is_named() -> None:
+    """Eight GPUs but threads for two jobs: a third would pay for threads, not for GPUs."""
+    table = speeds({"m": {"1": 8.0}}, SideDemand(cpus=8))
+    here = state(cluster(8, cpus=16), *(queued(name) for name in "abc"))
+    found = explained(table, here)
+    assert sum(job.granted is not None for job in found.jobs) == 2
+    waiting = next(job for job in found.jobs if job.granted is None)
+    assert waiting.best is not None
+    assert waiting.best.price == pytest.approx(UNIT)
+
+
+def test_closed_nodes_have_no_price() -> None:
+    here = state(cluster(2, 4), queued("a"), queued("b"), closed=[1])
+    (price,) = explained(ONE, here).prices
+    assert (price.node_type, price.nodes) == ("x2", 1)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_price_lies_between_what_a_gpu_less_loses_and_one_more_gains(seed: int) -> None:
+    """Jobs of one GPU on nodes of one GPU: the relaxation is tight, so brute force bounds it."""
+    draw = np.random.default_rng(seed)
+    weights = draw.integers(1, 9, int(draw.integers(1, 7))).astype(float).tolist()
+    nodes = int(draw.integers(1, 6))
+    jobs = [queued(f"j{i}", weight=w) for i, w in enumerate(weights)]
+    found = explained(ONE, state(cluster(*(1,) * nodes), *jobs), effort=Effort(nodes=True))
+    (price,) = found.prices
+
+    def best(count: int) -> float:
+        problem = builder(ONE).view(state(cluster(*(1,) * count), *jobs)).problem
+        level = Throughput().levels(problem)[0]
+        return oracle.best(problem, [level]).value(level)
+
+    here = best(nodes)
+    gains = best(nodes + 1) - here
+    loses = here - (best(nodes - 1) if nodes > 1 else 0.0)
+    assert gains - 1e-9 <= price.gpu_price <= loses + 1e-9
+    assert price.gpu_price == price.node_value
+    assert price.node_gain == pytest.approx(gains)
+    assert found.value == pytest.approx(here)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_gain_of_a_node_is_that_of_brute_force(seed: int) -> None:
+    table, here = random_world(np.random.default_rng(seed), rows=3)
+    jobs = tuple(replace(s, job=replace(s.job, guaranteed=False)) for s in here.jobs[:3])
+    here = replace(here, jobs=jobs)
+    problem = builder(table).view(here).problem
+    level = Throughput().levels(problem)[0]
+    before = oracle.best(problem, [level]).value(level)
+    found = explained(table, here, effort=Effort(0, 0, nodes=True))
+    open_nodes = [n for n in range(problem.nodes.count) if problem.nodes.open[n]]
+    kinds = [problem.nodes.node_class[n] for n in open_nodes]
+    first = [n for i, n in enumerate(open_nodes) if kinds[i] not in kinds[:i]]
+    assert len(found.prices) == len(first)
+    for price, like in zip(found.prices, first, strict=True):
+        after = oracle.best(with_one_more_node(problem, like), [level]).value(level)
+        assert price.node_gain == pytest.approx(after - before, abs=1e-6)
+
+
+# ---------------------------------------------------------------- duality on random rounds
+
+SIZES = (
+    RoundSize(),
+    RoundSize(leaves=3),
+    RoundSize(side_resources_bind=True),
+    RoundSize(rules=2, node_sets=2),
+)
+
+
+def relaxation(problem: RoundProblem, level: object) -> float:
+    built = node_pattern.build(problem, level)  # type: ignore[arg-type]
+    return HighsSolver().solve(built.model.relaxed(), EXACT).bound
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_duality(seed: int) -> None:
+    """Prices add up to A'y, reduced values are what rows one_config pay, nodes bound the gain."""
+    draw = np.random.default_rng(seed)
+    problem = random_round(draw, SIZES[seed % len(SIZES)])
+    level = random_level(draw, problem)
+    built = node_pattern.build(problem, level)
+    prices = Prices(problem, built, EXACT)
+    tolerance = 1e-6 * max(1.0, prices.scale)
+    assert prices.relaxation >= -tolerance
+    block = next(b for b in built.model.row_blocks if b.family == "one_config")
+    own = prices.duals[block.start : block.start + block.count]
+    assert (own >= -tolerance).all()
+    activity = built.model.matrix().T @ prices.duals
+    surplus = np.zeros(problem.jobs.count)
+    for k in range(problem.candidates.count):
+        job = int(problem.candidates.job[k])
+        paid = sum(prices.start(k).values())
+        assert paid == pytest.approx(activity[built.layout.x[k]] - own[job], abs=tolerance)
+        surplus[job] = max(surplus[job], level.value[k] - paid)
+    for job in np.flatnonzero(problem.jobs.running).tolist():
+        paid = sum(prices.stay(job).values())
+        assert paid == pytest.approx(activity[built.layout.stay[job]] - own[job], abs=tolerance)
+        surplus[job] = max(surplus[job], float(level.stay_value[job]) - paid)
+    assert own == pytest.approx(surplus, abs=tolerance)
+    for cell in prices.nodes():
+        assert cell.value >= -tolerance
+        more = relaxation(with_one_more_node(problem, cell.node), level)
+        assert more <= prices.relaxation + cell.value + tolerance

@@ -1,0 +1,42 @@
+"""Rounds for explanations, and explaining them."""
+
+from __future__ import annotations
+
+from formulations.objectives import Jct, Throughput
+from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.domain import RoundState
+from morph_opt.explain import Effort, Explainer, RoundExplanation
+from morph_opt.explain.report import JobExplanation
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.milp import MilpPolicy
+from morph_opt.rules import OperatorRules
+from morph_opt.solvers.highs import HighsSolver
+from tests.policies.worlds import EXACT, speeds
+
+UNIT = 60.0 / 90.0
+"""Value of a start at the requested speed: rounds of 60 s, start-ups of 30 s."""
+
+ONE = speeds({"m": {"1": 8.0}})
+"""Every job runs on one GPU."""
+
+
+def explained(
+    speed: SpeedModel,
+    here: RoundState,
+    rules: OperatorRules | None = None,
+    effort: Effort | None = None,
+    objective: Throughput | Jct | None = None,
+) -> RoundExplanation:
+    """Decide to a gap of 0 and explain."""
+    goal = objective or Throughput()
+    policy = MilpPolicy(speed, goal, HighsSolver(), EXACT, rules=rules)
+    explainer = Explainer(speed, goal, HighsSolver(), EXACT, rules, effort or Effort(20, 20))
+    return explainer.explain(here, policy.decide(here).allocation)
+
+
+def by_job(found: RoundExplanation) -> dict[str, JobExplanation]:
+    return {job.job: job for job in found.jobs}
+
+
+def builder(speed: SpeedModel) -> CandidateBuilder:
+    return CandidateBuilder(speed)

@@ -1,0 +1,102 @@
+"""The report, on made-up tables."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from morph_opt.domain import InputError
+from morph_opt.perf.fit import Fit
+from morph_opt.perf.prior import Population
+from morph_opt.perf.protocol import (
+    choices,
+    complete,
+    complete_fit,
+    protocol_a,
+    protocol_b,
+    protocol_c,
+    sample,
+)
+from morph_opt.perf.public import Table
+from morph_opt.perf.report import MAIN, Outcomes, markdown, totals, write_report
+from morph_opt.perf.runs import Refused, Run
+from morph_opt.perf.zoo import builtin_population
+from tests.perf.worlds import entry, pairs, true_runs
+
+
+def made_up(model: str) -> Table:
+    runs = true_runs(model, pairs(model, 8)[::4], noise=0.03, seed=7)
+    first = runs[0]
+    runs[0] = Run(first.shape, first.plan, 0.4 * first.iteration_s)
+    return Table(
+        entry(model).architecture,
+        tuple(runs),
+        (Refused(9, "842", "88", "plan pp8-tp4-dp2 needs 64 GPUs, the shape has 16"),),
+        tuple(runs[1:6]),
+    )
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Outcomes:
+    tables = {name: made_up(name) for name in ("bert", "gpt2")}
+    others: dict[str, Population] = dict.fromkeys(tables, builtin_population())
+    known: dict[str, Fit] = {n: sample(t, others[n], MAIN) for n, t in tables.items()}
+    return Outcomes(
+        tables=tables,
+        floor=complete(tables),
+        given=protocol_a(tables, others),
+        chosen={size: protocol_b(tables, others, size) for size in (4, MAIN)},
+        reseeded={2: protocol_b(tables, others, MAIN, 2)},
+        alone=protocol_b(tables, {}, MAIN),
+        left_out=protocol_c(tables),
+        choices=[pick for n, t in tables.items() for pick in choices(t, known[n], n)],
+        choices_complete=[p for n, t in tables.items() for p in choices(t, complete_fit(t), n)],
+    )
+
+
+def test_every_protocol_and_cell_is_shown(outcomes: Outcomes, tmp_path: Path) -> None:
+    files = write_report(outcomes, tmp_path / "new")
+    assert [file.name for file in files] == ["protocol.md", "cells.csv", "inconsistent.csv"]
+    text = files[0].read_text()
+    for part in ("(a) artifact's runs", "(b) n = 4", "(b) n = 8, seed 2", "(c) one shape left out"):
+        assert f"| {part} |" in text
+    assert "| bert | ZeRO-Offload |" in text
+    assert "bert, line 9, 842 on 88: plan pp8-tp4-dp2 needs 64 GPUs" in text
+    with files[1].open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["protocol"] for row in rows} >= {"(b) n = 4", "(c) one shape left out"}
+    for row in rows:
+        assert float(row["average"]) <= float(row["largest"])
+
+
+def test_no_row_is_dropped(outcomes: Outcomes) -> None:
+    sizes = {name: len(table.runs) for name, table in outcomes.tables.items()}
+    assert totals(outcomes.left_out).rows == sum(sizes.values())
+    assert totals(outcomes.chosen[MAIN]).rows == sum(sizes.values()) - MAIN * len(sizes)
+
+
+def test_a_wrong_row_stays_in_the_figures_and_is_among_the_largest_errors(
+    outcomes: Outcomes,
+) -> None:
+    first = outcomes.tables["bert"].runs[0]
+    text = markdown(outcomes)
+    largest = text.split("## Largest errors")[1].split("## Rows")[0]
+    assert f"| bert | {first.plan} | {first.shape} |" in largest
+
+
+def test_the_same_outcomes_give_the_same_text(outcomes: Outcomes) -> None:
+    assert markdown(outcomes) == markdown(outcomes)
+
+
+def test_the_figure_shows_every_model(outcomes: Outcomes, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from morph_opt.perf.figures import protocol_figure
+
+    files = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    for file in files:
+        protocol_figure(outcomes.chosen[MAIN], file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    with pytest.raises(InputError, match="cannot be written"):
+        protocol_figure(outcomes.chosen[MAIN], tmp_path / "no" / "a.svg")

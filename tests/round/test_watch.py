@@ -1,0 +1,228 @@
+"""Replays that are watched: dumped states decide as the replay did; explanations, resume, refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from morph_opt.domain import Allocation, RoundState
+from morph_opt.policies.base import Decision
+from morph_opt.policies.registry import PolicyOptions
+from morph_opt.replay import cli
+from morph_opt.replay.options import RunOptions
+from morph_opt.replay.setup import prepare
+from morph_opt.replay.watching import watched
+from morph_opt.round import decide_round, read_snapshot
+
+MORE = ["--trace", "naive", "--quiet", "--until-s", "1500"]
+CLUSTER = """
+[node_type.a]
+gpu_type = "A800-80GB"
+gpus = 8
+cpus = 96
+host_memory_gib = 1600
+nvlink_gb_per_s = 400
+rdma_gb_per_s = 100
+
+[[nodes]]
+type = "a"
+count = 3
+name = "l"
+leaf = "left"
+
+[[nodes]]
+type = "a"
+count = 3
+name = "r"
+leaf = "right"
+
+[leaf.left]
+uplink_gb_per_s = 150
+"""
+RULES = """
+fewer_moves = true
+[[quota]]
+tenant = "default"
+gpus = 40
+[[minimum_run]]
+seconds = 300
+"""
+
+
+class Recording:
+    """Keeps what was decided."""
+
+    def __init__(self, policy: object) -> None:
+        self._policy = policy
+        self.seen: dict[int, tuple[RoundState, Decision]] = {}
+        self.name = policy.name  # type: ignore[attr-defined]
+
+    def decide(self, state: RoundState) -> Decision:
+        decision: Decision = self._policy.decide(state)  # type: ignore[attr-defined]
+        self.seen[state.index] = (state, decision)
+        return decision
+
+
+def here(folder: Path) -> None:
+    (folder / "c.toml").write_text(CLUSTER)
+    (folder / "r.toml").write_text(RULES)
+    (folder / "e.csv").write_text(
+        "time_s,node,event\n200,l-0,drain\n400,r-1,fail\n900,l-0,return\n"
+    )
+
+
+@pytest.mark.parametrize("objective", ["throughput", "jct"])
+def test_dumped_states_decide_as_the_replay_did(
+    objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two leaves, an uplink, drained and failed nodes, rules, and a restart in progress."""
+    from morph_opt.replay import replay
+
+    here(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    from morph_opt.clusters import load_cluster
+
+    options = RunOptions(
+        "naive", load_cluster("c.toml"), objective=objective, events="e.csv", rules="r.toml",
+        until_s=1500.0,
+    )  # fmt: skip
+    prepared = prepare(options)
+    recording = Recording(prepared.policy)
+    prepared = watched(
+        replace(prepared, policy=recording),  # type: ignore[arg-type]
+        tmp_path,
+        {"dump_rounds": tmp_path / "dump", "dump_gz": True},
+    )
+    replay(
+        prepared.trace, options.cluster, prepared.policy, prepared.truth,
+        options.replay_config(), node_events=prepared.node_events(),
+    )  # fmt: skip
+    files = sorted((tmp_path / "dump").glob("round-*.json.gz"))
+    assert len(files) == len(recording.seen) > 15
+    granted = 0
+    for path in files:
+        snapshot = read_snapshot(path)
+        state, decision = recording.seen[snapshot.state.index]
+        assert snapshot.state == state
+        assert snapshot.rules == prepared.policy_options.rules
+        decided = decide_round(snapshot, PolicyOptions(objective=objective)).decision
+        assert decided.allocation == decision.allocation
+        assert decided.report.objective == decision.report.objective
+        granted += len(decision.allocation.assignments)
+    assert granted >= len(files)
+    assert any(state.held.assignments for state, _ in recording.seen.values())
+    assert any(state.failed for state, _ in recording.seen.values())
+
+
+def test_every_nth_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*MORE, "--out", "run", "--dump-rounds", "dump", "--dump-every", "10"]) == 0
+    names = sorted(path.name for path in Path("dump").iterdir())
+    assert names == ["round-000000.json", "round-000010.json", "round-000020.json", "speeds.json"]
+
+
+def test_watching_changes_nothing_and_is_deterministic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*MORE, "--out", "plain"]) == 0
+    for name in ("one", "two"):
+        assert cli.main([*MORE, "--out", name, "--explain"]) == 0
+    events = {Path(name, "events.jsonl").read_bytes() for name in ("plain", "one", "two")}
+    assert len(events) == 1
+    texts = {Path(name, "explain.jsonl").read_text() for name in ("one", "two")}
+    assert len(texts) == 1
+    lines = [json.loads(line) for line in texts.pop().splitlines()]
+    rounds = (Path("plain") / "rounds.csv").read_text().splitlines()[1:]
+    assert [line["round"] for line in lines] == [int(row.split(",")[0]) for row in rounds]
+    assert not (Path("plain") / "explain.jsonl").exists()
+
+
+def test_a_resumed_run_has_the_same_explanations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while round 12 was being written: its explanation is there, its events are torn."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*MORE, "--out", "run", "--explain"]) == 0
+    run = Path("run")
+    whole = {name: (run / name).read_bytes() for name in ("events.jsonl", "explain.jsonl")}
+    events = whole["events.jsonl"].decode().splitlines(keepends=True)
+    decided = [
+        i for i, line in enumerate(events) if '"event": "round"' in line or '"round"' in line
+    ]
+    cut = events[: decided[11] + 1]
+    (run / "events.jsonl.partial").write_text("".join(cut) + events[decided[11] + 1][:7])
+    (run / "rounds.csv").rename(run / "rounds.csv.partial")
+    explained = whole["explain.jsonl"].decode().splitlines(keepends=True)
+    (run / "explain.jsonl").write_text("".join(explained[:14]) + explained[14][:30])
+    for name in ("events.jsonl", "summary.json", "jobs.csv"):
+        (run / name).unlink()
+    assert cli.main(["--resume", "run", "--quiet", "--explain"]) == 0
+    for name, content in whole.items():
+        assert (run / name).read_bytes() == content, name
+
+
+def test_rules_in_conflict_stop_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tenant loses its quota to a window of maintenance that the running jobs cannot leave."""
+    monkeypatch.chdir(tmp_path)
+    Path("r.toml").write_text(
+        '[[gang_limit]]\njobs = ["*"]\nmost = 16\n[[non_preemptible]]\njobs = ["*"]\n'
+        '[[maintenance]]\nnodes = ["*"]\nstart_s = 600\nend_s = 900\n'
+    )
+    assert cli.main([*MORE, "--out", "run", "--rules", "r.toml"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "2 rules contradict each other in this round" in lines[-3]
+    assert [line.strip().partition(":")[0] for line in lines[-2:]] == [
+        "no_preemption", "maintenance"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--explain", "--policy", "fifo"], "policy milp only"),
+        (["--explain", "--online-fit"], "cannot be combined with --online-fit"),
+        (["--dump-rounds", "dump", "--online-fit"], "cannot be combined with --online-fit"),
+        (["--dump-every", "2"], "together with --dump-rounds"),
+        (["--dump-gz"], "together with --dump-rounds"),
+        (["--dump-rounds", "dump", "--dump-every", "0"], "at least 1"),
+        (["--dump-rounds", "full"], "not empty"),
+        (["--dump-rounds", "full/file"], "cannot be written"),
+    ],
+)
+def test_refused(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("full").mkdir()
+    Path("full", "file").touch()
+    assert cli.main([*MORE, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert words in captured.err
+    assert not Path("runs").exists()
+
+
+def test_an_empty_decision_is_explained_nowhere() -> None:
+    """What the wrapper hands on is the policy's own decision, not a copy."""
+    from morph_opt.round.watch import WatchedPolicy
+
+    class Lazy:
+        name = "lazy"
+        answer = Decision(Allocation())
+
+        def decide(self, state: RoundState) -> Decision:
+            return self.answer
+
+    policy = WatchedPolicy(Lazy(), [])
+    assert policy.name == "lazy"
+    assert policy.decide(None) is Lazy.answer  # type: ignore[arg-type]
