@@ -12,13 +12,16 @@ large      512 GPUs (64 nodes, 4 leaves), 300 active jobs, running jobs in place
 dominance  candidates with and without dominated ones, and the optimum of both at gap 0
 root       relaxation against optimum at gap 0
 size       rows and columns against the counts that the formulation page states
+moves      restarts of a replay with the goals that rank below the objective, and without
 =========  ================================================================================
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
+import math
 import statistics
 import sys
 import time
@@ -30,17 +33,20 @@ import numpy as np
 
 from benchmarks.rounds_report import Row, Setup, write
 from formulations import node_pattern
+from formulations.cells import find_kinds
 from formulations.linear_model import LinearModel
 from formulations.patterns import reachable_free
 from formulations.round_problem import RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import JobState, RoundState, default_cluster
+from morph_opt.metrics.log import Started, StartKind
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.policies.round_solver import RoundSolver
 from morph_opt.replay import ReplayConfig, replay
+from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.traces.registry import load_trace
@@ -69,8 +75,9 @@ class Keeper:
         return self._inner.decide(state)
 
 
+@functools.cache
 def rounds_of(setup: Setup, objective: str) -> tuple[SpeedModel, list[RoundState]]:
-    """States of a replay under an objective."""
+    """States of a replay under an objective; replayed once per process."""
     loaded = load_trace(setup.trace)
     policy = make_policy("milp", loaded.truth, PolicyOptions(objective=objective))
     keeper = Keeper(policy)
@@ -196,7 +203,7 @@ def large(setup: Setup) -> list[Row]:
                     Row("large", case, step.removesuffix("_ms"), split[step], "ms")
                     for step in STEPS
                 ),
-                Row("large", case, "candidates", report.candidates, ""),
+                Row("large", case, "candidates in the round", report.candidates, ""),
                 Row("large", case, "rows", report.rows, ""),
                 Row("large", case, "columns", report.columns, ""),
             ]
@@ -265,19 +272,23 @@ def _unit(model: LinearModel) -> LinearModel:
 def stated(problem: RoundProblem) -> dict[str, int]:
     """Counts of the formulation page that follow from the tables alone, by family."""
     nodes, holds = problem.nodes, problem.holds
+    counted = find_kinds(problem).scarce
     busy = sorted({n for n in holds.node.tolist() if nodes.open[n]})
-    free = 0
+    free = resources = 0
     for node in busy:
-        mine = holds.demand[holds.node == node][:, :1]
-        capacity = float(nodes.capacity[nodes.node_class[node], 0])
-        free += len(reachable_free((capacity,), tuple(sorted(map(tuple, mine.tolist())))))
+        kind = int(nodes.node_class[node])
+        told_apart = counted[kind]
+        held = np.round(holds.demand[holds.node == node][:, told_apart], 9)
+        capacity = tuple(nodes.capacity[kind, told_apart].tolist())
+        free += len(reachable_free(capacity, tuple(sorted(tuple(row) for row in held.tolist()))))
+        resources += int(told_apart.size)
     return {
         "x": problem.candidates.count,
         "s": int(problem.jobs.running.sum()),
         "w": free,
         "one_config": problem.jobs.count,
         "one_free": len(busy),
-        "node_free": len(busy),
+        "node_free": resources,
     }
 
 
@@ -309,12 +320,42 @@ def size(setup: Setup) -> list[Row]:
     return rows
 
 
+def moves(setup: Setup) -> list[Row]:
+    """Moves of a replay without and with the goals that rank below the objective."""
+    rows: list[Row] = []
+    loaded = load_trace(setup.trace)
+    ranks = {
+        "no ranks": OperatorRules(),
+        "fewer_moves": OperatorRules(fewer_moves=True),
+        "fewer_moves, tighter_packing": OperatorRules(fewer_moves=True, tighter_packing=True),
+    }
+    for objective in OBJECTIVES:
+        for name, rules in ranks.items():
+            # Ranks need the objective to its very optimum, so both are given the same gap.
+            options = PolicyOptions(objective=objective, gap=1e-6, rules=rules)
+            policy = make_policy("milp", loaded.truth, options)
+            config = ReplayConfig(until_s=setup.until_s)
+            found = replay(loaded.trace, default_cluster(), policy, loaded.truth, config)
+            began = [event for event in found.events if isinstance(event, Started)]
+            moved = sum(event.kind is not StartKind.FIRST for event in began)
+            nodes = sum(len(event.placement.nodes) for event in began) / max(1, len(began))
+            case = f"{setup.trace}, {objective}, {name}"
+            jct_s = found.summary["avg_jct_s"]
+            rows += [
+                Row("moves", case, "restarts", moved, ""),
+                Row("moves", case, "nodes per start", nodes, ""),
+                Row("moves", case, "average JCT", math.nan if jct_s is None else jct_s, "s"),
+            ]
+    return rows
+
+
 PARTS: dict[str, Callable[[Setup], list[Row]]] = {
     "steps": steps,
     "large": large,
     "dominance": dominance,
     "root": root,
     "size": size,
+    "moves": moves,
 }
 
 

@@ -52,6 +52,7 @@ TITLES = {
     "dominance": "Candidates that dominance removes",
     "root": "Relaxation at the root",
     "size": "Rows and columns (the last column is what the formulation page states)",
+    "moves": "Restarts with and without ranked goals below the objective",
 }
 
 

@@ -137,8 +137,8 @@ class Cluster:
     Raises
     ------
     InputError
-        If there is no node, a name occurs twice, two types share a name but not hardware, or a
-        listed leaf has no node.
+        If there is no node, a name occurs twice, two types share a name but not hardware, an
+        NVLink domain reaches under two leaves, or a listed leaf has no node.
     """
 
     name: str
@@ -161,6 +161,15 @@ class Cluster:
             if gpu_by_name.setdefault(kind.gpu_type.name, kind.gpu_type) != kind.gpu_type:
                 raise InputError(
                     f"GPU type {kind.gpu_type.name!r} is defined in two ways", field="gpu_type"
+                )
+        leaf_of: dict[str, str] = {}
+        for node in self.nodes:
+            domain = node.nvlink_domain
+            if domain is not None and leaf_of.setdefault(domain, node.leaf) != node.leaf:
+                raise InputError(
+                    f"NVLink domain {domain!r} must lie under one leaf switch, it has nodes under "
+                    f"{leaf_of[domain]!r} and {node.leaf!r}",
+                    field="node.nvlink_domain",
                 )
         require_unique("leaf.name", (leaf.name for leaf in self.leaves))
         for leaf in self.leaves:

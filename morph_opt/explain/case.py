@@ -89,7 +89,7 @@ def force(built: RoundModel, candidate: int) -> RoundModel:
     """The model in which a candidate is chosen (row ``forced[k]``)."""
     column = built.layout.x[[candidate]]
     row = built.model.with_row("forced", [candidate], column, np.ones(1), 1.0, np.inf)
-    return RoundModel(row, built.layout)
+    return replace(built, model=row)
 
 
 def with_one_more_node(problem: RoundProblem, like: int) -> RoundProblem:

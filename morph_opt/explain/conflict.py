@@ -79,8 +79,13 @@ def smallest_conflict(
     """
     chosen = range(len(items))
 
+    known: dict[frozenset[int], bool] = {}
+
     def test(indices: Sequence[int]) -> bool:
-        return conflicts(tuple(items[i] for i in sorted(indices)))
+        key = frozenset(indices)
+        if key not in known:
+            known[key] = conflicts(tuple(items[i] for i in sorted(key)))
+        return known[key]
 
     if not test(chosen):
         return None
@@ -96,7 +101,7 @@ def smallest_conflict(
             looked += 1
             if looked > most:
                 return Conflict(tuple(items[i] for i in kept), smallest=False)
-            if any(known.issuperset(subset) for known in consistent):
+            if any(grown.issuperset(subset) for grown in consistent):
                 continue
             if test(subset):
                 return Conflict(tuple(items[i] for i in subset), smallest=True)

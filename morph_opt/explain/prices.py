@@ -19,14 +19,14 @@ gains from one more such node; what the round gains is found by solving it with 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from formulations.cells import Cells, Kinds, find_cells, find_kinds
 from formulations.layout import RoundModel
-from formulations.linear_model import Floats, Ints
+from formulations.linear_model import Floats, Ints, LinearModel
 from formulations.patterns import maximal_patterns
 from formulations.round_problem import RESOURCES, RoundProblem
 from morph_opt.solvers.highs import HighsSolver
@@ -45,6 +45,9 @@ _WORDS = {
     "guarantee": "guarantees",
     "rank": "goals that rank higher",
     "not_again": "placement",
+    "parts": GPUS,
+    "one_host": GPUS,
+    "distinct_nodes": "distinct nodes",
 }
 _SIDE = dict(enumerate((GPUS, "CPU threads", "host memory", "network cards")))
 assert len(_SIDE) == len(RESOURCES)
@@ -67,6 +70,20 @@ class CellPrice:
     node: int
     nodes: int
     value: float
+
+
+def _unbounded(model: LinearModel) -> LinearModel:
+    """The relaxation without upper limits of columns that its rows imply.
+
+    Every column but those of rules is limited by a row (``one_config``, ``one_free``,
+    ``pattern_count``, ``gangs``). A limit that stands twice would share the row's price.
+    """
+    upper = np.full(model.columns, np.inf)
+    for block in model.column_blocks:
+        if block.family == "u":
+            own = slice(block.start, block.start + block.count)
+            upper[own] = model.column_upper[own]
+    return replace(model, column_upper=upper)
 
 
 class Prices:
@@ -93,12 +110,14 @@ class Prices:
         model = built.model
         # Duals in the unit of the objective; the solver sees a largest coefficient of 1.
         scale = float(np.abs(model.cost).max(initial=0.0)) or 1.0
-        outcome = HighsSolver().solve(model.with_objective(model.cost / scale).relaxed(), limits)
-        if outcome.status is not Status.OPTIMAL or outcome.row_duals is None:
+        relaxed = _unbounded(model.with_objective(model.cost / scale).relaxed())
+        outcome = HighsSolver().solve(relaxed, limits)
+        duals = outcome.row_duals if model.columns else np.zeros(model.rows)
+        if outcome.status is not Status.OPTIMAL or duals is None:
             raise RuntimeError(f"the relaxation could not be priced: {outcome.message}")
         self.relaxation = outcome.bound * scale
         self.scale = scale
-        self.duals: Floats = outcome.row_duals * scale
+        self.duals: Floats = duals * scale
         self._family = np.zeros(model.rows, dtype=np.int64)
         self._families = [block.family for block in model.row_blocks]
         for number, block in enumerate(model.row_blocks):
@@ -142,9 +161,9 @@ class Prices:
         Rows that only hand demand on (``gangs``, ``parts``) are priced as the cheapest way on.
         """
         family = self._families[self._family[row]]
-        if family in ("gangs", "parts"):
+        if family in ("gangs", "parts") and self._built.spread is not None:
             return self._handed_on(row)
-        if family in ("node_free", "side"):
+        if family in ("node_free", "side", "capacity"):
             block = self._built.model.row_blocks[self._family[row]]
             return {_SIDE[int(block.labels[row - block.start][1])]: 1.0}
         return {_WORDS.get(family, family): 1.0}
@@ -173,6 +192,8 @@ class Prices:
     def nodes(self) -> list[CellPrice]:
         """Value of one more idle node for every cell of open nodes, in the order of the cells."""
         cells, kinds = find_cells(self.problem), find_kinds(self.problem)
+        if self._built.spread is None:
+            return self._named_nodes(cells)
         slots, side = self._by_label("slots"), self._by_label("side")
         distinct: dict[int, float] = {}
         for (_, kind), amount in self._by_label("distinct").items():
@@ -187,6 +208,18 @@ class Prices:
             )
             found.append(CellPrice(int(members[0]), int(members.size), worth))
         return found
+
+    def _named_nodes(self, cells: Cells) -> list[CellPrice]:
+        """The same under ``node_assignment``: the capacity of the cheapest node of each cell.
+
+        With its duals a copy of the node keeps the dual solution feasible.
+        """
+        capacity = self.problem.nodes.capacity[self.problem.nodes.node_class]
+        worth = np.zeros(self.problem.nodes.count)
+        for (node, resource), amount in self._by_label("capacity").items():
+            worth[node] += amount * float(capacity[node, resource])
+        members = [np.flatnonzero(cells.of_node == cell) for cell in range(cells.count)]
+        return [CellPrice(int(m[0]), int(m.size), float(worth[m].min())) for m in members]
 
     def _best_pattern(
         self, cell: int, cells: Cells, kinds: Kinds,

@@ -278,7 +278,7 @@ def _choices_text(outcomes: Outcomes) -> str:
     lines = [
         "For each model and GPU count, how often the (shape, plan) predicted fastest is within "
         f"{100 * NEAR:.0f} % of the fastest measured: {good(outcomes.choices)} from {MAIN} runs, "
-        f"{good(outcomes.choices_complete)} from all rows (the zoo's constants).",
+        f"{good(outcomes.choices_complete)} from all rows.",
         "",
         "| from | model | GPUs | chosen | fastest | slower by |",
         "|---|---|---:|---|---|---:|",

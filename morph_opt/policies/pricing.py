@@ -24,6 +24,9 @@ LARGE = 4_000
 KEPT_PER_JOB = 6
 """Candidates that stand in the restricted MILP, on average per job."""
 
+LEAST_KEPT = 2_000
+"""Candidates that stand in the restricted MILP at least."""
+
 
 def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
     """Solve a round's model; small ones directly."""
@@ -35,7 +38,7 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
         return solver.solve(model, _less(limits, relaxed))
     reduced = model.cost - model.matrix().T @ relaxed.row_duals
     jobs = int(built.layout.stay.size)
-    kept = min(x.size, max(LARGE // 2, KEPT_PER_JOB * jobs))
+    kept = min(x.size, max(LEAST_KEPT, KEPT_PER_JOB * jobs))
     worst = np.partition(reduced[x], x.size - kept)[x.size - kept]
     upper = model.column_upper.copy()
     upper[x[reduced[x] < worst]] = 0.0

@@ -12,6 +12,7 @@ from formulations.decode import pack, restricted
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import Ints
 from formulations.objectives import kept
+from formulations.patterns import TooManyPatternsError
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.policies.pricing import solve_priced
 from morph_opt.solvers.base import Solver
@@ -59,7 +60,7 @@ class RoundSolver:
     solver
         Adapter.
     limits
-        Of each single solve.
+        Of each solve; the time is shared by all solves of the round.
     formulation
         ``"node_pattern"`` or ``"node_assignment"``.
     """
@@ -95,10 +96,23 @@ class RoundSolver:
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:
         """The round's model in the chosen formulation."""
         began = time.perf_counter()
-        make = node_pattern.build if self._formulation == "node_pattern" else node_assignment.build
-        built = make(problem, level)
+        built = self._built(problem, level)
         self.clock.build_ms += 1e3 * (time.perf_counter() - began)
         return built
+
+    def _built(self, problem: RoundProblem, level: Level) -> RoundModel:
+        if self._formulation == "node_pattern":
+            try:
+                return node_pattern.build(problem, level)
+            except TooManyPatternsError:
+                # Nodes that can be cut in so many ways are better named than counted.
+                pass
+        return node_assignment.build(problem, level)
+
+    def _time_s(self) -> float:
+        """What is left of the round's time; every solve gets a tenth of it at least."""
+        spent = 1e-3 * (self.clock.build_ms + self.clock.solve_ms)
+        return max(0.1 * self._limits.time_s, self._limits.time_s - spent)
 
     def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> Solved:
         """Solve until the choice can be placed; choices that cannot are cut off."""
@@ -125,7 +139,7 @@ class RoundSolver:
         """Solve with the objective scaled to a largest coefficient of 1; report it unscaled."""
         cost = built.model.cost
         scale = float(np.abs(cost).max(initial=0.0)) or 1.0
-        limits = replace(self._limits, gap=gap)
+        limits = replace(self._limits, gap=gap, time_s=self._time_s())
         scaled = replace(built, model=built.model.with_objective(cost / scale))
         outcome = solve_priced(self._solver, scaled, limits)
         self.clock.build_ms += 1e3 * outcome.build_s
@@ -137,7 +151,7 @@ class RoundSolver:
     ) -> tuple[Selection | None, bool]:
         """The decision at an incumbent; without one, whether its choice is proven impossible."""
         assert outcome.x is not None
-        if self._formulation == "node_assignment":
+        if built.spread is None:
             return node_assignment.read_nodes(problem, built, outcome.x), False
         choice = built.layout.choice(problem, outcome.x)
         for order in ("size", "parts"):

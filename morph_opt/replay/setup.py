@@ -95,7 +95,7 @@ def prepare(options: RunOptions) -> Prepared:
         time_limit_s=options.time_limit_s,
         node_limit=options.node_limit or None,
         seed=options.seed,
-        rules=read_rules(options.rules) if options.rules else OperatorRules(),
+        rules=read_rules(options.rules, options.cluster) if options.rules else OperatorRules(),
     )
     if options.rules and options.policy != "milp":
         raise InputError(f"policy {options.policy!r} knows no operator's rules", field="--rules")

@@ -1,7 +1,8 @@
 """Operator's rules: what a cluster's owner demands of every round, each optional and named."""
 
 from morph_opt.rules.audit import Breach, BrokenRuleError, audit
-from morph_opt.rules.compile import apply_rules, require_known_nodes
+from morph_opt.rules.compile import apply_rules
+from morph_opt.rules.known import require_known_nodes
 from morph_opt.rules.model import (
     GangLimit,
     Maintenance,

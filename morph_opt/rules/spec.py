@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from morph_opt.domain import InputError
+from morph_opt.domain import Cluster, InputError
+from morph_opt.rules.known import require_known_nodes
 from morph_opt.rules.model import (
     GangLimit,
     Maintenance,
@@ -35,14 +36,21 @@ KINDS: dict[str, type[Rule]] = {
 FLAGS = ("fewer_moves", "tighter_packing")
 
 
-def read_rules(path: Path | str) -> OperatorRules:
+def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRules:
     """Rules of a TOML file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    cluster
+        Where they shall hold; patterns that none of its nodes matches are then refused.
 
     Raises
     ------
     InputError
-        Missing file, damaged TOML, unknown table or field, value outside its range; the message
-        names file, field and rule.
+        Missing file, damaged TOML, unknown table or field, value outside its range, unknown node;
+        the message names file, field and rule.
     """
     file = str(path)
     try:
@@ -53,9 +61,12 @@ def read_rules(path: Path | str) -> OperatorRules:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is not valid TOML: {error}", file=file) from error
     try:
-        return rules_of(data)
+        rules = rules_of(data)
+        if cluster is not None:
+            require_known_nodes(rules, cluster)
     except InputError as error:
         raise error.located(file=file) from None
+    return rules
 
 
 def rules_of(data: Mapping[str, Any]) -> OperatorRules:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations import node_pattern
+from formulations import node_assignment, node_pattern
 from formulations.objectives import Throughput
-from formulations.round_problem import RoundProblem
+from formulations.round_problem import Level, RoundProblem
 from morph_opt.domain import SideDemand
 from morph_opt.explain import Effort
 from morph_opt.explain.case import with_one_more_node
@@ -124,18 +124,22 @@ SIZES = (
 )
 
 
-def relaxation(problem: RoundProblem, level: object) -> float:
-    built = node_pattern.build(problem, level)  # type: ignore[arg-type]
+def relaxation(problem: RoundProblem, level: Level, build: str) -> float:
+    built = BUILDS[build](problem, level)
     return HighsSolver().solve(built.model.relaxed(), EXACT).bound
 
 
+BUILDS = {"node_pattern": node_pattern.build, "node_assignment": node_assignment.build}
+
+
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("seed", range(80))
-def test_duality(seed: int) -> None:
+def test_duality(seed: int, build: str) -> None:
     """Prices add up to A'y, reduced values are what rows one_config pay, nodes bound the gain."""
     draw = np.random.default_rng(seed)
     problem = random_round(draw, SIZES[seed % len(SIZES)])
     level = random_level(draw, problem)
-    built = node_pattern.build(problem, level)
+    built = BUILDS[build](problem, level)
     prices = Prices(problem, built, EXACT)
     tolerance = 1e-6 * max(1.0, prices.scale)
     assert prices.relaxation >= -tolerance
@@ -156,5 +160,5 @@ def test_duality(seed: int) -> None:
     assert own == pytest.approx(surplus, abs=tolerance)
     for cell in prices.nodes():
         assert cell.value >= -tolerance
-        more = relaxation(with_one_more_node(problem, cell.node), level)
+        more = relaxation(with_one_more_node(problem, cell.node), level, build)
         assert more <= prices.relaxation + cell.value + tolerance

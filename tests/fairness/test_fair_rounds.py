@@ -18,6 +18,7 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
+from morph_opt.policies.fairness_ratio import EqualiseRatios
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
 from morph_opt.policies.fairness_shares import ShareBook
 from morph_opt.policies.las import QueuedService, queue_of_state
@@ -211,3 +212,39 @@ def test_levels_are_named_by_queue() -> None:
     levels = objective.levels(CandidateBuilder(LINEAR).view(seen).problem)
     assert [level.name for level in levels] == ["queue 0", "queue 2", "spare"]
     assert np.count_nonzero(levels[0].stay_value) == 0
+
+
+def test_the_fair_finish_of_two_equal_jobs_by_hand() -> None:
+    book = ShareBook(LINEAR, "fairness")
+    where = cluster(1)
+    one = replace(job("a"), iterations=10)
+    book.observe(at(where, 60.0, JobState(one), JobState(job("b"))))
+    # Half a GPU at 8 s per iteration: 16 s each, 160 s from now on.
+    assert book.fair_finish_s[0] == pytest.approx(60.0 + 160.0)
+    book.observe(at(where, 120.0, JobState(one), JobState(job("b"))))
+    assert book.fair_finish_s[0] == pytest.approx(120.0 + 160.0 - 60.0)
+    book.observe(at(where, 300.0, JobState(one), JobState(job("b"))))
+    assert book.fair_finish_s[0] == pytest.approx(300.0), "it would be complete by now"
+    book.observe(at(where, 360.0, JobState(one), JobState(job("b"))))
+    assert book.fair_finish_s[0] == pytest.approx(300.0), "and stays so"
+
+
+@pytest.mark.parametrize("objective", ["fairness", "ftf", "hierarchical"])
+def test_the_job_that_is_later_than_fair_goes_first(objective: str) -> None:
+    where = cluster(4)
+    policy = make_policy("milp", LINEAR, PolicyOptions(objective=objective, gap=0.0))
+    work = {"iterations": 600, "requested_gpus": 4}
+    early, late = (replace(job(name, 4), **work) for name in ("early", "late"))
+    late = replace(late, name="late", submission_s=0.0)
+    early = replace(early, submission_s=5000.0)
+    policy.decide(at(where, 60.0, JobState(late)))
+    found = policy.decide(at(where, 5040.0, JobState(late), JobState(early)))
+    served = counts(found.allocation)
+    assert served.get("late", 0) >= served.get("early", 0)
+    assert served["late"] > 0
+
+
+@pytest.mark.parametrize("options", [{"power": -1.0}, {"restart_weight": 0.5}])
+def test_bad_ratio_parameters_are_refused(options) -> None:
+    with pytest.raises(ValueError, match="at least"):
+        EqualiseRatios(LINEAR, "fairness", **options)

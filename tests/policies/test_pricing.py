@@ -1,0 +1,111 @@
+"""Pricing: the restricted MILP of large rounds proves itself, or the whole one is solved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations import node_pattern, patterns
+from formulations.check import check
+from formulations.layout import RoundModel
+from formulations.round_problem import Level, RoundProblem
+from morph_opt.policies import pricing
+from morph_opt.policies.round_solver import RoundSolver
+from morph_opt.solvers.base import Solver
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status
+from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
+
+EXACT = Limits(gap=0.0, time_s=60.0)
+
+
+class Counting(HighsSolver):
+    """HiGHS that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: list[str] = []
+
+    def solve(self, model: object, limits: Limits, start: Floats | None = None) -> Outcome:
+        """Note whether the model is continuous, restricted or whole."""
+        integer = model.integer.any()  # type: ignore[attr-defined]
+        closed = (model.column_upper == 0.0).any()  # type: ignore[attr-defined]
+        self.kinds.append("restricted" if integer and closed else "whole" if integer else "relaxed")
+        return super().solve(model, limits, start)  # type: ignore[arg-type]
+
+
+def case(seed: int) -> tuple[RoundProblem, Level]:
+    """A random round with every constraint, and a level for it."""
+    draw = np.random.default_rng(seed)
+    problem = random_round(draw, EVERYTHING)
+    return problem, random_level(draw, problem)
+
+
+def built(seed: int) -> RoundModel:
+    """Its model."""
+    return node_pattern.build(*case(seed))
+
+
+def priced(
+    monkeypatch: pytest.MonkeyPatch, solver: Solver, model: RoundModel, limits: Limits, kept: int
+) -> Outcome:
+    """The outcome with every round counted as large and ``kept`` candidates left standing."""
+    monkeypatch.setattr(pricing, "LARGE", 1)
+    monkeypatch.setattr(pricing, "KEPT_PER_JOB", 0)
+    monkeypatch.setattr(pricing, "LEAST_KEPT", kept)
+    return pricing.solve_priced(solver, model, limits)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_pricing_changes_no_optimum(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    for seed in range(30 * block, 30 * block + 30):
+        model = built(seed)
+        direct = HighsSolver().solve(model.model, EXACT)
+        found = priced(monkeypatch, HighsSolver(), model, EXACT, kept=2)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(direct.objective, rel=1e-6, abs=1e-9)
+        assert found.bound >= direct.objective - 1e-6
+
+
+def test_a_proven_restriction_spares_the_whole_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    solver = Counting()
+    found = priced(monkeypatch, solver, built(3), replace(EXACT, gap=1e6), kept=1)
+    assert solver.kinds == ["relaxed", "restricted"]
+    assert found.status is Status.OPTIMAL
+
+
+def test_an_unproven_restriction_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    for seed in range(40):
+        solver = Counting()
+        priced(monkeypatch, solver, built(seed), EXACT, kept=1)
+        asked.append(tuple(solver.kinds))
+    assert ("relaxed", "restricted", "whole") in asked
+
+
+def test_small_rounds_are_not_priced() -> None:
+    solver = Counting()
+    pricing.solve_priced(solver, built(5), EXACT)
+    assert solver.kinds == ["whole"]
+
+
+def test_too_many_patterns_fall_back_to_naming_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    patterns.maximal_patterns.cache_clear()
+    monkeypatch.setattr(patterns, "PATTERN_LIMIT", 1)
+    named = 0
+    for seed in range(20):
+        problem, level = case(seed)
+        solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+        monkeypatch.setattr(patterns, "PATTERN_LIMIT", 20_000)
+        patterns.maximal_patterns.cache_clear()
+        exact = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+        monkeypatch.setattr(patterns, "PATTERN_LIMIT", 1)
+        patterns.maximal_patterns.cache_clear()
+        assert solved.selection is not None
+        assert exact.selection is not None
+        check(problem, solved.selection)
+        assert solved.selection.value(level) == pytest.approx(exact.selection.value(level))
+        named += solved.model.model.name.startswith("node_assignment")
+    assert named > 0

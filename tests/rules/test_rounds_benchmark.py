@@ -1,0 +1,38 @@
+"""The benchmark of rounds runs, and its report is made from its table."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from benchmarks.rounds import PARTS, main
+
+
+def test_quick_mode_measures_every_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--out", str(tmp_path)]) == 0
+    with (tmp_path / "rounds.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(dict.fromkeys(row["part"] for row in rows)) == list(PARTS)
+    page = (tmp_path / "README.md").read_text("utf-8")
+    printed = capsys.readouterr().out
+    for row in rows:
+        assert row["metric"] in printed
+        assert f"| {row['case']} | {row['metric']} |" in page
+    figure = {(row["part"], row["metric"]): float(row["value"]) for row in rows}
+    assert figure["dominance", "factor"] > 1.0
+    assert figure["dominance", "largest relative change of an optimum"] < 1e-6
+    assert 0.0 <= figure["root", "tight at the root"] <= 1.0
+    assert figure["large", "gap"] <= 1e-3
+    stated = [row for row in rows if row["part"] == "size" and row["target"]]
+    assert len(stated) >= 6
+    assert all(float(row["value"]) == float(row["target"]) for row in stated)
+
+
+@pytest.mark.parametrize("arguments", [["--only", "steps,sizes"], ["--repeat", "0"]])
+def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "--" in capsys.readouterr().err
