@@ -13,15 +13,14 @@ dominance  candidates with and without dominated ones, and the optimum of both a
 root       relaxation against optimum at gap 0
 size       rows and columns against the counts that the formulation page states
 moves      restarts of a replay with the goals that rank below the objective, and without
+audit      the independent audit of operator's rules
 =========  ================================================================================
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import gc
-import math
 import statistics
 import sys
 import time
@@ -31,7 +30,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.rounds_replay import OBJECTIVES, rounds_of
 from benchmarks.rounds_report import Row, Setup, write
+from benchmarks.rounds_rules import audits, moves
 from formulations import node_pattern
 from formulations.cells import find_kinds
 from formulations.linear_model import LinearModel
@@ -39,51 +40,18 @@ from formulations.patterns import reachable_free
 from formulations.round_problem import RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
-from morph_opt.domain import JobState, RoundState, default_cluster
-from morph_opt.metrics.log import Started, StartKind
+from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.policies.round_solver import RoundSolver
-from morph_opt.replay import ReplayConfig, replay
-from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.traces.registry import load_trace
 
-OBJECTIVES = ("throughput", "jct")
 STEPS = ("candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms")
 EXACT = Limits(gap=0.0, time_s=60.0)
 LARGE_CLUSTER = "instances/clusters/a800-64x8-4leaves.toml"
-
-
-class Keeper:
-    """A policy that keeps the states that it is shown."""
-
-    def __init__(self, inner: Policy) -> None:
-        self._inner = inner
-        self.states: list[RoundState] = []
-
-    @property
-    def name(self) -> str:
-        """Of the policy inside."""
-        return self._inner.name
-
-    def decide(self, state: RoundState) -> Decision:
-        """Keep the state and pass it on."""
-        self.states.append(state)
-        return self._inner.decide(state)
-
-
-@functools.cache
-def rounds_of(setup: Setup, objective: str) -> tuple[SpeedModel, list[RoundState]]:
-    """States of a replay under an objective; replayed once per process."""
-    loaded = load_trace(setup.trace)
-    policy = make_policy("milp", loaded.truth, PolicyOptions(objective=objective))
-    keeper = Keeper(policy)
-    config = ReplayConfig(until_s=setup.until_s)
-    replay(loaded.trace, default_cluster(), keeper, loaded.truth, config)
-    return loaded.truth, keeper.states[:: setup.every]
 
 
 def timed(
@@ -320,35 +288,6 @@ def size(setup: Setup) -> list[Row]:
     return rows
 
 
-def moves(setup: Setup) -> list[Row]:
-    """Moves of a replay without and with the goals that rank below the objective."""
-    rows: list[Row] = []
-    loaded = load_trace(setup.trace)
-    ranks = {
-        "no ranks": OperatorRules(),
-        "fewer_moves": OperatorRules(fewer_moves=True),
-        "fewer_moves, tighter_packing": OperatorRules(fewer_moves=True, tighter_packing=True),
-    }
-    for objective in OBJECTIVES:
-        for name, rules in ranks.items():
-            # Ranks need the objective to its very optimum, so both are given the same gap.
-            options = PolicyOptions(objective=objective, gap=1e-6, rules=rules)
-            policy = make_policy("milp", loaded.truth, options)
-            config = ReplayConfig(until_s=setup.until_s)
-            found = replay(loaded.trace, default_cluster(), policy, loaded.truth, config)
-            began = [event for event in found.events if isinstance(event, Started)]
-            moved = sum(event.kind is not StartKind.FIRST for event in began)
-            nodes = sum(len(event.placement.nodes) for event in began) / max(1, len(began))
-            case = f"{setup.trace}, {objective}, {name}"
-            jct_s = found.summary["avg_jct_s"]
-            rows += [
-                Row("moves", case, "restarts", moved, ""),
-                Row("moves", case, "nodes per start", nodes, ""),
-                Row("moves", case, "average JCT", math.nan if jct_s is None else jct_s, "s"),
-            ]
-    return rows
-
-
 PARTS: dict[str, Callable[[Setup], list[Row]]] = {
     "steps": steps,
     "large": large,
@@ -356,6 +295,7 @@ PARTS: dict[str, Callable[[Setup], list[Row]]] = {
     "root": root,
     "size": size,
     "moves": moves,
+    "audit": audits,
 }
 
 

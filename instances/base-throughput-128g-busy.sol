@@ -1,6 +1,6 @@
 # node_pattern throughput
 =obj= 5.095289232935501
-x[10,168] 1
+x[0,1] 1
 s[1] 1
 s[6] 1
 s[7] 1

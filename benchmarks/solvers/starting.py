@@ -52,7 +52,7 @@ def measure(folder: Path, out: Path, effort: Effort) -> None:
                     continue
                 starts = {"none": None, "running": stay, "best": load_best(folder, row.name, model)}
                 for start, point in starts.items():
-                    for seed in effort.seeds:
+                    for seed in effort.seeds[:1]:
                         limits = Limits(
                             GAP, effort.time_s, effort.nodes, seed=seed, work=effort.work
                         )

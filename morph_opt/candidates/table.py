@@ -187,6 +187,11 @@ class CandidateBuilder:
             )
         return self._speeds[key]
 
+    def all_of(self, job: Job, cluster: Cluster) -> ModelSlice:
+        """Configurations of a job on a cluster, whatever the round."""
+        self._use(cluster)
+        return self.slice_of(job)
+
     def slice_of(self, job: Job) -> ModelSlice:
         """Cached configurations of the job's model with its CPU demand."""
         key = (job.model, job.cpus_per_gpu)

@@ -11,6 +11,9 @@ By duality ``one_config[j]`` has the dual ``max(0, max_k reduced[k])``, the job'
 relaxation a job holds only candidates whose reduced value is that surplus; a queued job has none
 above 0.
 
+Where the duals are not unique, those are taken that value one more of every resource, not one less:
+the relaxation is solved again with slightly more of each, and its duals are checked to be optimal.
+
 An idle node of a class is worth what its best pattern p sells at these prices,
 ``max_p sum_g a[p,g] y[slots[c,g]] + ...``. That bounds from above by how much the *relaxation*
 gains from one more such node; what the round gains is found by solving it with one more.
@@ -35,6 +38,14 @@ from morph_opt.solvers.outcome import Limits, Status
 GPUS = "GPUs"
 SMALL = 1e-9
 """Relative to the largest value of a round: what counts as no price."""
+
+LITTLE = 1e-5
+"""Share of a resource's amount that decides between prices; above a solver's tolerance."""
+
+PROVEN = 1e-7
+"""Tolerance in checking that duals are optimal."""
+
+_RESOURCES = ("pattern_count", "node_free", "uplink", "side", "capacity")
 
 _WORDS = {
     "slots": GPUS,
@@ -86,6 +97,34 @@ def _unbounded(model: LinearModel) -> LinearModel:
     return replace(model, column_upper=upper)
 
 
+def _with_a_little_more(model: LinearModel) -> LinearModel:
+    """The relaxation with slightly more of every resource.
+
+    Where prices are not unique its duals are those of what one more is worth, not of what one
+    less costs.
+    """
+    upper = model.row_upper.copy()
+    for block in model.row_blocks:
+        if block.family in _RESOURCES:
+            rows = slice(block.start, block.start + block.count)
+            upper[rows] += LITTLE * np.maximum(1.0, np.abs(upper[rows]))
+    return replace(model, row_upper=upper)
+
+
+def _proves(model: LinearModel, duals: Floats, optimum: float) -> bool:
+    """Whether row duals are optimal: feasible, and worth the optimum at the model's limits."""
+    reduced = model.cost - model.matrix().T @ duals
+    limited = np.isfinite(model.column_upper)
+    beyond = np.where(limited, 0.0, np.maximum(0.0, reduced))
+    limit = np.where(duals > 0, model.row_upper, model.row_lower)
+    used = duals != 0
+    worth = float(duals[used] @ limit[used])
+    worth += float(np.maximum(0.0, reduced[limited]) @ model.column_upper[limited])
+    return bool(beyond.max(initial=0.0) <= PROVEN) and abs(worth - optimum) <= PROVEN * max(
+        1.0, abs(optimum)
+    )
+
+
 class Prices:
     """Duals of a round's relaxation and what follows from them.
 
@@ -115,6 +154,9 @@ class Prices:
         duals = outcome.row_duals if model.columns else np.zeros(model.rows)
         if outcome.status is not Status.OPTIMAL or duals is None:
             raise RuntimeError(f"the relaxation could not be priced: {outcome.message}")
+        more = HighsSolver().solve(_with_a_little_more(relaxed), limits).row_duals
+        if more is not None and _proves(relaxed, more, outcome.bound):
+            duals = more
         self.relaxation = outcome.bound * scale
         self.scale = scale
         self.duals: Floats = duals * scale
@@ -210,14 +252,21 @@ class Prices:
         return found
 
     def _named_nodes(self, cells: Cells) -> list[CellPrice]:
-        """The same under ``node_assignment``: the capacity of the cheapest node of each cell.
+        """The same under ``node_assignment``, for the cheapest node of each cell.
 
-        With its duals a copy of the node keeps the dual solution feasible.
+        A copy of the node gets its duals: those of ``capacity`` for what it has, and those of
+        ``distinct_nodes`` for at most one part of a gang that a job starts at most one of.
         """
         capacity = self.problem.nodes.capacity[self.problem.nodes.node_class]
         worth = np.zeros(self.problem.nodes.count)
         for (node, resource), amount in self._by_label("capacity").items():
             worth[node] += amount * float(capacity[node, resource])
+        once: dict[tuple[int, int], float] = {}
+        for (candidate, node), amount in self._by_label("distinct_nodes").items():
+            key = (int(self.problem.candidates.job[candidate]), node)
+            once[key] = max(once.get(key, 0.0), amount)
+        for (_, node), amount in once.items():
+            worth[node] += amount
         members = [np.flatnonzero(cells.of_node == cell) for cell in range(cells.count)]
         return [CellPrice(int(m[0]), int(m.size), float(worth[m].min())) for m in members]
 

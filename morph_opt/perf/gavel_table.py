@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Shape, Span
+from morph_opt.domain import Cluster, ExecutionPlan, InputError, NodeType, PlanFamily, Shape, Span
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.speed import Configuration
 
@@ -221,6 +221,16 @@ class GavelTable:
     def models(self) -> Sequence[str]:
         """Names of the models, sorted."""
         return sorted(self._keys)
+
+    def require_cluster(self, cluster: Cluster) -> None:
+        """Refuse a cluster with a GPU type that the table does not have.
+
+        Raises
+        ------
+        InputError
+            Naming the type.
+        """
+        self.throughputs.require_types([kind.name for kind in cluster.gpu_types])
 
     def iteration_s(
         self,

@@ -27,6 +27,10 @@ Floats = npt.NDArray[np.float64]
 POWER = 3.0
 """k: how much more a late job counts than a timely one."""
 
+PROMISED = {"ftf": "isolated", "fairness": "water-filling"}
+"""Share policy whose rates are the promise, where it is not the one of the name: a private 1/n of
+the cluster for finish-time fairness; max-min rates with nothing left over for max-min fairness."""
+
 RESTART_WEIGHT = 2.0
 """How often a restart that the round would cause is counted (as for ``jct``)."""
 
@@ -55,8 +59,7 @@ class EqualiseRatios:
         if power < 0 or restart_weight < 1:
             raise InputError("power must be at least 0, restart_weight at least 1", field=policy)
         self.name = policy
-        # The fair finish of finish-time fairness is that of a private 1/n of the cluster.
-        self.book = ShareBook(belief, "isolated" if policy == "ftf" else policy)
+        self.book = ShareBook(belief, PROMISED.get(policy, policy))
         self._power = power
         self._restart_weight = restart_weight
         self._elapsed_s: Floats = np.zeros(0)

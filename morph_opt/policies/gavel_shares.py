@@ -333,6 +333,9 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
         case "fairness-agnostic":
             found = max_min(p, q.weight, aware=False, solve=solve)
             return filled(p.agnostic(), found, q.weight / p.gang * found.objective, solve=solve)
+        case "water-filling":
+            alone = Entities(np.arange(p.jobs, dtype=np.int64), q.weight, np.ones(p.jobs))
+            return hierarchical(p, alone, solve=solve)
         case "isolated":
             x = isolated_shares(p)
             return Shares(x, np.zeros((p.pairs.count, p.types)), float(p.jobs), float(p.jobs))
@@ -376,5 +379,6 @@ SHARE_POLICIES = (
     "fifo",
     "srpt",
     "isolated",
+    "water-filling",
 )
 """Names that `shares_of` knows."""

@@ -82,10 +82,14 @@ def prepare(options: RunOptions) -> Prepared:
     from morph_opt.perf.online import OnlineModel
     from morph_opt.policies.online import OnlinePolicy
     from morph_opt.policies.registry import PolicyOptions, make_policy
-    from morph_opt.rules import OperatorRules, read_rules
+    from morph_opt.rules import OperatorRules, read_rules, stranded_jobs
     from morph_opt.traces.registry import load_trace
 
     loaded = load_trace(options.trace, seed=options.seed)
+    # A measured table may insist on knowing every GPU type, instead of leaving some unused.
+    require_cluster = getattr(loaded.truth, "require_cluster", None)
+    if require_cluster is not None:
+        require_cluster(options.cluster)
     belief = make_belief(options.belief, loaded.truth)
     policy_options = PolicyOptions(
         objective=options.objective,
@@ -108,7 +112,8 @@ def prepare(options: RunOptions) -> Prepared:
         if options.online_fit
         else make_policy(options.policy, belief, policy_options)
     )
-    trace, skipped = _possible(loaded.trace, options, (loaded.truth, belief))
+    stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, options.cluster)
+    trace, skipped = _possible(loaded.trace, options, (loaded.truth, belief), stranded)
     events_sha256 = ""
     if options.events:
         read_node_events(Path(options.events), options.cluster)
@@ -134,7 +139,10 @@ def prepare(options: RunOptions) -> Prepared:
 
 
 def _possible(
-    trace: Trace, options: RunOptions, speeds: tuple[SpeedModel, SpeedModel]
+    trace: Trace,
+    options: RunOptions,
+    speeds: tuple[SpeedModel, SpeedModel],
+    stranded: tuple[tuple[Job, str], ...],
 ) -> tuple[Trace, tuple[tuple[Job, str], ...]]:
     """The trace without jobs that can never run; an error if they must not be dropped."""
     found = impossible_jobs(trace.jobs, speeds[0], options.cluster)
@@ -146,6 +154,8 @@ def _possible(
             for job, rule in more
             if job.name not in known
         )
+    known = {job.name for job, _ in found}
+    found += tuple((job, rule) for job, rule in stranded if job.name not in known)
     if not found:
         return trace, ()
     if not options.skip_impossible:

@@ -15,6 +15,7 @@ from morph_opt.rules.model import (
     TenantQuota,
 )
 from morph_opt.rules.spec import read_rules
+from morph_opt.rules.stranded import stranded_jobs
 
 __all__ = [
     "Breach",
@@ -32,4 +33,5 @@ __all__ = [
     "audit",
     "read_rules",
     "require_known_nodes",
+    "stranded_jobs",
 ]

@@ -18,7 +18,7 @@ from morph_opt.solvers.highs import HighsSolver
 from tests.explain.worlds import ONE, UNIT, builder, by_job, explained
 from tests.formulations import oracle
 from tests.formulations.random_rounds import RoundSize, random_level, random_round
-from tests.policies.worlds import EXACT, cluster, queued, random_world, speeds, state
+from tests.policies.worlds import EXACT, cluster, queued, random_world, running, speeds, state
 
 
 def test_price_by_hand() -> None:
@@ -46,6 +46,18 @@ def test_price_by_hand() -> None:
     assert (loss.after, loss.loses) == ("queue", pytest.approx(2 * UNIT))
     waiting = next(jobs_found[name] for name in ("b", "c") if jobs_found[name].granted is None)
     assert waiting.reason == "tie"
+
+
+def test_a_stay_pays_what_others_would_give_for_its_gpus() -> None:
+    """Job a is worth far more than b and c, who wait for its node: any price up to 9 is a dual."""
+    held = running("a", {0: [0, 1]}, gpus=1, model="p", weight=9.0)
+    table = speeds({"m": {"1": 8.0}, "p": {"1": 8.0, "2": 8.0}})
+    here = state(cluster(2), held, *(queued(n, weight=w) for n, w in (("b", 3.0), ("c", 1.5))))
+    found = explained(table, here)
+    granted = by_job(found)["a"].granted
+    assert granted is not None
+    assert found.prices[0].gpu_price > 0
+    assert granted.price == pytest.approx(granted.gpus * found.prices[0].gpu_price)
 
 
 def test_nothing_is_scarce_nothing_has_a_price() -> None:
@@ -91,6 +103,7 @@ def test_price_lies_between_what_a_gpu_less_loses_and_one_more_gains(seed: int) 
     gains = best(nodes + 1) - here
     loses = here - (best(nodes - 1) if nodes > 1 else 0.0)
     assert gains - 1e-9 <= price.gpu_price <= loses + 1e-9
+    assert price.gpu_price == pytest.approx(gains)
     assert price.gpu_price == price.node_value
     assert price.node_gain == pytest.approx(gains)
     assert found.value == pytest.approx(here)

@@ -7,6 +7,7 @@ import pytest
 from morph_opt.domain import InputError, NodeType, Shape, Span
 from morph_opt.domain.catalog import GPU_TYPES
 from morph_opt.perf.gavel_table import RIGID_PLAN, GavelTable, model_name, read_throughputs
+from morph_opt.replay import cli
 from morph_opt.traces.gavel import load, read_rows, read_trace
 from morph_opt.traces.gavel_twin import TYPES, gavel_twin, twin_throughputs
 
@@ -88,6 +89,14 @@ def test_bad_tables(tmp_path, content, rule):
         read_throughputs(write(tmp_path / "t.json", content))
     assert "t.json" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_replay_on_a_type_that_the_table_lacks_is_refused_in_one_line(capsys):
+    call = ["--trace", "gavel-96", "--cluster", "1x4:V100+1x8:H100-80GB", "--policy", "fifo"]
+    assert cli.main(call) == 2
+    error = capsys.readouterr().err.strip()
+    assert "no type 'H100-80GB'; it has k80, p100, v100" in error
+    assert "\n" not in error
 
 
 def test_both_layouts_are_read(tmp_path):

@@ -39,7 +39,7 @@ def test_every_field_is_read() -> None:
     assert (state.index, state.time_s, state.interval_s) == (3, 180.0, 60.0)
     assert (state.unavailable, state.failed) == (frozenset({1, 2}), frozenset({2}))
     assert state.cluster.span([0, 1]) is Span.NVLINK
-    assert state.cluster.uplink_gb_per_s("a") == 100.0
+    assert state.cluster.uplink_gb_per_s("leaf-0") == 100.0
     first, second = state.jobs
     assert first.running is not None
     assert first.running.placement.parts == ((0, (0, 1)), (1, (3,)))

@@ -1,4 +1,4 @@
-"""Replays that are watched: dumped states decide as the replay did; explanations, resume, refusals."""
+"""Watched replays: dumped states decide as the replay did; explanations, resume, refusals."""
 
 from __future__ import annotations
 

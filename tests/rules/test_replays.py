@@ -13,7 +13,15 @@ from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.replay.cli import main
-from morph_opt.rules import OperatorRules, audit, read_rules
+from morph_opt.rules import (
+    GangLimit,
+    NodeRule,
+    OperatorRules,
+    TenantQuota,
+    audit,
+    read_rules,
+    stranded_jobs,
+)
 from morph_opt.traces.registry import load_trace
 
 RULES = """
@@ -37,11 +45,12 @@ end_s = 2400
 lead_s = 300
 
 [[gang_limit]]
-jobs = ["*1"]
+jobs = ["bert-*"]
+least = 2
 most = 4
 
 [[node_rule]]
-jobs = ["*2"]
+jobs = ["roberta-*"]
 not_nodes = ["node-0"]
 """
 
@@ -52,7 +61,6 @@ class Audited:
 
     inner: Policy
     rules: OperatorRules
-    moves: int = 0
     seen: list[int] = field(default_factory=list)
 
     @property
@@ -117,3 +125,47 @@ def test_bad_rules_end_the_command_line_with_2(
     assert str(path) in error
     assert len(error.strip().splitlines()) == 1
     assert not out.exists()
+
+
+STRANDING = {
+    "gang_limit": ('[[gang_limit]]\njobs = ["llama30-*"]\nmost = 16', "at most 16 GPUs"),
+    "node_rule": (
+        '[[node_rule]]\njobs = ["llama30-1"]\nonly_nodes = ["node-0", "node-1"]',
+        "only on nodes node-0, node-1",
+    ),
+    "quota": ('[[quota]]\ntenant = "default"\ngpus = 8\nborrow_gpus = 8', "may borrow 8"),
+    "together": (
+        '[[gang_limit]]\njobs = ["llama30-*"]\nleast = 48\n'
+        '[[quota]]\ntenant = "default"\ngpus = 40',
+        "gang_limit: llama30-* hold at least 48 GPUs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRANDING)
+def test_a_job_that_rules_never_let_run_is_named_before_the_replay(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, said = STRANDING[name]
+    path = tmp_path / "rules.toml"
+    path.write_text(text, "utf-8")
+    out = tmp_path / "run"
+    assert main(["--trace", "naive", "--rules", str(path), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "job llama30-1: can never run: the operator's rules leave it no configuration" in error
+    assert said in error
+    assert not out.exists()
+
+
+def test_rules_that_leave_every_job_something_strand_nobody() -> None:
+    loaded = load_trace("naive")
+    rules = OperatorRules(
+        (
+            GangLimit(("llama30-*",), most=24),
+            NodeRule(("*",), not_nodes=("node-7",)),
+            TenantQuota("default", 8, None),
+        )
+    )
+    cluster = default_cluster()
+    assert stranded_jobs(rules, loaded.trace.jobs, loaded.truth, cluster) == ()
+    assert stranded_jobs(OperatorRules(), loaded.trace.jobs, loaded.truth, cluster) == ()

@@ -1,0 +1,44 @@
+"""Rounds of a replay, kept as a policy sees them."""
+
+from __future__ import annotations
+
+import functools
+
+from benchmarks.rounds_report import Setup
+from morph_opt.domain import RoundState, default_cluster
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision, Policy
+from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.replay import ReplayConfig, replay
+from morph_opt.traces.registry import load_trace
+
+OBJECTIVES = ("throughput", "jct")
+
+
+class Keeper:
+    """A policy that keeps the states that it is shown."""
+
+    def __init__(self, inner: Policy) -> None:
+        self._inner = inner
+        self.states: list[RoundState] = []
+
+    @property
+    def name(self) -> str:
+        """Of the policy inside."""
+        return self._inner.name
+
+    def decide(self, state: RoundState) -> Decision:
+        """Keep the state and pass it on."""
+        self.states.append(state)
+        return self._inner.decide(state)
+
+
+@functools.cache
+def rounds_of(setup: Setup, objective: str) -> tuple[SpeedModel, list[RoundState]]:
+    """States of a replay under an objective; replayed once per process."""
+    loaded = load_trace(setup.trace)
+    policy = make_policy("milp", loaded.truth, PolicyOptions(objective=objective))
+    keeper = Keeper(policy)
+    config = ReplayConfig(until_s=setup.until_s)
+    replay(loaded.trace, default_cluster(), keeper, loaded.truth, config)
+    return loaded.truth, keeper.states[:: setup.every]
