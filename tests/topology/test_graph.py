@@ -82,6 +82,11 @@ def test_sides_that_make_no_sense_are_refused(left: list[str], right: list[str],
         bandwidth_gb_per_s(topology_graph(TWO_LEAVES), left, right)
 
 
+def test_an_nvlink_domain_under_two_leaves_is_refused() -> None:
+    with pytest.raises(InputError, match="must lie under one leaf switch"):
+        cluster(("a", "r0"), ("b", "r0"))
+
+
 @pytest.mark.parametrize(
     ("nodes", "span"),
     [((0,), Span.NODE), ((0, 1), Span.NVLINK), ((0, 2), Span.POD), ((2, 3), Span.NVLINK)],
@@ -99,7 +104,8 @@ PLACES = st.lists(
 def test_the_graph_and_the_cluster_agree_on_every_span(
     places: list[tuple[str, str | None]], data: st.DataObject
 ) -> None:
-    made = cluster(*places)
+    # An NVLink domain lies under one leaf, so its name carries the leaf's.
+    made = cluster(*((leaf, domain and f"{leaf}-{domain}") for leaf, domain in places))
     nodes = data.draw(st.lists(st.integers(0, len(places) - 1), max_size=5))
     graph = topology_graph(made)
     assert span_of(graph, [made.nodes[i].name for i in nodes]) is made.span(nodes)
