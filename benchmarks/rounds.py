@@ -3,7 +3,8 @@
     python -m benchmarks.rounds [--quick] [--repeat 3] [--only steps,large] [--out reports/rounds]
 
 One thread. Every time is the median of ``--repeat`` decisions of the same round after a warm-up;
-the percentiles are over rounds. Writes ``rounds.csv`` and, from it alone, ``README.md``.
+the percentiles are over rounds. Writes ``rounds.csv`` and, from it alone, ``README.md``; parts that
+are not measured this time stay as they are in the folder.
 
 =========  ================================================================================
 steps      rounds of a replay of ``base``, all node resources on: candidates, build, solve,
@@ -12,7 +13,8 @@ large      512 GPUs (64 nodes, 4 leaves), 300 active jobs, running jobs in place
 dominance  candidates with and without dominated ones, and the optimum of both at gap 0
 root       relaxation against optimum at gap 0
 size       rows and columns against the counts that the formulation page states
-moves      restarts of a replay with the goals that rank below the objective, and without
+ties       moves of single decisions with ``fewer_moves`` below the objective, and without
+moves      restarts of whole replays with goals below the objective, and without
 audit      the independent audit of operator's rules
 =========  ================================================================================
 """
@@ -31,8 +33,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rounds_replay import OBJECTIVES, rounds_of
-from benchmarks.rounds_report import Row, Setup, write
-from benchmarks.rounds_rules import audits, moves
+from benchmarks.rounds_report import Row, Setup, read, write
+from benchmarks.rounds_rules import audits, moves, ties
 from formulations import node_pattern
 from formulations.cells import find_kinds
 from formulations.linear_model import LinearModel
@@ -51,7 +53,7 @@ from morph_opt.traces.registry import load_trace
 
 STEPS = ("candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms")
 EXACT = Limits(gap=0.0, time_s=60.0)
-LARGE_CLUSTER = "instances/clusters/a800-64x8-4leaves.toml"
+LARGE_CLUSTER = Path(__file__).resolve().parents[1] / "instances/clusters/a800-64x8-4leaves.toml"
 
 
 def timed(
@@ -110,7 +112,7 @@ def large_states(setup: Setup, objective: str) -> tuple[SpeedModel, list[RoundSt
     completes, and what is decided is the round after each.
     """
     loaded = load_trace("base")
-    cluster = load_cluster(LARGE_CLUSTER)
+    cluster = load_cluster(str(LARGE_CLUSTER))
     draw = np.random.default_rng(1)
     drawn = [
         replace(
@@ -294,6 +296,7 @@ PARTS: dict[str, Callable[[Setup], list[Row]]] = {
     "dominance": dominance,
     "root": root,
     "size": size,
+    "ties": ties,
     "moves": moves,
     "audit": audits,
 }
@@ -322,7 +325,8 @@ def main(arguments: list[str] | None = None) -> int:
         rows += found
         for row in found:
             print(f"{row.part:10s} {row.case:45s} {row.metric:38s} {row.value:.4g} {row.unit}")
-        write(options.out, rows, setup)
+        kept = [row for row in read(options.out) if row.part not in {r.part for r in rows}]
+        write(options.out, sorted([*kept, *rows], key=lambda r: list(PARTS).index(r.part)), setup)
     return 0
 
 

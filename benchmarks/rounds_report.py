@@ -53,7 +53,8 @@ TITLES = {
     "root": "Relaxation at the root",
     "size": "Rows and columns (the last column is what the formulation page states)",
     "audit": "The audit of operator's rules (target: 1 ms)",
-    "moves": "Restarts with and without ranked goals below the objective",
+    "ties": "Running jobs moved in single decisions on the same states",
+    "moves": "Restarts of whole replays with goals below the objective, all at gap 1e-6",
 }
 
 
@@ -80,6 +81,15 @@ def page(rows: Sequence[Row], setup: Setup) -> str:
 
 def _load() -> str:
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+
+
+def read(folder: Path) -> list[Row]:
+    """Rows of an earlier report; none if there is none."""
+    path = folder / "rounds.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [Row(**{**row, "value": float(row["value"])}) for row in csv.DictReader(file)]
 
 
 def write(folder: Path, rows: Sequence[Row], setup: Setup) -> None:

@@ -89,3 +89,41 @@ def audits(setup: Setup) -> list[Row]:
         Row("audit", setup.trace, "time p50", float(np.percentile(times, 50)), "ms", "1"),
         Row("audit", setup.trace, "time p99", float(np.percentile(times, 99)), "ms", "1"),
     ]
+
+
+def ties(setup: Setup) -> list[Row]:
+    """Running jobs moved or preempted by decisions on the same states, with a rank and without."""
+    rows: list[Row] = []
+    for objective in OBJECTIVES:
+        speeds, states = rounds_of(setup, objective)
+        moved = {False: 0, True: 0}
+        worth: dict[bool, float] = {}
+        change = 0.0
+        policies = {
+            rank: make_policy(
+                "milp",
+                speeds,
+                PolicyOptions(objective=objective, gap=1e-6, rules=OperatorRules(fewer_moves=rank)),
+            )
+            for rank in moved
+        }
+        chosen = states[::4]
+        for state in chosen:
+            for rank, policy in policies.items():
+                decision = policy.decide(state)
+                granted = decision.allocation.by_job()
+                worth[rank] = decision.report.objective
+                moved[rank] += sum(
+                    known.running is not None and granted.get(known.job.name) != known.running
+                    for known in state.jobs
+                )
+            scale = max(1e-12, abs(worth[False]))
+            change = max(change, abs(worth[True] - worth[False]) / scale)
+        case = f"{setup.trace}, {objective}"
+        rows += [
+            Row("ties", case, "rounds", len(chosen), ""),
+            Row("ties", case, "moves, no ranks", moved[False], ""),
+            Row("ties", case, "moves, fewer_moves", moved[True], ""),
+            Row("ties", case, "largest relative change of the objective", change, "", "2e-06"),
+        ]
+    return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,12 @@ COLOURS = (
 DASHES = ("-", "--", "-.", ":")
 
 
-def _look(index: int) -> Any:
-    return {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index // 3 % len(DASHES)]}
+def _looks(names: Iterable[str]) -> dict[str, Any]:
+    """A look per solver, the same in every picture."""
+    return {
+        name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // 3 % len(DASHES)]}
+        for i, name in enumerate(sorted(names, key=lambda name: (name != "highs", name)))
+    }
 
 
 def draw_profile(rows: Sequence[Row], path: Path) -> None:
@@ -55,7 +59,8 @@ def draw_profile(rows: Sequence[Row], path: Path) -> None:
         found = profile(rows)
         right = max(float(r[np.isfinite(r)].max(initial=2.0)) for r in found.values()) * 1.1
         order = sorted(found, key=lambda name: -float((found[name] <= 2.0).mean()))
-        for index, name in enumerate(order):
+        looks = _looks(order)
+        for name in order:
             ratios = found[name]
             finite = ratios[np.isfinite(ratios)]
             x = np.concatenate([[1.0], finite, [right]])
@@ -66,7 +71,7 @@ def draw_profile(rows: Sequence[Row], path: Path) -> None:
                     [finite.size / ratios.size],
                 ]
             )
-            axes.step(x, y, where="post", label=name, linewidth=1.6, **_look(index))
+            axes.step(x, y, where="post", label=name, linewidth=1.6, **looks[name])
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}x")
         axes.set_xlim(1.0, right)
@@ -78,13 +83,19 @@ def draw_profile(rows: Sequence[Row], path: Path) -> None:
         plt.close(figure)
 
 
+def _mean(rows: Sequence[Row]) -> float:
+    return shifted_geometric_mean([row.charged_s for row in rows])
+
+
 def draw_sizes(rows: Sequence[Row], path: Path) -> None:
     """Seconds by number of columns, one line per solver; time-outs are charged the limit."""
     with mpl.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.0))
         columns = sorted({row.columns for row in rows})
         edges = np.unique(np.quantile(columns, np.linspace(0, 1, 7)).astype(int))
-        for index, (name, own) in enumerate(by_solver(rows).items()):
+        found = by_solver(rows)
+        looks = _looks(found)
+        for name, own in sorted(found.items(), key=lambda item: -_mean(item[1])):
             x, y = [], []
             for low, high in pairwise(edges.tolist()):
                 last = high == edges[-1]
@@ -92,7 +103,7 @@ def draw_sizes(rows: Sequence[Row], path: Path) -> None:
                 if chosen:
                     x.append(float(np.median([row.columns for row in chosen])))
                     y.append(shifted_geometric_mean([row.charged_s for row in chosen]))
-            axes.plot(x, y, marker="o", markersize=3.5, linewidth=1.6, label=name, **_look(index))
+            axes.plot(x, y, marker="o", markersize=3.5, linewidth=1.6, label=name, **looks[name])
         axes.axhline(max(row.limit_s for row in rows), color="#bbbbbb", linewidth=1.0)
         axes.annotate(
             "time limit",
@@ -105,6 +116,9 @@ def draw_sizes(rows: Sequence[Row], path: Path) -> None:
         )
         axes.set_xscale("log")
         axes.set_yscale("log")
+        ticks = [t for t in (100, 200, 500, 1000, 2000, 5000, 10000, 20000) if t <= columns[-1]]
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.minorticks_off()
         axes.set_xlabel("columns of the model")
         axes.set_ylabel("processor seconds (shifted geometric mean)")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)

@@ -2,7 +2,7 @@
 
 from morph_opt.explain.conflict import Conflict, RuleConflictError, smallest_conflict
 from morph_opt.explain.explainer import Effort, Explainer
-from morph_opt.explain.report import RoundExplanation
+from morph_opt.explain.report import RoundExplanation, UnexplainedError
 from morph_opt.explain.text import explanation_text
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Explainer",
     "RoundExplanation",
     "RuleConflictError",
+    "UnexplainedError",
     "explanation_text",
     "smallest_conflict",
 ]

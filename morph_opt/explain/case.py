@@ -13,16 +13,42 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.layout import RoundModel
+from formulations.linear_model import LinearModel
 from formulations.objectives import guarantee
 from formulations.round_problem import Level, RoundProblem
+from morph_opt.explain.report import UnexplainedError
 from morph_opt.policies.round_solver import RoundSolver, Solved, with_guarantees
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Status
+from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
 
 GAP = 1e-6
 """Relative gap to which what-ifs are solved, so that their differences mean something."""
 
+SOLVES = 30
+"""Models that one what-if may solve: choices that cannot be placed are cut off one by one."""
+
+NODES = 2_000
+"""Branch-and-bound nodes per model, where the decision had no limit; reproducible."""
+
 LevelsOf = Callable[[RoundProblem], tuple[Level, ...]]
+
+
+class _Budget:
+    """A solver that gives up after `SOLVES` models; reproducible, unlike a clock."""
+
+    def __init__(self, solver: Solver) -> None:
+        self._solver = solver
+        self._left = SOLVES
+        self.name = solver.name
+        self.capabilities = solver.capabilities
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        """See `morph_opt.solvers.base.Solver`."""
+        if self._left <= 0:
+            message = f"no decision that can be placed within {SOLVES} solves"
+            return Outcome(Status.NO_SOLUTION, Stop.WORK_LIMIT, self.name, message=message)
+        self._left -= 1
+        return self._solver.solve(model, limits, start)
 
 
 class Case:
@@ -39,7 +65,8 @@ class Case:
     def __init__(self, levels_of: LevelsOf, solver: Solver, limits: Limits) -> None:
         self.levels_of = levels_of
         self.solver = solver
-        self._limits = replace(limits, gap=min(limits.gap, GAP))
+        nodes = NODES if limits.nodes is None else limits.nodes
+        self._limits = replace(limits, gap=min(limits.gap, GAP), nodes=nodes)
 
     def solve(self, problem: RoundProblem, forced: Iterable[int] = ()) -> Solved:
         """The best decision in which every candidate of ``forced`` is chosen.
@@ -50,7 +77,7 @@ class Case:
             Without selection if there is none or the solver found none in time; the status of
             its outcome tells these apart.
         """
-        rounds = RoundSolver(self.solver, self._limits)
+        rounds = RoundSolver(_Budget(self.solver), self._limits)
         levels = self.levels_of(problem)
         base = rounds.build(problem, levels[0])
         for candidate in forced:
@@ -67,13 +94,13 @@ class Case:
 
         Raises
         ------
-        RuntimeError
+        UnexplainedError
             If the solver could not tell within its limits.
         """
         nothing = Level(
             "feasible", "", np.zeros(problem.candidates.count), np.zeros(problem.jobs.count)
         )
-        rounds = RoundSolver(self.solver, self._limits)
+        rounds = RoundSolver(_Budget(self.solver), self._limits)
         base = rounds.build(problem, nothing)
         for candidate in forced:
             base = force(base, candidate)
@@ -82,7 +109,7 @@ class Case:
             return True
         if solved.outcome.status is Status.INFEASIBLE:
             return False
-        raise RuntimeError(f"the solver could not tell: {solved.outcome.message}")
+        raise UnexplainedError(f"the solver could not tell: {solved.outcome.message}")
 
 
 def force(built: RoundModel, candidate: int) -> RoundModel:

@@ -27,12 +27,13 @@ from morph_opt.explain.report import (
     Loss,
     Option,
     RoundExplanation,
+    UnexplainedError,
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import Objective
 from morph_opt.rules import OperatorRules, apply_rules
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.outcome import Limits, Status
 
 CHANGE = 1e-6
 """Relative to the round's value: differences below it are none."""
@@ -100,7 +101,7 @@ class Explainer:
 
         Raises
         ------
-        RuntimeError
+        UnexplainedError
             If the solver gave nothing usable within its limits.
         """
         plain = self._builder.view(state)
@@ -125,7 +126,7 @@ class _Round:
         self._choice = choice_of(state, view, allocation)
         self._solved = self._case.solve(self._problem)
         if self._solved.selection is None:
-            raise RuntimeError(f"nothing to explain: {self._solved.outcome.message}")
+            raise UnexplainedError(f"nothing to explain: {self._solved.outcome.message}")
         self._prices = Prices(self._problem, self._solved.model, by._limits)
         empty = tuple(() for _ in state.jobs)
         self._value = Selection(self._choice, empty).value(self._level)
@@ -204,6 +205,8 @@ class _Round:
     def _examined(self, found: JobExplanation, job: int, candidate: int) -> JobExplanation:
         """Force the best option and see what happens."""
         solved = self._case.solve(self._problem, (candidate,))
+        if solved.selection is None and solved.outcome.status is not Status.INFEASIBLE:
+            return replace(found, reason="not_examined")
         if solved.selection is None:
             return replace(found, **self._forbidden(candidate))  # type: ignore[arg-type]
         after = solved.selection.value(self._level)
@@ -224,9 +227,14 @@ class _Round:
 
     def _forbidden(self, candidate: int) -> dict[str, object]:
         """Rules without which the option would be possible, or that there is no room for it."""
-        found = rules_in_conflict(
-            self._plain, self._state, self._by._rules, self._case, forced=candidate
-        )
+        if not self._by._rules.rules:
+            return {"reason": "placement"}
+        try:
+            found = rules_in_conflict(
+                self._plain, self._state, self._by._rules, self._case, forced=candidate
+            )
+        except UnexplainedError:
+            return {"reason": "not_examined"}
         words = () if found is None else tuple(rule.words for rule in found.items)
         return {"reason": "rule" if words else "placement", "blocked_by": words}
 

@@ -32,6 +32,7 @@ from formulations.layout import RoundModel
 from formulations.linear_model import Floats, Ints, LinearModel
 from formulations.patterns import maximal_patterns
 from formulations.round_problem import RESOURCES, RoundProblem
+from morph_opt.explain.report import UnexplainedError
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
 
@@ -139,7 +140,7 @@ class Prices:
 
     Raises
     ------
-    RuntimeError
+    UnexplainedError
         If the relaxation could not be solved.
     """
 
@@ -153,7 +154,7 @@ class Prices:
         outcome = HighsSolver().solve(relaxed, limits)
         duals = outcome.row_duals if model.columns else np.zeros(model.rows)
         if outcome.status is not Status.OPTIMAL or duals is None:
-            raise RuntimeError(f"the relaxation could not be priced: {outcome.message}")
+            raise UnexplainedError(f"the relaxation could not be priced: {outcome.message}")
         more = HighsSolver().solve(_with_a_little_more(relaxed), limits).row_duals
         if more is not None and _proves(relaxed, more, outcome.bound):
             duals = more

@@ -11,6 +11,10 @@ DIGITS = 9
 """Significant digits of numbers in JSON, so that noise in the last bits does not show."""
 
 
+class UnexplainedError(RuntimeError):
+    """The solver gave nothing to explain a round with, within its limits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One way for a job to run, with its price.
@@ -89,7 +93,8 @@ class JobExplanation:
         adds. ``tie``: another optimum would grant the option. ``rule``: rules forbid it or hold
         it back. ``placement``: no placement has room for it. ``no_configuration``: it cannot
         run. ``earlier_goal``: goals that rank higher exclude it. ``gap``: the decision is not
-        optimal and the option would improve it. ``not_examined``: beyond the effort asked for.
+        optimal and the option would improve it. ``not_examined``: beyond the effort asked for, or
+        the solver could not tell within its own.
     displaces
         See `Displacement`; None if the option was not examined or cannot be forced.
     blocked_by

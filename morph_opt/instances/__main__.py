@@ -134,6 +134,8 @@ def _check(options: argparse.Namespace) -> int:
             f"gap to the proven bound {verdict.gap:.3g}"
             + (": better than the best known" if verdict.improves else "")
         )
+        if not verdict.placeable:
+            print("no schedule: parts of one job cannot all get nodes of their own")
     return 1 if verdict.complaints else 0
 
 

@@ -75,6 +75,14 @@ class Recipe:
         return f"{self.trace}-{self.objective}-{64 * self.parts}g-{self.load}{short}"
 
 
+ILL_POSED = frozenset({"mt-throughput-256g-busy"})
+"""Left out: the optimum hangs on the feasibility tolerance.
+
+A row that keeps a ranked goal at its optimum can be given up by less than 1e-6, and several
+decisions with a better second goal do so; solvers then prove different optima.
+"""
+
+
 def recipes() -> Iterator[Recipe]:
     """All instances, committed ones first."""
     for objective in OBJECTIVES:
@@ -92,8 +100,9 @@ def recipes() -> Iterator[Recipe]:
         (32, "bp", "throughput"),
     ):
         for load in COMPOSED_LOADS:
-            heavy = parts == 32 and load == "peak"
-            yield Recipe(trace, objective, load, parts, large=heavy)
+            recipe = Recipe(trace, objective, load, parts, large=parts == 32 and load == "peak")
+            if recipe.name not in ILL_POSED:
+                yield recipe
 
 
 def build(

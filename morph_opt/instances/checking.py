@@ -39,12 +39,17 @@ class Verdict:
         Everything that is wrong; empty for a good solution.
     improves
         Whether it is better than the best known by more than 1e-6 of it.
+    placeable
+        Whether nodes can be found for the chosen shapes. Counted patterns do not say that the
+        parts of one job lie on distinct nodes; a policy cuts such a choice off and solves again,
+        so a solution of the model may be good and yet not be a schedule.
     """
 
     objective: float
     gap: float
     complaints: tuple[str, ...]
     improves: bool
+    placeable: bool = True
 
 
 def check_solution(folder: Path, instance: Instance, solution: Path) -> Verdict:
@@ -67,27 +72,25 @@ def check_solution(folder: Path, instance: Instance, solution: Path) -> Verdict:
         complaints.append(f"claims an objective of {claim!r}, it is {value!r}")
     if value > instance.bound + CLAIM_TOLERANCE * max(1.0, abs(instance.bound)):
         complaints.append(f"is better than the proven bound {instance.bound!r}: one is wrong")
-    broken = broken_rule(load_round(folder, instance.name), model, x)
-    if broken:
-        complaints.append(broken)
+    problem = load_round(folder, instance.name)
+    selection = placed(problem, choice_of(problem, model, x))
+    if selection is not None:
+        complaints.extend(_broken_rule(problem, selection))
     return Verdict(
         value,
         relative_gap(value, instance.bound),
         tuple(complaints),
         value > instance.best + CLAIM_TOLERANCE * max(1e-9, abs(instance.best)),
+        selection is not None,
     )
 
 
-def broken_rule(problem: RoundProblem, model: LinearModel, x: Floats) -> str:
-    """The rule of the round that the decision in ``x`` breaks, or ``""``."""
-    selection = placed(problem, choice_of(problem, model, x))
-    if selection is None:
-        return "parts: the chosen shapes cannot be placed on the nodes"
+def _broken_rule(problem: RoundProblem, selection: Selection) -> list[str]:
     try:
         check(problem, selection)
     except RuleError as error:
-        return str(error)
-    return ""
+        return [str(error)]
+    return []
 
 
 def choice_of(problem: RoundProblem, model: LinearModel, x: Floats) -> Ints:

@@ -31,7 +31,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m morph_opt.round",
         description="Decide one scheduling round from a snapshot of a cluster.",
-        epilog="Exit status: 0 decided; 1 the solver gave no proven answer and a fallback decided; "
+        epilog="Exit status: 0 decided; 1 the solver gave nothing usable and a fallback decided, "
+        "or there is no answer at all; "
         "2 bad usage, a snapshot that contradicts itself, or rules that contradict each other.",
         allow_abbrev=False,
     )
@@ -66,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except RuntimeError as error:  # a policy or solver that does not keep its word
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -78,7 +82,8 @@ def _run(arguments: argparse.Namespace) -> int:
     snapshot = read_snapshot(arguments.state)
     file = "stdin" if arguments.state == "-" else arguments.state
     if arguments.rules is not None:
-        snapshot, file = replace(snapshot, rules=read_rules(arguments.rules)), arguments.rules
+        file = arguments.rules
+        snapshot = replace(snapshot, rules=read_rules(file, snapshot.state.cluster))
     options = PolicyOptions(
         objective=arguments.objective, solver=arguments.solver, gap=arguments.gap,
         time_limit_s=arguments.time_limit_s, seed=arguments.seed,

@@ -24,7 +24,7 @@ from morph_opt.round.fields import Fields, parse_json
 from morph_opt.round.holding import Holding
 from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
-from morph_opt.rules import OperatorRules
+from morph_opt.rules import OperatorRules, require_known_nodes
 from morph_opt.rules.spec import rules_of
 
 STATE = (
@@ -96,7 +96,7 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
         ),
         "round",
     )  # fmt: skip
-    return Snapshot(state, speeds, _rules(document))
+    return Snapshot(state, speeds, _rules(document, cluster))
 
 
 def _require_schema(document: Fields, schema: str) -> None:
@@ -105,14 +105,16 @@ def _require_schema(document: Fields, schema: str) -> None:
         raise document.error("schema", f"must be {schema!r}, this version is unknown: {found!r}")
 
 
-def _rules(document: Fields) -> OperatorRules | None:
+def _rules(document: Fields, cluster: Cluster) -> OperatorRules | None:
     if not document.has("rules"):
         return None
     rules = document.raw("rules")
     if not isinstance(rules, dict):
         raise document.error("rules", "must be an object")
     try:
-        return rules_of(rules)
+        found = rules_of(rules)
+        require_known_nodes(found, cluster)
+        return found
     except InputError as error:
         raise document.error(f"rules.{error.field}", error.rule) from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from morph_opt.domain import Cluster, InputError, RoundState
-from morph_opt.explain import Explainer
+from morph_opt.explain import Explainer, UnexplainedError
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.milp import InfeasibleRoundError
@@ -176,8 +176,11 @@ class ExplanationLog:
         if not state.jobs:
             return
         self._explainer.observe(state)
-        found = self._explainer.explain(state, decision.allocation)
-        line = json.dumps(found.to_json(), ensure_ascii=False, separators=(",", ":"))
+        try:
+            found = self._explainer.explain(state, decision.allocation).to_json()
+        except UnexplainedError as error:
+            found = {"round": state.index, "time_s": state.time_s, "error": str(error)}
+        line = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 

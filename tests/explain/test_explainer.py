@@ -11,7 +11,7 @@ import pytest
 from formulations.objectives import Throughput
 from formulations.round_problem import Selection
 from morph_opt.domain import A800_NODE, Cluster, JobState, RoundState
-from morph_opt.explain import Effort, explanation_text
+from morph_opt.explain import Effort, UnexplainedError, explanation_text
 from morph_opt.explain.explainer import choice_of
 from morph_opt.explain.text import _REASONS
 from morph_opt.perf.table import MeasuredTable
@@ -221,3 +221,14 @@ def test_every_reason_has_words() -> None:
     text = JobExplanation.__doc__ or ""
     for reason in _REASONS:
         assert f"``{reason}``" in text
+
+
+def test_a_what_if_ends_by_counting_solves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No clock decides: after so many models the solver answers that it does not know."""
+    here = state(cluster(1), queued("a"), queued("b"))
+    monkeypatch.setattr("morph_opt.explain.case.SOLVES", 1)
+    found = by_job(explained(ONE, here))
+    assert {job.reason for job in found.values()} == {"best", "tie"}
+    monkeypatch.setattr("morph_opt.explain.case.SOLVES", 0)
+    with pytest.raises(UnexplainedError, match="within 0 solves"):
+        explained(ONE, here)

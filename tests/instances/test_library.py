@@ -11,7 +11,7 @@ import pytest
 from formulations.round_problem import STAY
 from morph_opt.domain import InputError
 from morph_opt.instances.__main__ import main
-from morph_opt.instances.checking import broken_rule, check_solution, choice_of
+from morph_opt.instances.checking import check_solution, choice_of, placed
 from morph_opt.instances.library import (
     Instance,
     default_folder,
@@ -71,6 +71,7 @@ def test_the_table_tells_the_truth(row: Instance) -> None:
 def test_the_best_known_solution_is_a_good_schedule(row: Instance) -> None:
     verdict = check_solution(FOLDER, row, FOLDER / f"{row.name}.sol")
     assert verdict.complaints == ()
+    assert verdict.placeable
     assert not verdict.improves
 
 
@@ -132,8 +133,8 @@ def test_the_checker_knows_the_round_not_only_the_rows() -> None:
     everything = np.ones(model.columns)
     choice = choice_of(problem, model, everything)
     assert (choice == STAY).sum() == row.running
-    # All jobs at once in their last configuration do not fit, whatever the model's rows say.
-    assert broken_rule(problem, model, everything) != ""
+    # All jobs at once do not fit, whatever the model's rows say.
+    assert placed(problem, choice) is None
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,13 @@ DOCUMENT: dict[str, Any] = {
         ],
         "nodes": [
             {"name": "n0", "type": "x4", "leaf": "leaf-0", "nvlink_domain": "r", "status": "up"},
-            {"name": "n1", "type": "x4", "leaf": "leaf-0", "nvlink_domain": "r", "status": "drained"},
+            {
+                "name": "n1",
+                "type": "x4",
+                "leaf": "leaf-0",
+                "nvlink_domain": "r",
+                "status": "drained",
+            },
             {"name": "n2", "type": "x4", "leaf": "b", "nvlink_domain": None, "status": "failed"},
         ],
         "leaves": [{"name": "leaf-0", "uplink_gb_per_s": 100.0}],

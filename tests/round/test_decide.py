@@ -15,7 +15,7 @@ from morph_opt.domain import Allocation, RoundState
 from morph_opt.explain import Effort, RuleConflictError
 from morph_opt.policies.base import Decision
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.round import Snapshot, cli, decide_round, parse_snapshot
+from morph_opt.round import Snapshot, cli, decide_round, make_explainer, parse_snapshot
 from morph_opt.rules import NonPreemptible, OperatorRules, TenantQuota
 from tests.policies.worlds import (
     LINEAR,
@@ -105,6 +105,28 @@ def make_twice(belief: object, options: object) -> Any:
 def test_a_policy_of_ones_own_is_not_believed() -> None:
     with pytest.raises(RuntimeError, match="GPU 0 of node n0 is held by job a already"):
         decide_round(snapshot(), policy="tests.round.test_decide:make_twice")
+
+
+def test_what_the_solver_cannot_answer_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line and exit status 1; in a replay's log a line with an error, and the log goes on."""
+    from morph_opt.explain import Explainer, UnexplainedError
+    from morph_opt.round.watch import ExplanationLog
+
+    def fail(self: Explainer, *given: object) -> None:
+        raise UnexplainedError("nothing to explain: time limit")
+
+    monkeypatch.setattr(Explainer, "explain", fail)
+    path = write(tmp_path, document())
+    assert cli.main(["--state", path, "--explain"]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "error: nothing to explain: time limit\n")
+    options, here = PolicyOptions(), snapshot()
+    log = ExplanationLog(tmp_path / "e.jsonl", make_explainer(here.speeds, options, Effort()))
+    log.decided(here.state, decide_round(here, options).decision)
+    line = json.loads((tmp_path / "e.jsonl").read_text())
+    assert line == {"round": 3, "time_s": 180.0, "error": "nothing to explain: time limit"}
 
 
 # ---------------------------------------------------------------- the command line

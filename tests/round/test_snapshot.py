@@ -179,6 +179,12 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("speeds.rows.0.shape", "2", "speeds.rows", "stands twice"),
     ("rules", [], "rules", "must be an object"),
     ("rules", {"curfew": []}, "rules.curfew", "unknown rule"),
+    (
+        "rules",
+        {"maintenance": [{"nodes": ["n9"], "start_s": 0, "end_s": 9}]},
+        "rules.maintenance.nodes",
+        "'n9' matches nothing",
+    ),
     ("rules.quota.0.gpus", -1, "rules.quota[1]: quota.gpus", "at least 0"),
 ]
 

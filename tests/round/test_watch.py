@@ -168,10 +168,10 @@ def test_a_resumed_run_has_the_same_explanations(
 def test_rules_in_conflict_stop_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The tenant loses its quota to a window of maintenance that the running jobs cannot leave."""
+    """A window of maintenance begins on nodes that the running jobs may not leave."""
     monkeypatch.chdir(tmp_path)
     Path("r.toml").write_text(
-        '[[gang_limit]]\njobs = ["*"]\nmost = 16\n[[non_preemptible]]\njobs = ["*"]\n'
+        '[[gang_limit]]\njobs = ["*"]\nmost = 64\n[[non_preemptible]]\njobs = ["*"]\n'
         '[[maintenance]]\nnodes = ["*"]\nstart_s = 600\nend_s = 900\n'
     )
     assert cli.main([*MORE, "--out", "run", "--rules", "r.toml"]) == 2

@@ -243,9 +243,12 @@ def test_the_fallback_evicts_nobody_but_whom_the_rule_concerns() -> None:
     worth = replace(running("mine", {0: [0, 1]}, tenant="mine"), iterations_done=99.0)
     poor = running("poor", {1: range(8)}, tenant="theirs", weight=0.01)
     before = state(cluster(8, 8), worth, poor)
-    kept = fallback(before, GangLimit(("mine",), most=1), RestartLimit(1))
-    assert kept == {"mine": 1, "poor": 8}
-    assert fallback(before, TenantQuota("mine", 1)) == {"mine": 1, "poor": 8}
+    for rule in (GangLimit(("mine",), most=1), TenantQuota("mine", 1)):
+        view = apply_rules(CandidateBuilder(LINEAR).view(before), before, OperatorRules((rule,)))
+        level = make_objective("jct").levels(view.problem)[0]
+        selection = keep_and_fill(view.problem, level)
+        assert selection.choice[1] == STAY
+        assert view.problem.candidates.gpus[selection.choice[0]] == 1
 
 
 def test_the_fallback_evicts_borrowers_when_owners_are_back() -> None:
