@@ -72,11 +72,30 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class RoundModel:
-    """A built model and the layout that decodes it; ``spread`` where cuts may be needed."""
+    """A built model and the layout that decodes it.
+
+    Parameters
+    ----------
+    spread
+        Where nodes are counted and cuts may be needed; None where they are named.
+    base_rows
+        Rows of the formulation itself; those after them were added to the round.
+    """
 
     model: LinearModel
     layout: Layout
     spread: Spread | None = None
+    base_rows: int = 0
+
+    def with_rows_of(self, other: RoundModel) -> RoundModel:
+        """The model with the rows that were added to another model of the same round.
+
+        They speak of configurations and stays alone, whose columns come first in every
+        formulation; cuts on patterns (``distinct``) are left behind.
+        """
+        added = range(other.base_rows, other.model.rows)
+        kept = [row for row in added if not other.model.row_name(row).startswith("distinct[")]
+        return replace(self, model=self.model.with_rows_of(other.model, kept))
 
 
 def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:

@@ -185,6 +185,25 @@ class LinearModel:
             row_blocks=(*self.row_blocks, block),
         )
 
+    def with_rows_of(self, other: LinearModel, rows: Sequence[int]) -> LinearModel:
+        """The model with these rows of another one at the end, under their names there.
+
+        The rows may only have entries in columns that mean the same in both models.
+        """
+        model = self
+        for row in rows:
+            block = _find(other.row_blocks, row)
+            span = slice(int(other.start[row]), int(other.start[row + 1]))
+            model = model.with_row(
+                block.family,
+                block.labels[row - block.start].tolist(),
+                other.index[span],
+                other.value[span],
+                float(other.row_lower[row]),
+                float(other.row_upper[row]),
+            )
+        return model
+
     def relaxed(self) -> LinearModel:
         """The linear relaxation: the same rows and bounds, nothing integer."""
         return replace(self, integer=np.zeros_like(self.integer))

@@ -54,7 +54,8 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     _add_uplinks(builder, problem, layout, spots, y)
     add_rules(builder, problem, layout.x, layout.stay)
     layout = Layout(layout.x, layout.stay, builder.column_count)
-    return RoundModel(builder.build(layout.cost(level)), layout)
+    model = builder.build(layout.cost(level))
+    return RoundModel(model, layout, base_rows=model.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,8 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     add_rules(builder, problem, layout.x, layout.stay)
     layout = Layout(layout.x, layout.stay, builder.column_count)
     spread = _spread(problem, kinds, z, parts)
-    return RoundModel(builder.build(layout.cost(level)), layout, spread)
+    model = builder.build(layout.cost(level))
+    return RoundModel(model, layout, spread, base_rows=model.rows)
 
 
 def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: Lies) -> None:

@@ -13,10 +13,19 @@ from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import Ints
 from formulations.objectives import kept
 from formulations.patterns import TooManyPatternsError
-from formulations.round_problem import STAY, Level, RoundProblem, Selection
+from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.policies.pricing import solve_priced
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
+
+CUT_LIMIT = 40
+"""Choices that are cut off before the round is solved with its nodes named."""
+
+PROOF_LIMIT = 30
+"""Placement questions that are answered to strengthen one cut."""
+
+NAMED_LIMIT = 200_000
+"""Parts of candidates times nodes up to which naming the nodes is worth trying."""
 
 
 @dataclass
@@ -128,12 +137,39 @@ class RoundSolver:
             if selection is not None:
                 return Solved(selection, (_doubted(outcome, doubt, gap),), built)
             cut = cut_distinct(problem, built, outcome.x)
+            if cut is None and serial >= CUT_LIMIT:
+                cut = _named(problem, built)
+                if cut is None:
+                    return Solved(None, (_gave_up(outcome, doubt),), built)
             if cut is None:
-                if not impossible:
+                choice = built.layout.choice(problem, outcome.x)
+                if impossible:
+                    choice = self._impossible_part(problem, choice)
+                else:
                     doubt = max(doubt, outcome.bound)
-                cut = forbid(built, built.layout.choice(problem, outcome.x), serial)
+                cut = forbid(built, choice, serial)
                 serial += 1
             built = cut
+
+    def _impossible_part(self, problem: RoundProblem, choice: Ints) -> Ints:
+        """A small part of an impossible choice that is impossible by itself: a stronger cut.
+
+        Jobs are taken out one after the other, stays first, as long as what is left is proven to
+        be impossible; packing shows quickly that most are needed.
+        """
+        stays, starts = np.flatnonzero(choice == STAY), np.flatnonzero(choice >= 0)
+        part, proofs = choice, 0
+        for job in (*stays.tolist(), *starts.tolist()):
+            if proofs >= PROOF_LIMIT:
+                break
+            fewer = part.copy()
+            fewer[job] = NONE
+            if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
+                continue
+            proofs += 1
+            if self._exact_placement(problem, fewer)[1]:
+                part = fewer
+        return part
 
     def _solve(self, built: RoundModel, gap: float) -> Outcome:
         """Solve with the objective scaled to a largest coefficient of 1; report it unscaled."""
@@ -176,6 +212,33 @@ class RoundSolver:
             return None, proven
         placed = node_assignment.read_nodes(small, built, outcome.x)
         return Selection(choice, placed.nodes), False
+
+
+def _named(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
+    """The same round with its nodes named, or None where that is too large to be of use."""
+    if problem.candidates.part_gpus.size * problem.nodes.count > NAMED_LIMIT:
+        return None
+    plain = Level("plain", "", np.zeros(problem.candidates.count), np.zeros(problem.jobs.count))
+    named = node_assignment.build(problem, plain)
+    cost = np.zeros(named.model.columns)
+    x, stays = named.layout.x, named.layout.stay[named.layout.stay >= 0]
+    cost[x] = built.model.cost[built.layout.x]
+    cost[stays] = built.model.cost[built.layout.stay[built.layout.stay >= 0]]
+    return replace(named, model=named.model.with_objective(cost)).with_rows_of(built)
+
+
+def _gave_up(outcome: Outcome, doubt: float) -> Outcome:
+    """The end of a solve whose choices could not be placed, time and again."""
+    return replace(
+        outcome,
+        status=Status.NO_SOLUTION,
+        stop=Stop.NODE_LIMIT,
+        x=None,
+        objective=float("nan"),
+        bound=max(outcome.bound, doubt),
+        gap=float("inf"),
+        message=f"{CUT_LIMIT} choices could not be placed",
+    )
 
 
 def _doubted(outcome: Outcome, doubt: float, gap: float) -> Outcome:

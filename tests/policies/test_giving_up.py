@@ -1,0 +1,113 @@
+"""What happens when choices cannot be placed, time and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations import decode, node_assignment
+from formulations.check import check
+from formulations.layout import forbid
+from formulations.node_pattern import build
+from formulations.round_problem import Level, RoundProblem
+from morph_opt.policies import round_solver
+from morph_opt.policies.round_solver import RoundSolver
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.solvers.outcome import Limits, Status
+from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
+
+EXACT = Limits(gap=0.0, time_s=60.0)
+
+
+def case(seed: int) -> tuple[RoundProblem, Level]:
+    """A random round with every constraint, and a level for it."""
+    draw = np.random.default_rng(seed)
+    problem = random_round(draw, EVERYTHING)
+    return problem, random_level(draw, problem)
+
+
+def hard_cases(count: int) -> list[tuple[RoundProblem, Level]]:
+    """Rounds in which some optimal choice of the counted model cannot be placed."""
+    found = []
+    for seed in range(2_000):
+        problem, level = case(seed)
+        solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+        families = {block.family for block in solved.model.model.row_blocks}
+        if "not_again" in families:
+            found.append((problem, level))
+        if len(found) == count:
+            return found
+    raise AssertionError("too few rounds need a cut")
+
+
+def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for problem, level in hard_cases(6):
+        exact = RoundSolver(HighsSolver(), EXACT, "node_assignment").ranked(problem, (level,))
+        monkeypatch.setattr(round_solver, "CUT_LIMIT", 0)
+        solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+        monkeypatch.undo()
+        assert solved.model.spread is None
+        assert solved.selection is not None
+        assert exact.selection is not None
+        check(problem, solved.selection)
+        assert solved.selection.value(level) == pytest.approx(exact.selection.value(level))
+
+
+def test_where_naming_is_too_large_the_solve_gives_up_with_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem, level = hard_cases(1)[0]
+    exact = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+    assert exact.selection is not None
+    monkeypatch.setattr(round_solver, "CUT_LIMIT", 0)
+    monkeypatch.setattr(round_solver, "NAMED_LIMIT", 0)
+    solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+    assert solved.selection is None
+    assert solved.outcome.status is Status.NO_SOLUTION
+    assert solved.outcome.bound >= exact.selection.value(level) - 1e-9
+
+
+def test_a_cut_names_only_jobs_that_cannot_be_placed_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cuts = []
+
+    def noted(built: object, choice: np.ndarray, serial: int) -> object:
+        cuts.append(choice.copy())
+        return forbid(built, choice, serial)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(round_solver, "forbid", noted)
+    for problem, level in hard_cases(6):
+        cuts.clear()
+        RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
+        assert cuts
+        for choice in cuts:
+            assert decode.pack(problem, choice) is None
+            small = decode.restricted(problem, choice)
+            ones = Level(
+                "placed", "jobs", np.ones(small.candidates.count), (choice == -2).astype(float)
+            )
+            placed = HighsSolver().solve(node_assignment.build(small, ones).model, EXACT)
+            assert placed.objective < np.count_nonzero(choice != -1) - 0.5
+
+
+def test_added_rows_move_to_the_other_formulation() -> None:
+    problem, level = case(11)
+    built = build(problem, level)
+    job = int(problem.candidates.job[0])
+    added = replace(
+        built,
+        model=built.model.with_row(
+            "guarantee",
+            [job],
+            built.layout.x[problem.candidates.job == job],
+            np.ones(int((problem.candidates.job == job).sum())),
+            1.0,
+            np.inf,
+        ),
+    )
+    named = node_assignment.build(problem, level).with_rows_of(added)
+    assert named.model.rows == named.base_rows + 1
+    assert named.model.row_name(named.base_rows) == f"guarantee[{job}]"
