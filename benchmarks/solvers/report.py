@@ -206,7 +206,7 @@ def _options(rows: Sequence[Row]) -> str:
     return f"""## Options of HiGHS
 
 `highs` hands models below {PRESOLVE_FROM_COLUMNS:,} columns to the branch-and-bound without
-presolve, and all integer models without the feasibility jump, RENS, RINS and restarts;
+presolve, and all integer models without restarts and without four heuristics (decision 0005);
 `highs-default` takes HiGHS as it comes. Shifted geometric mean and slowest case, ms.
 
 {markdown(head, body)}"""

@@ -39,7 +39,7 @@ class PolicyOptions:
     objective: str = "throughput"
     solver: str = "highs"
     formulation: str = "node_pattern"
-    gap: float = 1e-3
+    gap: float = 1e-4
     time_limit_s: float = 10.0
     node_limit: int | None = None
     seed: int = 0

@@ -63,7 +63,7 @@ def _who(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--solver", help="of the MILP (default highs)")
     group.add_argument("--formulation", help="of the MILP (default node_pattern)")
     group.add_argument("--rules", metavar="FILE", help="operator's rules, TOML")
-    group.add_argument("--gap", type=float, help="relative gap at which a round is done (1e-3)")
+    group.add_argument("--gap", type=float, help="relative gap at which a round is done (1e-4)")
     group.add_argument("--time-limit-s", type=float, help="wall-clock safeguard per round (10)")
     group.add_argument("--node-limit", type=int, help="branch-and-bound nodes per round")
     group.add_argument("--belief", choices=BELIEFS, help="speeds that the policy sees (truth)")

@@ -53,7 +53,7 @@ class RunOptions:
     objective: str = "throughput"
     solver: str = "highs"
     formulation: str = "node_pattern"
-    gap: float = 1e-3
+    gap: float = 1e-4
     time_limit_s: float = 10.0
     node_limit: int = 0
     belief: str = "truth"

@@ -79,12 +79,8 @@ def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> A
     )
 
 
-PRESOLVE_FROM_COLUMNS = 3000
-"""Integer models below this go to the branch-and-bound as they are: presolve costs more there.
-
-Measured over whole replays it is several times faster in the median; the slowest rounds of one
-trace get somewhat slower by it, those of another ten times faster.
-"""
+PRESOLVE_FROM_COLUMNS = 150
+"""Integer models below this go to the branch-and-bound as they are: presolve costs more there."""
 
 
 def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
@@ -92,7 +88,7 @@ def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
 
     A round's relaxation is tight, so what matters is reaching the end of the root quickly:
     without the heuristics that search before or beside it, and without starting over after
-    presolving again at the root. ``docs/decisions/0005-default-solver.md`` has the measurements.
+    presolving again at the root. ``reports/rounds/options.md`` has the measurements.
     """
     if not model.integer.any():
         return ()
@@ -101,6 +97,7 @@ def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
         ("mip_heuristic_run_feasibility_jump", False),
         ("mip_heuristic_run_rens", False),
         ("mip_heuristic_run_rins", False),
+        ("mip_heuristic_run_root_reduced_cost", False),
         ("mip_allow_restart", False),
     )
 

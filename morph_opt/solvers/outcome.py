@@ -69,7 +69,7 @@ class Limits:
         If a value is outside its range.
     """
 
-    gap: float = 1e-3
+    gap: float = 1e-4
     time_s: float = 10.0
     nodes: int | None = None
     threads: int = 1
