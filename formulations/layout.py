@@ -130,25 +130,27 @@ def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:
 
 
 def cut_distinct(problem: RoundProblem, built: RoundModel, x: Floats) -> RoundModel | None:
-    """The model with the rows ``distinct[j,g]`` that a point violates; None if it violates none.
+    """The model with rows ``distinct[j,g]`` that cut a point off; None if it violates none.
 
     A job with m parts of kind g needs m nodes that offer such a slot, however many each offers:
     ``sum_k count[k,g] x[j,k] <= sum_{p offers g} z[p]``. Valid for every job because it takes one
-    candidate at most; rarely violated, hence a cut and not a row of the model.
+    candidate at most; rarely violated, hence a cut and not a row of the model. Where one job
+    violates it, the others of that kind would be next, so all of them get their row.
     """
     spread = built.spread
     if spread is None:
         return None
-    chosen = x[built.layout.x[spread.candidate]] > 0.5
     owner = problem.candidates.job[spread.candidate]
+    chosen = x[built.layout.x[spread.candidate]] > 0.5
     model = built.model
-    for entry in np.flatnonzero(chosen).tolist():
-        job, kind = int(owner[entry]), int(spread.kind[entry])
+    for kind in np.unique(spread.kind[chosen]).tolist():
         offers = np.unique(spread.column[spread.offered == kind])
-        if spread.count[entry] <= x[offers].sum() + 0.5:
+        several = spread.kind == kind
+        if spread.count[chosen & several].max() <= x[offers].sum() + 0.5:
             continue
-        mine = (owner == job) & (spread.kind == kind)
-        columns = np.concatenate([built.layout.x[spread.candidate[mine]], offers])
-        values = np.concatenate([spread.count[mine].astype(np.float64), -np.ones(offers.size)])
-        model = model.with_row("distinct", [job, kind], columns, values, -np.inf, 0.0)
+        for job in np.unique(owner[several]).tolist():
+            mine = several & (owner == job)
+            columns = np.concatenate([built.layout.x[spread.candidate[mine]], offers])
+            values = np.concatenate([spread.count[mine].astype(np.float64), -np.ones(offers.size)])
+            model = model.with_row("distinct", [job, kind], columns, values, -np.inf, 0.0)
     return None if model is built.model else replace(built, model=model)

@@ -105,6 +105,8 @@ def _diagonal(axis: Any, measured: Any) -> None:
     for factor in (1 / 1.1, 1.1):
         axis.plot(ends, factor * ends, "k:", linewidth=0.6)
     axis.set(xlabel="measured, s per iteration", ylabel="predicted", xscale="log", yscale="log")
+    # Labels between the powers of ten run into each other along a narrow axis.
+    axis.xaxis.set_minor_formatter("")
 
 
 def steps(labels: Sequence[str], series: dict[str, list[float]], unit: str, file: Path) -> None:

@@ -27,6 +27,9 @@ Floats = npt.NDArray[np.float64]
 POWER = 3.0
 """k: how much more a late job counts than a timely one."""
 
+STRICT_POWER = 12.0
+"""k of ``ftf``, which is about the largest ratio alone."""
+
 PROMISED = {"ftf": "isolated", "fairness": "water-filling"}
 """Share policy whose rates are the promise, where it is not the one of the name: a private 1/n of
 the cluster for finish-time fairness; max-min rates with nothing left over for max-min fairness."""

@@ -11,7 +11,7 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
 from morph_opt.policies.fairness import SHARE_OBJECTIVES, FollowShares
-from morph_opt.policies.fairness_ratio import EqualiseRatios
+from morph_opt.policies.fairness_ratio import POWER, STRICT_POWER, EqualiseRatios
 from morph_opt.policies.gavel import GavelRounds
 from morph_opt.policies.gavel_shares import SHARE_POLICIES
 from morph_opt.policies.las import QueuedService
@@ -47,7 +47,7 @@ def default_index() -> GittinsIndex:
 
 def _share(policy: str, belief: SpeedModel) -> RememberingObjective:
     if policy in RATIO_POLICIES:
-        return EqualiseRatios(belief, policy)
+        return EqualiseRatios(belief, policy, power=STRICT_POWER if policy == "ftf" else POWER)
     return FollowShares(belief, policy)
 
 
