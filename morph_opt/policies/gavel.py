@@ -2,7 +2,9 @@
 
 ``gavel:<policy>`` takes any name of `morph_opt.policies.gavel_shares.SHARE_POLICIES`. The
 mechanism is that of `morph_opt.policies.gavel_rounds`; placement, which the published simulator
-leaves out, is the engine's, and a gang that finds no nodes is skipped.
+leaves out, is the engine's, and a gang that finds no nodes is skipped. Its rounds are 360 s long
+also where the engine decides more often: at other boundaries everybody stays (with 60 s rounds and
+a start-up of minutes, jobs that take turns would never make a step).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.fairness_shares import ShareBook
-from morph_opt.policies.gavel_rounds import RESET_S, Mechanism
+from morph_opt.policies.gavel_rounds import RESET_S, ROUND_S, Mechanism
 from morph_opt.policies.rigid import _Baseline, _Filling, requested
 
 _TYPE_ORDER = ("V100", "P100", "K80")
@@ -97,6 +99,11 @@ class GavelRounds(_Baseline):
         state = self._state
         if state is None or not state.jobs:
             return
+        if not _begins_round(state):
+            for job in range(len(state.jobs)):
+                if state.jobs[job].running is not None:
+                    filling.keep(job)
+            return
         view, cluster = filling.view, state.cluster
         rows = np.asarray([self._numbers[name] for name in self._active], dtype=np.int64)
         known = self._mechanism.known[rows]
@@ -129,3 +136,8 @@ class GavelRounds(_Baseline):
             if same and filling.keep(job):
                 return True
         return filling.start(job, candidates)
+
+
+def _begins_round(state: RoundState) -> bool:
+    """Whether one of the mechanism's own rounds begins at this boundary of the engine."""
+    return int(state.time_s // ROUND_S) > int((state.time_s - state.interval_s) // ROUND_S)

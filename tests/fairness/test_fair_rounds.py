@@ -248,3 +248,29 @@ def test_the_job_that_is_later_than_fair_goes_first(objective: str) -> None:
 def test_bad_ratio_parameters_are_refused(options) -> None:
     with pytest.raises(ValueError, match="at least"):
         EqualiseRatios(LINEAR, "fairness", **options)
+
+
+def test_gavel_keeps_its_own_rounds_when_the_engine_decides_more_often() -> None:
+    policy = make_policy("gavel:fairness", LINEAR, PolicyOptions())
+    where = cluster(1)
+    queued = (JobState(job("a")), JobState(job("b")))
+    assert counts(policy.decide(at(where, 300.0, *queued)).allocation) == {}
+    began = counts(policy.decide(at(where, 360.0, *queued)).allocation)
+    assert len(began) == 1
+    served = next(iter(began))
+    other = {"a": "b", "b": "a"}[served]
+    held = Assignment(served, DP, Placement.of({0: [0]}))
+    for time_s, expected in ((420.0, served), (660.0, served), (720.0, other)):
+        ran_s = time_s - 360.0
+        going = JobState(
+            job(served),
+            iterations_done=ran_s / 8.0,
+            running=held,
+            attained_gpu_s=ran_s,
+            executed_s=ran_s,
+            starts=1,
+            first_start_s=360.0,
+            last_start_s=360.0,
+        )
+        found = policy.decide(at(where, time_s, going, JobState(job(other)))).allocation
+        assert counts(found) == {expected: 1}, time_s
