@@ -43,9 +43,7 @@ COLUMNS = (
 """Times in seconds; ``profile`` is the model, ``execution_time`` the time with GPUs."""
 
 
-def jobs_csv(
-    history: History, cluster: Cluster, ratios: Mapping[str, float] | None = None
-) -> str:
+def jobs_csv(history: History, cluster: Cluster, ratios: Mapping[str, float] | None = None) -> str:
     """The whole file; numbers that are not there are empty cells.
 
     Parameters
