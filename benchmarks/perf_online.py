@@ -132,7 +132,8 @@ def markdown(tables: dict[str, list[Row]], trace: str) -> str:
         "The engine runs by the measured table, the policy by the belief. *Online*: the belief is "
         "corrected by the iteration times of the jobs that run (`--online-fit`). *Seen*: "
         "observations that were news. Schedules are chaotic: any change of a belief, for the "
-        "better as well, moves the average by up to one percent.",
+        "better as well, moves the average by a few percent, so only larger "
+        "differences mean anything.",
     ]
     for objective, rows in tables.items():
         lines += [

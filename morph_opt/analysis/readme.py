@@ -22,6 +22,7 @@ _HEADER = (
     "GPUs in use",
     "restarts per job",
     "median round (ms)",
+    "p99 round (ms)",
     "largest gap",
 )
 
@@ -58,6 +59,7 @@ def _cells(case: Case, row: Row, best_s: float) -> tuple[str, ...]:
         f"{100.0 * row.gpu_utilization:.1f} %",
         f"{row.restarts_per_job:.2f}",
         f"{row.round_ms_p50:.1f}",
+        f"{row.round_ms_p99:.0f}",
         _gap(row),
     )
 

@@ -16,12 +16,14 @@ def require_name(field: str, value: str) -> None:
         )
 
 
-def require_int(field: str, value: int, *, at_least: int) -> None:
-    """A whole number (`bool` is refused) that is not below ``at_least``."""
+def require_int(field: str, value: int, *, at_least: int, at_most: int | None = None) -> None:
+    """A whole number (`bool` is refused) between ``at_least`` and ``at_most``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {value!r}", field=field)
     if value < at_least:
         raise InputError(f"must be at least {at_least}, got {value}", field=field)
+    if at_most is not None and value > at_most:
+        raise InputError(f"must be at most {at_most}, got {value}", field=field)
 
 
 def require_finite(

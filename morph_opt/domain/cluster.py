@@ -11,6 +11,12 @@ from morph_opt.domain._validate import require_finite, require_int, require_name
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.span import Span
 
+MOST_GPUS_PER_NODE = 1024
+"""More is a slip of the keyboard, not a node."""
+
+MOST_NODES = 1_000_000
+"""More is a slip of the keyboard, not a cluster."""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuType:
@@ -43,7 +49,7 @@ class NodeType:
     gpu_type
         All GPUs of a node are of one type.
     gpus
-        GPUs per node, at least 1.
+        GPUs per node, from 1 to 1,024.
     cpus
         CPU threads per node.
     host_memory_gib
@@ -64,7 +70,7 @@ class NodeType:
 
     def __post_init__(self) -> None:
         require_name("node_type.name", self.name)
-        require_int("node_type.gpus", self.gpus, at_least=1)
+        require_int("node_type.gpus", self.gpus, at_least=1, at_most=MOST_GPUS_PER_NODE)
         require_int("node_type.cpus", self.cpus, at_least=0)
         require_finite("node_type.host_memory_gib", self.host_memory_gib, at_least=0.0)
         require_finite("node_type.nvlink_gb_per_s", self.nvlink_gb_per_s, above=0.0)
@@ -179,7 +185,7 @@ class Cluster:
     @classmethod
     def uniform(cls, nodes: int, node_type: NodeType, name: str | None = None) -> Cluster:
         """A flat cluster of ``nodes`` equal nodes named ``node-0`` onwards."""
-        require_int("nodes", nodes, at_least=1)
+        require_int("nodes", nodes, at_least=1, at_most=MOST_NODES)
         width = len(str(nodes - 1))
         return cls(
             name or f"{nodes}x{node_type.gpus} {node_type.gpu_type.name}",

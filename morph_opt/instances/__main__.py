@@ -25,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command(options)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+    return 2
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -81,6 +81,18 @@ def unavailable() -> dict[str, str]:
     return {name: ENTRIES[name].install for name in solver_names() if ENTRIES[name].missing}
 
 
+def _own(name: str) -> Solver:
+    """A user's own adapter, if what the name stands for is one."""
+    made = extension(_GROUP, name)
+    try:
+        own = made() if callable(made) else None
+    except TypeError as error:
+        raise InputError(f"{name!r} cannot be made: {error}", field="--solver") from error
+    if not (hasattr(own, "solve") and hasattr(own, "capabilities")):
+        raise InputError(f"{name!r} makes no solver adapter", field="--solver")
+    return own  # type: ignore[return-value]
+
+
 def make_solver(name: str) -> Solver:
     """The adapter of this name.
 
@@ -106,8 +118,7 @@ def make_solver(name: str) -> Solver:
         return IsolatedSolver(inner)
     _require(name)
     if name not in ENTRIES:
-        own: Solver = extension(_GROUP, name)()  # type: ignore[misc]  # _require found it
-        return own
+        return _own(name)
     entry = ENTRIES[name]
     trouble = problem_with(entry.needs)
     if trouble:

@@ -94,3 +94,16 @@ def test_command_line_lists_all() -> None:
     assert said.returncode == 0, said.stderr
     for name in solver_names():
         assert f"\n{name} " in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("os:path", "makes no solver adapter"),
+        ("os:getcwd", "makes no solver adapter"),
+        ("os:fspath", "cannot be made"),
+    ],
+)
+def test_an_import_path_that_makes_no_adapter_is_refused(name: str, rule: str) -> None:
+    with pytest.raises(InputError, match=rule):
+        make_solver(name)
