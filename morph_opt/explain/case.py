@@ -14,10 +14,9 @@ import numpy as np
 
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
-from formulations.objectives import guarantee
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.explain.report import UnexplainedError
-from morph_opt.policies.round_solver import RoundSolver, Solved, with_guarantees
+from morph_opt.policies.round_solver import RoundSolver, Solved
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
 
@@ -82,12 +81,7 @@ class Case:
         base = rounds.build(problem, levels[0])
         for candidate in forced:
             base = force(base, candidate)
-        if not problem.jobs.guaranteed.any():
-            return rounds.ranked(problem, levels, base)
-        solved = rounds.ranked(problem, levels, with_guarantees(problem, base))
-        if solved.outcomes[0].status is not Status.INFEASIBLE:
-            return solved
-        return rounds.ranked(problem, (guarantee(problem), *levels), base)
+        return rounds.guaranteed(problem, levels, base)[0]
 
     def feasible(self, problem: RoundProblem, forced: Iterable[int] = ()) -> bool:
         """Whether a round has any decision at all.

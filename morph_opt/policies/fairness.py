@@ -12,8 +12,6 @@ Level 2 (**spare**): what is left goes where it gives the most normalised speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -124,8 +122,3 @@ SHARE_OBJECTIVES: dict[str, str] = {
     "srpt": "srpt",
 }
 """Share policy behind each objective name."""
-
-
-def share_objective(name: str) -> Callable[[SpeedModel], FollowShares]:
-    """Maker of the objective with this name."""
-    return lambda belief: FollowShares(belief, SHARE_OBJECTIVES[name])

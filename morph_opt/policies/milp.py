@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from formulations.check import check
-from formulations.objectives import SPEED_TOLERANCE, guarantee, relative_speed
+from formulations.objectives import SPEED_TOLERANCE, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState
@@ -16,7 +16,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.greedy import keep_and_fill
 from morph_opt.policies.place import to_allocation
-from morph_opt.policies.round_solver import RoundSolver, Solved, with_guarantees
+from morph_opt.policies.round_solver import RoundSolver, Solved
 from morph_opt.rules.compile import apply_rules, ranks_below
 from morph_opt.rules.known import require_known_nodes
 from morph_opt.rules.model import OperatorRules
@@ -128,7 +128,7 @@ class MilpPolicy:
         levels = (*goals, *ranks_below(problem, self._rules))
         prepared = time.perf_counter()
         rounds = RoundSolver(self._solver, self._limits, self._formulation)
-        solved, possible = self._solve(problem, levels, rounds)
+        solved, possible = rounds.guaranteed(problem, levels)
         solved_at = time.perf_counter()
         if solved.outcomes[0].status is Status.INFEASIBLE:
             raise InfeasibleRoundError(state.time_s)
@@ -168,18 +168,6 @@ class MilpPolicy:
                 check_ms=1e3 * (checking - solved_at + checked - decoded),
             ),
         )
-
-    def _solve(
-        self, problem: RoundProblem, levels: tuple[Level, ...], rounds: RoundSolver
-    ) -> tuple[Solved, bool | None]:
-        """Ranked solve; with guaranteed jobs first as hard rows, then, if impossible, as a rank."""
-        if not problem.jobs.guaranteed.any():
-            return rounds.ranked(problem, levels), None
-        base = rounds.build(problem, levels[0])
-        solved = rounds.ranked(problem, levels, with_guarantees(problem, base))
-        if solved.outcomes[0].status is not Status.INFEASIBLE:
-            return solved, None if solved.selection is None else True
-        return rounds.ranked(problem, (guarantee(problem), *levels), base), False
 
 
 def _main_outcome(solved: Solved, position: int) -> Outcome | None:

@@ -11,7 +11,7 @@ from formulations import node_assignment, node_pattern
 from formulations.decode import pack, restricted
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import Ints
-from formulations.objectives import kept
+from formulations.objectives import guarantee, kept
 from formulations.patterns import TooManyPatternsError
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.policies.pricing import solve_priced
@@ -101,6 +101,25 @@ class RoundSolver:
             if not last:
                 built = _at_least(built, level, rank, best.value(level))
         return Solved(best, tuple(outcomes), built)
+
+    def guaranteed(
+        self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
+    ) -> tuple[Solved, bool | None]:
+        """Guarantees first, then the levels: as hard rows, or, where impossible, as a rank.
+
+        Returns
+        -------
+        tuple
+            The solution, with the level `guarantee` before the others where not all could be
+            kept; and whether all could, None if nobody asked or the solver did not say.
+        """
+        if not problem.jobs.guaranteed.any():
+            return self.ranked(problem, levels, base), None
+        base = base or self.build(problem, levels[0])
+        solved = self.ranked(problem, levels, with_guarantees(problem, base))
+        if solved.outcomes[0].status is not Status.INFEASIBLE:
+            return solved, None if solved.selection is None else True
+        return self.ranked(problem, (guarantee(problem), *levels), base), False
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:
         """The round's model in the chosen formulation."""
