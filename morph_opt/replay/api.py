@@ -12,6 +12,7 @@ from pathlib import Path
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
 from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
+from morph_opt.metrics.gpu_types import gpu_utilization_by_type
 from morph_opt.metrics.history import History, read_history
 from morph_opt.metrics.log import (
     Begun,
@@ -153,7 +154,9 @@ def replay(
     metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
     ratios = finish_time_ratios(history, cluster, truth, config.restart_s)
     fairness = fairness_metrics(history, cluster, ratios)
-    labels = fairness.as_dict() | dict(extras.labels) | dict(extras.at_end())
+    by_type = gpu_utilization_by_type(history, cluster)
+    types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
+    labels = types | fairness.as_dict() | dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
     if out is not None:
         writer.finish(jobs_csv(history, cluster, ratios), summary_json(summary))

@@ -46,7 +46,7 @@ def result_table(summary: Summary) -> str:
             _times(s["makespan_s"], s["makespan_lower_bound_s"]),
         ),
         ("average queueing", _seconds(s["avg_queue_s"]), ""),
-        ("GPU utilisation", _share(s["gpu_utilization"]), ""),
+        ("GPU utilisation", _share(s["gpu_utilization"]), _by_type(s)),
         ("restarts per job", f"{s['restarts_per_job']:.2f}", f"{s['preemptions']} preemptions"),
         ("rounds", str(s["rounds"]), f"{s['fallback_rounds']} fell back"),
         ("rounds over capacity", str(s["rounds_over_capacity"]), ""),
@@ -66,6 +66,13 @@ def result_table(summary: Summary) -> str:
         for name, value, remark in rows
     ]
     return "\n".join(lines) + "\n"
+
+
+def _by_type(summary: Summary) -> str:
+    """Utilisation by GPU type, where there are several."""
+    prefix = "gpu_utilization_"
+    types = {key.removeprefix(prefix): v for key, v in summary.items() if key.startswith(prefix)}
+    return ", ".join(f"{name} {_share(v)}" for name, v in types.items()) if len(types) > 1 else ""
 
 
 def _mib(value: Scalar) -> str:
