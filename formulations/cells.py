@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
+from formulations.pair_table import joint_holds
 from formulations.patterns import Vector
 from formulations.round_problem import RESOURCES, RoundProblem, Scope
 
@@ -47,7 +48,8 @@ class Cells:
 def uplinks_matter(problem: RoundProblem) -> bool:
     """Whether some leaf has a limited uplink and some candidate may use it."""
     reserves = (problem.candidates.scope == Scope.POD) & (problem.candidates.side[:, 2] > 0)
-    return bool(np.isfinite(problem.nodes.uplink_gb_per_s).any() and reserves.any())
+    limited = np.isfinite(problem.nodes.uplink_gb_per_s).any()
+    return bool(limited and (reserves.any() or joint_holds(problem).uplink_gb_per_s.any()))
 
 
 def find_cells(problem: RoundProblem) -> Cells:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round_problem import STAY, HoldTable, RoundProblem, Scope, Selection
+from formulations.pair_table import PairTable, joint_holds
+from formulations.round_problem import (
+    NONE,
+    STAY,
+    CandidateTable,
+    HoldTable,
+    RoundProblem,
+    Scope,
+    Selection,
+)
 
 SLACK = 1e-9
 
@@ -29,15 +38,33 @@ class Room:
 
 
 def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
-    """Free resources once the staying jobs keep theirs; nothing is free on closed nodes."""
+    """Free resources once stays and pairs in place keep theirs; nothing is on closed nodes.
+
+    Below zero where a job that comes to another's GPUs asks for more than the node has left.
+    """
     nodes, holds = problem.nodes, problem.holds
     free = nodes.capacity[nodes.node_class].copy()
     uplinks = nodes.uplink_gb_per_s.copy()
     stays = choice[holds.job] == STAY
     np.subtract.at(free, holds.node[stays], holds.demand[stays])
     np.subtract.at(uplinks, nodes.leaf[holds.node[stays]], holds.uplink_gb_per_s[stays])
+    joint = joint_holds(problem)
+    goes_on = choice[problem.candidates.job[joint.candidate]] == joint.candidate
+    np.subtract.at(free, joint.node[goes_on], joint.demand[goes_on])
+    leaf = nodes.leaf[joint.node[goes_on]]
+    np.subtract.at(uplinks, leaf, joint.uplink_gb_per_s[goes_on])
     free[~nodes.open] = 0.0
     return Room(free, uplinks)
+
+
+def _holds_fit(problem: RoundProblem, room: Room) -> bool:
+    """Whether what goes on in place fits its nodes; stays alone always do."""
+    if not problem.pairs.count:
+        return True
+    nodes, uplinks = problem.nodes, problem.nodes.uplink_gb_per_s
+    slack = SLACK * np.maximum(1.0, nodes.capacity[nodes.node_class])
+    limit = SLACK * np.maximum(1.0, np.where(np.isfinite(uplinks), uplinks, 1.0))
+    return bool((room.nodes >= -slack).all() and (room.uplinks >= -limit).all())
 
 
 def place_parts(problem: RoundProblem, candidate: int, room: Room) -> tuple[int, ...] | None:
@@ -107,7 +134,12 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
     """
     candidates = problem.candidates
     room = room_after_stays(problem, choice)
-    started = np.flatnonzero(choice >= 0).tolist()
+    if not _holds_fit(problem, room):
+        return None
+    started = np.flatnonzero(choice >= 0)
+    # Of a pair, its first job is placed; a pair in place has nothing to place.
+    owns = candidates.job[choice[started]] == started
+    started = started[owns & (np.diff(candidates.part_start)[choice[started]] > 0)]
 
     def rank(job: int) -> tuple[int, ...]:
         candidate = int(choice[job])
@@ -117,32 +149,71 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
         return (pinned, -first[0], -first[1], int(candidates.scope[candidate]), job)
 
     spots: list[tuple[int, ...]] = [()] * problem.jobs.count
-    for job in sorted(started, key=rank):
+    for job in sorted(started.tolist(), key=rank):
         found = place_parts(problem, int(choice[job]), room)
         if found is None:
             return None
         spots[job] = found
-    return Selection(choice, tuple(spots))
+    return with_partners(problem, Selection(choice, tuple(spots)))
+
+
+def with_partners(problem: RoundProblem, selection: Selection) -> Selection:
+    """The selection with the nodes of each fresh pair's first job given to its second as well."""
+    if not problem.pairs.count:
+        return selection
+    owner = problem.candidates.job
+    nodes = tuple(
+        selection.nodes[int(owner[picked])] if picked >= 0 else ()
+        for picked in selection.choice.tolist()
+    )
+    return Selection(selection.choice, nodes)
+
+
+def in_place_fits(problem: RoundProblem, choice: Ints) -> bool:
+    """Whether the stays and pairs in place of a choice fit together, whatever starts."""
+    return _holds_fit(problem, room_after_stays(problem, choice))
+
+
+def without_job(problem: RoundProblem, choice: Ints, job: int) -> Ints:
+    """The choice with nothing for a job, nor for the other one of its pair."""
+    fewer = choice.copy()
+    if choice[job] >= problem.candidates.count - problem.pairs.count:
+        fewer[choice == choice[job]] = NONE
+    fewer[job] = NONE
+    return fewer
 
 
 def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
-    """The placement question of a choice alone: its candidates, its stays, no rules.
+    """The placement question of a choice alone: its candidates, its stays, no rules, no pairs.
 
-    Candidate i of the result is the i-th smallest candidate index of the choice. Jobs that do
-    not stay hold nothing there.
+    Candidate i of the result is the i-th smallest candidate with parts of the choice; a fresh pair
+    is one of its first job, a pair in place the stay of its first job with what both hold. Jobs
+    that do not stay hold nothing there.
     """
     stays = choice == STAY
-    kept = stays[problem.holds.job]
-    holds = problem.holds
+    holds, joint = problem.holds, joint_holds(problem)
+    kept = stays[holds.job]
+    owner = problem.candidates.job[joint.candidate]
+    goes_on = choice[owner] == joint.candidate
+    stays[owner[goes_on]] = True
     return replace(
         problem,
         jobs=replace(
             problem.jobs,
             stay_iteration_s=np.where(stays, problem.jobs.stay_iteration_s, np.nan),
         ),
-        candidates=problem.candidates.take(np.sort(choice[choice >= 0])),
+        candidates=_with_parts(problem.candidates, np.unique(choice[choice >= 0])),
         holds=HoldTable(
-            holds.job[kept], holds.node[kept], holds.demand[kept], holds.uplink_gb_per_s[kept]
+            np.concatenate([holds.job[kept], owner[goes_on]]),
+            np.concatenate([holds.node[kept], joint.node[goes_on]]),
+            np.concatenate([holds.demand[kept], joint.demand[goes_on]]),
+            np.concatenate([holds.uplink_gb_per_s[kept], joint.uplink_gb_per_s[goes_on]]),
         ),
         rules=type(problem.rules)(),
+        pairs=PairTable(),
     )
+
+
+def _with_parts(candidates: CandidateTable, chosen: Ints) -> CandidateTable:
+    """The chosen candidates but those without parts, which are pairs in place."""
+    return candidates.take(chosen[np.diff(candidates.part_start)[chosen] > 0])

@@ -38,6 +38,8 @@ def add_gangs(
         hosts = _hosts(cells, types, q)
         members = np.flatnonzero(types.of_candidate == q)
         kind = np.flatnonzero(types.counts[q])
+        if not kind.size:
+            continue  # pairs in place take no nodes
         if len(hosts) == 1 and len(hosts[0]) == 1:
             mine = np.flatnonzero(of_type == q)
             found.append(

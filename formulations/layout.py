@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
+from formulations.pair_table import may_meet
 from formulations.round_problem import NONE, STAY, Level, RoundProblem
 
 
@@ -41,6 +42,8 @@ class Layout:
         choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
         picked = np.flatnonzero(x[self.x] > 0.5)
         choice[problem.candidates.job[picked]] = picked
+        paired = picked[picked >= problem.candidates.count - problem.pairs.count]
+        choice[problem.pairs.partner[paired - problem.candidates.count]] = paired
         running = np.flatnonzero(self.stay >= 0)
         choice[running[x[self.stay[running]] > 0.5]] = STAY
         return choice
@@ -48,7 +51,7 @@ class Layout:
     def picked(self, choice: Ints) -> Ints:
         """Columns that are one under a choice."""
         stays = np.flatnonzero(choice == STAY)
-        return np.sort(np.concatenate([self.x[choice[choice >= 0]], self.stay[stays]]))
+        return np.unique(np.concatenate([self.x[choice[choice >= 0]], self.stay[stays]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,17 @@ class RoundModel:
 
 
 def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
-    """Columns x and s and the rows ``one_config``."""
-    jobs, candidates = problem.jobs, problem.candidates
+    """Columns x, pair and s and the rows ``one_config`` and ``one_gang``."""
+    jobs, candidates, pairs = problem.jobs, problem.candidates, problem.pairs
     k = np.arange(candidates.count, dtype=np.int64)
-    x = builder.add_columns("x", np.column_stack([candidates.job, k]), 1.0)
+    alone = candidates.count - pairs.count
+    x = builder.add_columns("x", np.column_stack([candidates.job, k])[:alone], 1.0)
+    entries: list[tuple[Ints, Ints, float]] = []
+    if pairs.count:
+        labels = np.column_stack([candidates.job[alone:], pairs.partner, k[alone:]])
+        upper = may_meet(problem).astype(np.float64)
+        x = np.concatenate([x, builder.add_columns("pair", labels, upper)])
+        entries.append((pairs.partner, x[alone:], 1.0))
     running = np.flatnonzero(jobs.running)
     s = builder.add_columns("s", running[:, None], 1.0)
     stay = np.full(jobs.count, -1, dtype=np.int64)
@@ -112,9 +122,30 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
         np.arange(jobs.count)[:, None],
         -np.inf,
         1.0,
-        [(candidates.job, x, 1.0), (running, s, 1.0)],
+        [(candidates.job, x, 1.0), (running, s, 1.0), *entries],
     )
+    _add_one_gang(builder, problem, x, stay)
     return Layout(x, stay, 0)
+
+
+def _add_one_gang(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints) -> None:
+    """Rows ``one_gang``: GPUs that two jobs share go on with one of them, or with one pair."""
+    pairs = problem.pairs
+    if not pairs.sharing.size:
+        return
+    row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
+    row_of[pairs.sharing] = np.arange(pairs.sharing.shape[0])[:, None]
+    base = problem.candidates.count - pairs.count
+    row = row_of[problem.candidates.job[base:]]
+    on_it = np.flatnonzero(pairs.in_place & (row >= 0))
+    both = pairs.sharing.reshape(-1)
+    builder.add_rows(
+        "one_gang",
+        pairs.sharing,
+        -np.inf,
+        1.0,
+        [(row_of[both], stay[both], 1.0), (row[on_it], x[base + on_it], 1.0)],
+    )
 
 
 def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:

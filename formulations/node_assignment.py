@@ -2,18 +2,21 @@ r"""`node_assignment`, the reference formulation: every part is given a node by 
 
 Variables
     x[j,k]   in {0,1}   job j (re)starts in candidate k
-    s[j]     in {0,1}   job j stays as it is
+    pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
+    s[j]     in {0,1}   job j stays as it is, alone
     h[k,l]   in {0,1}   candidate k lies in leaf or NVLink domain l (only scopes LEAF and NVLINK)
     y[k,g,n] in {0,1}   a part of g GPUs of candidate k lies on node n
     u        rules' own
 
 Model
     maximise  sum value[k] x[j,k] + sum stay_value[j] s[j]
-    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1
+    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
+        one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
     (2) parts[k,g]          sum_n y[k,g,n] - count[k,g] x[j,k] = 0
     (3) one_host[k]         sum_l h[k,l] - x[j,k] = 0
     (4) distinct_nodes[k,n] sum_g y[k,g,n] <= x[j,k], or h[k,l(n)] where there is one
     (5) capacity[n,r]       sum demand[k,g,r] y[k,g,n] + sum_j hold[j,n,r] s[j] <= cap[n,r]
+                            pairs in place hold like stays, here and in (6)
     (6) uplink[l]           network share of POD parts and staying jobs in leaf l <= capacity
     and the operator's rules (`formulations.rules`).
 
@@ -28,8 +31,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.decode import with_partners
 from formulations.layout import Layout, RoundModel, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.pair_table import joint_holds
 from formulations.round_problem import RESOURCES, Level, RoundProblem, Scope, Selection
 from formulations.rules import add_rules
 
@@ -148,6 +153,7 @@ def _add_capacity(
     side = problem.candidates.side[spots.candidate]
     demand: Floats = np.column_stack([np.ones(y.size), side]) * spots.gpus[:, None].astype(float)
     resource = np.arange(kinds, dtype=np.int64)
+    joint = joint_holds(problem)
     labels = np.column_stack(
         [np.repeat(np.arange(nodes.count, dtype=np.int64), kinds), np.tile(resource, nodes.count)]
     )
@@ -167,6 +173,11 @@ def _add_capacity(
                 np.repeat(layout.stay[holds.job], kinds),
                 holds.demand.reshape(-1),
             ),
+            (
+                (joint.node[:, None] * kinds + resource).reshape(-1),
+                np.repeat(layout.x[joint.candidate], kinds),
+                joint.demand.reshape(-1),
+            ),
         ],
     )
 
@@ -183,6 +194,8 @@ def _add_uplinks(
     row_of[leaves] = np.arange(leaves.size)
     uses = np.flatnonzero((share > 0) & (row_of[nodes.leaf[spots.node]] >= 0))
     held = np.flatnonzero((holds.uplink_gb_per_s > 0) & (row_of[nodes.leaf[holds.node]] >= 0))
+    joint = joint_holds(problem)
+    shared = np.flatnonzero((joint.uplink_gb_per_s > 0) & (row_of[nodes.leaf[joint.node]] >= 0))
     builder.add_rows(
         "uplink",
         leaves[:, None],
@@ -195,12 +208,17 @@ def _add_uplinks(
                 layout.stay[holds.job[held]],
                 holds.uplink_gb_per_s[held],
             ),
+            (
+                row_of[nodes.leaf[joint.node[shared]]],
+                layout.x[joint.candidate[shared]],
+                joint.uplink_gb_per_s[shared],
+            ),
         ],
     )
 
 
 def read_nodes(problem: RoundProblem, built: RoundModel, x: Floats) -> Selection:
-    """The selection at an integer point: choice from x and s, nodes from y."""
+    """The selection at an integer point: choice from x, pair and s, nodes from y."""
     choice = built.layout.choice(problem, x)
     block = next(b for b in built.model.column_blocks if b.family == "y")
     nodes: list[tuple[int, ...]] = [()] * problem.jobs.count
@@ -211,4 +229,4 @@ def read_nodes(problem: RoundProblem, built: RoundModel, x: Floats) -> Selection
     for job, k in enumerate(choice.tolist()):
         if k >= 0:
             nodes[job] = tuple(node for _, node in sorted(spots.get(k, [])))
-    return Selection(choice, tuple(nodes))
+    return with_partners(problem, Selection(choice, tuple(nodes)))

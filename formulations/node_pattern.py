@@ -6,7 +6,8 @@ pattern p, and count[q,g] the number of parts of kind g of a gang of type q.
 
 Variables
     x[j,k] in {0,1}      job j (re)starts in candidate k
-    s[j]   in {0,1}      job j stays as it is
+    pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
+    s[j]   in {0,1}      job j stays as it is, alone
     w[n,i] in {0,1}      node n, which carries running jobs, is left with its i-th free state
     z[c,i,p] integer     nodes of cell c in free state i that are cut by pattern p
     m[q,h] integer       gangs of type q inside leaf or NVLink domain h
@@ -15,9 +16,11 @@ Variables
 
 Model
     maximise  sum value[k] x[j,k] + sum stay_value[j] s[j]
-    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1
+    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
+        one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
     (2) one_free[n]         sum_i w[n,i] = 1
     (3) node_free[n,r]      sum_i free[n,i,r] w[n,i] + sum_j hold[j,n,r] s[j] <= capacity[n,r]
+                            pairs in place hold like stays, here, in (8) and in (9)
     (4) pattern_count[c,i]  sum_p z[c,i,p] - sum_{n in c} w[n,i] <= idle nodes of c (full state)
     (5) gangs[q]            sum_{k of q} x[j,k] - sum_h m[q,h] = 0      only if q has several h
     (6) parts[q,h,g]        count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0    only if h has several c
@@ -56,6 +59,7 @@ from formulations.gangs import Lies, add_gangs
 from formulations.layout import Layout, RoundModel, Spread, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.node_states import Patterns, add_free, add_patterns
+from formulations.pair_table import joint_holds
 from formulations.round_problem import Level, RoundProblem
 from formulations.rules import add_rules
 
@@ -140,6 +144,10 @@ def _add_uplinks(
     held = np.flatnonzero(
         (holds.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[holds.node]] >= 0)
     )
+    joint = joint_holds(problem)
+    shared = np.flatnonzero(
+        (joint.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[joint.node]] >= 0)
+    )
     builder.add_rows(
         "uplink",
         leaves[:, None],
@@ -155,6 +163,11 @@ def _add_uplinks(
                 row_of[problem.nodes.leaf[holds.node[held]]],
                 layout.stay[holds.job[held]],
                 holds.uplink_gb_per_s[held],
+            ),
+            (
+                row_of[problem.nodes.leaf[joint.node[shared]]],
+                layout.x[joint.candidate[shared]],
+                joint.uplink_gb_per_s[shared],
             ),
         ],
     )
@@ -181,10 +194,13 @@ def _add_side(
     limit = [size[cell] * nodes.capacity[cells.node_class[cell], r] for cell, r in labels]
     entries: Entries = []
     held_cell = cells.of_node[holds.node]
+    joint = joint_holds(problem)
+    joint_cell = cells.of_node[joint.node]
     for row, (cell, resource) in enumerate(labels):
         per_gpu = lies.types.side[lies.gang, resource - 1]
         uses = np.flatnonzero((lies.cell == cell) & (per_gpu > 0))
         held = np.flatnonzero((held_cell == cell) & (holds.demand[:, resource] > 0))
+        shared = np.flatnonzero((joint_cell == cell) & (joint.demand[:, resource] > 0))
         entries += [
             (
                 np.full(uses.size, row, dtype=np.int64),
@@ -195,6 +211,11 @@ def _add_side(
                 np.full(held.size, row, dtype=np.int64),
                 layout.stay[holds.job[held]],
                 holds.demand[held, resource],
+            ),
+            (
+                np.full(shared.size, row, dtype=np.int64),
+                layout.x[joint.candidate[shared]],
+                joint.demand[shared, resource],
             ),
         ]
     builder.add_rows(

@@ -9,7 +9,8 @@ import numpy as np
 from formulations.cells import Cells, Kinds
 from formulations.layout import Layout
 from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.patterns import Vector, maximal_patterns, reachable_free
+from formulations.pair_table import JointHolds, joint_holds
+from formulations.patterns import Vector, maximal_patterns, reachable_free_of
 from formulations.round_problem import RoundProblem
 
 
@@ -39,13 +40,16 @@ def add_free(
     state_entries: list[tuple[int, int, float]] = []
     hold_entries: list[tuple[int, int, float]] = []
     groups = np.split(on_open, first[1:]) if busy.size else []
+    joint = joint_holds(problem)
+    gang_of = _gangs(problem)
     for position, (node, rows) in enumerate(zip(busy.tolist(), groups, strict=True)):
         t = int(nodes.node_class[node])
         scarce = kinds.scarce[t]
         capacity = nodes.capacity[t, scarce]
-        held = np.round(holds.demand[rows][:, scarce], 9)
-        states = reachable_free(
-            tuple(capacity.tolist()), tuple(sorted(tuple(row) for row in held.tolist()))
+        ways = _ways(problem, layout, joint, node, rows)
+        held = np.round(ways.demand[:, scarce], 9)
+        states = reachable_free_of(
+            tuple(capacity.tolist()), _by_gang(gang_of[ways.job].tolist(), held)
         )
         at = len(free)
         of_node += [position] * len(states)
@@ -57,10 +61,8 @@ def add_free(
             row_limit.append(float(capacity[column]))
             state_entries += [(row, at + i, state[column]) for i, state in enumerate(states)]
             hold_entries += [
-                (row, job, amount)
-                for job, amount in zip(
-                    layout.stay[holds.job[rows]].tolist(), held[:, column].tolist(), strict=True
-                )
+                (row, way, amount)
+                for way, amount in zip(ways.column.tolist(), held[:, column].tolist(), strict=True)
             ]
     w = builder.add_columns("w", np.asarray(labels, dtype=np.int64).reshape(-1, 2), 1.0)
     builder.add_rows(
@@ -77,6 +79,42 @@ def add_free(
     )
     node = busy[np.asarray(of_node, dtype=np.int64)]
     return Busy(node, cells.of_node[node], tuple(free), w)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """How the gangs of a node may go on: job, column and resources of each stay and pair."""
+
+    job: Ints
+    column: Ints
+    demand: Floats
+
+
+def _ways(problem: RoundProblem, layout: Layout, joint: JointHolds, node: int, rows: Ints) -> _Ways:
+    """Stays of the holds in these rows, and pairs in place, on a node."""
+    owner = problem.holds.job[rows]
+    pairs = np.flatnonzero(joint.node == node)
+    chosen = joint.candidate[pairs]
+    return _Ways(
+        np.concatenate([owner, problem.candidates.job[chosen]]),
+        np.concatenate([layout.stay[owner], layout.x[chosen]]),
+        np.concatenate([problem.holds.demand[rows], joint.demand[pairs]]),
+    )
+
+
+def _gangs(problem: RoundProblem) -> Ints:
+    """A number for the GPUs that each job holds, equal where they are shared, shape (J,)."""
+    gang = np.arange(problem.jobs.count, dtype=np.int64)
+    gang[problem.pairs.sharing[:, 1]] = problem.pairs.sharing[:, 0]
+    return gang
+
+
+def _by_gang(gangs: list[int], held: Floats) -> tuple[tuple[Vector, ...], ...]:
+    """The different holds of each gang, in an order that does not depend on its name."""
+    ways: dict[int, set[Vector]] = {}
+    for gang, row in zip(gangs, held.tolist(), strict=True):
+        ways.setdefault(gang, set()).add(tuple(row))
+    return tuple(sorted(tuple(sorted(own)) for own in ways.values()))
 
 
 def _columns(entries: list[tuple[int, int, float]]) -> tuple[Ints, Ints, Floats]:

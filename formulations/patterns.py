@@ -73,7 +73,6 @@ def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
     return restored
 
 
-@lru_cache(maxsize=65536)
 def reachable_free(capacity: Vector, held: tuple[Vector, ...]) -> tuple[Vector, ...]:
     """What can be free on a node when any subset of its holds stays, fullest last.
 
@@ -84,10 +83,33 @@ def reachable_free(capacity: Vector, held: tuple[Vector, ...]) -> tuple[Vector, 
     held
         What each running job holds there.
     """
+    return reachable_free_of(capacity, tuple((part,) for part in held))
+
+
+@lru_cache(maxsize=65536)
+def reachable_free_of(
+    capacity: Vector, gangs: tuple[tuple[Vector, ...], ...]
+) -> tuple[Vector, ...]:
+    """What can be free on a node when every gang goes on in one of its ways or ends.
+
+    Parameters
+    ----------
+    capacity
+        Amount of every counted resource.
+    gangs
+        Per gang of GPUs in use what it may hold there: with the job that runs, or with a pair.
+
+    Returns
+    -------
+    tuple
+        Fullest last; what would be below zero is left out, because it cannot occur.
+    """
     states = {capacity}
-    for part in held:
+    for ways in gangs:
         states |= {
             tuple(round(have - need, 9) for have, need in zip(state, part, strict=True))
             for state in states
+            for part in ways
         }
+        states = {state for state in states if min(state) >= -SLACK}
     return tuple(sorted(states))

@@ -42,6 +42,8 @@ def to_json(problem: RoundProblem) -> str:
     }
     for field in fields(RoundProblem):
         value = getattr(problem, field.name)
+        if field.name == "pairs" and not (value.count or value.sharing.size):
+            continue
         if field.name in _TABLES:
             value = {f.name: _encoded(getattr(value, f.name)) for f in fields(value)}
         document[field.name] = value

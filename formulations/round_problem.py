@@ -12,6 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
+from formulations.pair_table import PairTable, require_pairs
 
 RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
 """Node resources; the first is the one that patterns and shapes count."""
@@ -58,7 +59,7 @@ class JobTable:
     restart_left_s
         Start-up still ahead of a running job.
     stay_iteration_s
-        Seconds per iteration where the job runs now; NaN for a job that is queued.
+        Seconds per iteration, alone, where the job runs now; NaN for a job that is queued.
     attained_gpu_s
         GPU-seconds held so far.
     submission_s
@@ -297,6 +298,8 @@ class RoundProblem:
         Length of the round.
     rules
         Operator's rules.
+    pairs
+        Which of the candidates, the last ones, are two jobs on the same GPUs.
 
     Raises
     ------
@@ -311,6 +314,7 @@ class RoundProblem:
     holds: HoldTable
     interval_s: float = 60.0
     rules: RuleTable = field(default_factory=RuleTable)
+    pairs: PairTable = field(default_factory=PairTable)
 
     def __post_init__(self) -> None:
         c, n, h = self.candidates, self.nodes, self.holds
@@ -335,13 +339,16 @@ class RoundProblem:
             raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
         if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
             raise ValueError("candidates.scope must not be NODE for several parts")
+        require_pairs(self)
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
             raise ValueError("holds must not exceed the capacity of a node")
 
     def held(self) -> Floats:
-        """Resources held on each node as the round begins, shape (N, R)."""
+        """Resources held on each node as the round begins, shape (N, R); shared GPUs once."""
         total = np.zeros((self.nodes.count, len(RESOURCES)))
         np.add.at(total, self.holds.node, self.holds.demand)
+        again = np.isin(self.holds.job, self.pairs.sharing[:, 1])
+        np.subtract.at(total[:, 0], self.holds.node[again], self.holds.demand[again, 0])
         return total
 
 
@@ -374,10 +381,10 @@ class Selection:
     Parameters
     ----------
     choice
-        Shape (J,): candidate index, `NONE` or `STAY`.
+        Shape (J,): candidate index, `NONE` or `STAY`. Both jobs of a pair choose its candidate.
     nodes
-        Per job the nodes of the candidate's parts, in the order of its parts; empty for `NONE`
-        and `STAY`.
+        Per job the nodes of the candidate's parts, in the order of its parts; empty for `NONE`,
+        `STAY` and pairs in place.
     """
 
     choice: Ints
@@ -386,5 +393,6 @@ class Selection:
     def value(self, level: Level) -> float:
         """The level's objective, recomputed from its definition."""
         started = self.choice[self.choice >= 0]
+        started = started[np.sort(np.unique(started, return_index=True)[1])]
         stayed = np.flatnonzero(self.choice == STAY)
         return float(level.value[started].sum() + level.stay_value[stayed].sum())

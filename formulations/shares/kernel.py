@@ -177,6 +177,22 @@ def reduced_model(
     return Reduced(builder.build(cost), rows, entry, unit, constant, per_step)
 
 
+def forced_patterns(demands: Demands) -> Ints:
+    """Pattern of the jobs whose shares are beyond doubt whatever the prices; -1 for the others.
+
+    A job that has nothing and asks for nothing takes nothing. One that asks for nothing more and
+    has the speed of its fastest type, to 1e-6, is there all the time; not where another type is
+    about as fast.
+    """
+    fastest = demands.speed.max(axis=1)
+    best = demands.speed.argmax(axis=1)
+    others = demands.speed.copy()
+    others[np.arange(demands.jobs), best] = 0.0
+    quiet = demands.slope <= 0
+    tops = quiet & (demands.base >= (1.0 - 1e-6) * fastest) & (others.max(axis=1) < 0.9 * fastest)
+    return np.where(quiet & (demands.base <= 0), 0, np.where(tops, best + 1, -1))
+
+
 def price_bound(demands: Demands, prices: Floats, level: float) -> tuple[float, Patterns]:
     """Upper bound on the level from GPU prices, and the patterns at ``level``.
 

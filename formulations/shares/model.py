@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
+from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBuilder
+from formulations.shares.patterns import affine_shares
 from formulations.shares.problem import ShareProblem
 
 
@@ -51,12 +52,24 @@ class ShareModel:
 
 
 class _Polytope:
-    """Columns x, y and the rows time and capacity; the throughput of a job as entries."""
+    """Columns x, y and the rows time and capacity; the throughput of a job as entries.
 
-    def __init__(self, name: str, problem: ShareProblem, pair: Ints | None) -> None:
+    Only jobs in ``free`` have columns; ``held`` GPUs of each type are taken by the others.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        problem: ShareProblem,
+        pair: Ints | None,
+        *,
+        free: Bools | None = None,
+        held: Floats | float = 0.0,
+    ) -> None:
         self.problem = problem
         self.builder = ModelBuilder(name)
-        single = np.argwhere(problem.allowed)
+        offered = problem.allowed if free is None else problem.allowed & free[:, None]
+        single = np.argwhere(offered)
         pair = np.argwhere(problem.pair_allowed) if pair is None else pair
         self.single, self.pair = single, pair
         self.x = self.builder.add_columns("x", single, 1.0, integer=False)
@@ -75,7 +88,7 @@ class _Polytope:
             "capacity",
             np.arange(problem.types, dtype=np.int64)[:, None],
             -np.inf,
-            1.0,
+            1.0 - held / np.maximum(problem.capacity, 1e-300),
             [
                 (kind, self.x, problem.gang[job] / problem.capacity[kind]),
                 (pair[:, 1], self.y, problem.pair_gang[pair[:, 0]] / problem.capacity[pair[:, 1]]),
@@ -206,14 +219,27 @@ def slo_model(problem: ShareProblem, floor: Floats) -> ShareModel:
     return top.done(cost)
 
 
-def headroom_model(problem: ShareProblem, floor: Floats, room: Floats) -> ShareModel:
+def headroom_model(
+    problem: ShareProblem, floor: Floats, room: Floats, pattern: Ints | None = None
+) -> ShareModel:
     """Maximise ``sum rise_i`` with ``thr_i >= floor_i + room_i rise_i``, rise in [0, 1].
 
     The optimum is 0 exactly if no job with ``room_i > 0`` can rise above its floor while every
     job keeps its own: the stopping test of water filling.
+
+    Parameters
+    ----------
+    floor, room
+        Steps per second, shape (J,).
+    pattern
+        Jobs at their floor with known shares (`formulations.shares.kernel.forced_patterns`): they
+        have no columns, what they hold is taken from the capacity. All are free by default.
     """
-    top = _Polytope("target shares: headroom", problem, None)
-    rows = np.flatnonzero((floor > 0) | (room > 0))
+    pattern = np.full(problem.jobs, -1, dtype=np.int64) if pattern is None else pattern
+    constant, per_step = affine_shares(problem.speed, np.maximum(pattern, 0))
+    held = problem.gang @ (constant + per_step * floor[:, None])
+    top = _Polytope("target shares: headroom", problem, None, free=pattern < 0, held=held)
+    rows = np.flatnonzero((pattern < 0) & ((floor > 0) | (room > 0)))
     rise = top.builder.add_columns(
         "rise", rows[:, None], np.where(room[rows] > 0, 1.0, 0.0), integer=False
     )

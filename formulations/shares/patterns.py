@@ -68,7 +68,8 @@ def price(speed: Floats, gang: Ints, prices: Floats, demand: Floats) -> Patterns
     need = demand[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         per_step = np.where(speed > 0, tariff / speed, np.inf)
-        single = np.where((need >= 0) & (speed * (1 + _SLACK) >= need), per_step * need, np.inf)
+        enough = (speed > 0) & (need >= 0) & (speed * (1 + _SLACK) >= need)
+        single = np.where(enough, per_step * need, np.inf)
     options = [np.where(demand <= 0, 0.0, np.inf), *single.T]
     slopes = [np.zeros(jobs), *per_step.T]
     for fast, slow in type_pairs(types):

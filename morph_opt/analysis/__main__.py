@@ -26,6 +26,7 @@ from morph_opt.analysis.results import (
     read_run,
     save,
 )
+from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 
 _RERUN = {"base.jct", "morphling-base.jct"}
@@ -33,7 +34,7 @@ _PICTURES = {"base": "base.svg"}
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m morph_opt.analysis", description=__doc__)
+    parser = LineParser(prog="python -m morph_opt.analysis", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     replay = commands.add_parser("replay", help="run the replays that the README shows")
     replay.add_argument(

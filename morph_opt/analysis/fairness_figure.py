@@ -5,7 +5,6 @@ python -m morph_opt.analysis.fairness_figure runs/a runs/b --out fairness.svg
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 
 _STYLES = (
@@ -83,7 +83,7 @@ def draw(folders: Sequence[Path], out: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; exit 2 with one line on bad input."""
-    parser = argparse.ArgumentParser(prog="python -m morph_opt.analysis.fairness_figure")
+    parser = LineParser(prog="python -m morph_opt.analysis.fairness_figure")
     parser.add_argument("runs", nargs="+", type=Path, help="run folders")
     parser.add_argument("--out", type=Path, required=True, help="SVG file to write")
     options = parser.parse_args(arguments)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
+from formulations.pair_table import PairTable, half_of
 from formulations.round_problem import (
     CandidateTable,
     HoldTable,
@@ -39,6 +40,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 class ModelSlice:
     """All undominated configurations of one model with one CPU demand, over all node classes."""
 
+    model: str
     rows: tuple[Scoped, ...]
     node_class: Ints
     scope: Ints
@@ -62,7 +64,7 @@ class RoundView:
     slices
         Per job its slice; candidate k of job j is row ``k - offset[j]`` of it.
     offset
-        First candidate of each job, shape (J + 1,).
+        First candidate of each job, shape (J + 1,); pairs stand behind the last.
     """
 
     problem: RoundProblem
@@ -71,7 +73,8 @@ class RoundView:
     offset: Ints
 
     def configuration(self, job: int, candidate: int) -> Configuration:
-        """The configuration behind a candidate of a job."""
+        """The configuration behind a candidate of a job; of a pair, that in which it starts."""
+        candidate = half_of(self.problem, candidate, job)
         return self.slices[job].rows[candidate - int(self.offset[job])].row
 
 
@@ -128,6 +131,7 @@ class CandidateBuilder:
             nodes=replace(self._nodes, open=is_open),
             holds=self._holds(states),
             interval_s=state.interval_s,
+            pairs=PairTable(sharing=_sharing(states)),
         )
         return RoundView(problem, states, slices, offset)
 
@@ -231,6 +235,7 @@ class CandidateBuilder:
             rows += [(index, scoped) for scoped in kept]
         configurations = [scoped.row for _, scoped in rows]
         return ModelSlice(
+            model=model,
             rows=tuple(scoped for _, scoped in rows),
             node_class=np.asarray([index for index, _ in rows], dtype=np.int64),
             scope=np.asarray([int(scoped.scope) for _, scoped in rows], dtype=np.int64),
@@ -325,6 +330,17 @@ def node_table(cluster: Cluster) -> NodeTable:
         # With one leaf nothing can leave it.
         uplink_gb_per_s=np.asarray(limits if len(leaves) > 1 else [np.inf]),
     )
+
+
+def _sharing(states: tuple[JobState, ...]) -> Ints:
+    """Running jobs on the same GPUs, shape (Q, 2)."""
+    index = {s.job.name: i for i, s in enumerate(states)}
+    couples = [
+        (i, index[s.running.partner])
+        for i, s in enumerate(states)
+        if s.running is not None and s.running.partner in index
+    ]
+    return np.asarray([c for c in couples if c[0] < c[1]], dtype=np.int64).reshape(-1, 2)
 
 
 def _side(row: Configuration, cpus_per_gpu: int) -> tuple[float, float, float]:

@@ -6,6 +6,7 @@
 
     [gpu_type."My GPU"]          # only for GPUs that the catalog does not know
     memory_gib = 96
+    price_per_hour = 2.5         # dollars; needed by the objective "cost" only
 
     [node_type.big]
     gpu_type = "A800-80GB"
@@ -110,9 +111,7 @@ class _Spec:
         gpu_types = dict(GPU_TYPES)
         for key, table in self._section("gpu_type").items():
             at = f"gpu_type.{key}"
-            self._known_keys(at, table, {"memory_gib"})
-            memory_gib = self._value(at, table, "memory_gib", float)
-            gpu_types[key] = self._built(at, partial(GpuType, key, memory_gib))
+            gpu_types[key] = self._gpu_type(at, key, table)
         types = {
             key: self._node_type(key, table, gpu_types)
             for key, table in self._section("node_type").items()
@@ -129,6 +128,18 @@ class _Spec:
         )
         title = self._tables.get("name", name)
         return self._built("name", partial(Cluster, title, tuple(nodes), leaves))
+
+    def _gpu_type(self, at: str, key: str, table: Mapping[str, Any]) -> GpuType:
+        """A type; of one that the catalog knows the price alone may be given."""
+        self._known_keys(at, table, {"memory_gib", "price_per_hour"})
+        known = GPU_TYPES.get(key)
+        price = known.price_per_hour if known else None
+        if "price_per_hour" in table:
+            price = self._value(at, table, "price_per_hour", float)
+        if known and "memory_gib" not in table:
+            return self._built(at, partial(GpuType, key, known.memory_gib, price))
+        memory_gib = self._value(at, table, "memory_gib", float)
+        return self._built(at, partial(GpuType, key, memory_gib, price))
 
     def _leaf(self, key: str, table: Mapping[str, Any], in_use: set[str]) -> Leaf:
         at = f"leaf.{key}"

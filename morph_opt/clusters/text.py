@@ -38,7 +38,9 @@ def _spec(cluster: Cluster) -> str:
     for gpu in cluster.gpu_types:
         if GPU_TYPES.get(gpu.name) != gpu:
             header = f"[gpu_type.{toml_string(gpu.name)}]"
-            blocks.append(f"{header}\nmemory_gib = {gpu.memory_gib!r}\n")
+            price = gpu.price_per_hour
+            priced = "" if price is None else f"price_per_hour = {float(price)!r}\n"
+            blocks.append(f"{header}\nmemory_gib = {gpu.memory_gib!r}\n{priced}")
     blocks += [_node_type(kind) for kind in cluster.node_types]
     place = [(node.type.name, node.leaf, node.nvlink_domain, _stem(node)) for node in cluster.nodes]
     position = 0

@@ -6,13 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from morph_opt.commandline import LineParser
 from morph_opt.data.datasets import DATASETS
 from morph_opt.data.store import DATA_VARIABLE, fetch, find, locate
 from morph_opt.domain import InputError
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = LineParser(
         prog="python -m morph_opt.data",
         description="Public data sets: list them, fetch one with checksums, say where one is.",
     )

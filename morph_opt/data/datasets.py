@@ -58,6 +58,22 @@ DATASETS: dict[str, Dataset] = {
         commit="80e85248c65c1ae231e2cf8bbfe0918b7af45c98",
         sha256=_checksums("morphling"),
     ),
+    "gavel": Dataset(
+        name="gavel",
+        title="Gavel artifact (OSDI'20): throughputs by GPU type, physical and MSR traces",
+        licence="MIT",
+        repository="stanford-futuredata/gavel",
+        commit="c4fa40097339e9608ab71fd64c8bdea96a5e4a4c",
+        sha256=_checksums("gavel"),
+    ),
+    "tiresias": Dataset(
+        name="tiresias",
+        title="Tiresias simulator (NSDI'19): 60-job trace, cluster specs, GPU-time samples",
+        licence="Apache-2.0",
+        repository="SymbioticLab/Tiresias",
+        commit="959f9b08f44fa1b4f2b3aed79b01e4d439264a94",
+        sha256=_checksums("tiresias"),
+    ),
 }
 """Data sets by name."""
 

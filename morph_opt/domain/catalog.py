@@ -7,9 +7,9 @@ from morph_opt.domain.cluster import Cluster, GpuType, NodeType
 GPU_TYPES: dict[str, GpuType] = {
     gpu.name: gpu
     for gpu in (
-        GpuType("K80", 12.0),
-        GpuType("P100", 16.0),
-        GpuType("V100", 16.0),
+        GpuType("K80", 12.0, 0.135),
+        GpuType("P100", 16.0, 0.43),
+        GpuType("V100", 16.0, 0.74),
         GpuType("V100-32GB", 32.0),
         GpuType("T4", 16.0),
         GpuType("A100-40GB", 40.0),
@@ -20,7 +20,12 @@ GPU_TYPES: dict[str, GpuType] = {
         GpuType("GB200", 186.0),
     )
 }
-"""GPU types by name; memory as stated by the vendor's data sheet, taken as GiB."""
+"""GPU types by name; memory as stated by the vendor's data sheet, taken as GiB.
+
+The three prices are those that the public Gavel artifact takes for one cloud (GCP, preemptible,
+2020; ``scheduler/utils.py``, ``read_per_instance_type_spot_prices_json``). The other types have
+none: a price that nobody stated is asked for, not guessed.
+"""
 
 A800_NODE = NodeType(
     name="a800-80gb-x8",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
@@ -28,14 +28,20 @@ class GpuType:
         For example ``"A800-80GB"``; the key of speed models.
     memory_gib
         Memory of one GPU.
+    price_per_hour
+        Dollars per hour of one GPU, above 0; None where nobody said.
     """
 
     name: str
     memory_gib: float
+    # Not shown: the digest of a run without prices stays what it was, and prices are in its config.
+    price_per_hour: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_name("gpu_type.name", self.name)
         require_finite("gpu_type.memory_gib", self.memory_gib, above=0.0)
+        if self.price_per_hour is not None:
+            require_finite("gpu_type.price_per_hour", self.price_per_hour, above=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +222,41 @@ class Cluster:
     def leaf_names(self) -> tuple[str, ...]:
         """Leaf switches that nodes hang on, in order of first appearance."""
         return tuple(dict.fromkeys(node.leaf for node in self.nodes))
+
+    def with_prices(self, prices: Mapping[str, float]) -> Cluster:
+        """The same cluster with other prices, dollars per hour of a GPU by the name of its type.
+
+        Upper and lower case are the same; a type that is not named keeps its price.
+
+        Raises
+        ------
+        InputError
+            If the cluster has no such type, one is named twice, or a price is not above 0.
+        """
+        known = {kind.name.lower(): kind.name for kind in self.gpu_types}
+        found: dict[str, float] = {}
+        for name, price in prices.items():
+            kind = known.get(name.lower())
+            if kind is None or kind in found:
+                rule = f"GPU type {name!r} is named twice" if kind else (
+                    f"cluster {self.name!r} has no GPU type {name!r}; it has "
+                    + ", ".join(known.values())
+                )  # fmt: skip
+                raise InputError(rule, field="prices")
+            found[kind] = price
+        priced = {
+            kind: replace(
+                kind,
+                gpu_type=replace(
+                    kind.gpu_type,
+                    price_per_hour=found.get(kind.gpu_type.name, kind.gpu_type.price_per_hour),
+                ),
+            )
+            for kind in self.node_types
+        }
+        return replace(
+            self, nodes=tuple(replace(node, type=priced[node.type]) for node in self.nodes)
+        )
 
     def uplink_gb_per_s(self, leaf: str) -> float:
         """Bandwidth from a leaf to the spine; infinite if the leaf is not listed.

@@ -8,6 +8,9 @@ from morph_opt.domain._validate import require_finite, require_int, require_name
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.plan import ExecutionPlan
 
+MOST_ITERATIONS = 10**18
+"""More is a slip of the keyboard; products with seconds stay far from overflowing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -22,7 +25,7 @@ class Job:
     submission_s
         Seconds since the start of the trace, at least 0.
     iterations
-        Work: training iterations until the job is complete, at least 1.
+        Work: training iterations until the job is complete, from 1 to `MOST_ITERATIONS`.
     requested_gpus
         GPUs that the user asked for. Rigid policies grant exactly these.
     requested_plan
@@ -35,6 +38,9 @@ class Job:
         Share weight for fairness policies, above 0.
     tenant
         Owner for quotas and per-tenant metrics.
+    deadline_s
+        Service-level objective (SLO): instant by which the job is to be complete, seconds since
+        the start of the trace, after its submission; None without one.
 
     Raises
     ------
@@ -52,20 +58,32 @@ class Job:
     guaranteed: bool = False
     weight: float = 1.0
     tenant: str = "default"
+    deadline_s: float | None = None
 
     def __post_init__(self) -> None:
         require_name("name", self.name)
         require_name("model", self.model)
         require_name("tenant", self.tenant)
         require_finite("submission_s", self.submission_s, at_least=0.0)
-        require_int("iterations", self.iterations, at_least=1)
+        require_int("iterations", self.iterations, at_least=1, at_most=MOST_ITERATIONS)
         require_int("requested_gpus", self.requested_gpus, at_least=1)
         require_int("cpus_per_gpu", self.cpus_per_gpu, at_least=0)
         require_finite("weight", self.weight, above=0.0)
+        if self.deadline_s is not None:
+            self._require_future(self.deadline_s)
         needed = self.requested_plan.gpus
         if needed is not None and needed != self.requested_gpus:
             raise InputError(
                 f"plan {self.requested_plan} needs {needed} GPUs, "
                 f"the job requests {self.requested_gpus}",
                 field="requested_plan",
+            )
+
+    def _require_future(self, deadline_s: float) -> None:
+        require_finite("deadline_s", deadline_s)
+        if deadline_s <= self.submission_s:
+            raise InputError(
+                f"SLO in the past: job {self.name} ({self.model}) must be complete by "
+                f"{deadline_s:g} s and is submitted at {self.submission_s:g} s",
+                field="deadline_s",
             )

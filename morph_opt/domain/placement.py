@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from morph_opt.domain._validate import require_int, require_name, require_unique
@@ -67,11 +67,21 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one job gets in a round: its plan and its GPUs."""
+    """What one job gets in a round: its plan and its GPUs.
+
+    Parameters
+    ----------
+    job, plan, placement
+        Whose it is, how it runs and where.
+    partner
+        The job that holds the very same GPUs at the same time; None alone. It declares this job
+        in turn. No part of comparisons: a job whose partner comes or goes stays as it is.
+    """
 
     job: str
     plan: ExecutionPlan
     placement: Placement
+    partner: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         require_name("job", self.job)
@@ -99,8 +109,9 @@ class Allocation:
 
     @property
     def gpus(self) -> int:
-        """GPUs held by all jobs together."""
-        return sum(a.placement.gpus for a in self.assignments)
+        """GPUs held by all jobs together, those of a pair once."""
+        held = sum(a.placement.gpus for a in self.assignments)
+        return held - sum(a.placement.gpus for a in self.assignments if a.partner is not None) // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,21 +53,22 @@ class Trace:
         """Digest of the jobs' content, independent of the file that they came from."""
         digest = hashlib.sha256()
         for job in self.jobs:
-            digest.update(
-                "|".join(
-                    (
-                        job.name,
-                        job.model,
-                        repr(float(job.submission_s)),
-                        str(job.iterations),
-                        str(job.requested_gpus),
-                        job.requested_plan.label,
-                        str(job.cpus_per_gpu),
-                        str(job.guaranteed),
-                        repr(float(job.weight)),
-                        job.tenant,
-                    )
-                ).encode()
-                + b"\n"
-            )
+            digest.update("|".join(_content(job)).encode() + b"\n")
         return digest.hexdigest()
+
+
+def _content(job: Job) -> tuple[str, ...]:
+    """What the digest covers; a job without a deadline has the digest that it always had."""
+    content = (
+        job.name,
+        job.model,
+        repr(float(job.submission_s)),
+        str(job.iterations),
+        str(job.requested_gpus),
+        job.requested_plan.label,
+        str(job.cpus_per_gpu),
+        str(job.guaranteed),
+        repr(float(job.weight)),
+        job.tenant,
+    )
+    return content if job.deadline_s is None else (*content, repr(float(job.deadline_s)))

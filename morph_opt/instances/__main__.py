@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 from morph_opt.instances.checking import check_solution
 from morph_opt.instances.library import default_folder, find, load, load_best, read_table
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m morph_opt.instances", description=__doc__)
+    parser = LineParser(prog="python -m morph_opt.instances", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
     build = commands.add_parser("build", help="make the library anew from replays of the twins")

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations import node_assignment
 from formulations.check import RuleError, check
-from formulations.decode import pack, restricted
+from formulations.decode import in_place_fits, pack, restricted, with_partners
 from formulations.linear_model import Ints, LinearModel
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.instances.library import Instance, load, load_round
@@ -23,6 +23,7 @@ CLAIM_TOLERANCE = 1e-6
 
 _START = re.compile(r"x\[(\d+),(\d+)\]")
 _STAY = re.compile(r"s\[(\d+)\]")
+_PAIR = re.compile(r"pair\[(\d+),(\d+),(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,11 @@ def choice_of(problem: RoundProblem, model: LinearModel, x: Floats) -> Ints:
     for column in np.flatnonzero(x > 0.5).tolist():
         name = model.column_name(column)
         started, stays = _START.fullmatch(name), _STAY.fullmatch(name)
+        pair = _PAIR.fullmatch(name)
         if started:
             choice[int(started[1])] = int(started[2])
+        elif pair:
+            choice[[int(pair[1]), int(pair[2])]] = int(pair[3])
         elif stays:
             choice[int(stays[1])] = STAY
     return choice
@@ -112,13 +116,15 @@ def placed(problem: RoundProblem, choice: Ints) -> Selection | None:
         selection = pack(problem, choice, order)
         if selection is not None:
             return selection
+    if not in_place_fits(problem, choice):
+        return None
     small = restricted(problem, choice)
-    ones = Level(
-        "placed", "jobs", np.ones(small.candidates.count), np.where(choice == STAY, 1.0, 0.0)
-    )
+    stays = small.jobs.running.astype(np.float64)
+    ones = Level("placed", "jobs", np.ones(small.candidates.count), stays)
     built = node_assignment.build(small, ones)
     outcome = make_solver("highs").solve(built.model, Limits(gap=0.0, time_s=60.0))
-    everyone = small.candidates.count + int((choice == STAY).sum())
+    everyone = small.candidates.count + int(stays.sum())
     if outcome.x is None or outcome.objective < everyone - 0.5:
         return None
-    return Selection(choice, node_assignment.read_nodes(small, built, outcome.x).nodes)
+    found = node_assignment.read_nodes(small, built, outcome.x)
+    return with_partners(problem, Selection(choice, found.nodes))

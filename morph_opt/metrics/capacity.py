@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from morph_opt.domain import Cluster, Placement
@@ -13,12 +12,15 @@ from morph_opt.metrics.log import (
     NodeStatus,
     Preempted,
     RoundDecided,
+    Shared,
     Started,
 )
 
 
 def rounds_over_capacity(events: Iterable[Event], cluster: Cluster) -> int:
     """Rounds in which a GPU was held twice, did not exist, or was on a failed node.
+
+    Two jobs that name each other as partners and hold the very same GPUs hold them once.
 
     Holdings grow only at decisions, so it is enough to look after each of them.
     """
@@ -32,7 +34,8 @@ class _Holdings:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._held: dict[str, Placement] = {}
-        self._users: dict[int, Counter[int]] = {}
+        self._users: dict[int, dict[int, set[str]]] = {}
+        self._partner: dict[str, str | None] = {}
         self._failed: set[int] = set()
         self._broken: set[int] = set()
         self.over = 0
@@ -43,7 +46,15 @@ class _Holdings:
             case Started():
                 self._free(event.job)
                 self._held[event.job] = event.placement
-                self._book(event.placement, 1)
+                for node, gpus in event.placement.parts:
+                    users = self._users.setdefault(node, {})
+                    for gpu in gpus:
+                        users.setdefault(gpu, set()).add(event.job)
+                    self._judge(node)
+            case Shared():
+                self._partner[event.job] = event.partner
+                for node in self._held[event.job].nodes if event.job in self._held else ():
+                    self._judge(node)
             case Preempted() | Completed():
                 self._free(event.job)
             case NodeChanged():
@@ -60,24 +71,30 @@ class _Holdings:
 
     def _free(self, job: str) -> None:
         placement = self._held.pop(job, None)
-        if placement is not None:
-            self._book(placement, -1)
-
-    def _book(self, placement: Placement, by: int) -> None:
+        self._partner.pop(job, None)
+        if placement is None:
+            return
         for node, gpus in placement.parts:
-            users = self._users.setdefault(node, Counter())
+            users = self._users[node]
             for gpu in gpus:
-                users[gpu] += by
+                users[gpu].discard(job)
                 if not users[gpu]:
                     del users[gpu]
             self._judge(node)
 
     def _judge(self, node: int) -> None:
-        users = self._users.get(node, Counter())
+        users = self._users.get(node, {})
         known = node < len(self._cluster.nodes)
         size = self._cluster.nodes[node].type.gpus if known else 0
-        twice = len(users) < users.total()
+        twice = any(len(jobs) > 1 and not self._is_pair(jobs) for jobs in users.values())
         if twice or any(gpu >= size for gpu in users) or (users and node in self._failed):
             self._broken.add(node)
         else:
             self._broken.discard(node)
+
+    def _is_pair(self, jobs: set[str]) -> bool:
+        """Whether these are two jobs that name each other and hold the same GPUs."""
+        one, *others = jobs
+        if len(others) != 1 or self._held[one] != self._held[others[0]]:
+            return False
+        return self._partner.get(one) == others[0] and self._partner.get(others[0]) == one

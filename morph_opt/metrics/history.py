@@ -5,7 +5,7 @@ This is the only reader of the log's order; every metric is a function of what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from morph_opt.domain import InputError, Job, Placement, Trace
@@ -17,6 +17,9 @@ from morph_opt.metrics.log import (
     Event,
     Preempted,
     RoundDecided,
+    Shared,
+    SloChange,
+    SloChanged,
     Started,
     StartKind,
     StopCause,
@@ -38,6 +41,9 @@ class Segment:
         Start-up at the beginning, then seconds per iteration.
     iterations_from
         Progress at its beginning.
+    sharing
+        Where partners came and went: instant, whether one is there from then on, and seconds per
+        iteration; empty for a segment that was alone.
     """
 
     placement: Placement
@@ -47,6 +53,7 @@ class Segment:
     restart_s: float
     iteration_s: float
     iterations_from: float
+    sharing: tuple[tuple[float, bool, float], ...] = ()
 
     @property
     def held_s(self) -> float:
@@ -61,7 +68,45 @@ class Segment:
     @property
     def iterations(self) -> float:
         """Iterations done in it, those included that were lost later."""
-        return (self.held_s - self.startup_s) / self.iteration_s
+        if not self.sharing:
+            return (self.held_s - self.startup_s) / self.iteration_s
+        begin_s = self.start_s + self.startup_s
+        return sum(
+            max(0.0, until_s - max(from_s, begin_s)) / seconds
+            for from_s, until_s, _, seconds in self._stretches()
+        )
+
+    def _stretches(self) -> Iterator[tuple[float, float, bool, float]]:
+        """From, until, whether shared, seconds per iteration."""
+        marks = ((self.start_s, False, self.iteration_s), *self.sharing)
+        ends = (*(mark[0] for mark in marks[1:]), self.end_s)
+        for (from_s, shared, seconds), until_s in zip(marks, ends, strict=True):
+            yield from_s, until_s, shared, seconds
+
+    def shared_s_between(self, begin_s: float, close_s: float) -> float:
+        """Seconds of a window in which a partner held the same GPUs."""
+        return sum(
+            max(0.0, min(until_s, close_s) - max(from_s, begin_s))
+            for from_s, until_s, shared, _ in self._stretches()
+            if shared
+        )
+
+    def gpu_s_between(self, begin_s: float, close_s: float) -> float:
+        """GPU-seconds held in a window, those of a pair by half."""
+        held_s = max(0.0, min(self.end_s, close_s) - max(self.start_s, begin_s))
+        if not self.sharing:
+            return self.gpus * held_s
+        return self.gpus * (held_s - 0.5 * self.shared_s_between(begin_s, close_s))
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds held, those of a pair by half."""
+        return self.gpu_s_between(self.start_s, self.end_s)
+
+    @property
+    def shared_gpu_s(self) -> float:
+        """Of these, the half of those of a pair."""
+        return 0.5 * self.gpus * self.shared_s_between(self.start_s, self.end_s)
 
     @property
     def gpus(self) -> int:
@@ -86,6 +131,8 @@ class JobRecord:
     preemptions, node_failures, changes
         Times that the policy stopped it, that a node failure stopped it, that it got other GPUs
         or another plan without a stop.
+    slo_drops
+        Times that the policy gave up its SLO.
     """
 
     job: Job
@@ -95,6 +142,7 @@ class JobRecord:
     preemptions: int = 0
     node_failures: int = 0
     changes: int = 0
+    slo_drops: int = 0
 
     @property
     def starting_s(self) -> float | None:
@@ -113,13 +161,18 @@ class JobRecord:
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds held, start-up included."""
-        return sum(segment.gpus * segment.held_s for segment in self.segments)
+        """GPU-seconds held, start-up included; those of a pair count half for either."""
+        return sum(segment.gpu_s for segment in self.segments)
+
+    @property
+    def shared_gpu_s(self) -> float:
+        """GPU-seconds of these that were held in a pair."""
+        return sum(segment.shared_gpu_s for segment in self.segments)
 
     @property
     def startup_gpu_s(self) -> float:
         """GPU-seconds of start-up."""
-        return sum(segment.gpus * segment.startup_s for segment in self.segments)
+        return sum(s.gpu_s_between(s.start_s, s.start_s + s.startup_s) for s in self.segments)
 
     @property
     def restarts(self) -> int:
@@ -165,6 +218,7 @@ class _Reader:
     def __init__(self, trace: Trace) -> None:
         self._records = {job.name: JobRecord(job) for job in trace.jobs}
         self._open: dict[str, Started] = {}
+        self._sharing: dict[str, list[tuple[float, bool, float]]] = {}
         self._rounds: list[RoundDecided] = []
         self._begun: Begun | None = None
         self._ended: Ended | None = None
@@ -186,6 +240,11 @@ class _Reader:
             case Completed():
                 self._close(event.job, event.time_s)
                 self._record(event.job).finish_s = event.time_s
+            case Shared():
+                mark = (event.time_s, event.partner is not None, event.iteration_s)
+                self._sharing.setdefault(event.job, []).append(mark)
+            case SloChanged():
+                self._record(event.job).slo_drops += event.change is SloChange.DROPPED
             case RoundDecided():
                 self._rounds.append(event)
             case Ended():
@@ -229,5 +288,6 @@ class _Reader:
                 started.restart_s,
                 started.iteration_s,
                 started.iterations_done,
+                tuple(self._sharing.pop(job, ())),
             )
         )

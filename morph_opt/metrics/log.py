@@ -45,6 +45,15 @@ class NodeStatus(StrEnum):
     """Its jobs stop at once."""
 
 
+class SloChange(StrEnum):
+    """What a policy decided about a deadline."""
+
+    DROPPED = "dropped"
+    """Given up for now: it cannot be kept together with the others', or it has passed."""
+    RESTORED = "restored"
+    """Held to again."""
+
+
 class EndReason(StrEnum):
     """Why the replay ended."""
 
@@ -111,6 +120,21 @@ class Preempted:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """From now on a running job shares its GPUs with another one, or (None) has them alone.
+
+    It goes on at ``iteration_s`` from ``iterations_done``, without a restart. Follows every start
+    in a pair, and every arrival, exchange and departure of a partner; both jobs are told.
+    """
+
+    time_s: float
+    job: str
+    partner: str | None
+    iteration_s: float
+    iterations_done: float
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     """A job did its last iteration at this instant."""
 
@@ -125,6 +149,15 @@ class NodeChanged:
     time_s: float
     node: str
     status: NodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SloChanged:
+    """The policy gave up a job's SLO in this round, or holds to it again."""
+
+    time_s: float
+    job: str
+    change: SloChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +194,28 @@ class Ended:
     reason: EndReason
 
 
-Event = Begun | Submitted | Started | Preempted | Completed | NodeChanged | RoundDecided | Ended
+Event = (
+    Begun
+    | Submitted
+    | Started
+    | Preempted
+    | Shared
+    | Completed
+    | NodeChanged
+    | SloChanged
+    | RoundDecided
+    | Ended
+)
 
 _LABELS: dict[type[Event], str] = {
     Begun: "begin",
     Submitted: "submit",
     Started: "start",
     Preempted: "preempt",
+    Shared: "share",
     Completed: "complete",
     NodeChanged: "node",
+    SloChanged: "slo",
     RoundDecided: "round",
     Ended: "end",
 }
@@ -195,6 +241,7 @@ _READERS = {
     "cause": StopCause,
     "status": NodeStatus,
     "reason": EndReason,
+    "change": SloChange,
     "plan": ExecutionPlan.parse,
 }
 

@@ -42,7 +42,7 @@ _NEEDS = (
     _Need("recompute", "a run with gradient checkpointing", lambda p: p[1].gradient_checkpointing),
     _Need("zero_sync and zero_gather", "a run of a zero-dp plan", _family(PlanFamily.ZERO_DP)),
     _Need(
-        "offload_s and offload_share_s",
+        "offload_share_s and offload_copy_s",
         "a run of a zero-offload plan",
         _family(PlanFamily.ZERO_OFFLOAD),
     ),

@@ -65,6 +65,10 @@ class GavelThroughputs:
         """Every (job type, gang) of the table, sorted."""
         return tuple(sorted({key for table in self.alone.values() for key in table}))
 
+    def fastest(self, key: Key) -> float:
+        """Steps per second alone on the fastest type; 0 where it runs nowhere."""
+        return max((table.get(key, 0.0) for table in self.alone.values()), default=0.0)
+
     def require_types(self, names: Sequence[str]) -> None:
         """Refuse a cluster with a GPU type that the table does not have.
 
@@ -254,6 +258,35 @@ class GavelTable:
         tables = self.throughputs.alone if shape.nodes == 1 else self.throughputs.spread
         speed = tables.get(kind, {}).get(key, 0.0)
         return 1.0 / speed if speed > 0 else None
+
+    @property
+    def measures_pairs(self) -> bool:
+        """Whether the table has a pair; see `morph_opt.perf.pairs.PairSpeeds`."""
+        return any(self.throughputs.paired.values())
+
+    def paired_iteration_s(
+        self,
+        models: tuple[str, str],
+        plans: tuple[ExecutionPlan, ExecutionPlan],
+        node_type: NodeType,
+        shape: Shape,
+    ) -> tuple[float, float] | None:
+        """Seconds per step of two gangs of one size on the same GPUs of one node.
+
+        None where the pair was not measured, or does not fit in memory (a throughput of 0).
+
+        Raises
+        ------
+        InputError
+            If a model is unknown.
+        """
+        one, two = self._key(models[0]), self._key(models[1])
+        fits = shape.nodes == 1 and shape.gpus <= node_type.gpus
+        if not fits or one[1] != shape.gpus or two[1] != shape.gpus or set(plans) != {RIGID_PLAN}:
+            return None
+        table = self.throughputs.paired.get(node_type.gpu_type.name.lower(), {})
+        own, other = table.get((one, two)) or table.get((two, one), (0.0, 0.0))[::-1]
+        return (1.0 / own, 1.0 / other) if own > 0 and other > 0 else None
 
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from morph_opt.commandline import LineParser
 from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Shape
 from morph_opt.perf.memory import fits, judge, tensor_group
 from morph_opt.perf.memory_facts import ModelFacts, facts_of, published_facts
@@ -133,7 +134,7 @@ def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = LineParser(
         prog="python -m morph_opt.perf.memory_report",
         description="Memory that plans need, from the formulas of docs/memory.md.",
     )

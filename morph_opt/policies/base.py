@@ -31,6 +31,8 @@ class RoundReport:
     guarantees_possible
         Whether all guaranteed jobs could have had their speed in this round; None if the
         policy did not decide that.
+    slo_dropped, slo_restored
+        Jobs whose SLO the policy gave up in this round, or holds to again, by name.
     candidates_ms, build_ms, solve_ms, place_ms, check_ms
         Wall times of the steps.
     """
@@ -45,6 +47,8 @@ class RoundReport:
     guarantees_short: int = 0
     guarantee_shortfall: float = 0.0
     guarantees_possible: bool | None = None
+    slo_dropped: tuple[str, ...] = ()
+    slo_restored: tuple[str, ...] = ()
     candidates_ms: float = 0.0
     build_ms: float = 0.0
     solve_ms: float = 0.0

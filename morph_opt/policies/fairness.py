@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.domain import RoundState
+from morph_opt.perf.pairs import PairSpeeds
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.fairness_shares import ShareBook
 
@@ -56,6 +57,10 @@ class FollowShares:
         self._amortise_s = amortise_s
         self._kind_of_class: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._held_kind: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def pack(self, speeds: PairSpeeds) -> None:
+        """Let pairs of jobs on the same GPUs count in the target shares."""
+        self.book.pack(speeds)
 
     def observe(self, state: RoundState) -> None:
         """See the round's snapshot before its problem; every round, in order."""

@@ -2,14 +2,18 @@
 
 With target shares a job would make ``R_i(t)`` steps per second; it would be complete at its *fair
 finish*, ``T_i`` seconds after submission (one start-up included, as in a private cluster). The
-finish-time ratio of a job is its completion time over ``T_i``. To minimise ``sum w ratio^(k+1)``,
-which for large k is the largest ratio, a second of delay of job i costs
+finish-time ratio of a job is its completion time over ``T_i``. The goal is ``sum w ratio^(k+1)``,
+which for large k is the largest ratio. Who is passed over in a round waits until a rival's GPUs
+are free again, a start-up at least, and if it runs loses the start-up behind it. This adds
 
-    w_i ratio_i^k / T_i,     ratio_i = (elapsed + start-up + rest) / T_i if it runs now.
+    c_i = w_i ((ratio_i + (d + s_i) / T_i)^(k+1) - ratio_i^(k+1)) / d      per second waited,
 
-Level **ratio**: that cost over the seconds until the end in a configuration, the weighted
+    ratio_i = (elapsed + start-up + rest) / T_i if it runs now,  d a start-up,  s_i what is lost.
+
+Level **ratio**: ``c_i`` over the seconds until the end in a configuration, the weighted
 shortest-processing-time rule, which is exact on one machine. A start pays its whole start-up, a
-stay what is left of it.
+stay what is left of it. The increase over the whole wait, not its rate now, is what keeps large k
+from taking GPUs back from a job that it gave them to a minute ago.
 """
 
 from __future__ import annotations
@@ -24,11 +28,8 @@ from morph_opt.policies.fairness_shares import ShareBook
 
 Floats = npt.NDArray[np.float64]
 
-POWER = 3.0
+POWER = 5.0
 """k: how much more a late job counts than a timely one."""
-
-STRICT_POWER = 12.0
-"""k of ``ftf``, which is about the largest ratio alone."""
 
 PROMISED = {"ftf": "isolated", "fairness": "water-filling"}
 """Share policy whose rates are the promise, where it is not the one of the name: a private 1/n of
@@ -84,11 +85,7 @@ class EqualiseRatios:
         fair_s = self.book.fair_finish_s
         if self._elapsed_s.size != jobs.count or fair_s.size != jobs.count:
             raise ValueError("the objective has not observed this round")
-        fair_s = fair_s + jobs.restart_s
-        rest_s = np.maximum(problem.interval_s, jobs.iterations_left * jobs.request_iteration_s)
-        start_s = np.where(jobs.running, jobs.restart_left_s, jobs.restart_s)
-        ratio = (self._elapsed_s + start_s + rest_s) / fair_s
-        cost = jobs.weight * ratio**self._power / fair_s
+        cost = self._cost(problem, fair_s + jobs.restart_s)
         owner = table.job
         moved = (
             self._restart_weight * jobs.restart_s[owner]
@@ -98,4 +95,18 @@ class EqualiseRatios:
         kept = jobs.restart_left_s + jobs.iterations_left * pace
         least = problem.interval_s
         stay = np.where(jobs.running, cost / np.maximum(least, kept), 0.0)
-        return (Level("ratio", "ratio^k / s^2", cost[owner] / np.maximum(least, moved), stay),)
+        return (Level("ratio", "ratio^(k+1) / s^2", cost[owner] / np.maximum(least, moved), stay),)
+
+    def _cost(self, problem: RoundProblem, fair_s: Floats) -> Floats:
+        """Cost ``c`` of a second's wait, in powers of the largest ratio, shape (J,)."""
+        jobs = problem.jobs
+        rest_s = np.maximum(problem.interval_s, jobs.iterations_left * jobs.request_iteration_s)
+        start_s = np.where(jobs.running, jobs.restart_left_s, jobs.restart_s)
+        ratio = (self._elapsed_s + start_s + rest_s) / fair_s
+        lost_s = jobs.restart_s - start_s
+        wait_s = np.maximum(problem.interval_s, jobs.restart_s)
+        later = ratio + (wait_s + lost_s) / fair_s
+        # In units of the largest, so that no power overflows; the level's scale is free.
+        unit, power = max(1.0, float(later.max(initial=0.0))), self._power + 1.0
+        grown = (later / unit) ** power - (ratio / unit) ** power
+        return np.asarray(jobs.weight * grown / wait_s)

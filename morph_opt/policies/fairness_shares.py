@@ -6,7 +6,8 @@ policies are defined on, also when the round then runs the job in another config
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,12 @@ import numpy.typing as npt
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.domain import InputError, JobState, RoundState
 from morph_opt.perf.gang import GangSpeeds
+from morph_opt.perf.pairs import PairSpeeds
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.policies.gavel_kernel import Solve, lp_solver
 from morph_opt.policies.gavel_shares import ShareRequest, Shares, shares_of
+from morph_opt.policies.packed_targets import PACKED_POLICIES, PackedTargets, alone_equivalent
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -44,24 +48,23 @@ class ShareBook:
     ----------
     belief, policy
         Speeds, and the share policy (`morph_opt.policies.gavel_shares.SHARE_POLICIES`).
-    prices
-        Dollars per hour of a GPU by type name, for ``cost``; 1 where not given.
-    slo_s
-        Deadline of a job in seconds after its submission, by name.
+    entity_weights
+        Weight of a tenant by name, for the hierarchical policies; 1 where not given.
+
+    Notes
+    -----
+    ``cost`` takes prices from the cluster's GPU types and deadlines from the jobs.
     """
 
     def __init__(
-        self,
-        belief: SpeedModel,
-        policy: str,
-        prices: dict[str, float] | None = None,
-        slo_s: dict[str, float] | None = None,
+        self, belief: SpeedModel, policy: str, entity_weights: Mapping[str, float] | None = None
     ) -> None:
         self.speeds = GangSpeeds(belief)
         self.policy = policy
-        self._prices = prices or {}
-        self._slo_s = slo_s or {}
+        self.entity_weights: Mapping[str, float] = entity_weights or {}
+        self.slos = SloNames()
         self._solve: Solve = lp_solver()
+        self._packed: PackedTargets | None = None
         self._records: dict[str, _Record] = {}
         self._time_s: float | None = None
         self._names: tuple[str, ...] = ()
@@ -69,6 +72,11 @@ class ShareBook:
         self.shares: Shares | None = None
         self.lag_s: Floats = np.zeros((0, 0))
         self.fair_finish_s: Floats = np.zeros(0)
+
+    def pack(self, speeds: PairSpeeds) -> None:
+        """Solve the target shares with pairs of jobs on the same GPUs, where the policy can."""
+        if self.policy in PACKED_POLICIES:
+            self._packed = PackedTargets(speeds)
 
     def observe(self, state: RoundState) -> None:
         """Settle the round that has passed, and solve the shares anew if the jobs changed."""
@@ -82,7 +90,13 @@ class ShareBook:
                 record.lag_s = np.zeros(types)
         if names and (names != self._names or self.policy in ("ftf", "cost", "srpt")):
             self.request = self._request(state)
+            if self._packed is not None:
+                problem = self._packed.with_pairs(self.request.problem, state)
+                self.request = replace(self.request, problem=problem)
             self.shares = _shares(self.policy, self.request, self._solve, names)
+            self.shares = alone_equivalent(self.request.problem, self.shares)
+            if self.policy == "cost":
+                self.slos.settle(state, self.shares.dropped)
             rates = isolated_rates(self.request.problem)
             for name, rate in zip(names, rates.tolist(), strict=True):
                 self._records[name].isolated_rate = rate
@@ -146,22 +160,20 @@ class ShareBook:
     def _request(self, state: RoundState) -> ShareRequest:
         jobs = state.jobs
         tenants = sorted({s.job.tenant for s in jobs})
-        names = [kind.name for kind in state.cluster.gpu_types]
-        left = [self._slo_s.get(s.job.name, np.inf) for s in jobs]
-        since = np.asarray([state.time_s - s.job.submission_s for s in jobs])
+        costs = self.policy == "cost"
+        left_s = [slo_left_s(s, state.time_s) if costs else np.inf for s in jobs]
         return ShareRequest(
             problem=_problem(jobs, self.speeds),
             weight=np.asarray([s.job.weight for s in jobs]),
             steps_left=np.asarray([max(1e-9, s.iterations_left) for s in jobs]),
-            since_s=since,
+            since_s=np.asarray([state.time_s - s.job.submission_s for s in jobs]),
             isolated_s=np.asarray([self._records[s.job.name].isolated_s for s in jobs]),
             arrival=np.arange(len(jobs), dtype=np.int64),
             entity=np.asarray([tenants.index(s.job.tenant) for s in jobs], dtype=np.int64),
             # A deadline that has passed no longer binds: nothing can keep it.
-            slo_s=np.asarray(
-                [x - t if x > t else np.inf for x, t in zip(left, since, strict=True)]
-            ),
-            price=np.asarray([self._prices.get(name, 1.0) for name in names]),
+            slo_s=np.asarray([x if x > 0 else np.inf for x in left_s]),
+            price=prices_of(state.cluster) if costs else np.ones(len(state.cluster.gpu_types)),
+            entity_weight=np.asarray([self.entity_weights.get(name, 1.0) for name in tenants]),
         )
 
 

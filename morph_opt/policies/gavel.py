@@ -9,6 +9,9 @@ a start-up of minutes, jobs that take turns would never make a step).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from morph_opt.domain import RoundState
@@ -33,14 +36,22 @@ class GavelRounds(_Baseline):
         Share policy.
     reset_s
         Least time between two solves of the shares.
+    entity_weights
+        See `morph_opt.policies.fairness_shares.ShareBook`.
     """
 
-    def __init__(self, belief: SpeedModel, policy: str, reset_s: float = RESET_S) -> None:
+    def __init__(
+        self,
+        belief: SpeedModel,
+        policy: str,
+        reset_s: float = RESET_S,
+        entity_weights: Mapping[str, float] | None = None,
+    ) -> None:
         super().__init__(belief)
         self.name = f"gavel:{policy}"
         self._policy = policy
         self._reset_s = reset_s
-        self._book = ShareBook(belief, policy)
+        self._book = ShareBook(belief, policy, entity_weights)
         self._mechanism = Mechanism(0, 0)
         self._numbers: dict[str, int] = {}
         self._executed_s: dict[str, float] = {}
@@ -90,9 +101,14 @@ class GavelRounds(_Baseline):
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""
-        if state.jobs:
-            self.observe(state)
-        return super().decide(state)
+        if not state.jobs:
+            return super().decide(state)
+        self.observe(state)
+        slos, decision = self._book.slos, super().decide(state)
+        report = replace(
+            decision.report, slo_dropped=slos.newly_dropped, slo_restored=slos.restored
+        )
+        return Decision(decision.allocation, report)
 
     def deal(self, filling: _Filling) -> None:
         """Type by type in order of priority; a running job stays where it may."""

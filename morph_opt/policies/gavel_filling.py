@@ -10,21 +10,36 @@ without GLPK_MI it silently returns the first LP. Here: a job whose demand has a
 price cannot rise in *any* optimal answer, and every phase has such a job or one that is alone on
 its fastest type; a linear model ends the filling as soon as nobody has headroom. No big M.
 
-A job that reaches its own top speed is frozen without a model: the phases between two shortages
-are followed on paper, and bisection finds the last one that fits the cluster.
+What keeps the number and the size of the models small, all of it exact:
+
+* A job that reaches its own top speed is frozen without a model: the phases between two shortages
+  are followed on paper (`_Paper`). GPU prices of a state that does not fit show in closed form
+  that many others do not; the next state that is solved is the last one they leave standing.
+* A job at its top speed runs on its fastest type all the time, and one that neither has nor asks
+  for anything takes nothing: neither needs a column.
+* Feasible rises shrink from phase to phase, so who cannot rise while all keep what they have
+  never will (`_freeze_hopeless`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from formulations.shares.kernel import Demands, reduced_model
+from formulations.shares.kernel import Demands, forced_patterns, reduced_model
 from formulations.shares.model import fastest, headroom_model
+from formulations.shares.patterns import affine_shares, price
 from formulations.shares.problem import ShareProblem, equal_share_rates
-from morph_opt.policies.gavel_kernel import Raised, Solve, lp_solver, raise_level, shrunk
+from morph_opt.policies.gavel_kernel import (
+    Raised,
+    Solve,
+    lp_solver,
+    raise_level,
+    row_prices,
+    shrunk,
+)
 from morph_opt.policies.gavel_shares import Shares
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +51,12 @@ FITS = 1e-9
 
 RISE = 1e-6
 """Part of a job's top speed below which headroom counts as none."""
+
+SOME = 0.01
+"""Part of the way to its top that a job in doubt may rise when it is asked whether it can."""
+
+PASSES = 4
+"""Models spent at most, after a phase, on finding who can no longer rise."""
 
 HAIR = 1e-7
 """Relative room below a level already reached, so that rounding cannot make it infeasible."""
@@ -107,6 +128,30 @@ def hierarchical(
     return Shares(x, np.zeros((0, problem.types)), worst, worst, solves=filling.solves)
 
 
+class _Paper:
+    """States of a filling in which only own top speeds stop anybody, followed without a model."""
+
+    def __init__(self, entities: Entities, top: Floats, level: Floats, frozen: Bools) -> None:
+        self.states = [(level.copy(), frozen.copy())]
+        self._entities = entities
+        self._top = top
+
+    @property
+    def ended(self) -> bool:
+        """Whether everybody stands at the top in the last state."""
+        return bool(self.states[-1][1].all())
+
+    def follow(self, count: int) -> None:
+        """Have at least so many states, or all there are."""
+        while len(self.states) < count and not self.ended:
+            level, frozen = self.states[-1]
+            rate = self._entities.rates(frozen)
+            asks = rate > 0
+            step = float(((self._top - level)[asks] / rate[asks]).min())
+            level = np.minimum(level + max(step, 0.0) * rate, self._top)
+            self.states.append((level, frozen | (asks & (level >= self._top * (1.0 - 1e-12)))))
+
+
 class _Filling:
     """State of one filling: levels in units of ``s_i thr_i / p_i``."""
 
@@ -119,14 +164,17 @@ class _Filling:
         self.level = np.zeros(problem.jobs)
         self.frozen = np.zeros(problem.jobs, dtype=bool)
         self.solves = 0
+        room = problem.capacity > 0
+        self.prices = np.where(room, 1.0 / np.where(room, problem.capacity, 1.0), 0.0)
 
     def run(self) -> Floats:
         """Fill to the end; the shares, shape (J, T)."""
         x = np.zeros_like(self.problem.throughput)
+        shortages, wait = 0, 1
         while not self.frozen.all():
             self._skip_own_tops()
             if self.frozen.all():
-                return self._shares_at_levels()
+                return self._load(self.level)[1]
             rate = self.entities.rates(self.frozen)
             raised = self._raise(rate)
             x = raised.x
@@ -138,8 +186,11 @@ class _Filling:
             newly = asks & (stuck | at_top)
             # Degenerate duals: nobody named although the level stands still; all who ask stop.
             self.frozen |= newly if newly.any() else asks
-            if not self.frozen.all() and stuck[asks].any() and not self._headroom():
-                break
+            shortages += int(stuck[asks].any())
+            if shortages >= wait and not self.frozen.all():
+                # Asking costs more than a phase: the less it finds, the rarer.
+                wait = 1 if self._freeze_hopeless() else 2 * wait
+                shortages = 0
         return x
 
     def _raise(self, rate: Floats) -> Raised:
@@ -164,13 +215,41 @@ class _Filling:
         base = np.where(level < hair * self.top, 0.0, level * self.unit * (1.0 - hair))
         return Demands(p.speed, p.gang, p.capacity, base, rate * self.unit)
 
-    def _headroom(self) -> bool:
-        """Whether any unfrozen job can rise while all keep their levels."""
-        room = np.where(self.frozen, 0.0, np.maximum(self.top - self.level, 0.0) * self.unit)
-        base = self.level * self.unit * (1.0 - HAIR)
-        outcome = self.solve(headroom_model(self.problem, base, room).model)
-        self.solves += 1
-        return outcome.x is None or outcome.objective > RISE
+    def _holding(self) -> Demands:
+        """Everybody keeps the present level, nobody asks for more."""
+        return self._demands(self.level, np.zeros_like(self.level))
+
+    def _freeze_hopeless(self) -> bool:
+        """Freeze everybody who cannot rise while all keep their levels; whether there was anybody.
+
+        Each model maximises the sum of the rises of those in doubt, up to `SOME` of the way to
+        the top each, so that there is room for many. Who rises in it can; when its bound is 0,
+        nobody of those left can.
+        """
+        holding = self._holding()
+        doubt, pattern = ~self.frozen, forced_patterns(holding)
+        pattern[doubt] = -1
+        for _ in range(PASSES):
+            far = np.maximum(self.top - self.level, 0.0) * self.unit
+            room = np.where(doubt, SOME * far, 0.0)
+            outcome = self.solve(headroom_model(self.problem, holding.base, room, pattern).model)
+            self.solves += 1
+            if outcome.x is None or outcome.row_duals is None:
+                return False
+            asked = np.flatnonzero((pattern < 0) & ((holding.base > 0) | (room > 0)))
+            # The duals also bound what would be left without the hair that the bases leave.
+            push = np.abs(outcome.row_duals[-asked.size :]) / self.problem.speed[asked].max(axis=1)
+            hair = self.level[asked] * self.unit[asked] - holding.base[asked]
+            if outcome.objective - float(push @ np.maximum(hair, 0.0)) <= RISE / SOME:
+                self.frozen |= doubt
+                return True
+            risen = asked[outcome.x[-asked.size :] > RISE / SOME]
+            doubt[risen] = False
+            # Nobody needs a column who has nothing and is out of doubt.
+            pattern[risen[holding.base[risen] <= 0]] = 0
+            if not doubt.any():
+                return False
+        return False
 
     def _reach(self, wanted: Floats, x: Floats) -> None:
         """Set the levels, to what the shares give where rounding left them below."""
@@ -180,10 +259,16 @@ class _Filling:
 
     def _skip_own_tops(self) -> None:
         """Jump to the last state, on paper, in which only own top speeds stopped anybody."""
-        states = self._trajectory()
-        best, failed, step = 0, len(states), 1
-        probe = len(states) - 1
+        paper = _Paper(self.entities, self.top, self.level, self.frozen)
+        paper.follow(2)
+        while not paper.ended and not self._too_much(paper.states[-1][0]):
+            paper.follow(2 * len(paper.states))
+        states, best, failed = paper.states, 0, len(paper.states)
         while best + 1 < failed:
+            failed = self._first_too_much(states, best, failed)
+            if failed == best + 1:
+                break
+            probe = failed - 1
             load, x = self._load(states[probe][0])
             if load <= 1.0 + FITS:
                 best = probe
@@ -191,33 +276,48 @@ class _Filling:
                 self._reach(level, x)
             else:
                 failed = probe
-            # Galloping first: most often only a few jobs, or all, reach their own top.
-            probe = best + step if best + step < failed else (best + failed) // 2
-            step = 2 * step if best + step < failed else step
 
-    def _trajectory(self) -> list[tuple[Floats, Bools]]:
-        level, frozen = self.level.copy(), self.frozen.copy()
-        states = [(level, frozen)]
-        while not frozen.all():
-            rate = self.entities.rates(frozen)
-            asks = rate > 0
-            step = float(((self.top - level)[asks] / rate[asks]).min())
-            level = np.minimum(level + max(step, 0.0) * rate, self.top)
-            frozen = frozen | (asks & (level >= self.top * (1.0 - 1e-12)))
-            states.append((level, frozen))
-        return states
+    def _first_too_much(self, states: list[tuple[Floats, Bools]], fits: int, failed: int) -> int:
+        """First state after ``fits`` and before ``failed`` that the prices show not to fit.
+
+        Levels only grow along the states, so do their costs.
+        """
+        while fits + 1 < failed:
+            middle = (fits + failed) // 2
+            if self._too_much(states[middle][0]):
+                failed = middle
+            else:
+                fits = middle
+        return failed
+
+    def _too_much(self, level: Floats) -> bool:
+        """Whether the prices prove that these levels do not fit."""
+        d = self._demands(level, np.zeros_like(level))
+        cost = price(d.speed, d.load, self.prices, d.base).cost.sum()
+        return bool(cost > (self.prices @ d.capacity) * (1.0 + FITS))
 
     def _load(self, level: Floats) -> tuple[float, Floats]:
-        demands = self._demands(level, np.ones_like(level))
-        everyone = np.ones(level.size, dtype=bool)
-        none = np.zeros(level.size, dtype=np.int64)
-        reduced = reduced_model(demands, everyone, none, level=(0.0, 0.0), minimise_load=True)
+        """Least largest used part of a type at these levels, and shares of this load.
+
+        The prices of the last load often tell the shares at once; otherwise a model does, and
+        leaves its prices behind.
+        """
+        d = self._demands(level, np.ones_like(level))
+        constant, per_step = affine_shares(
+            d.speed, price(d.speed, d.load, self.prices, d.base).best
+        )
+        x = constant + per_step * d.base[:, None]
+        used = d.load @ x
+        if (used <= d.capacity).all() and x.min(initial=0.0) >= 0.0:
+            return float((used / np.maximum(d.capacity, 1e-300)).max()), x
+        pattern = forced_patterns(replace(d, slope=np.zeros_like(level)))
+        free = pattern < 0
+        reduced = reduced_model(d, free, pattern, level=(0.0, 0.0), minimise_load=True)
         outcome = self.solve(reduced.model)
         self.solves += 1
         if outcome.x is None:
-            return np.inf, np.zeros_like(demands.speed)
-        x = reduced.shares(demands, outcome.x)[1]
-        return -outcome.objective, shrunk(demands, x)
-
-    def _shares_at_levels(self) -> Floats:
-        return self._load(self.level)[1]
+            return np.inf, np.zeros_like(d.speed)
+        prices = row_prices(outcome, d.capacity, int(free.sum()))
+        self.prices = prices if prices.any() else self.prices
+        x = reduced.shares(d, outcome.x)[1]
+        return -outcome.objective, shrunk(d, x)

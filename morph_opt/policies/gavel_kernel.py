@@ -6,8 +6,8 @@
 3. The Lagrangian bound of those prices is compared with the level of the shares, recomputed from
    the definition. Equal: done, proven for all jobs. Not equal: mend the free set and repeat.
 
-HiGHS on the whole model needs 0.06 to 0.6 s at 2,048 jobs and 3 types, this a few hundredths; the
-figures are in ``benchmarks/fairness.py``. The whole model is the last resort, not the rule.
+HiGHS on the whole model needs 0.06 to 0.6 s at 2,048 jobs and 3 types, this a few hundredths;
+``python -m benchmarks.fairness times`` has the figures. The whole model is the last resort.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.linear_model import LinearModel
-from formulations.shares.kernel import Demands, price_bound, reduced_model
+from formulations.shares.kernel import Demands, forced_patterns, price_bound, reduced_model
 from formulations.shares.patterns import Patterns, affine_shares, price
 from morph_opt.solvers.outcome import Limits, Outcome
 from morph_opt.solvers.registry import make_solver
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 Solve = Callable[[LinearModel], Outcome]
 
 GAP = 1e-8
@@ -140,7 +141,7 @@ class _Search:
         for bounds, load in (((-np.inf, level), False), ((level, level), True)):
             model = reduced_model(part, everyone, best, level=bounds, minimise_load=load)
             outcome = self._solve(model.model)
-            prices = self._prices(outcome, part.capacity, rows.size)
+            prices = row_prices(outcome, part.capacity, rows.size)
             if prices.max() > 1e-9:
                 break
         return prices
@@ -155,13 +156,14 @@ class _Search:
         else:
             level, best = self._settled(prices)
         if whole:
-            return self._feasible(self._step(np.ones(d.jobs, dtype=bool), _no_pattern(d), False))
+            forced = forced_patterns(d)
+            return self._feasible(self._step(forced < 0, forced, False))
         found = price(d.speed, d.load, best, d.at(level))
         kept = np.zeros(d.jobs, dtype=bool)
         answer = None
         for attempt in range(ROUNDS):
             free = kept | self._doubtful(found, level, best, FREE << attempt)
-            answer = self._step(free, found, level >= self.cap and not free.all())
+            answer = self._step(free, found.best, level >= self.cap and not free.all())
             if free.all() or answer.bound - answer.level <= GAP * max(abs(answer.level), 1e-12):
                 break
             if answer.prices.any():
@@ -220,11 +222,11 @@ class _Search:
         free[rank[:count]] = True
         return free
 
-    def _step(self, free: Bools, found: Patterns, at_cap: bool) -> Raised:
+    def _step(self, free: Bools, best: Ints, at_cap: bool) -> Raised:
         """Solve the reduced model; shares, level and bound recomputed from the definitions."""
         d = self.demands
         bounds = (self.cap, self.cap) if at_cap else (-np.inf, self.cap)
-        reduced = reduced_model(d, free, found.best, level=bounds, minimise_load=at_cap)
+        reduced = reduced_model(d, free, best, level=bounds, minimise_load=at_cap)
         outcome = self._solve(reduced.model)
         if outcome.x is None:
             nothing = np.zeros_like(d.speed)
@@ -234,7 +236,7 @@ class _Search:
         level, x = reduced.shares(d, outcome.x)
         x = shrunk(d, x)
         reached = d.level(x)
-        prices = self._prices(outcome, d.capacity, reduced.free.size)
+        prices = row_prices(outcome, d.capacity, reduced.free.size)
         bound, at = price_bound(d, prices, min(level, self.cap))
         push = at.slope.copy()
         if outcome.row_duals is not None:
@@ -246,14 +248,20 @@ class _Search:
         self.solves += 1
         return self.solve(model)
 
-    @staticmethod
-    def _prices(outcome: Outcome, capacity: Floats, free: int) -> Floats:
-        """Per GPU, from the capacity rows (which are in fractions of the type)."""
-        if outcome.row_duals is None:
-            return np.zeros(capacity.size)
-        rows = np.abs(outcome.row_duals[free : free + capacity.size])
-        prices = rows / np.maximum(capacity, 1e-300)
-        return np.asarray(np.where(rows > 1e-12 * max(1.0, rows.max(initial=0.0)), prices, 0.0))
+
+def row_prices(outcome: Outcome, capacity: Floats, free: int) -> Floats:
+    """GPU prices, shape (T,), from the capacity rows of a `reduced_model` (fractions of a type).
+
+    Parameters
+    ----------
+    free
+        Jobs with columns, whose time rows come first.
+    """
+    if outcome.row_duals is None:
+        return np.zeros(capacity.size)
+    rows = np.abs(outcome.row_duals[free : free + capacity.size])
+    prices = rows / np.maximum(capacity, 1e-300)
+    return np.asarray(np.where(rows > 1e-12 * max(1.0, rows.max(initial=0.0)), prices, 0.0))
 
 
 def shrunk(demands: Demands, x: Floats) -> Floats:
@@ -262,8 +270,3 @@ def shrunk(demands: Demands, x: Floats) -> Floats:
     used = demands.load @ x
     over = np.where(used > demands.capacity, demands.capacity / np.maximum(used, 1e-300), 1.0)
     return np.asarray(x * over[None, :])
-
-
-def _no_pattern(demands: Demands) -> Patterns:
-    nothing = np.zeros(demands.jobs)
-    return Patterns(nothing.astype(np.int64), nothing, nothing, nothing)

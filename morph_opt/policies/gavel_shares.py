@@ -302,6 +302,8 @@ class ShareRequest:
         Seconds left until the deadline; inf without one.
     price
         Dollars per hour of a GPU of each type, shape (T,).
+    entity_weight
+        Weight of each entity, above 0, shape (E,); None: 1 each.
     """
 
     problem: ShareProblem
@@ -313,6 +315,13 @@ class ShareRequest:
     entity: Ints
     slo_s: Floats
     price: Floats
+    entity_weight: Floats | None = None
+
+    def weight_of_entities(self) -> Floats:
+        """Weight of each entity, shape (E,)."""
+        if self.entity_weight is not None:
+            return self.entity_weight
+        return np.ones(int(self.entity.max(initial=0)) + 1)
 
 
 def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
@@ -348,9 +357,7 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
             floor = q.steps_left / (found.objective * fair_s - q.since_s)
         case "hierarchical" | "hierarchical-fifo":
             below = "fairness" if policy == "hierarchical" else "fifo"
-            entities = Entities(
-                q.entity, np.ones(int(q.entity.max(initial=0)) + 1), q.weight, below
-            )
+            entities = Entities(q.entity, q.weight_of_entities(), q.weight, below)
             return hierarchical(p, entities, solve=solve)
         case "max_throughput":
             return total_throughput(p, solve=solve)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.decode import place_parts, room_after_stays
+from formulations.decode import place_parts, room_after_stays, without_job
 from formulations.linear_model import Bools, Ints
+from formulations.pair_table import may_meet
 from formulations.round_problem import (
     NONE,
     RULE_S,
@@ -26,16 +27,18 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     that a rule keeps in place are not. Queued jobs are taken by
     their best value per GPU; each gets its most valuable candidate for which distinct nodes with
     room exist and no rule breaks, parts going to the fullest such node. Without rules no running
-    job is touched, so the result is feasible whenever the round is.
+    job is touched, so the result is feasible whenever the round is. Pairs that run go on as pairs;
+    no others are made.
     """
     jobs, candidates = problem.jobs, problem.candidates
+    alone = candidates.count - problem.pairs.count
     choice = _kept(problem, level)
     room = room_after_stays(problem, choice)
     spots: list[tuple[int, ...]] = [()] * jobs.count
     density = level.value / np.maximum(1, candidates.gpus)
     best = np.full(jobs.count, -np.inf)
-    np.maximum.at(best, candidates.job, density)
-    start = np.searchsorted(candidates.job, np.arange(jobs.count + 1))
+    np.maximum.at(best, candidates.job[:alone], density[:alone])
+    start = np.searchsorted(candidates.job[:alone], np.arange(jobs.count + 1))
     queued = np.flatnonzero(choice == NONE)
     for job in queued[np.argsort(-best[queued], kind="stable")].tolist():
         mine = np.arange(start[job], start[job + 1])
@@ -60,6 +63,7 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     signed[rules.row[rules.value < 0]] = True
     evicted = stays & ~signed[rules.row] & (rules.upper[rules.row] <= 0) & (rules.value > 0)
     choice[rules.index[evicted]] = NONE
+    _keep_pairs(problem, choice)
     bound = np.zeros(jobs.count, dtype=bool)
     bound[rules.index[stays & (rules.lower[rules.row] >= 1)]] = True
     gpus = np.maximum(1.0, np.bincount(holds.job, holds.demand[:, 0], minlength=jobs.count))
@@ -67,12 +71,24 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     while (broken := broken_rule(problem, Selection(choice, spots))) is not None:
         concerned = _concerned(problem, broken)
         for job in order.tolist():
-            if choice[job] == STAY and concerned[job] and not bound[job]:
-                choice[job] = NONE
+            if choice[job] != NONE and concerned[job] and not bound[job]:
+                choice[:] = without_job(problem, choice, job)
                 break
         else:
             break
     return choice
+
+
+def _keep_pairs(problem: RoundProblem, choice: Ints) -> None:
+    """Jobs that share GPUs go on as a pair, or, where that is not offered, the first of them."""
+    pairs, base = problem.pairs, problem.candidates.count - problem.pairs.count
+    together = np.flatnonzero((pairs.second_half == STAY) & may_meet(problem))
+    row_of = {int(problem.candidates.job[base + p]): base + p for p in together.tolist()}
+    for one, two in pairs.sharing.tolist():
+        if choice[one] == STAY and choice[two] == STAY:
+            choice[two] = NONE
+            if one in row_of:
+                choice[[one, two]] = row_of[one]
 
 
 def _concerned(problem: RoundProblem, broken: tuple[str, tuple[int, ...]]) -> Bools:

@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from formulations.objectives import relative_speed
 from formulations.round_problem import Level, RoundProblem
-from morph_opt.domain import InputError, JobState, RoundState
+from morph_opt.domain import InputError, RoundState
 from morph_opt.policies.tiresias_queues import (
     QUEUE_LIMITS_GPU_S,
     GittinsIndex,
-    queue_of,
-    require_limits,
+    ServiceBook,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -32,28 +31,6 @@ _FORBIDDEN = -1.0
 """Value of a configuration that a rigid job may not take: leaving it out is always better."""
 
 
-def queue_of_state(
-    state: JobState, now_s: float, limits_gpu_s: tuple[float, ...], knob: float
-) -> int:
-    """Queue of a job from its snapshot alone.
-
-    With a starvation knob K > 0 a job that has waited, since it last lost its GPUs, at least K
-    times what it had executed is back in the first queue, and counts its service anew from the
-    start that ends the wait.
-    """
-    attained = state.attained_gpu_s
-    if knob > 0 and state.last_stop_s is not None:
-        if state.running is None:
-            if now_s - state.last_stop_s >= knob * state.executed_s > 0:
-                return 0
-        elif state.last_start_s is not None and state.last_start_s >= state.last_stop_s:
-            ran_s = now_s - state.last_start_s
-            before_s = state.executed_s - ran_s
-            if state.last_start_s - state.last_stop_s >= knob * before_s > 0:
-                attained = ran_s * state.running.placement.gpus
-    return queue_of(attained, limits_gpu_s)
-
-
 class QueuedService:
     """2D-LAS, or Gittins index inside the queues, as ranked levels.
 
@@ -64,7 +41,7 @@ class QueuedService:
     limits_gpu_s
         GPU-seconds at which a job leaves a queue; the last queue has no limit.
     knob
-        Starvation knob, 0 for none; see `queue_of_state`.
+        Starvation knob, 0 for none; see `morph_opt.policies.tiresias_queues.ServiceBook`.
     index
         Order inside a queue by this index instead of arrival.
     rigid
@@ -83,24 +60,28 @@ class QueuedService:
         rigid: bool = False,
         amortise_s: float = AMORTISE_S,
     ) -> None:
-        require_limits(limits_gpu_s)
-        if knob < 0 or not amortise_s > 0:
-            raise InputError("knob must be at least 0, amortise_s above 0", field=name)
+        if not amortise_s > 0:
+            raise InputError("amortise_s must be above 0", field=name)
         self.name = name
-        self._limits = limits_gpu_s
-        self._knob = knob
+        self._book = ServiceBook(limits_gpu_s, knob)
         self._index = index
         self._rigid = rigid
         self._amortise_s = amortise_s
         self._queue = np.zeros(0, dtype=np.int64)
         self._gpus = np.zeros(0, dtype=np.int64)
+        self._arrival_s: Floats = np.zeros(0)
+        self._key: Floats = np.zeros(0)
 
     def observe(self, state: RoundState) -> None:
-        """Take queues and requests from the snapshot; nothing is remembered between rounds."""
-        self._queue = np.asarray(
-            [queue_of_state(s, state.time_s, self._limits, self._knob) for s in state.jobs],
-            dtype=np.int64,
-        )
+        """Take queues and requests from the snapshot; with a knob, promotions are remembered."""
+        book = self._book
+        book.observe(state)
+        self._queue = np.asarray([book.queue(s) for s in state.jobs], dtype=np.int64)
+        self._arrival_s = np.asarray([book.arrival_s(s) for s in state.jobs])
+        self._key = self._arrival_s
+        if self._index is not None:
+            of_job, now_s = self._index.of_job, state.time_s
+            self._key = np.asarray([-of_job(s, now_s, book.attained_gpu_s(s)) for s in state.jobs])
         self._gpus = np.asarray([s.job.requested_gpus for s in state.jobs], dtype=np.int64)
 
     def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
@@ -117,7 +98,7 @@ class QueuedService:
         started, stayed = relative_speed(problem)
         moved = (self._amortise_s / (self._amortise_s + jobs.restart_s))[owner]
         kept = self._amortise_s / (self._amortise_s + jobs.restart_left_s)
-        rank = self._rank(problem)
+        rank = self._rank()
         barred = ~self._requested(problem) if self._rigid else np.zeros(owner.size, dtype=bool)
         levels = []
         for queue in np.unique(self._queue).tolist():
@@ -133,14 +114,10 @@ class QueuedService:
             levels.append(Level("spare", "normalised speed", started * moved, stayed * kept))
         return tuple(levels)
 
-    def _rank(self, problem: RoundProblem) -> Floats:
+    def _rank(self) -> Floats:
         """Weight inside a queue, from 2 for the first to just above 1 for the last, shape (J,)."""
-        jobs = problem.jobs
-        key = jobs.submission_s
-        if self._index is not None:
-            key = np.asarray([-self._index.exact(a) for a in jobs.attained_gpu_s.tolist()])
-        order = np.lexsort((jobs.submission_s, key, self._queue))
-        weight = np.zeros(jobs.count)
+        order = np.lexsort((self._arrival_s, self._key, self._queue))
+        weight = np.zeros(self._queue.size)
         for queue in np.unique(self._queue).tolist():
             mine = order[self._queue[order] == queue]
             weight[mine] = 2.0 - np.arange(mine.size) / mine.size

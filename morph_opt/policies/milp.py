@@ -9,11 +9,15 @@ import numpy as np
 
 from formulations.check import check
 from formulations.objectives import SPEED_TOLERANCE, relative_speed
+from formulations.pair_levels import with_pairs
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
+from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState
+from morph_opt.perf.pairs import PairSpeeds
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
+from morph_opt.policies.deadlines import slo_changes
 from morph_opt.policies.greedy import keep_and_fill
 from morph_opt.policies.place import to_allocation
 from morph_opt.policies.round_solver import RoundSolver, Solved
@@ -72,6 +76,8 @@ class MilpPolicy:
         See `RoundSolver`.
     rules
         Operator's rules.
+    packing
+        Measured speeds of two jobs on the same GPUs; rounds then offer such pairs. None: no pairs.
 
     Notes
     -----
@@ -87,11 +93,16 @@ class MilpPolicy:
         limits: Limits,
         formulation: str = "node_pattern",
         rules: OperatorRules | None = None,
+        packing: PairSpeeds | None = None,
     ) -> None:
         self._rules = rules or OperatorRules()
+        self._pairs = None if packing is None else PairBuilder(packing)
         # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
         self._builder = CandidateBuilder(belief, prune=self._rules.smallest_gang == 1)
         self._objective = objective
+        pack = getattr(objective, "pack", None)
+        if packing is not None and pack is not None:
+            pack(packing)
         self._solver = solver
         self._limits = limits
         self._formulation = formulation
@@ -122,10 +133,12 @@ class MilpPolicy:
             self._cluster = state.cluster
         began = time.perf_counter()
         view = apply_rules(self._builder.view(state), state, self._rules)
+        if self._pairs is not None:
+            view = self._pairs.extended(view, state)
         problem = view.problem
         self.observe(state)
-        goals = self._objective.levels(problem)
-        levels = (*goals, *ranks_below(problem, self._rules))
+        goals = with_pairs(self._objective.levels, problem)
+        levels = (*goals, *with_pairs(lambda p: ranks_below(p, self._rules), problem))
         prepared = time.perf_counter()
         rounds = RoundSolver(self._solver, self._limits, self._formulation)
         solved, possible = rounds.guaranteed(problem, levels)
@@ -146,6 +159,7 @@ class MilpPolicy:
         require_kept(state, allocation, self._rules, view)
         short, shortfall = _shortfall(problem, selection)
         checked = time.perf_counter()
+        dropped, restored = slo_changes(self._objective)
         value = selection.value(main)
         bound = float("nan") if outcome is None else outcome.bound
         return Decision(
@@ -161,6 +175,8 @@ class MilpPolicy:
                 guarantees_short=short,
                 guarantee_shortfall=shortfall,
                 guarantees_possible=possible,
+                slo_dropped=dropped,
+                slo_restored=restored,
                 candidates_ms=1e3 * (prepared - began),
                 build_ms=rounds.clock.build_ms,
                 solve_ms=rounds.clock.solve_ms,

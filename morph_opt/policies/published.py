@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.shares.problem import ShareProblem, isolated_rates
+from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 from morph_opt.perf.gavel_table import GavelThroughputs, read_throughputs
 from morph_opt.policies.gavel_kernel import lp_solver
@@ -229,7 +230,7 @@ def _gpus(text: str) -> dict[str, int]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m morph_opt.policies.published")
+    parser = LineParser(prog="python -m morph_opt.policies.published")
     commands = parser.add_subparsers(dest="simulator", required=True)
     gavel = commands.add_parser("gavel", help="rounds of 360 s after target shares")
     gavel.add_argument("--trace", required=True)

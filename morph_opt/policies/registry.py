@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from formulations.objectives import OBJECTIVES
 from morph_opt.domain import InputError
-from morph_opt.extend import extension
+from morph_opt.extend import extension, made_by, require_parts
+from morph_opt.perf.pairs import require_pair_speeds
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
-from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
+from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES, Knobs
 from morph_opt.policies.milp import MilpPolicy, Objective
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
 from morph_opt.policies.round_solver import RoundSolver
@@ -34,6 +34,10 @@ class PolicyOptions:
         See `morph_opt.solvers.outcome.Limits`.
     rules
         Operator's rules, of the MILP policy.
+    packing
+        Whether the MILP policy may put two jobs on the same GPUs.
+    knobs
+        See `morph_opt.policies.fairness_registry.Knobs`.
     """
 
     objective: str = "throughput"
@@ -44,15 +48,21 @@ class PolicyOptions:
     node_limit: int | None = None
     seed: int = 0
     rules: OperatorRules = field(default_factory=OperatorRules)
+    packing: bool = False
+    knobs: Knobs = field(default_factory=Knobs)
 
 
-def make_objective(name: str, belief: SpeedModel | None = None) -> Objective:
+def make_objective(
+    name: str, belief: SpeedModel | None = None, knobs: Knobs | None = None
+) -> Objective:
     """The objective of this name or import path.
 
     Parameters
     ----------
     belief
         Speeds that fairness objectives go by.
+    knobs
+        What fairness objectives may be told.
 
     Raises
     ------
@@ -62,7 +72,7 @@ def make_objective(name: str, belief: SpeedModel | None = None) -> Objective:
     if name in OBJECTIVES:
         return OBJECTIVES[name]()
     if name in FAIR_OBJECTIVES and belief is not None:
-        return FAIR_OBJECTIVES[name](belief)
+        return FAIR_OBJECTIVES[name](belief, knobs or Knobs())
     own = extension("morph_opt.objectives", name)
     if own is None:
         raise InputError(
@@ -71,7 +81,10 @@ def make_objective(name: str, belief: SpeedModel | None = None) -> Objective:
             "or package.module:Class of your own",
             field="--objective",
         )
-    return _maker(own, name, "--objective")()  # type: ignore[no-any-return]
+    made = made_by(own, name, "--objective", "Objective()")
+    return require_parts(  # type: ignore[no-any-return]
+        made, name, "--objective", "objective", ("name", "levels")
+    )
 
 
 def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -86,11 +99,12 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     )
     return MilpPolicy(
         belief,
-        make_objective(options.objective, belief),
+        make_objective(options.objective, belief, options.knobs),
         make_solver(options.solver),
         limits,
         options.formulation,
         options.rules,
+        require_pair_speeds(belief) if options.packing else None,
     )
 
 
@@ -110,12 +124,18 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
     Raises
     ------
     InputError
-        If the policy, objective, solver or formulation is unknown.
+        If the policy, objective, solver or formulation is unknown, or a knob is given that the
+        policy does not know, or packing is asked of a policy that knows none.
     """
+    if options.packing and name != "milp" and (name in POLICIES or name in FAIR_POLICIES):
+        raise InputError(f"policy {name!r} knows no packing", field="--packing")
     if name in POLICIES:
-        return POLICIES[name](belief, options)
+        made = POLICIES[name](belief, options)
+        options.knobs.require_understood(name, options.objective)
+        return made
     if name in FAIR_POLICIES:
-        return FAIR_POLICIES[name](belief)
+        options.knobs.require_understood(name, options.objective)
+        return FAIR_POLICIES[name](belief, options.knobs)
     own = extension("morph_opt.policies", name)
     if own is None:
         raise InputError(
@@ -124,11 +144,7 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
             "or package.module:factory of your own",
             field="--policy",
         )
-    return _maker(own, name, "--policy")(belief, options)  # type: ignore[no-any-return]
-
-
-def _maker(own: Any, name: str, field: str) -> Callable[..., Any]:
-    """What a user named, if it can be called."""
-    if not callable(own):
-        raise InputError(f"{name!r} must be callable: a class or a function", field=field)
-    return own  # type: ignore[no-any-return]
+    made = made_by(own, name, "--policy", "policy(belief, options)", belief, options)
+    return require_parts(  # type: ignore[no-any-return]
+        made, name, "--policy", "policy", ("name", "decide")
+    )

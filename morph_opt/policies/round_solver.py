@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations import node_assignment, node_pattern
-from formulations.decode import pack, restricted
+from formulations.decode import in_place_fits, pack, restricted, with_partners, without_job
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import Ints
 from formulations.objectives import guarantee, kept
@@ -181,8 +181,9 @@ class RoundSolver:
         for job in (*stays.tolist(), *starts.tolist()):
             if proofs >= PROOF_LIMIT:
                 break
-            fewer = part.copy()
-            fewer[job] = NONE
+            if part[job] == NONE:
+                continue
+            fewer = without_job(problem, part, job)
             if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
                 continue
             proofs += 1
@@ -219,18 +220,19 @@ class RoundSolver:
         self, problem: RoundProblem, choice: Ints
     ) -> tuple[Selection | None, bool]:
         """Nodes for a choice by the reference formulation, or whether there are provably none."""
+        if not in_place_fits(problem, choice):
+            return None, True
         small = restricted(problem, choice)
-        ones = Level(
-            "placed", "jobs", np.ones(small.candidates.count), np.where(choice == STAY, 1.0, 0.0)
-        )
+        stays = small.jobs.running.astype(np.float64)
+        ones = Level("placed", "jobs", np.ones(small.candidates.count), stays)
         built = node_assignment.build(small, ones)
         outcome = self._solver.solve(built.model, replace(self._limits, gap=0.0))
-        everyone = small.candidates.count + int((choice == STAY).sum())
+        everyone = small.candidates.count + int(stays.sum())
         if outcome.x is None or outcome.objective < everyone - 0.5:
             proven = outcome.status is Status.INFEASIBLE or outcome.bound < everyone - 0.5
             return None, proven
         placed = node_assignment.read_nodes(small, built, outcome.x)
-        return Selection(choice, placed.nodes), False
+        return with_partners(problem, Selection(choice, placed.nodes)), False
 
 
 def _named(problem: RoundProblem, built: RoundModel) -> RoundModel | None:

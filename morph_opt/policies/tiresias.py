@@ -11,9 +11,8 @@ from __future__ import annotations
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.las import queue_of_state
 from morph_opt.policies.rigid import _Baseline, _Filling, requested
-from morph_opt.policies.tiresias_queues import QUEUE_LIMITS_GPU_S, GittinsIndex, require_limits
+from morph_opt.policies.tiresias_queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
 
 
 class RigidQueues(_Baseline):
@@ -24,7 +23,7 @@ class RigidQueues(_Baseline):
     belief
         Speeds (only which configurations exist matters).
     limits_gpu_s, knob
-        See `morph_opt.policies.las.queue_of_state`.
+        See `morph_opt.policies.tiresias_queues.ServiceBook`.
     index
         Order inside a queue by this index; None: running first, then arrival.
     """
@@ -38,15 +37,23 @@ class RigidQueues(_Baseline):
         index: GittinsIndex | None = None,
     ) -> None:
         super().__init__(belief)
-        require_limits(limits_gpu_s)
-        self._limits = limits_gpu_s
-        self._knob = knob
+        self._book = ServiceBook(limits_gpu_s, knob)
         self._index = index
         self._now_s = 0.0
         self.name = "tiresias:2d-las" if index is None else "tiresias:gittins"
 
+    @property
+    def remembers(self) -> bool:
+        """Whether it has a memory of earlier rounds: with a starvation knob."""
+        return self._book.remembers
+
+    def observe(self, state: RoundState) -> None:
+        """See a snapshot; every round, in order."""
+        self._book.observe(state)
+
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""
+        self.observe(state)
         self._now_s = state.time_s
         return super().decide(state)
 
@@ -56,10 +63,11 @@ class RigidQueues(_Baseline):
 
         def place(job: int) -> tuple[float, float, float]:
             state = states[job]
-            queue = queue_of_state(state, self._now_s, self._limits, self._knob)
+            queue, arrival_s = self._book.queue(state), self._book.arrival_s(state)
             if self._index is not None:
-                return queue, -self._index.exact(state.attained_gpu_s), state.job.submission_s
-            return queue, float(state.running is None), state.job.submission_s
+                attained_gpu_s = self._book.attained_gpu_s(state)
+                return queue, -self._index.of_job(state, self._now_s, attained_gpu_s), arrival_s
+            return queue, float(state.running is None), arrival_s
 
         for job in sorted(range(len(states)), key=place):
             if states[job].running is None or not filling.keep(job):

@@ -12,38 +12,19 @@ Where the published code differs from the paper `Quirks` has a switch: paper say
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 from morph_opt.domain import InputError
-from morph_opt.policies.tiresias_queues import (
-    QUEUE_LIMITS_GPU_S,
-    GittinsIndex,
-    require_limits,
+from morph_opt.policies.tiresias_lists import (
+    BY_ARRIVAL,
+    Discipline,
+    Live,
+    QueueLists,
+    Quirks,
+    RigidRule,
 )
 
-
-class Discipline(StrEnum):
-    """Order in which GPUs are dealt out."""
-
-    FIFO = "fifo"
-    """Arrival, no job overtakes one that does not fit, nobody is preempted."""
-    FIT = "fjf"
-    """Arrival, jobs that do not fit are skipped, nobody is preempted."""
-    SHORTEST = "shortest"
-    """Remaining seconds, preemptive."""
-    SHORTEST_GPU = "shortest-gpu"
-    """Remaining GPU-seconds, preemptive."""
-    LAS = "dlas"
-    """Discretised queues over executed seconds."""
-    LAS_GPU = "dlas-gpu"
-    """Discretised queues over executed GPU-seconds: 2D-LAS."""
-    GITTINS = "dlas-gpu-gittins"
-    """2D-LAS, and inside a queue by Gittins index."""
-
-
-QUEUED = (Discipline.LAS, Discipline.LAS_GPU, Discipline.GITTINS)
-BY_ARRIVAL = (Discipline.FIFO, Discipline.FIT)
+__all__ = ["Discipline", "Quirks", "RigidJob", "RigidRule", "RigidRun", "simulate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,56 +58,6 @@ class RigidJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Quirks:
-    """Deviations of the published code; both off by default.
-
-    Parameters
-    ----------
-    late_demotion
-        The instant of the next demotion is computed as if one GPU-second passed per second.
-    rounded_index
-        The Gittins index is the published table with its roundings.
-    """
-
-    late_demotion: bool = False
-    rounded_index: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RigidRule:
-    """A discipline with its parameters.
-
-    Parameters
-    ----------
-    discipline
-        See `Discipline`.
-    queue_limits
-        Attained service at which a job moves down: GPU-seconds, or seconds for `Discipline.LAS`.
-    starvation_knob
-        K: a job below the first queue whose waits, since it first ran or was last promoted, add
-        up to at least K times its executed time goes back to the first queue with executed time
-        0; 0 for never.
-    index
-        Needed by `Discipline.GITTINS`.
-    quirks
-        See `Quirks`.
-    """
-
-    discipline: Discipline
-    queue_limits: tuple[float, ...] = QUEUE_LIMITS_GPU_S
-    starvation_knob: float = 0.0
-    index: GittinsIndex | None = None
-    quirks: Quirks = field(default_factory=Quirks)
-
-    def __post_init__(self) -> None:
-        require_limits(self.queue_limits)
-        if self.starvation_knob < 0:
-            raise InputError("must be at least 0", field="starvation_knob")
-        if self.discipline is Discipline.GITTINS and self.index is None:
-            raise InputError("needs a Gittins index", field="index")
-
-
-@dataclass(frozen=True, slots=True)
 class RigidRun:
     """What became of a job: instants in seconds, and how often it lost its GPUs."""
 
@@ -141,27 +72,6 @@ class RigidRun:
     def jct_s(self) -> int:
         """Job completion time."""
         return self.end_s - self.submit_s
-
-
-@dataclass(slots=True)
-class _Live:
-    """A submitted, unfinished job."""
-
-    job: RigidJob
-    order: int
-    checked_s: int
-    running: bool = False
-    done_s: int = 0
-    executed_s: int = 0
-    waited_s: int = 0
-    queue: int = 0
-    start_s: int = -1
-    preemptions: int = 0
-    promotions: int = 0
-
-    @property
-    def left_s(self) -> int:
-        return self.job.duration_s - self.done_s
 
 
 def simulate(jobs: Sequence[RigidJob], gpus: int, rule: RigidRule) -> tuple[RigidRun, ...]:
@@ -186,150 +96,68 @@ class _Simulation:
     def __init__(self, jobs: Sequence[RigidJob], gpus: int, rule: RigidRule) -> None:
         self.gpus = gpus
         self.rule = rule
+        self.lists = QueueLists(rule)
         self.arrivals = sorted(jobs, key=lambda job: job.submit_s)
         self.arrived = 0
-        self.live: list[_Live] = []
-        self.queues: list[list[_Live]] = [[] for _ in range(len(rule.queue_limits) + 1)]
         self.ended: dict[str, RigidRun] = {}
 
     def run(self) -> None:
         """Event by event until every job has ended."""
         while len(self.ended) < len(self.arrivals):
             now = self._next_event()
-            self._advance(now)
+            self.lists.advance(now)
             self._end(now)
             self._arrive(now)
-            self._move_between_queues()
+            self.lists.move()
             self._deal(now)
 
-    def _next_event(self) -> int:
-        times = []
+    def _next_event(self) -> float:
+        live = self.lists.live
+        times = [one.checked_s + one.left_s for one in live if one.running]
+        times += [one.checked_s + wait for one in live if (wait := self.lists.until_move(one))]
         if self.arrived < len(self.arrivals):
             times.append(self.arrivals[self.arrived].submit_s)
-        times += [live.checked_s + live.left_s for live in self.live if live.running]
-        times += [live.checked_s + wait for live in self.live if (wait := self._until_move(live))]
         return min(times)
 
-    def _until_move(self, live: _Live) -> int:
-        """Seconds until the job changes its queue if nothing else happens; 0 for never."""
-        if self.rule.discipline not in QUEUED:
-            return 0
-        knob = self.rule.starvation_knob
-        if not live.running:
-            if knob > 0 and live.queue > 0 and live.executed_s > 0:
-                return max(0, int(live.executed_s * knob) - live.waited_s)
-            return 0
-        if live.queue >= len(self.rule.queue_limits):
-            return 0
-        width = 1 if self.rule.discipline is Discipline.LAS else live.job.gpus
-        limit = int(self.rule.queue_limits[live.queue])
-        if self.rule.quirks.late_demotion:
-            return max(0, (limit - live.executed_s) // width)
-        return max(0, -((live.executed_s * width - limit) // width))
-
-    def _advance(self, now: int) -> None:
-        for live in self.live:
-            passed = now - live.checked_s
-            live.checked_s = now
-            if live.running:
-                live.done_s += passed
-                live.executed_s += passed
-            elif live.executed_s > 0:
-                live.waited_s += passed
-
-    def _end(self, now: int) -> None:
-        for live in [one for one in self.live if one.left_s == 0]:
-            self.live.remove(live)
-            self.queues[live.queue].remove(live)
-            self.ended[live.job.name] = RigidRun(
-                live.job.name,
-                live.job.submit_s,
-                live.start_s,
-                now,
+    def _end(self, now: float) -> None:
+        for live in [one for one in self.lists.live if one.left_s == 0]:
+            self.lists.remove(live)
+            self.ended[live.name] = RigidRun(
+                live.name,
+                live.submit_s,
+                int(live.start_s),
+                int(now),
                 live.preemptions,
                 live.promotions,
             )
 
-    def _arrive(self, now: int) -> None:
+    def _arrive(self, now: float) -> None:
         while self.arrived < len(self.arrivals) and self.arrivals[self.arrived].submit_s <= now:
-            live = _Live(self.arrivals[self.arrived], self.arrived, now)
-            self.live.append(live)
-            self.queues[0].append(live)
+            job = self.arrivals[self.arrived]
+            self.lists.add(Live(job.name, job.gpus, job.submit_s, now, job.duration_s))
             self.arrived += 1
 
-    def _move_between_queues(self) -> None:
-        if self.rule.discipline not in QUEUED:
-            return
-        for live in self.live:
-            if live.running:
-                self._demote(live)
-            else:
-                self._promote(live)
-
-    def _demote(self, live: _Live) -> None:
-        width = 1 if self.rule.discipline is Discipline.LAS else live.job.gpus
-        limits = self.rule.queue_limits
-        if live.queue < len(limits) and live.executed_s * width >= limits[live.queue]:
-            self._move(live, live.queue + 1)
-
-    def _promote(self, live: _Live) -> None:
-        knob = self.rule.starvation_knob
-        if knob <= 0 or live.queue == 0 or live.executed_s == 0:
-            return
-        if live.waited_s >= int(live.executed_s * knob):
-            live.executed_s = live.waited_s = 0
-            live.promotions += 1
-            self._move(live, 0)
-
-    def _move(self, live: _Live, queue: int) -> None:
-        self.queues[live.queue].remove(live)
-        self.queues[queue].append(live)
-        live.queue = queue
-
-    def _deal(self, now: int) -> None:
+    def _deal(self, now: float) -> None:
         """Give out all GPUs in the discipline's order."""
-        order = self._order()
+        order = self.lists.order()
         free = self.gpus
         if self.rule.discipline in BY_ARRIVAL:
-            free -= sum(live.job.gpus for live in order if live.running)
+            free -= sum(live.gpus for live in order if live.running)
             order = [live for live in order if not live.running]
         for live in order:
-            if live.job.gpus <= free:
-                free -= live.job.gpus
+            if live.gpus <= free:
+                free -= live.gpus
                 self._run(live, now)
             elif self.rule.discipline is Discipline.FIFO:
                 break
             elif live.running:
                 live.running = False
                 live.preemptions += 1
-        if self.rule.discipline in QUEUED:
-            for queue in self.queues:
-                queue.sort(key=lambda live: not live.running)
+        self.lists.dealt()
 
-    def _run(self, live: _Live, now: int) -> None:
+    def _run(self, live: Live, now: float) -> None:
         if live.running:
             return
         live.running = True
         if live.start_s < 0:
             live.start_s = now
-
-    def _order(self) -> list[_Live]:
-        if self.rule.discipline is Discipline.SHORTEST:
-            self.live.sort(key=lambda live: live.left_s)
-        elif self.rule.discipline is Discipline.SHORTEST_GPU:
-            self.live.sort(key=lambda live: live.left_s * live.job.gpus)
-        elif self.rule.discipline in QUEUED:
-            if self.rule.discipline is Discipline.GITTINS:
-                for queue in self.queues:
-                    queue.sort(key=lambda live: (-self._index(live), live.job.submit_s))
-            return [live for queue in self.queues for live in queue]
-        return list(self.live)
-
-    def _index(self, live: _Live) -> float:
-        index = self.rule.index
-        if index is None:
-            return 0.0
-        attained = live.executed_s * live.job.gpus
-        if self.rule.quirks.rounded_index:
-            return index.published(attained)
-        return index.exact(attained)

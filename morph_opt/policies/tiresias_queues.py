@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.domain import InputError
+from morph_opt.domain import InputError, JobState, RoundState
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,13 +53,45 @@ class GittinsIndex:
         """The index of samples in any order."""
         return cls(np.sort(np.asarray(samples_gpu_s, dtype=np.float64)), quantum_gpu_s)
 
-    def exact(self, attained_gpu_s: float) -> float:
-        """Index in 1 per GPU-second; 0 beyond the largest sample."""
+    def exact(self, attained_gpu_s: float, startup_gpu_s: float = 0.0) -> float:
+        """Index in 1 per GPU-second; 0 beyond the largest sample.
+
+        Parameters
+        ----------
+        attained_gpu_s
+            Service so far, a.
+        startup_gpu_s
+            GPU-seconds that are spent before the service goes on; added to the expectation.
+        """
         rest = self.samples_gpu_s[self.samples_gpu_s > attained_gpu_s] - attained_gpu_s
         if rest.size == 0:
             return 0.0
         within = float((rest <= self.quantum_gpu_s).mean())
-        return within / float(np.minimum(rest, self.quantum_gpu_s).mean())
+        return within / (startup_gpu_s + float(np.minimum(rest, self.quantum_gpu_s).mean()))
+
+    def of_job(self, known: JobState, now_s: float, attained_gpu_s: float) -> float:
+        """Index with which a job competes for a round where starts cost time.
+
+        Start-up that is still ahead counts as GPU-seconds spent for nothing. The index weighs a
+        whole quantum against its cost: a job that was given GPUs for it keeps the index that it
+        was given them for until the quantum is used up, unless its index has risen. Without
+        start-up it is `exact`.
+
+        Parameters
+        ----------
+        attained_gpu_s
+            Service that counts; see `ServiceBook.attained_gpu_s`.
+        """
+        if known.running is None:
+            return self.exact(attained_gpu_s, known.job.requested_gpus * known.restart_s)
+        gpus = known.running.placement.gpus
+        index = self.exact(attained_gpu_s, gpus * known.restart_left_s)
+        if known.restart_s <= 0.0 or known.last_start_s is None:
+            return index
+        used_gpu_s = gpus * (now_s - known.last_start_s)
+        if used_gpu_s >= self.quantum_gpu_s:
+            return index
+        return max(index, self.exact(max(0.0, attained_gpu_s - used_gpu_s)))
 
     def published(self, attained_gpu_s: float) -> float:
         """The number that the published code sorts by, times 1e6, with its roundings.
@@ -90,6 +122,86 @@ class GittinsIndex:
 def queue_of(attained_gpu_s: float, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S) -> int:
     """Queue that the attained service alone puts a job into: 0 is served first."""
     return sum(attained_gpu_s >= limit for limit in limits_gpu_s)
+
+
+@dataclass(slots=True)
+class _Service:
+    """What is remembered of a job: what it had at its last promotion, and when that was."""
+
+    attained_gpu_s: float = 0.0
+    executed_s: float = 0.0
+    promoted_s: float | None = None
+
+
+class ServiceBook:
+    """Queue and rank of every job, with the starvation knob (Tiresias, section 4).
+
+    A job below the first queue whose last wait is at least K times its executed time goes to the
+    tail of the first queue, and its service counts anew from 0. Executed time and service are
+    those since the last promotion; the wait is that since it last lost its GPUs.
+
+    Parameters
+    ----------
+    limits_gpu_s
+        GPU-seconds at which a job leaves a queue; the last queue has no limit.
+    knob
+        K, at least 0; 0 for never (the book then remembers nothing).
+
+    Raises
+    ------
+    InputError
+        If limits or knob are out of range.
+    """
+
+    def __init__(
+        self, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S, knob: float = 0.0
+    ) -> None:
+        require_limits(limits_gpu_s)
+        if not 0.0 <= knob < np.inf:
+            raise InputError(f"must be a number at least 0, got {knob:g}", field="starvation_knob")
+        self._limits = limits_gpu_s
+        self._knob = knob
+        self._service: dict[str, _Service] = {}
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it has to see every round."""
+        return self._knob > 0
+
+    def observe(self, state: RoundState) -> None:
+        """See a round, in order; the same one twice is once."""
+        if not self._knob:
+            return
+        names = {known.job.name for known in state.jobs}
+        self._service = {n: s for n, s in self._service.items() if n in names}
+        for known in state.jobs:
+            since = self._since(known)
+            executed_s = known.executed_s - since.executed_s
+            if known.running is not None or known.last_stop_s is None or executed_s <= 0:
+                continue
+            waited_s = state.time_s - known.last_stop_s
+            if self.queue(known) > 0 and waited_s >= self._knob * executed_s:
+                self._service[known.job.name] = _Service(
+                    known.attained_gpu_s, known.executed_s, state.time_s
+                )
+
+    def _since(self, known: JobState) -> _Service:
+        return self._service.get(known.job.name, _Service())
+
+    def attained_gpu_s(self, known: JobState) -> float:
+        """Service since the last promotion."""
+        return known.attained_gpu_s - self._since(known).attained_gpu_s
+
+    def queue(self, known: JobState) -> int:
+        """Queue of a job; 0 is served first."""
+        return queue_of(self.attained_gpu_s(known), self._limits)
+
+    def arrival_s(self, known: JobState) -> float:
+        """Instant from which it waits in its queue's line: submission, or promotion to the tail."""
+        promoted_s = self._since(known).promoted_s
+        if promoted_s is None or self.queue(known) > 0:
+            return known.job.submission_s
+        return promoted_s
 
 
 def require_limits(limits_gpu_s: tuple[float, ...]) -> None:

@@ -6,11 +6,12 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
 from morph_opt.metrics.capacity import rounds_over_capacity
+from morph_opt.metrics.cost import cost_metrics
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
 from morph_opt.metrics.gpu_types import gpu_utilization_by_type
 from morph_opt.metrics.history import History, read_history
@@ -20,14 +21,18 @@ from morph_opt.metrics.log import (
     Event,
     Preempted,
     RoundDecided,
+    Shared,
+    SloChange,
+    SloChanged,
     Started,
     event_to_line,
 )
+from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
 from morph_opt.replay.config import ReplayConfig
-from morph_opt.replay.demands import job_demands
+from morph_opt.replay.demands import job_demands, packed_demands
 from morph_opt.replay.engine import Engine
 from morph_opt.replay.jobs_csv import jobs_csv
 from morph_opt.replay.node_events import NodeEvent
@@ -64,6 +69,8 @@ class RunExtras:
     digest
         Identity of everything that decides the run and that the engine does not see (policy
         options); part of the log's first line, so that a resumed run cannot mix two of them.
+    packing
+        Whether jobs may share GPUs in pairs: the lower bounds are then about such schedules too.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -71,6 +78,7 @@ class RunExtras:
     at_end: Callable[[], Mapping[str, Scalar]] = dict
     progress: Progress | None = None
     digest: str = ""
+    packing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +159,18 @@ def replay(
             writer.close()
             raise
     history = read_history(run.events, trace)
+    shares = any(isinstance(event, Shared) for event in run.events)
+    if extras.packing or shares:
+        demands = packed_demands(trace, cluster, truth, config)
     metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
     ratios = finish_time_ratios(history, cluster, truth, config.restart_s)
     fairness = fairness_metrics(history, cluster, ratios)
     by_type = gpu_utilization_by_type(history, cluster)
     types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
-    labels = types | fairness.as_dict() | dict(extras.labels) | dict(extras.at_end())
+    labels = types | fairness.as_dict() | cost_metrics(history, cluster).as_dict()
+    if extras.packing or shares:
+        labels |= packing_metrics(history)
+    labels |= dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
     if out is not None:
         writer.finish(jobs_csv(history, cluster, ratios), summary_json(summary))
@@ -294,12 +308,17 @@ def _recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
     """The decision that led from this state to these events."""
     held = {s.running.job: s.running for s in state.jobs if s.running is not None}
     report = RoundReport("heuristic")
+    slos: dict[SloChange, list[str]] = {change: [] for change in SloChange}
     for event in events:
         match event:
             case Preempted(time_s=time_s) if time_s == state.time_s:
                 held.pop(event.job, None)
             case Started():
                 held[event.job] = event.assignment
+            case Shared() if event.job in held:
+                held[event.job] = replace(held[event.job], partner=event.partner)
+            case SloChanged():
+                slos[event.change].append(event.job)
             case RoundDecided():
                 report = RoundReport(
                     event.status,
@@ -307,6 +326,8 @@ def _recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
                     guarantees_short=event.guarantees_short,
                     guarantee_shortfall=event.guarantee_shortfall,
                     guarantees_possible=event.guarantees_possible,
+                    slo_dropped=tuple(slos[SloChange.DROPPED]),
+                    slo_restored=tuple(slos[SloChange.RESTORED]),
                 )
             case _:
                 pass

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NoReturn
 
-from morph_opt.clusters import load_cluster
+from morph_opt.clusters import load_cluster, parse_short
 from morph_opt.clusters.short import sized_node
+from morph_opt.commandline import LineParser
 from morph_opt.domain import A800_NODE, Cluster, InputError, default_cluster
 from morph_opt.replay.belief import BELIEFS
-from morph_opt.replay.options import RunOptions
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
+from morph_opt.replay.options import RunOptions, named_numbers
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser; a value that was not given is absent from the namespace."""
-    parser = _Parser(
+    parser = LineParser(
         prog="python -m morph_opt.replay",
         description="Replay a trace of training jobs with one decision per scheduling round.",
         epilog="Exit status: 0 done; 1 finished, but some round fell back, a check failed or jobs "
@@ -33,6 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     _what(parser.add_argument_group("what is replayed"))
     _where(parser.add_argument_group("cluster (default: 8 nodes x 8 A800-80GB)"))
     _who(parser.add_argument_group("who decides"))
+    _knobs(parser.add_argument_group("what some policies may be told"))
     _rules(parser.add_argument_group("rules of the engine"))
     _output(parser.add_argument_group("output"))
     return parser
@@ -48,6 +42,9 @@ def _what(group: argparse._ArgumentGroup) -> None:
 
 def _where(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--cluster", metavar="SPEC.toml|8x8:A800-80GB", help="spec or short form")
+    group.add_argument(
+        "--prices", metavar="TYPE=USD,...", help="dollars per hour of a GPU, for objective cost"
+    )
     group.add_argument("--nodes", type=int, metavar="N")
     group.add_argument("--gpus-per-node", type=int, metavar="N")
     group.add_argument("--gpu-type", metavar="NAME")
@@ -69,6 +66,21 @@ def _who(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--belief", choices=BELIEFS, help="speeds that the policy sees (truth)")
     group.add_argument(
         "--online-fit", action="store_true", help="correct the belief by what running jobs show"
+    )
+    group.add_argument(
+        "--packing", action="store_true", help="two jobs on the same GPUs, where speeds have pairs"
+    )
+
+
+def _knobs(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--entity-weights", metavar="TENANT=W,...", help="of hierarchical policies (1 each)"
+    )
+    group.add_argument(
+        "--starvation-knob", type=float, metavar="K", help="of las, gittins, tiresias:* (0: never)"
+    )
+    group.add_argument(
+        "--artifact-quirks", action="store_true", help="tiresias:* as the published code decides"
     )
 
 
@@ -115,6 +127,7 @@ WATCHING = {"explain", "dump_rounds", "dump_every", "dump_gz"}
 _OUTPUT = {"out", "resume", "json", "quiet"} | WATCHING
 _CLUSTER = {
     "cluster",
+    "prices",
     "nodes",
     "gpus_per_node",
     "gpu_type",
@@ -135,8 +148,12 @@ def options_from(arguments: argparse.Namespace) -> RunOptions:
     """
     given = dict(vars(arguments))
     values = {k: v for k, v in given.items() if k not in _OUTPUT | _CLUSTER}
-    values["cluster"] = _cluster({k: v for k, v in given.items() if k in _CLUSTER})
     values.setdefault("trace", "base")
+    values["cluster"] = _cluster(
+        {k: v for k, v in given.items() if k in _CLUSTER}, str(values["trace"])
+    )
+    if values.get("entity_weights") == "":
+        named_numbers("", "--entity-weights")
     for entry in values.pop("restart_s", []):
         model, equals, seconds = str(entry).rpartition("=")
         try:
@@ -151,7 +168,20 @@ def options_from(arguments: argparse.Namespace) -> RunOptions:
     return RunOptions(**values)
 
 
-def _cluster(given: dict[str, object]) -> Cluster:
+def _cluster(given: dict[str, object], trace: str) -> Cluster:
+    prices = given.pop("prices", None)
+    cluster = _unpriced(given, trace)
+    if prices is None:
+        return cluster
+    try:
+        return cluster.with_prices(named_numbers(str(prices), "--prices"))
+    except InputError as error:
+        raise InputError(error.rule, field="--prices") from error
+
+
+def _unpriced(given: dict[str, object], trace: str) -> Cluster:
+    from morph_opt.traces.registry import home_cluster
+
     spec = given.pop("cluster", None)
     if spec is not None:
         if given:
@@ -159,7 +189,8 @@ def _cluster(given: dict[str, object]) -> Cluster:
             raise InputError(f"cannot be combined with {names}", field="--cluster")
         return load_cluster(str(spec))
     if not given:
-        return default_cluster()
+        home = home_cluster(trace)
+        return parse_short(home) if home else default_cluster()
     return _uniform(**given)  # type: ignore[arg-type]
 
 

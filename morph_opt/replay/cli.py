@@ -97,6 +97,7 @@ def _replay(prepared: Prepared, out: Path, resume: bool, quiet: bool, began: flo
             at_end=at_end,
             progress=progress,
             digest=options.digest,
+            packing=options.packing,
         )
         result = replay(
             prepared.trace,
@@ -132,6 +133,8 @@ def _announce(prepared: Prepared, quiet: bool) -> None:
     _note(prepared.notice, quiet)
     for job, rule in prepared.skipped:
         print(f"dropped: job {job.name} can never run: {rule}", file=sys.stderr)
+    for job, rule in prepared.hopeless:
+        print(f"dropped: the SLO of job {job.name}: {rule}", file=sys.stderr)
 
 
 def _free_default(options: RunOptions) -> Path:

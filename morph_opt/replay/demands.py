@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
 from morph_opt.metrics.bounds import JobDemand
+from morph_opt.perf.pairs import pair_speeds
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.replay.config import ReplayConfig
 from morph_opt.replay.strict import TOLERANCE
@@ -88,6 +89,16 @@ def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None
         return f"unknown model {job.model!r}; known are {', '.join(speeds.models())}"
     rows = tuple(_fitting(speeds, job.model, cluster, job.cpus_per_gpu))
     if not rows:
+        sizes = {
+            kind.name: sum(n.type.gpus for n in cluster.nodes if n.type.gpu_type == kind)
+            for kind in cluster.gpu_types
+        }
+        if job.requested_gpus > max(sizes.values()):
+            types = ", ".join(f"{name} {gpus}" for name, gpus in sizes.items())
+            return (
+                f"its gang of {job.requested_gpus} GPUs ({job.model}) is larger than every GPU "
+                f"type of cluster {cluster.name!r}: {types}"
+            )
         return f"no configuration of {job.model} fits cluster {cluster.name!r}"
     if all(row.plan != job.requested_plan for row in rows):
         return f"plan {job.requested_plan} of {job.model} fits no GPUs of cluster {cluster.name!r}"
@@ -108,6 +119,107 @@ def impossible_jobs(
         if reason is not None:
             found.append((job, reason))
     return tuple(found)
+
+
+def hopeless_slos(
+    jobs: Iterable[Job], speeds: SpeedModel, cluster: Cluster
+) -> tuple[tuple[Job, str], ...]:
+    """Jobs that would miss their deadline even alone, at once and without start-up, with why.
+
+    Of every GPU type the fastest configuration on all its nodes counts.
+    """
+    fastest: dict[tuple[str, int], tuple[float, str]] = {}
+    found = []
+    for job in jobs:
+        key = (job.model, job.cpus_per_gpu)
+        if job.deadline_s is None:
+            continue
+        if key not in fastest:
+            fastest[key] = _fastest(speeds, *key, cluster)
+        iteration_s, kind = fastest[key]
+        needed_s, left_s = job.iterations * iteration_s, job.deadline_s - job.submission_s
+        # A deadline that was written as a multiple of 1 must not fail by a rounding.
+        if kind and needed_s > left_s * (1.0 + 1e-9):
+            rule = (
+                f"its SLO cannot be kept: {job.model} needs {needed_s:g} s alone on {kind}, its "
+                f"fastest GPU type, and has {left_s:g} s from submission to deadline"
+            )
+            found.append((job, rule))
+    return tuple(found)
+
+
+def _fastest(
+    speeds: SpeedModel, model: str, cpus_per_gpu: int, cluster: Cluster
+) -> tuple[float, str]:
+    """Smallest iteration time and the GPU type that has it; "" if it runs nowhere."""
+    best = (np.inf, "")
+    for kind in cluster.gpu_types:
+        nodes = tuple(node for node in cluster.nodes if node.type.gpu_type == kind)
+        part = Cluster(cluster.name, nodes)
+        _, iteration_s = speed_curve(speeds, model, part, cpus_per_gpu)
+        best = min(best, (float(iteration_s.min(initial=np.inf)), kind.name))
+    return best if np.isfinite(best[0]) else (np.inf, "")
+
+
+def paired_curve(speeds: SpeedModel, model: str, others: Iterable[str], cluster: Cluster) -> _Curve:
+    """Smallest iteration time next to any of other models, for every gang size of a pair.
+
+    Returns
+    -------
+    gpus, iteration_s
+        Two arrays of one length, ascending in GPUs; empty if the model shares with none.
+    """
+    measured = pair_speeds(speeds)
+    best: dict[int, float] = {}
+    if measured is None:
+        return np.zeros(0), np.zeros(0)
+    for kind in cluster.node_types:
+        most = sum(node.type.gpus for node in cluster.nodes if node.type == kind)
+        for span in reachable_spans(cluster):
+            rows = speeds.configurations(model, kind, most, span)
+            for other in others:
+                for row in rows:
+                    for mate in speeds.configurations(other, kind, most, span):
+                        plans = row.plan, mate.plan
+                        found = measured.paired_iteration_s((model, other), plans, kind, row.shape)
+                        if found is not None and mate.shape == row.shape:
+                            gpus = row.shape.gpus
+                            best[gpus] = min(best.get(gpus, np.inf), found[0])
+    counts = sorted(best)
+    return np.array(counts, dtype=float), np.array([best[g] for g in counts], dtype=float)
+
+
+def packed_demands(
+    trace: Trace, cluster: Cluster, truth: SpeedModel, config: ReplayConfig
+) -> tuple[JobDemand, ...]:
+    """Demands of a trace whose jobs may share GPUs in pairs, for the same bounds.
+
+    Next to its configurations alone a job has one per gang size of a pair, on half of the GPUs
+    (so that both jobs of a pair hold all of them together) at its best speed next to any model of
+    the trace. Partners come and go without a restart, so a start-up cannot be charged to one
+    configuration: it is counted as time before the work begins, and its GPUs not at all. See
+    ``docs/metrics.md``, "with packing".
+    """
+    models = sorted({job.model for job in trace.jobs})
+    restart_s = {job.name: config.restart_of(job.model) for job in trace.jobs}
+    model_of = {job.name: job for job in trace.jobs}
+    curves = {model: paired_curve(truth, model, models, cluster) for model in models}
+    demands = []
+    for alone in job_demands(trace, cluster, truth, config):
+        job = model_of[alone.job]
+        gpus, iteration_s = curves[job.model]
+        demands.append(
+            JobDemand(
+                alone.job,
+                alone.submission_s,
+                alone.release_s + restart_s[alone.job],
+                np.concatenate([alone.gpus, 0.5 * gpus]),
+                np.concatenate(
+                    [alone.duration_s - restart_s[alone.job], job.iterations * iteration_s]
+                ),
+            )
+        )
+    return tuple(demands)
 
 
 def job_demands(

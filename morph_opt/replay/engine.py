@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace
+from morph_opt.domain import Allocation, Assignment, Cluster, Job, RoundState, Trace
 from morph_opt.metrics.log import (
     Completed,
     Ended,
@@ -27,6 +28,9 @@ from morph_opt.metrics.log import (
     NodeStatus,
     Preempted,
     RoundDecided,
+    Shared,
+    SloChange,
+    SloChanged,
     Started,
     StartKind,
     StopCause,
@@ -139,15 +143,33 @@ class Engine:
             self._unavailable,
             self._failed,
         )
-        violations = check_allocation(assignments, self._cluster, standing, self._facts_of)
+        violations = check_allocation(
+            assignments,
+            self._cluster,
+            standing,
+            self._facts_of,
+            self._lookup.paired_iteration_s,
+        )
         if violations:
             raise AllocationError(self._boundary - 1, self.now_s, violations)
         granted = {assignment.job: assignment for assignment in assignments}
         for name in [name for name in self._held if name not in granted]:
             self._preempt(self._active[name])
         changed = [a for a in assignments if self._held.get(a.job) != a]
+        partners = {name: held.partner for name, held in self._held.items()}
         for assignment in sorted(changed, key=lambda a: self._active[a.job].order):
-            self._start(assignment)
+            partners.pop(assignment.job, None)
+            self._start(assignment, self._iteration_s(assignment, granted))
+        for assignment in sorted(assignments, key=lambda a: self._active[a.job].order):
+            if partners.get(assignment.job) != assignment.partner:
+                iteration_s = self._iteration_s(assignment, granted)
+                shared = self._share(assignment.job, assignment.partner, self.now_s, iteration_s)
+                self._events.append(shared)
+        for change, names in (
+            (SloChange.DROPPED, decision.report.slo_dropped),
+            (SloChange.RESTORED, decision.report.slo_restored),
+        ):
+            self._events += [SloChanged(self.now_s, name, change) for name in names]
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
         self._events.append(self._decided(decision.report))
         self._decision_due = False
@@ -193,6 +215,7 @@ class Engine:
             del self._active[name]
             self._last_completion_s = finish_s
             self._settled.append((finish_s, _COMPLETE, Completed(finish_s, name)))
+            self._leave_alone(live.partner, finish_s)
 
     def _end(self, reason: EndReason, time_s: float) -> None:
         self._events.append(Ended(time_s, reason))
@@ -234,7 +257,7 @@ class Engine:
             Preempted(self.now_s, live.job.name, StopCause.POLICY, live.done_iterations, lost)
         )
 
-    def _start(self, assignment: Assignment) -> None:
+    def _start(self, assignment: Assignment, iteration_s: float) -> None:
         live = self._active[assignment.job]
         kind = StartKind.RESUME if live.starts else StartKind.FIRST
         if live.running is not None:
@@ -244,7 +267,7 @@ class Engine:
         facts = self._lookup.facts(live.job.model, assignment)
         if facts is None:
             raise RuntimeError("the strict check let a configuration pass that cannot run")
-        live.begin(assignment, self.now_s, facts.iteration_s)
+        live.begin(assignment, self.now_s, iteration_s)
         self._held[assignment.job] = assignment
         self._facts[assignment.job] = facts
         for node in assignment.placement.nodes:
@@ -257,11 +280,41 @@ class Engine:
                 kind,
                 assignment.plan,
                 assignment.placement,
-                facts.iteration_s,
+                iteration_s,
                 live.restart_s,
                 live.done_iterations,
             )
         )
+
+    def _iteration_s(self, assignment: Assignment, granted: Mapping[str, Assignment]) -> float:
+        """True seconds per iteration of an assignment, next to its partner if it names one."""
+        job = self._active[assignment.job].job
+        facts = self._facts_of(job, assignment)
+        seconds = None if facts is None else facts.iteration_s
+        if assignment.partner is not None:
+            models = job.model, self._active[assignment.partner].job.model
+            partner = granted[assignment.partner]
+            seconds = self._lookup.paired_iteration_s(models, assignment, partner)
+        if seconds is None:
+            raise RuntimeError("the strict check let a configuration pass that cannot run")
+        return seconds
+
+    def _share(self, name: str, partner: str | None, now_s: float, iteration_s: float) -> Shared:
+        """The job goes on where it is, next to another one or alone."""
+        live = self._active[name]
+        held = replace(self._held[name], partner=partner)
+        live.go_on(held, now_s, iteration_s)
+        self._held[name] = held
+        heapq.heappush(self._finishes, (live.finish_s, live.order, live.serial, name))
+        return Shared(now_s, name, partner, iteration_s, live.iterations_at(now_s))
+
+    def _leave_alone(self, name: str | None, now_s: float) -> None:
+        """The partner of a job that is complete goes on alone, unless it is complete as well."""
+        live = None if name is None else self._active.get(name)
+        if live is None or live.finish_s <= now_s:
+            return
+        shared = self._share(live.job.name, None, now_s, self._facts[live.job.name].iteration_s)
+        self._settled.append((now_s, _COMPLETE, shared))
 
     def _facts_of(self, job: Job, assignment: Assignment) -> RunFacts | None:
         """What the truth says; remembered for jobs that stay."""
@@ -296,7 +349,7 @@ class Engine:
             index=self._boundary - 1,
             active=len(self._active),
             running=len(self._held),
-            gpus=sum(held.placement.gpus for held in self._held.values()),
+            gpus=Allocation(tuple(self._held.values())).gpus,
             status=report.status,
             gap=report.gap if math.isfinite(report.gap) else None,
             guarantees_short=report.guarantees_short,

@@ -7,7 +7,9 @@ import io
 from collections.abc import Iterable, Mapping
 
 from morph_opt.domain import Cluster, Placement
+from morph_opt.metrics.cost import SloState, job_cost_usd, slo_state
 from morph_opt.metrics.history import History, JobRecord
+from morph_opt.metrics.packing import shared_s
 from morph_opt.metrics.schedule import queued_s
 
 COLUMNS = (
@@ -39,8 +41,14 @@ COLUMNS = (
     "gpu_s_held",
     "gpu_s_startup",
     "finish_time_ratio",
+    "deadline",
+    "slo",
+    "cost_usd",
 )
 """Times in seconds; ``profile`` is the model, ``execution_time`` the time with GPUs."""
+
+PACKED_COLUMNS = ("shared_s", "shared_gpu_s")
+"""Behind the others, in runs in which two jobs held the same GPUs."""
 
 
 def jobs_csv(history: History, cluster: Cluster, ratios: Mapping[str, float] | None = None) -> str:
@@ -53,15 +61,18 @@ def jobs_csv(history: History, cluster: Cluster, ratios: Mapping[str, float] | N
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    packed = any(record.shared_gpu_s for record in history.jobs)
+    writer.writerow((*COLUMNS, *PACKED_COLUMNS) if packed else COLUMNS)
     for record in history.jobs:
         ratio = (ratios or {}).get(record.job.name)
-        writer.writerow(_cells(record, history.begun.trace, cluster, ratio))
+        state = slo_state(record, history.ended.time_s)
+        cells = [*_cells(record, history.begun.trace, cluster, ratio, state)]
+        writer.writerow([*cells, shared_s(record), record.shared_gpu_s] if packed else cells)
     return buffer.getvalue()
 
 
 def _cells(
-    record: JobRecord, trace: str, cluster: Cluster, ratio: float | None
+    record: JobRecord, trace: str, cluster: Cluster, ratio: float | None, slo: SloState
 ) -> Iterable[object]:
     job, last = record.job, record.segments[-1] if record.segments else None
     start_s, turnaround_s, held_s = record.starting_s, record.turnaround_s, record.held_s
@@ -95,6 +106,9 @@ def _cells(
         "gpu_s_held": record.gpu_s,
         "gpu_s_startup": record.startup_gpu_s,
         "finish_time_ratio": ratio,
+        "deadline": job.deadline_s,
+        "slo": str(slo),
+        "cost_usd": job_cost_usd(record, cluster),
     }
     return ["" if values[name] is None else values[name] for name in COLUMNS]
 

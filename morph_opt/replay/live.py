@@ -1,9 +1,10 @@
 """The engine's own record of a job.
 
 A running job is a *segment*: an assignment from ``start_s`` on, start-up until ``progress_s``,
-then progress from ``base_iterations`` at ``iteration_s`` per iteration. All quantities at a later
+then progress from ``done_iterations`` at ``iteration_s`` per iteration. All quantities at a later
 instant are computed from the segment's beginning, never by adding up rounds, so that nothing
-drifts and a stay leaves no trace.
+drifts and a stay leaves no trace. Where a partner comes or goes, the segment goes on at another
+speed: it then has *stretches*, and quantities are computed from the beginning of the last one.
 """
 
 from __future__ import annotations
@@ -26,10 +27,15 @@ class LiveJob:
         Progress as of the last stop (queued jobs).
     running
         Current assignment, None when queued; the fields of the segment are meaningless then.
+    stretches
+        Instant, iterations and seconds per iteration of each stretch of the open segment; empty
+        while its speed has not changed.
+    shared_s, shared_since_s
+        Seconds of the open segment next to a partner that have ended, and since when one is there.
     closed_gpu_s, closed_run_s
-        GPU-seconds and seconds held in segments that have ended.
+        GPU-seconds, those next to a partner by half, and seconds held in segments that have ended.
     serial
-        Counts the segments; tells stale completion instants from valid ones.
+        Counts segments and stretches; tells stale completion instants from valid ones.
     """
 
     job: Job
@@ -42,6 +48,9 @@ class LiveJob:
     progress_s: float = 0.0
     iteration_s: float = 1.0
     finish_s: float = math.inf
+    stretches: tuple[tuple[float, float, float], ...] = ()
+    shared_s: float = 0.0
+    shared_since_s: float | None = None
     closed_gpu_s: float = 0.0
     closed_run_s: float = 0.0
     starts: int = 0
@@ -60,6 +69,8 @@ class LiveJob:
         self.iteration_s = iteration_s
         left = self.job.iterations - self.done_iterations
         self.finish_s = self.progress_s + left * iteration_s
+        self.stretches, self.shared_s = (), 0.0
+        self.shared_since_s = None if assignment.partner is None else now_s
         self.starts += 1
         self.serial += 1
         self.last_start_s = now_s
@@ -69,12 +80,32 @@ class LiveJob:
             hour = [start for start in self.recent_starts_s if start > now_s - 3600.0]
             self.recent_starts_s = (*hour, now_s)
 
+    @property
+    def partner(self) -> str | None:
+        """The job on the same GPUs."""
+        return None if self.running is None else self.running.partner
+
+    def go_on(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
+        """The same GPUs with another partner or without one, at another speed, no restart."""
+        reached = self.iterations_at(now_s)
+        if self.shared_since_s is not None:
+            self.shared_s += now_s - self.shared_since_s
+        self.shared_since_s = None if assignment.partner is None else now_s
+        if now_s > self.progress_s:
+            before = self.stretches or ((self.progress_s, self.done_iterations, self.iteration_s),)
+            self.stretches = (*before, (now_s, reached, iteration_s))
+        left = self.job.iterations - reached
+        self.finish_s = max(now_s, self.progress_s) + left * iteration_s
+        self.iteration_s = iteration_s
+        self.running = assignment
+        self.serial += 1
+
     def end(self, now_s: float, kept_s: float) -> float:
         """Close the segment, keep ``kept_s`` seconds of its progress; returns iterations lost."""
         reached = self.iterations_at(now_s)
-        kept = self.done_iterations + max(0.0, kept_s) / self.iteration_s
+        kept = self._iterations_after(max(0.0, kept_s))
         kept = min(kept, reached)
-        self.closed_gpu_s += self.gpus * (now_s - self.start_s)
+        self.closed_gpu_s += self.gpus * (now_s - self.start_s - 0.5 * self._shared_until(now_s))
         self.closed_run_s += now_s - self.start_s
         self.done_iterations = kept
         self.running = None
@@ -91,12 +122,26 @@ class LiveJob:
         """Iterations done at an instant of the open segment, or as of the last stop."""
         if self.running is None:
             return self.done_iterations
-        done = self.done_iterations + self.progressed_s(now_s) / self.iteration_s
-        return min(done, float(self.job.iterations))
+        return min(self._iterations_after(self.progressed_s(now_s)), float(self.job.iterations))
+
+    def _iterations_after(self, progressed_s: float) -> float:
+        """Iterations done when the open segment has made so many seconds of progress."""
+        if not self.stretches:
+            return self.done_iterations + progressed_s / self.iteration_s
+        now_s = self.progress_s + progressed_s
+        begun = [stretch for stretch in self.stretches if stretch[0] <= now_s]
+        from_s, iterations, iteration_s = (begun or self.stretches)[-1 if begun else 0]
+        return iterations + max(0.0, now_s - from_s) / iteration_s
+
+    def _shared_until(self, now_s: float) -> float:
+        """Seconds of the open segment next to a partner."""
+        since_s = self.shared_since_s
+        return self.shared_s + (0.0 if since_s is None else now_s - since_s)
 
     def snapshot(self, now_s: float) -> JobState:
         """What a policy may know at a boundary."""
         open_s = now_s - self.start_s if self.running is not None else 0.0
+        shared_s = self._shared_until(now_s) if self.running is not None else 0.0
         executed_s = self.closed_run_s + open_s
         return JobState(
             job=self.job,
@@ -104,7 +149,7 @@ class LiveJob:
             running=self.running,
             restart_left_s=max(0.0, self.progress_s - now_s) if self.running is not None else 0.0,
             restart_s=self.restart_s,
-            attained_gpu_s=self.closed_gpu_s + self.gpus * open_s,
+            attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
             executed_s=executed_s,
             queued_s=max(0.0, now_s - self.job.submission_s - executed_s),
             starts=self.starts,

@@ -39,6 +39,12 @@ class RunOptions:
         File of node events with its digest; "" without one.
     rules, rules_sha256
         File of operator's rules with its digest; "" without one.
+    entity_weights
+        Weights of tenants, ``a=2,b=1``; "" for 1 each.
+    starvation_knob, artifact_quirks
+        See `morph_opt.policies.fairness_registry.Knobs`.
+    packing
+        Whether the MILP policy may put two jobs on the same GPUs.
     mtbf_s, mttr_s
         Random node failures; 0 without.
     until_s
@@ -71,6 +77,10 @@ class RunOptions:
     mtbf_s: float = 0.0
     mttr_s: float = 0.0
     skip_impossible: bool = False
+    entity_weights: str = ""
+    starvation_knob: float = 0.0
+    artifact_quirks: bool = False
+    packing: bool = False
 
     def __post_init__(self) -> None:
         for name in ("gap", "time_limit_s"):
@@ -82,6 +92,8 @@ class RunOptions:
                 raise InputError(f"must be at least 0, got {getattr(self, name)}", field=name)
         if (self.mtbf_s > 0.0) != (self.mttr_s > 0.0) or min(self.mtbf_s, self.mttr_s) < 0.0:
             raise InputError("mtbf_s and mttr_s are given together, both above 0", field="mtbf_s")
+        if self.entity_weights:
+            named_numbers(self.entity_weights, "--entity-weights")
         self.replay_config()
 
     def replay_config(self) -> ReplayConfig:
@@ -111,6 +123,31 @@ class RunOptions:
     def digest(self) -> str:
         """Hash of the whole text, in hexadecimal."""
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
+
+
+def named_numbers(text: str, field: str) -> dict[str, float]:
+    """``a=2,b=1`` as numbers above 0 by name.
+
+    Raises
+    ------
+    InputError
+        If it does not look like that, a name occurs twice, or a number is not above 0.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        try:
+            value = float(number)
+        except ValueError:
+            value = None
+        if not name or value is None:
+            raise InputError(f"must look like NAME=NUMBER,NAME=NUMBER, got {text!r}", field=field)
+        if not 0.0 < value < float("inf"):
+            raise InputError(f"{name} must be a number above 0, got {number}", field=field)
+        if name in found:
+            raise InputError(f"{name} is named twice", field=field)
+        found[name] = value
+    return found
 
 
 _PLAIN = tuple(

@@ -57,6 +57,7 @@ def result_table(summary: Summary) -> str:
         missed = f"{s['rounds_guarantees_missed']} of them although possible for all"
         short = f"{s['rounds_guarantees_short']} rounds short"
         rows.insert(-3, ("guaranteed jobs", f"{s['guaranteed_jobs']} ({short})", missed))
+    rows[-3:-3] = _money(summary)
     if s.get("skipped_jobs"):
         rows.insert(4, ("jobs dropped", str(s["skipped_jobs"]), "they can never run here"))
     name_width = max(len(name) for name, _, _ in rows)
@@ -73,6 +74,21 @@ def _by_type(summary: Summary) -> str:
     prefix = "gpu_utilization_"
     types = {key.removeprefix(prefix): v for key, v in summary.items() if key.startswith(prefix)}
     return ", ".join(f"{name} {_share(v)}" for name, v in types.items()) if len(types) > 1 else ""
+
+
+def _money(s: Summary) -> list[tuple[str, str, str]]:
+    """Cost where every GPU has a price, SLOs where the trace has any."""
+    rows = []
+    if isinstance(s.get("cost_usd"), int | float):
+        per_job = s.get("cost_per_job_usd")
+        each = f"{per_job:,.2f} $ per completed job" if isinstance(per_job, int | float) else ""
+        rows.append(("cost", f"{s['cost_usd']:,.2f} $", each))
+    states = [s.get(f"slo_{state}") or 0 for state in ("met", "missed", "open")]
+    if any(states):
+        met, missed, open_ = states
+        still = f", {open_} open" if open_ else ""
+        rows.append(("SLOs met", f"{met}, {missed} missed{still}", f"{s['slo_dropped']} dropped"))
+    return rows
 
 
 def _mib(value: Scalar) -> str:

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import InputError, Job, Trace
+from morph_opt.perf.pairs import require_pair_speeds
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
 from morph_opt.replay.belief import make_belief
-from morph_opt.replay.demands import impossible_jobs
+from morph_opt.replay.demands import hopeless_slos, impossible_jobs
 from morph_opt.replay.node_events import NodeEvent, merged, random_failures, read_node_events
-from morph_opt.replay.options import RunOptions
+from morph_opt.replay.options import RunOptions, named_numbers
 
 if TYPE_CHECKING:
+    from morph_opt.policies.fairness_registry import Knobs
     from morph_opt.policies.registry import PolicyOptions
 
 
@@ -37,6 +39,8 @@ class Prepared:
         Where the trace comes from.
     skipped
         Jobs that were dropped because they can never run, with the rule.
+    hopeless
+        Jobs whose SLO nothing can keep, with the rule; they run, and their SLO is dropped.
     belief, policy_options
         What the policy was made from.
     """
@@ -50,6 +54,7 @@ class Prepared:
     skipped: tuple[tuple[Job, str], ...]
     belief: SpeedModel
     policy_options: PolicyOptions
+    hopeless: tuple[tuple[Job, str], ...] = ()
 
     def node_events(self) -> Iterable[NodeEvent]:
         """A fresh stream of node events."""
@@ -100,9 +105,13 @@ def prepare(options: RunOptions) -> Prepared:
         node_limit=options.node_limit or None,
         seed=options.seed,
         rules=read_rules(options.rules, options.cluster) if options.rules else OperatorRules(),
+        knobs=_knobs(options, loaded.trace),
+        packing=options.packing,
     )
-    if options.rules and options.policy != "milp":
-        raise InputError(f"policy {options.policy!r} knows no operator's rules", field="--rules")
+    if options.packing and options.online_fit:
+        raise InputError("cannot be combined with --online-fit", field="--packing")
+    if options.packing:
+        require_pair_speeds(loaded.truth)
     policy = (
         OnlinePolicy(
             OnlineModel(belief),
@@ -112,7 +121,10 @@ def prepare(options: RunOptions) -> Prepared:
         if options.online_fit
         else make_policy(options.policy, belief, policy_options)
     )
+    if options.rules and options.policy != "milp":
+        raise InputError(f"policy {options.policy!r} knows no operator's rules", field="--rules")
     stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, options.cluster)
+    hopeless = _hopeless(options, loaded.trace, loaded.truth)
     trace, skipped = _possible(loaded.trace, options, (loaded.truth, belief), stranded)
     events_sha256 = ""
     if options.events:
@@ -134,8 +146,46 @@ def prepare(options: RunOptions) -> Prepared:
     )
     return Prepared(
         resolved, trace, loaded.truth, policy, loaded.kind, loaded.notice, tuple(skipped),
-        belief, policy_options,
+        belief, policy_options, hopeless,
     )  # fmt: skip
+
+
+def _knobs(options: RunOptions, trace: Trace) -> Knobs:
+    """What the policy is told; tenants that the trace does not have are refused."""
+    from morph_opt.policies.fairness_registry import Knobs
+
+    text = options.entity_weights
+    weights = named_numbers(text, "--entity-weights") if text else {}
+    tenants = sorted({job.tenant for job in trace.jobs})
+    for name in weights:
+        if name not in tenants:
+            listed = ", ".join(tenants[:8]) + (", ..." if len(tenants) > 8 else "")
+            raise InputError(
+                f"unknown tenant {name!r}; trace {trace.name!r} has {listed}",
+                field="--entity-weights",
+            )
+    return Knobs(weights, options.starvation_knob, options.artifact_quirks)
+
+
+def _hopeless(options: RunOptions, trace: Trace, truth: SpeedModel) -> tuple[tuple[Job, str], ...]:
+    """SLOs that nothing can keep; an error unless they are to be dropped. Also needs prices."""
+    from morph_opt.policies.deadlines import prices_of
+    from morph_opt.policies.fairness_registry import WITH_PRICES
+
+    who = options.objective if options.policy == "milp" else options.policy
+    if who not in WITH_PRICES:
+        return ()
+    prices_of(options.cluster)
+    found = hopeless_slos(trace.jobs, truth, options.cluster)
+    if found and not options.skip_impossible:
+        job, rule = found[0]
+        others = f" ({len(found) - 1} more such SLOs)" if len(found) > 1 else ""
+        raise InputError(
+            f"{rule}{others}; --skip-impossible drops such SLOs",
+            file=options.trace,
+            field=f"job {job.name}",
+        )
+    return found
 
 
 def _possible(

@@ -20,9 +20,12 @@ Rules
 ``runnable``
     The truth can run that plan on that placement.
 ``one_holder``
-    No GPU is held by two jobs.
+    No GPU is held by two jobs, but by the two of a pair.
+``partners``
+    A job that names a partner is named by it in turn, holds the very same GPUs, and the truth can
+    run the two next to each other.
 ``node_gpus``, ``node_cpus``, ``node_host_memory``, ``node_rdma``
-    What the jobs of a node hold together is within the node.
+    What the jobs of a node hold together is within the node; the GPUs of a pair count once.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from morph_opt.domain import Assignment, Cluster, Job
+from morph_opt.domain import Assignment, Cluster, Job, Placement
 from morph_opt.replay.truth import RunFacts
 
 TOLERANCE = 1e-9
@@ -38,6 +41,9 @@ TOLERANCE = 1e-9
 
 FactsOf = Callable[[Job, Assignment], RunFacts | None]
 """How a job truly runs with an assignment; None if it cannot."""
+
+PaceOf = Callable[[tuple[str, str], Assignment, Assignment], float | None]
+"""Seconds per iteration of the first of two models next to the second; None: cannot share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +105,33 @@ class Standing:
 
 @dataclass(slots=True)
 class _NodeUse:
-    """What jobs hold on one node; ``mask`` has a bit per GPU."""
+    """What jobs hold on one node; ``mask`` and ``paired`` (held by two) have a bit per GPU."""
 
     mask: int = 0
+    paired: int = 0
     gpus: int = 0
     cpus: int = 0
     host_memory_gib: float = 0.0
     rdma_gb_per_s: float = 0.0
     jobs: list[str] = field(default_factory=list)
+    holdings: dict[str, Placement] = field(default_factory=dict)
 
 
 def check_allocation(
-    assignments: Iterable[Assignment], cluster: Cluster, standing: Standing, facts: FactsOf
+    assignments: Iterable[Assignment],
+    cluster: Cluster,
+    standing: Standing,
+    facts: FactsOf,
+    pace: PaceOf | None = None,
 ) -> tuple[Violation, ...]:
-    """Every broken rule, in the order of the assignments, then of the nodes; empty if none."""
+    """Every broken rule, in the order of the assignments, then of the nodes; empty if none.
+
+    Parameters
+    ----------
+    pace
+        What the truth says of pairs; None: nothing, so that there must be none.
+    """
+    assignments = tuple(assignments)
     found: list[Violation] = []
     seen: set[str] = set()
     uses: dict[int, _NodeUse] = {}
@@ -125,6 +144,7 @@ def check_allocation(
         if not broken:
             broken = _hold(assignment, cluster, standing.active[assignment.job], facts, uses)
         found += broken
+    found += _check_partners(assignments, standing, pace)
     for node in sorted(uses):
         found += _check_node(cluster, node, uses[node])
     return tuple(found)
@@ -175,18 +195,48 @@ def _hold(
         mask = 0
         for gpu in gpus:
             mask |= 1 << gpu
-        if use.mask & mask:
-            taken = [gpu for gpu in gpus if use.mask >> gpu & 1]
+        shared = use.holdings.get(assignment.partner or "") == placement
+        others = use.mask & ~mask if shared else use.mask
+        if shared and use.paired & mask:
+            others |= use.paired & mask
+        if others & mask:
+            taken = [gpu for gpu in gpus if others >> gpu & 1]
             detail = f"GPUs {taken} are held by another job ({', '.join(use.jobs)})"
             found.append(Violation("one_holder", (job.name,), cluster.nodes[node].name, detail))
         side = run.side(cluster.nodes[node].type)
         count = len(gpus)
         use.mask |= mask
-        use.gpus += count
+        use.paired |= mask if shared else 0
+        use.gpus += 0 if shared else count
         use.cpus += count * max(job.cpus_per_gpu, side.cpus)
         use.host_memory_gib += count * side.host_memory_gib
         use.rdma_gb_per_s += count * side.rdma_gb_per_s
         use.jobs.append(job.name)
+        use.holdings[job.name] = placement
+    return found
+
+
+def _check_partners(
+    assignments: tuple[Assignment, ...], standing: Standing, pace: PaceOf | None
+) -> list[Violation]:
+    """Rule ``partners`` of every job that names one."""
+    granted = {assignment.job: assignment for assignment in assignments}
+    found = []
+    for held in assignments:
+        if held.partner is None or held.job not in standing.active:
+            continue
+        other = granted.get(held.partner)
+        detail = ""
+        if other is None or other.partner != held.job or other.job == held.job:
+            detail = f"names {held.partner} as its partner, which does not name it"
+        elif other.placement != held.placement:
+            detail = f"does not hold the same GPUs as its partner {held.partner}"
+        elif held.partner in standing.active:
+            models = standing.active[held.job].model, standing.active[held.partner].model
+            if pace is None or pace(models, held, other) is None:
+                detail = f"{models[0]} cannot share GPUs with {models[1]}"
+        if detail:
+            found.append(Violation("partners", (held.job,), None, detail))
     return found
 
 

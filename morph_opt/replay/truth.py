@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from morph_opt.domain import Assignment, Cluster, ExecutionPlan, NodeType, Shape, SideDemand, Span
+from morph_opt.perf.pairs import pair_speeds
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 
@@ -41,6 +42,7 @@ class TruthLookup:
     def __init__(self, truth: SpeedModel, cluster: Cluster) -> None:
         self._truth = truth
         self._cluster = cluster
+        self._pairs = pair_speeds(truth)
         self._facts: dict[_Key, RunFacts | None] = {}
         self._rows: dict[tuple[str, NodeType, int, Span], dict[object, Configuration]] = {}
 
@@ -53,6 +55,18 @@ class TruthLookup:
         if key not in self._facts:
             self._facts[key] = self._ask(*key)
         return self._facts[key]
+
+    def paired_iteration_s(
+        self, models: tuple[str, str], held: Assignment, partner: Assignment
+    ) -> float | None:
+        """Seconds per iteration of the first job next to the second; None if they cannot share."""
+        types = {self._cluster.nodes[node].type for node in held.placement.nodes}
+        if self._pairs is None or len(types) != 1 or held.placement != partner.placement:
+            return None
+        found = self._pairs.paired_iteration_s(
+            models, (held.plan, partner.plan), types.pop(), held.placement.shape
+        )
+        return None if found is None else found[0]
 
     def _ask(
         self,

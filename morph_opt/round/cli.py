@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
 
+from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 from morph_opt.explain import Effort, RuleConflictError, explanation_text
 from morph_opt.policies.registry import PolicyOptions
@@ -18,17 +18,10 @@ from morph_opt.round.text import decision_text
 from morph_opt.rules import read_rules
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
-
-
 def make_parser() -> argparse.ArgumentParser:
     """The parser."""
     defaults = PolicyOptions()
-    parser = _Parser(
+    parser = LineParser(
         prog="python -m morph_opt.round",
         description="Decide one scheduling round from a snapshot of a cluster.",
         epilog="Exit status: 0 decided; 1 the solver gave nothing usable and a fallback decided, "

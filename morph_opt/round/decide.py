@@ -68,12 +68,18 @@ class RoundDecision:
                 "short": report.guarantees_short,
                 "shortfall": rounded(report.guarantee_shortfall),
             },
+            **_slos(report.slo_dropped),
             "jobs": [
                 _job(state, self.snapshot.speeds, i, granted.get(known.job.name))
                 for i, known in enumerate(state.jobs)
             ],
             "explanation": None if self.explanation is None else self.explanation.to_json(),
         }
+
+
+def _slos(dropped: tuple[str, ...]) -> dict[str, list[str]]:
+    """Jobs whose SLO the decision gives up; left out where there is none."""
+    return {"slo_dropped": list(dropped)} if dropped else {}
 
 
 def _job(
@@ -142,11 +148,11 @@ def decide_round(
     options = options or PolicyOptions()
     rules = snapshot.rules if snapshot.rules is not None else options.rules
     options = _with_rules(options, rules)
+    decider = make_policy(policy, snapshot.speeds, options)
     if policy != "milp" and rules.rules:
         raise InputError(f"policy {policy!r} knows no operator's rules", field="rules")
     if policy != "milp" and explain is not None:
         raise InputError(f"explains the policy milp only, not {policy!r}", field="--explain")
-    decider = make_policy(policy, snapshot.speeds, options)
     explainer = make_explainer(snapshot.speeds, options, explain or Effort())
     try:
         decision = decider.decide(snapshot.state)

@@ -38,7 +38,7 @@ NODE = ("name", "type", "leaf", "nvlink_domain", "status")
 STATUS = ("up", "drained", "failed")
 JOB = (
     "name", "model", "submission_s", "iterations", "requested_gpus", "requested_plan",
-    "cpus_per_gpu", "guaranteed", "weight", "tenant", "iterations_done", "running",
+    "cpus_per_gpu", "guaranteed", "weight", "tenant", "deadline_s", "iterations_done", "running",
     "restart_left_s", "restart_s", "attained_gpu_s", "executed_s", "queued_s", "starts",
     "first_start_s", "last_start_s", "last_stop_s", "recent_starts_s",
 )  # fmt: skip
@@ -122,8 +122,9 @@ def _rules(document: Fields, cluster: Cluster) -> OperatorRules | None:
 def _cluster(table: Fields) -> tuple[Cluster, set[int], set[int]]:
     """The cluster, and indices of its failed and of its drained nodes."""
     gpus: dict[str, GpuType] = {}
-    for row in table.objects("gpu_types", ("name", "memory_gib")):
-        gpu = row.built(partial(GpuType, row.text("name"), row.number("memory_gib")))
+    for row in table.objects("gpu_types", ("name", "memory_gib", "price_per_hour")):
+        price = row.number("price_per_hour") if row.has("price_per_hour") else None
+        gpu = row.built(partial(GpuType, row.text("name"), row.number("memory_gib"), price))
         if gpus.setdefault(gpu.name, gpu) is not gpu:
             raise row.error("name", f"GPU type {gpu.name!r} is listed twice")
     kinds: dict[str, NodeType] = {}
@@ -194,6 +195,7 @@ def _job(row: Fields) -> Job:
             guaranteed=row.flag("guaranteed", False),
             weight=row.number("weight", 1.0),
             tenant=row.text("tenant", "default"),
+            deadline_s=row.number("deadline_s") if row.has("deadline_s") else None,
         )
     )
 

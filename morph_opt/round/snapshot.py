@@ -75,7 +75,9 @@ def cluster_to_json(state: RoundState) -> dict[str, Any]:
     return {
         "name": cluster.name,
         "gpu_types": [
-            {"name": gpu.name, "memory_gib": gpu.memory_gib} for gpu in cluster.gpu_types
+            {"name": gpu.name, "memory_gib": gpu.memory_gib}
+            | _given("price_per_hour", gpu.price_per_hour)
+            for gpu in cluster.gpu_types
         ],
         "node_types": [
             {
@@ -106,6 +108,11 @@ def cluster_to_json(state: RoundState) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _given(name: str, value: float | None) -> dict[str, Any]:
+    """A field that is left out where there is no value."""
+    return {} if value is None else {name: value}
+
+
 def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
     job = known.job
     running = None
@@ -124,6 +131,7 @@ def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
         "guaranteed": job.guaranteed,
         "weight": job.weight,
         "tenant": job.tenant,
+        **_given("deadline_s", job.deadline_s),
         "iterations_done": known.iterations_done,
         "running": running,
         "restart_left_s": known.restart_left_s,

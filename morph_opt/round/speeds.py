@@ -23,6 +23,9 @@ ROW_FIELDS = (
     "model", "node_type", "shape", "plan", "iteration_s", "span", "cpus", "host_memory_gib",
     "rdma_gb_per_s",
 )  # fmt: skip
+SHORTEST_S, LONGEST_S = 1e-9, 1e9
+"""An iteration outside is a slip of the keyboard, and sums of such numbers overflow."""
+
 SPANS = {span.name.lower(): span for span in (Span.NVLINK, Span.LEAF, Span.POD)}
 
 
@@ -201,6 +204,9 @@ def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:
         span = SPANS[word]
     seconds = row.number("iteration_s")
     row.built(lambda: require_finite("iteration_s", seconds, above=0.0))
+    if not SHORTEST_S <= seconds <= LONGEST_S:
+        rule = f"must be from {SHORTEST_S:g} to {LONGEST_S:g} seconds, got {seconds:g}"
+        raise row.error("iteration_s", rule)
     side = row.built(
         lambda: SideDemand(
             row.whole("cpus", 0),

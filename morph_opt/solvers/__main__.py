@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import fields
 
+from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.registry import installed, make_solver, unavailable
@@ -15,7 +15,7 @@ from morph_opt.solvers.worker import WorkerError
 
 def main() -> int:
     """Print the table; exit 2 if installed versions must not be used together."""
-    argparse.ArgumentParser(prog="python -m morph_opt.solvers", description=__doc__).parse_args()
+    LineParser(prog="python -m morph_opt.solvers", description=__doc__).parse_args()
     flags = [field.name for field in fields(Capabilities)]
     print("solver         " + " ".join(flags))
     for name in installed():

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from morph_opt.clusters import load_cluster
+from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 from morph_opt.topology.draw import draw_topology
 from morph_opt.topology.text import topology_text
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = LineParser(
         prog="python -m morph_opt.topology",
         description="The network of a cluster: spine, leaf switches, NVLink domains, nodes, GPUs.",
     )

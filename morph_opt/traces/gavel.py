@@ -23,8 +23,15 @@ from morph_opt.perf.gavel_table import (
 TABLE = "simulation_throughputs.json"
 """Throughput table, relative to the data set's root."""
 
-FOLDERS = ("physical_cluster", "msr_seed0")
-"""Folders of traces below ``traces/``."""
+UPSTREAM = "scheduler"
+"""Folder of a checkout (and of a fetched copy) that holds table and traces."""
+
+FOLDERS = {
+    "physical_cluster": "",
+    "msr_seed0": "msr_seed0/",
+    "msr/seed=0": "msr_seed0/",
+}
+"""Folders of traces below ``traces/`` with the prefix of their short names."""
 
 _TEN = (0, 5, 6, 7, 8, 9)
 _SEVEN = (0, 4, 6, None, None, 5)
@@ -45,7 +52,8 @@ class GavelRow:
     weight
         Priority weight, above 0.
     slo
-        Deadline as a multiple of the job's duration alone on the fastest type; None without.
+        Deadline after the arrival as a multiple of the job's duration alone on the fastest type;
+        None without.
     arrival_s
         Seconds.
     """
@@ -84,7 +92,9 @@ def read_rows(path: Path) -> list[GavelRow]:
                     field="arrival_time",
                 )
         except InputError as error:
-            raise error.located(file=str(path), line=number) from None
+            who = f" (job {len(rows)}, {line.split(chr(9))[0].strip() or 'without a type'})"
+            rule = error.rule + who
+            raise InputError(rule, file=str(path), line=number, field=error.field) from None
         rows.append(row)
     if not rows:
         raise InputError("has no jobs", file=str(path))
@@ -157,40 +167,59 @@ def read_trace(
                 throughputs.require_key((row.job_type, row.gang))
             else:
                 throughputs.require_job_type(row.job_type)
-        except InputError as error:
-            raise error.located(file=str(path), line=number + 1) from None
-        jobs.append(
-            Job(
+            submission_s = row.arrival_s - first
+            job = Job(
                 name=f"job-{number:0{width}d}",
                 model=model_name(row.job_type, row.gang),
-                submission_s=row.arrival_s - first,
+                submission_s=submission_s,
                 iterations=row.steps,
                 requested_gpus=row.gang,
                 requested_plan=RIGID_PLAN,
                 weight=row.weight,
+                deadline_s=deadline_of(row, submission_s, throughputs),
             )
-        )
+        except InputError as error:
+            raise error.located(file=str(path), line=number + 1) from None
+        jobs.append(job)
     return Trace.of(name, jobs, description)
+
+
+def deadline_of(row: GavelRow, submission_s: float, throughputs: GavelThroughputs) -> float | None:
+    """Instant of the SLO: submission + SLO x duration alone, as the published code computes it.
+
+    Its duration is that of generated jobs, on a V100. Here it is steps over the consolidated speed
+    on the fastest type of the table. None without an SLO, or for a gang that was not measured.
+    """
+    speed = throughputs.fastest((row.job_type, row.gang))
+    if row.slo is None or speed <= 0:
+        return None
+    return submission_s + row.slo * row.steps / speed
 
 
 def known_files(root: Path) -> dict[str, Path]:
     """Trace files of the data set by short name, ``max_min_fairness`` or ``msr_seed0/2869ce``."""
-    found = {}
-    for folder in FOLDERS:
-        for path in sorted((root / "traces" / folder).glob("*.trace")):
-            short = path.stem if folder == FOLDERS[0] else f"{folder}/{path.stem}"
-            found[short] = path
-    return found
+    return {
+        prefix + path.stem: path
+        for folder, prefix in FOLDERS.items()
+        for path in sorted((root / "traces" / folder).glob("*.trace"))
+    }
 
 
 def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
     """A trace of the data set by short name, its speed model, and a line about it.
+
+    Parameters
+    ----------
+    root
+        A checkout of the repository, or a folder with the content of its ``scheduler/``.
 
     Raises
     ------
     InputError
         If there is no such trace, or a file is wrong.
     """
+    if (root / UPSTREAM / TABLE).is_file():
+        root = root / UPSTREAM
     files = known_files(root)
     if argument not in files:
         raise InputError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.perf.gavel_table import RIGID_PLAN, GavelTable, GavelThroughputs, Key, model_name
@@ -30,6 +31,13 @@ _HOUR_QUANTILES = (
 """Hours alone on a V100 gang, by level."""
 
 _GANGS = ((1, 59), (2, 19), (4, 18))
+SLO_FACTORS = (1.2, 2.0, 10.0)
+"""SLOs as multiples of the duration alone, equally many of each.
+
+The published code draws one of these for a generated job, each with about a third of the chance
+(``scheduler/utils.py``, ``generate_job``).
+"""
+
 _SPAN_S = 46_300.0
 _BURST = 0.12
 """Fraction of jobs that come together with the one before."""
@@ -124,8 +132,13 @@ def twin_throughputs() -> GavelThroughputs:
     return GavelThroughputs(alone, spread, paired)
 
 
-def gavel_twin(seed: int = 0) -> tuple[Trace, GavelTable]:
+def gavel_twin(seed: int = 0, *, slos: bool = False) -> tuple[Trace, GavelTable]:
     """The twin trace of this seed with its speed model.
+
+    Parameters
+    ----------
+    slos
+        Whether every job has an SLO: `SLO_FACTORS` of its duration alone on the fastest type.
 
     Raises
     ------
@@ -142,6 +155,7 @@ def gavel_twin(seed: int = 0) -> tuple[Trace, GavelTable]:
     gaps[0] = 0.0
     arrivals = np.round(np.cumsum(gaps) / max(gaps.sum(), 1e-9) * _SPAN_S)
     names = list(_FAMILIES)
+    factors = _slo_factors(seed) if slos else None
     part = np.asarray([_FAMILIES[name].share for name in names])
     scalable = np.asarray([bool(_FAMILIES[name].speedup) for name in names])
     jobs = []
@@ -161,10 +175,21 @@ def gavel_twin(seed: int = 0) -> tuple[Trace, GavelTable]:
                 gang,
                 RIGID_PLAN,
                 tenant=f"tenant-{number % 4}",
+                deadline_s=None
+                if factors is None
+                else float(arrivals[number] + factors[number] * steps / throughputs.fastest(key)),
             )
         )
+    name = GAVEL_TWIN if factors is None else f"{GAVEL_TWIN}/slo"
     notice = (
-        f"{GAVEL_TWIN}: generated statistical twin of Gavel's 96-job trace (seed {seed}), "
+        f"{name}: generated statistical twin of Gavel's 96-job trace (seed {seed}), "
         "not the original"
     )
-    return Trace.of(GAVEL_TWIN, jobs, notice), GavelTable(throughputs, GAVEL_TWIN)
+    return Trace.of(name, jobs, notice), GavelTable(throughputs, GAVEL_TWIN)
+
+
+def _slo_factors(seed: int) -> npt.NDArray[np.float64]:
+    """One per job, drawn apart, so that the jobs are those of the twin without SLOs."""
+    rng = np.random.default_rng([97, seed])
+    factors = np.resize(np.asarray(SLO_FACTORS), JOBS)
+    return np.asarray(rng.permutation(factors))

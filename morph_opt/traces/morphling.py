@@ -13,6 +13,7 @@ other timing columns are in seconds or milliseconds depending on the model and a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -40,7 +41,7 @@ _REQUIRED = (
     "name", "submission_time", "application", "num_gpus", "num_cpus", "exec_plan", "steps",
     "is_sla",
 )  # fmt: skip
-_OPTIONAL = ("duration", "bandwidth", "weight", "tenant")
+_OPTIONAL = ("duration", "bandwidth", "weight", "tenant", "deadline")
 _DEGREES = re.compile(r"([1-9])([1-9])([1-9])")
 _PLACEMENT = re.compile(r"[1-9]+")
 _LABELS = {
@@ -103,8 +104,9 @@ def read_workload(
     Parameters
     ----------
     path
-        The file. Besides the artifact's columns it may have ``weight`` and ``tenant``;
-        ``duration`` and ``bandwidth`` may be left out.
+        The file. Besides the artifact's columns it may have ``weight``, ``tenant`` and
+        ``deadline`` (seconds since the start of the trace, -1 for none); ``duration`` and
+        ``bandwidth`` may be left out.
     name, description
         Of the trace.
     models
@@ -156,11 +158,22 @@ def _job(row: Row, models: Collection[str]) -> Job:
             requested_plan=plan_of(row.text("exec_plan"), gpus),
             cpus_per_gpu=cpus // gpus,
             guaranteed=row.flag("is_sla"),
-            weight=row.number("weight", at_least=0.0) if "weight" in row.cells else 1.0,
+            weight=row.number("weight", at_least=-math.inf) if "weight" in row.cells else 1.0,
             tenant=row.text("tenant") if "tenant" in row.cells else "default",
+            deadline_s=_deadline(row),
         )
     except InputError as error:
-        raise row.located(error) from None
+        named = row.cells["name"] and error.field == "weight"
+        who = f" (job {row.cells['name']}, {model})" if named else ""
+        raise row.located(InputError(error.rule + who, field=error.field)) from None
+
+
+def _deadline(row: Row) -> float | None:
+    """The cell ``deadline``; -1 is none, as in Gavel's traces."""
+    if "deadline" not in row.cells:
+        return None
+    value = row.number("deadline", at_least=-1.0)
+    return None if value == -1.0 else value
 
 
 def read_tables(root: Path) -> MeasuredTable:

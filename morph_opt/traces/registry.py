@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +10,8 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from morph_opt.data import locate
-from morph_opt.data.store import DATA_VARIABLE
 from morph_opt.domain import InputError, Trace
-from morph_opt.extend import extension
+from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.zoo import builtin_model
 from morph_opt.traces import gavel, tiresias
@@ -94,30 +92,24 @@ def _load_file(path: Path) -> LoadedTrace:
 
 
 def _load_fair_twin(name: str, argument: str, *, seed: int) -> LoadedTrace:
-    if argument:
-        raise InputError(f"{name} takes nothing behind it, got {argument!r}", field="trace")
-    trace, truth = gavel_twin(seed) if name == GAVEL_TWIN else tiresias_twin(seed)
+    if argument and (name, argument) != (GAVEL_TWIN, "slo"):
+        also = " or slo" if name == GAVEL_TWIN else ""
+        raise InputError(f"{name} takes nothing{also} behind it, got {argument!r}", field="trace")
+    trace, truth = (
+        gavel_twin(seed, slos=bool(argument)) if name == GAVEL_TWIN else tiresias_twin(seed)
+    )
     return LoadedTrace(trace, truth, "twin", trace.description)
 
 
 def _load_fair_original(name: str, argument: str, *, seed: int) -> LoadedTrace:
     del seed  # an original is what it is
     reader = gavel.load if name == "gavel" else tiresias.load
-    trace, truth, notice = reader(_own_folder(name), argument)
+    trace, truth, notice = reader(locate(name), argument)
     return LoadedTrace(trace, truth, "original", notice)
 
 
-def _own_folder(name: str) -> Path:
-    """The data set's folder below ``$MORPH_OPT_DATA``; these sets are not fetched."""
-    own = os.environ.get(DATA_VARIABLE)
-    if own and (Path(own) / name).is_dir():
-        return Path(own) / name
-    raise InputError(
-        f"the data set is not on this machine: set {DATA_VARIABLE} to a folder that contains "
-        f"{name}/, or take the twin {GAVEL_TWIN if name == 'gavel' else TIRESIAS_TWIN}",
-        field=f"data set {name}",
-    )
-
+GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
+"""Cluster of Gavel's 96-job trace."""
 
 FAIR_TWINS = (GAVEL_TWIN, TIRESIAS_TWIN)
 """Twins of Gavel's and Tiresias' workloads."""
@@ -130,9 +122,26 @@ _BUILT_IN: dict[str, TraceSource] = {
 }
 
 
+def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedTrace:
+    """What a user's own source makes."""
+    contract = "source(argument, *, seed)"
+    made = made_by(source, name, "trace", contract, argument, seed=seed)
+    parts = ("trace", "truth", "kind", "notice")
+    return cast(LoadedTrace, require_parts(made, name, "trace", "LoadedTrace", parts))
+
+
+def home_cluster(spec: str) -> str | None:
+    """Short form of the cluster that a trace was made for, where the default one cannot run it.
+
+    Gavel's speeds are of K80, P100 and V100: its simulated cluster of 4 + 4 + 4.
+    """
+    return GAVEL_CLUSTER if spec.partition("/")[0] in (GAVEL_TWIN, "gavel") else None
+
+
 def known_traces() -> tuple[str, ...]:
     """Names that `load_trace` takes without a file, entry points of other packages included."""
     names = (*TWINS, *FAIR_TWINS, *(f"morphling/{name}" for name in WORKLOADS))
+    names += (f"{GAVEL_TWIN}/slo",)
     names += ("gavel/max_min_fairness", "gavel/minimize_makespan", "tiresias/60", "tiresias/60x10")
     return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
 
@@ -178,4 +187,4 @@ def _source(spec: str) -> tuple[TraceSource, str] | None:
         return None
     if not callable(found):
         raise InputError(f"{head} is not a trace source (not callable)", field="trace")
-    return cast(TraceSource, found), argument
+    return partial(_load_own, found, head), argument

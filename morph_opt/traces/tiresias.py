@@ -34,6 +34,9 @@ from morph_opt.traces.csvfile import read_rows
 SAMPLES = "yarn-gput1000.csv"
 """GPU-second samples for the Gittins index, relative to the data set's root."""
 
+UPSTREAM = "simulator"
+"""Folder of a checkout (and of a fetched copy) that holds the files."""
+
 TRACES = {"60": "60_job.csv"}
 """Trace files by short name."""
 
@@ -248,8 +251,18 @@ class RigidSeconds:
         return self._gangs[model]
 
 
+def files_root(root: Path) -> Path:
+    """Folder of the files: ``simulator/`` of a checkout or a fetched copy, else the root."""
+    return root / UPSTREAM if (root / UPSTREAM / SAMPLES).is_file() else root
+
+
 def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
     """A trace of the data set by short name (``60``, or ``60x10`` with run times times 10).
+
+    Parameters
+    ----------
+    root
+        A checkout of the repository, or a folder with the content of its ``simulator/``.
 
     Raises
     ------
@@ -264,6 +277,7 @@ def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
             field="trace",
         )
     factor = int(times) if times else 1
+    root = files_root(root)
     rows = [
         TiresiasRow(r.name, r.model, r.gpus, r.submit_s, r.duration_s * factor)
         for r in read_trace_rows(root / TRACES[base])

@@ -14,6 +14,7 @@ import pytest
 from morph_opt.data import DATASETS, Dataset, cache_folder, dataset, fetch, find, locate
 from morph_opt.data.__main__ import main
 from morph_opt.domain import InputError
+from morph_opt.traces import load_trace
 
 FILES = {"LICENSE": b"free\n", "simulator/workloads/naive.csv": b"name\n"}
 
@@ -166,14 +167,55 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert "here     no" in output
 
 
-def test_base_url_is_pinned_to_the_commit() -> None:
-    known = dataset("morphling")
+@pytest.mark.parametrize("name", ["morphling", "gavel", "tiresias"])
+def test_base_url_is_pinned_to_the_commit(name: str) -> None:
+    known = dataset(name)
+    assert known.sha256
+    assert known.licence in ("Apache-2.0", "MIT")
     assert known.commit in known.base_url
     assert len(known.commit) == 40
     assert all(len(digest) == 64 for digest in known.sha256.values())
 
 
-def test_checksums_are_those_of_the_originals(public_data: Path) -> None:
-    root = public_data / "morphling"
-    for path, digest in dataset("morphling").sha256.items():
-        assert hashlib.sha256((root / path).read_bytes()).hexdigest() == digest, path
+def local_copy(root: Path, path: str) -> Path:
+    """A file of the publisher's in a folder that may hold the inner folder's content alone."""
+    inner = path.removeprefix("scheduler/").removeprefix("simulator/")
+    inner = inner.replace("msr/seed=0", "msr_seed0")
+    return root / path if (root / path).is_file() else root / inner
+
+
+@pytest.mark.parametrize("name", ["morphling", "gavel", "tiresias"])
+def test_checksums_are_those_of_the_originals(name: str, public_data: Path) -> None:
+    root = public_data / name
+    for path, digest in dataset(name).sha256.items():
+        copy = local_copy(root, path)
+        assert hashlib.sha256(copy.read_bytes()).hexdigest() == digest, path
+
+
+@pytest.mark.parametrize(
+    ("name", "trace", "jobs"),
+    [
+        ("gavel", "gavel/max_min_fairness", 96),
+        ("gavel", "gavel/msr_seed0/795a4c", 3),
+        ("tiresias", "tiresias/60x10", 60),
+    ],
+)
+def test_a_fetched_copy_is_replayed_like_a_folder(
+    name: str,
+    trace: str,
+    jobs: int,
+    public_data: Path,
+    mirror: tuple[str, Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The publisher's layout from a server here, fetched, verified, found and read."""
+    address, folder = mirror
+    for path in dataset(name).sha256:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(local_copy(public_data / name, path).read_bytes())
+    with pytest.raises(InputError, match=f"python -m morph_opt.data fetch {name}"):
+        load_trace(trace)
+    assert main(["fetch", name, "--base-url", address]) == 0
+    assert capsys.readouterr().out == f"{locate(name)}\n"
+    assert len(load_trace(trace).trace.jobs) == jobs

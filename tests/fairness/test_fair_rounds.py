@@ -21,8 +21,9 @@ from morph_opt.domain import (
 from morph_opt.policies.fairness_ratio import EqualiseRatios
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
 from morph_opt.policies.fairness_shares import ShareBook
-from morph_opt.policies.las import QueuedService, queue_of_state
+from morph_opt.policies.las import QueuedService
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.policies.tiresias_queues import ServiceBook
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
 from morph_opt.replay.config import ReplayConfig
@@ -124,8 +125,8 @@ def test_malleable_las_gives_the_rest_away_and_rigid_las_does_not() -> None:
 
 
 def test_queues_from_the_snapshot_alone() -> None:
-    limits = (100.0, 1000.0)
-    assert queue_of_state(JobState(job("a")), 0.0, limits, 0.0) == 0
+    book = ServiceBook((100.0, 1000.0))
+    assert book.queue(JobState(job("a"))) == 0
     waiting = JobState(
         job("a", 2),
         attained_gpu_s=400.0,
@@ -134,13 +135,9 @@ def test_queues_from_the_snapshot_alone() -> None:
         last_start_s=0.0,
         last_stop_s=200.0,
     )
-    assert queue_of_state(waiting, 599.0, limits, 0.0) == 1
-    assert queue_of_state(waiting, 599.0, limits, 2.0) == 1
-    assert queue_of_state(waiting, 600.0, limits, 2.0) == 0
-    held = Assignment("a", DP, Placement.of({0: [0, 1]}))
-    back = replace(waiting, running=held, last_start_s=600.0, executed_s=240.0)
-    assert queue_of_state(back, 640.0, limits, 2.0) == 0, "80 GPU-s since it came back"
-    assert queue_of_state(replace(back, executed_s=260.0), 660.0, limits, 2.0) == 1
+    book.observe(at(cluster(8), 6000.0, waiting))
+    assert book.queue(waiting) == 1
+    assert not book.remembers
 
 
 def test_a_job_that_lags_behind_its_share_is_served_before_one_that_does_not() -> None:
@@ -201,7 +198,7 @@ def test_objectives_refuse_a_round_that_they_have_not_seen() -> None:
     "options", [{"limits_gpu_s": (5.0, 1.0)}, {"knob": -1.0}, {"amortise_s": 0.0}]
 )
 def test_bad_queue_parameters_are_refused(options) -> None:
-    with pytest.raises(ValueError, match=r"ascending|at least 0"):
+    with pytest.raises(ValueError, match=r"ascending|at least 0|above 0"):
         QueuedService(**options)
 
 
@@ -248,6 +245,27 @@ def test_the_job_that_is_later_than_fair_goes_first(objective: str) -> None:
 def test_bad_ratio_parameters_are_refused(options) -> None:
     with pytest.raises(ValueError, match="at least"):
         EqualiseRatios(LINEAR, "fairness", **options)
+
+
+@pytest.mark.parametrize("objective", ["fairness", "ftf", "hierarchical"])
+def test_a_burst_of_late_jobs_is_served_one_by_one_to_its_end(objective: str) -> None:
+    # All are late, and whoever waits is later by the minute; nobody's start-up is thrown away.
+    jobs = [replace(job(f"j{i}"), iterations=20 + i, submission_s=17.0 * i) for i in range(6)]
+    policy = make_policy("milp", LINEAR, PolicyOptions(objective=objective, gap=0.0))
+    config = ReplayConfig(interval_s=60.0, restart_s=260.0)
+    summary = replay(Trace.of("burst", jobs), cluster(1), policy, LINEAR, config).summary
+    assert summary["completed"] == 6
+    assert summary["restarts_per_job"] == 0
+
+
+def test_the_cost_of_a_wait_stays_finite_for_large_powers() -> None:
+    where = cluster(1)
+    objective = EqualiseRatios(LINEAR, "ftf", power=400.0)
+    seen = at(where, 90_000.0, JobState(job("a"), restart_s=260.0))
+    objective.observe(seen)
+    (level,) = objective.levels(CandidateBuilder(LINEAR).view(seen).problem)
+    assert np.isfinite(level.value).all()
+    assert level.value.max() > 0
 
 
 def test_gavel_keeps_its_own_rounds_when_the_engine_decides_more_often() -> None:

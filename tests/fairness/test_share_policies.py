@@ -95,7 +95,8 @@ def test_finish_time_fairness(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_packed_max_min(seed):
-    problem = with_pairs(random_problem(seed, jobs=6), seed)
+    # crowded, so that sharing GPUs matters: with room for all no pair has a share
+    problem = with_pairs(random_problem(seed, jobs=14, scale=0.05), seed)
     weight = weights(seed, problem.jobs)
     found = max_min(problem, weight, solve=SOLVE)
     slope = weight * equal_share_rates(problem) / problem.gang
@@ -108,6 +109,7 @@ def test_packed_max_min(seed):
     expected = stated.raise_level(np.zeros(problem.jobs), slope)
     assert found.objective == pytest.approx(expected, rel=1e-5)
     check_shares(problem, found.x, found.pair_x)
+    assert found.pair_x.max() > 0.01
 
 
 def test_identical_jobs_are_merged_without_changing_the_packed_optimum():

@@ -20,6 +20,7 @@ from formulations.cells import KIND_LIMIT
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.round_problem import NONE, Level, RoundProblem, Scope
 from morph_opt.policies.round_solver import with_guarantees
+from tests.formulations.packed_families import PACKED_PAIRS
 from tests.formulations.pairs import Pair, Wanted, families
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 from tests.formulations.rule_families import RULE_PAIRS
@@ -213,6 +214,7 @@ PAIRS: dict[str, Pair] = {
         _assignment([4, 4], _sharing(2.0), [0], **_LEAVES),
     ),
     **RULE_PAIRS,
+    **PACKED_PAIRS,
 }
 """One pair per row family; a word that the source can write and that is not here fails a test.
 

@@ -26,6 +26,7 @@ from formulations.round_problem import (
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, random_round
 from tests.formulations.rounds import Candidate, Hold, Rule, rule_table, tiny
+from tests.formulations.test_pairs import BAD as PAIR_VIOLATIONS
 
 SCARCE_SIDE = (12.0, 100.0, 10.0)
 
@@ -233,9 +234,12 @@ def test_every_rule_has_violations_and_stands_in_the_docstring() -> None:
         and node.func.id == "RuleError"
         and isinstance(node.args[0], ast.Constant)
     }
-    assert raised == set(VIOLATIONS) | set(WIDE_VIOLATIONS)
+    assert raised == set(VIOLATIONS) | set(WIDE_VIOLATIONS) | set(PAIR_VIOLATIONS)
     assert set(re.findall(r"``(\w+)``", module.__doc__ or "")) == raised
-    assert all(len(ways) >= 3 for ways in (*VIOLATIONS.values(), *WIDE_VIOLATIONS.values()))
+    assert all(
+        len(ways) >= 3
+        for ways in (*VIOLATIONS.values(), *WIDE_VIOLATIONS.values(), *PAIR_VIOLATIONS.values())
+    )
 
 
 def test_the_message_says_job_node_and_resource() -> None:

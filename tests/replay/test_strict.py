@@ -29,6 +29,7 @@ from morph_opt.replay import (
     strict,
 )
 from morph_opt.replay.truth import RunFacts, TruthLookup
+from tests.replay.packing_toys import PairedToys, pair
 from tests.replay.toys import DP, GC, Scripted, ToySpeeds, cluster, hold, job, node_type
 
 ROOMY = SideDemand()
@@ -56,6 +57,59 @@ def rules(
     )
     found = check_allocation(assignments, nodes, where, facts)
     return [(v.rule, v.jobs, v.node) for v in found]
+
+
+def packed(*assignments: Assignment) -> list[tuple[str, tuple[str, ...], str | None]]:
+    """(rule, jobs, node) of every violation where the truth measures pairs."""
+    nodes = cluster(2, 4, cpus=6)
+    lookup = TruthLookup(PairedToys(), nodes)
+    where = Standing(active={"a": A, "b": B, "c": job("c")}, known={"a", "b", "c"}, held={})
+    found = check_allocation(
+        assignments,
+        nodes,
+        where,
+        lambda one, held: lookup.facts(one.model, held),
+        lookup.paired_iteration_s,
+    )
+    return [(v.rule, v.jobs, v.node) for v in found]
+
+
+def named(job: str, parts: dict[int, list[int]], partner: str | None) -> Assignment:
+    return replace(hold(job, parts), partner=partner)
+
+
+def test_partners() -> None:
+    assert packed(*pair("a", "b", {0: [0]})) == []
+    alone = named("a", {0: [0]}, "b")
+    assert packed(alone) == [("partners", ("a",), None)]
+    for other in (named("b", {0: [0]}, None), named("b", {0: [0]}, "c")):
+        broken = packed(alone, other)
+        assert ("partners", ("a",), None) in broken
+        assert ("one_holder", ("b",), "node-0") in broken
+    apart = packed(alone, named("b", {0: [1]}, "a"))
+    assert apart == [("partners", ("a",), None), ("partners", ("b",), None)]
+    overlap = packed(named("a", {0: [0, 1]}, "b"), named("b", {0: [0]}, "a"))
+    assert ("one_holder", ("b",), "node-0") in overlap
+    assert [rule for rule, _, _ in overlap].count("partners") == 2
+    itself = packed(named("a", {0: [0]}, "a"))
+    assert itself == [("partners", ("a",), None)]
+    across = packed(*pair("a", "b", {0: [0], 1: [0]}))
+    assert [rule for rule, _, _ in across] == ["partners", "partners"]  # not measured
+
+
+def test_one_holder_lets_two_partners_share_and_no_third() -> None:
+    one, two = pair("a", "b", {0: [0]})
+    for order in ((one, two), (two, one)):
+        for third in (named("c", {0: [0]}, None), named("c", {0: [0, 1]}, "a")):
+            for given in ((*order, third), (order[0], third, order[1]), (third, *order)):
+                assert "one_holder" in [rule for rule, _, _ in packed(*given)]
+
+
+def test_node_gpus_count_a_pair_once_and_node_cpus_twice() -> None:
+    full = [[0, 1, 2, 3]]
+    assert packed(*pair("c", "a", {0: [0]}), hold("b", {1: [0]})) == []
+    assert packed(*pair("a", "b", {0: [0, 1]})) == [("node_cpus", ("a", "b"), "node-0")]
+    assert "node_gpus" not in [rule for rule, _, _ in packed(*pair("a", "b", {0: full[0]}))]
 
 
 def test_a_possible_allocation_breaks_nothing() -> None:
@@ -112,6 +166,7 @@ def test_plan_gpus() -> None:
     plan = ExecutionPlan.three_d(1, 2, 2)
     for name, value in (("job", "a"), ("plan", plan), ("placement", Placement.of({0: [0, 1]}))):
         object.__setattr__(wrong, name, value)
+    object.__setattr__(wrong, "partner", None)
     assert rules([wrong]) == [("plan_gpus", ("a",), None)]
 
 

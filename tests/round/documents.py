@@ -12,7 +12,7 @@ DOCUMENT: dict[str, Any] = {
     "interval_s": 60.0,
     "cluster": {
         "name": "two leaves",
-        "gpu_types": [{"name": "A800-80GB", "memory_gib": 80.0}],
+        "gpu_types": [{"name": "A800-80GB", "memory_gib": 80.0, "price_per_hour": 2.5}],
         "node_types": [
             {
                 "name": "x4",
@@ -49,6 +49,7 @@ DOCUMENT: dict[str, Any] = {
             "guaranteed": True,
             "weight": 2.0,
             "tenant": "red",
+            "deadline_s": 5000.0,
             "iterations_done": 12.5,
             "running": {
                 "plan": "dp",

@@ -1,0 +1,127 @@
+"""What a replay cost, and which SLOs it kept; defined in ``docs/metrics.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from morph_opt.domain import Cluster
+from morph_opt.metrics.history import History, JobRecord
+
+HOUR_S = 3600.0
+
+
+class SloState(StrEnum):
+    """What became of a job's deadline."""
+
+    NONE = "none"
+    """It had none."""
+    MET = "met"
+    """Complete at the deadline or before."""
+    MISSED = "missed"
+    """Complete later, or not complete and the deadline has passed."""
+    OPEN = "open"
+    """Not complete when the replay ended, and the deadline was still to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostMetrics:
+    """Figures of one replay; None where nothing can be said.
+
+    Parameters
+    ----------
+    cost_usd
+        Price of all GPU-hours held; None if a GPU without a price was held.
+    cost_per_job_usd
+        The same over completed jobs.
+    slo_met, slo_missed, slo_open, slo_none
+        Jobs by `SloState`.
+    slo_attainment
+        Met over met and missed.
+    slo_dropped, slo_dropped_jobs
+        Jobs whose SLO the policy gave up at least once: number, and names separated by blanks.
+    """
+
+    cost_usd: float | None
+    cost_per_job_usd: float | None
+    slo_met: int
+    slo_missed: int
+    slo_open: int
+    slo_none: int
+    slo_attainment: float | None
+    slo_dropped: int
+    slo_dropped_jobs: str
+
+    def as_dict(self) -> dict[str, str | float | int | None]:
+        """Flat values for ``summary.json``."""
+        return asdict(self)
+
+
+def cost_metrics(history: History, cluster: Cluster) -> CostMetrics:
+    """All figures."""
+    records = history.jobs
+    total = _bill(records, cluster)
+    done = sum(record.finish_s is not None for record in records)
+    states = [slo_state(record, history.ended.time_s) for record in records]
+    met, missed = states.count(SloState.MET), states.count(SloState.MISSED)
+    dropped = [record.job.name for record in records if record.slo_drops]
+    return CostMetrics(
+        cost_usd=total,
+        cost_per_job_usd=total / done if total is not None and done else None,
+        slo_met=met,
+        slo_missed=missed,
+        slo_open=states.count(SloState.OPEN),
+        slo_none=states.count(SloState.NONE),
+        slo_attainment=met / (met + missed) if met + missed else None,
+        slo_dropped=len(dropped),
+        slo_dropped_jobs=" ".join(dropped),
+    )
+
+
+def slo_state(record: JobRecord, end_s: float) -> SloState:
+    """What became of the job's deadline by the end of the replay, ``end_s``."""
+    deadline_s = record.job.deadline_s
+    if deadline_s is None:
+        return SloState.NONE
+    if record.finish_s is not None:
+        return SloState.MET if record.finish_s <= deadline_s else SloState.MISSED
+    return SloState.MISSED if end_s >= deadline_s else SloState.OPEN
+
+
+def job_cost_usd(record: JobRecord, cluster: Cluster) -> float | None:
+    """Price of the GPU-hours that a job held, shared ones in full; None without a price."""
+    total = 0.0
+    for segment in record.segments:
+        for node, gpus in segment.placement.parts:
+            price = cluster.nodes[node].type.gpu_type.price_per_hour
+            if price is None:
+                return None
+            total += price * len(gpus) * segment.held_s / HOUR_S
+    return total
+
+
+def _bill(records: Sequence[JobRecord], cluster: Cluster) -> float | None:
+    """Price of the hours in which GPUs were held; by several jobs at once counts once."""
+    held: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for record in records:
+        for segment in record.segments:
+            for node, gpus in segment.placement.parts:
+                for gpu in gpus:
+                    held.setdefault((node, gpu), []).append((segment.start_s, segment.end_s))
+    total = 0.0
+    for (node, _), spans in sorted(held.items()):
+        price = cluster.nodes[node].type.gpu_type.price_per_hour
+        if price is None:
+            return None
+        total += price * _covered_s(spans) / HOUR_S
+    return total
+
+
+def _covered_s(spans: list[tuple[float, float]]) -> float:
+    """Seconds that at least one span covers."""
+    covered, until = 0.0, float("-inf")
+    for start_s, end_s in sorted(spans):
+        covered += max(0.0, end_s - max(start_s, until))
+        until = max(until, end_s)
+    return covered

@@ -1,0 +1,95 @@
+"""Target shares of a policy for an instance from a file, with their proof.
+
+    python -m morph_opt.policies.shares INSTANCE.json --policy fairness
+
+Prints one JSON object per instance: the policy's own objective recomputed from its definition, the
+proven bound on it, and the shares. No round and no placement: see ``docs/target-shares.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from formulations.shares.problem import check_shares
+from morph_opt.commandline import LineParser
+from morph_opt.domain import InputError
+from morph_opt.policies.gavel_kernel import lp_solver
+from morph_opt.policies.gavel_shares import SHARE_POLICIES, shares_of
+from morph_opt.policies.share_file import ShareInstance, read_instances
+
+
+def solve_instance(instance: ShareInstance, policy: str) -> dict[str, Any]:
+    """The answer for one instance, ready for JSON.
+
+    Raises
+    ------
+    InputError
+        If the instance lacks what the policy needs, or breaks one of its rules.
+    """
+    instance.require(policy)
+    request = instance.request
+    try:
+        found = shares_of(policy, request, lp_solver())
+    except ValueError as error:
+        raise InputError(str(error), field=instance.name) from None
+    problem = request.problem.agnostic() if policy == "fairness-agnostic" else request.problem
+    check_shares(problem, found.x, found.pair_x if problem.pairs.count else None)
+    return {
+        "id": instance.name,
+        "policy": policy,
+        "objective": found.objective,
+        "bound": found.bound,
+        "worker_types": list(instance.types),
+        "shares": found.x.tolist(),
+        "pair_shares": found.pair_x.tolist() if problem.pairs.count else [],
+        "dropped_slos": list(found.dropped),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; exit 2 with one line on bad input."""
+    options = _parser().parse_args(arguments)
+    try:
+        instances = read_instances(Path(options.file), oversize=options.oversize)
+        if options.id is not None:
+            instances = tuple(i for i in instances if i.name == options.id)
+            if not instances:
+                raise InputError(f"has no instance {options.id!r}", file=options.file)
+        for instance in instances:
+            print(json.dumps(solve_instance(instance, options.policy), allow_nan=False))
+            sys.stdout.flush()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    unread = sorted({field for instance in instances for field in instance.unread})
+    if unread:
+        print(f"fields not looked at: {', '.join(unread)}", file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = LineParser(
+        prog="python -m morph_opt.policies.shares",
+        description="Target shares of a policy for instances from a JSON file.",
+    )
+    parser.add_argument("file", metavar="FILE.json")
+    parser.add_argument(
+        "--policy", choices=SHARE_POLICIES, default="fairness", metavar="POLICY",
+        help=f"{', '.join(SHARE_POLICIES)} (default fairness)",
+    )  # fmt: skip
+    parser.add_argument("--id", help="one instance of the file")
+    parser.add_argument(
+        "--oversize",
+        action="store_true",
+        help="a gang larger than a type may have a share there, as in the published code",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

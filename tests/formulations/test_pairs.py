@@ -1,0 +1,329 @@
+"""Pairs in the round: both formulations against brute force, the check, and the levels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations import node_pattern
+from formulations.check import RuleError, check
+from formulations.objectives import Jct, Throughput
+from formulations.pair_levels import lifted, with_pairs
+from formulations.pair_table import PairTable
+from formulations.round_json import from_json, to_json
+from formulations.round_problem import (
+    NONE,
+    RULE_S,
+    RULE_X,
+    STAY,
+    CandidateTable,
+    RoundProblem,
+    RuleTable,
+    Selection,
+)
+from morph_opt.instances.checking import choice_of, placed
+from morph_opt.policies.greedy import keep_and_fill
+from tests.formulations import packed_rounds as brute
+from tests.formulations.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
+from tests.formulations.rounds import Rule, plain_level, rule_table
+from tests.formulations.solving import FORMULATIONS, ranked, solve_model
+
+BLOCKS, PER_BLOCK = 10, 45
+
+
+def _sized(block: int) -> brute.RoundSize:
+    return brute.PACKED if block % 2 else brute.PACKED_GPUS
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_both_formulations_and_brute_force_agree_on_rounds_with_pairs(block: int) -> None:
+    for i in range(PER_BLOCK):
+        draw = np.random.default_rng((block, i, 8))
+        problem = brute.packed_round(draw, _sized(block))
+        level = brute.packed_level(draw, problem)
+        truth = brute.best_value(problem, level)
+        for formulation in FORMULATIONS:
+            found = ranked(problem, [level], formulation).selection
+            assert found is not None
+            assert found.value(level) == pytest.approx(truth, rel=1e-6), (block, i, formulation)
+
+
+def test_random_rounds_use_pairs_of_every_sort() -> None:
+    seen = dict.fromkeys(("fresh", "comes", "together", "parted", "rule", "closed", "pairs"), 0)
+    for i in range(300):
+        draw = np.random.default_rng((3, i))
+        problem = brute.packed_round(draw, _sized(i))
+        if not problem.pairs.count:
+            continue
+        base = problem.candidates.count - problem.pairs.count
+        starts = problem.rules.kind == RULE_X
+        seen["pairs"] += 1
+        seen["rule"] += bool((problem.rules.index[starts] >= base).any())
+        level = brute.packed_level(draw, problem)
+        found = ranked(problem, [level], "node_pattern").selection
+        assert found is not None
+        chosen = np.unique(found.choice[found.choice >= base]) - base
+        fresh = problem.pairs.first_half[chosen] >= 0
+        both = problem.pairs.second_half[chosen] == STAY
+        seen["fresh"] += bool(fresh.any())
+        seen["together"] += bool(both.any())
+        seen["comes"] += bool((~fresh & ~both).any())
+        seen["parted"] += bool((found.choice[problem.pairs.sharing] == STAY).any())
+        seen["closed"] += not problem.nodes.open.all()
+    assert min(seen.values()) >= 10, seen
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_fallback_is_feasible_and_keeps_pairs_that_run(block: int) -> None:
+    kept = 0
+    for i in range(60):
+        draw = np.random.default_rng((block, i, 9))
+        problem = brute.packed_round(draw, _sized(block))
+        found = keep_and_fill(problem, brute.packed_level(draw, problem))
+        check(problem, found)
+        base = problem.candidates.count - problem.pairs.count
+        kept += bool((found.choice >= base).any())
+    assert kept >= 3
+
+
+# --- the check ---------------------------------------------------------------------------------
+
+
+def _chosen(*choice: int, nodes: dict[int, tuple[int, ...]] | None = None) -> Selection:
+    where = nodes or {}
+    return Selection(np.asarray(choice), tuple(where.get(job, ()) for job in range(len(choice))))
+
+
+_FREE = {2: (1,), 3: (1,)}
+GOOD = {
+    "together and fresh": _chosen(TOGETHER, TOGETHER, FRESH, FRESH, nodes=_FREE),
+    "another comes": _chosen(COMES, NONE, COMES, NONE),
+    "parted": _chosen(NONE, STAY, 0, NONE, nodes={2: (0,)}),
+    "comes to the other": _chosen(NONE, COMES_TO_OTHER, NONE, COMES_TO_OTHER),
+}
+BAD = {
+    "partners": [
+        _chosen(TOGETHER, NONE, NONE, NONE),
+        _chosen(TOGETHER, STAY, NONE, NONE),
+        _chosen(NONE, NONE, FRESH, 1, nodes=_FREE),
+        _chosen(COMES, NONE, NONE, NONE),
+        _chosen(NONE, NONE, COMES, NONE),
+    ],
+    "own_candidate": [
+        _chosen(NONE, NONE, TOGETHER, NONE),
+        _chosen(FRESH, NONE, NONE, NONE),
+        _chosen(NONE, COMES, NONE, NONE),
+    ],
+    "same_nodes": [
+        _chosen(NONE, NONE, FRESH, FRESH, nodes={2: (1,), 3: (0,)}),
+        _chosen(NONE, NONE, FRESH, FRESH, nodes={2: (1,)}),
+        _chosen(COMES, NONE, COMES, NONE, nodes={2: (0,)}),
+    ],
+    "parts": [
+        _chosen(TOGETHER, TOGETHER, NONE, NONE, nodes={0: (0,)}),
+        _chosen(NONE, NONE, FRESH, FRESH),
+        _chosen(COMES, NONE, COMES, NONE, nodes={0: (0,), 2: (0,)}),
+    ],
+    "one_gang": [
+        _chosen(STAY, STAY, NONE, NONE),
+        _chosen(COMES, STAY, COMES, NONE),
+        _chosen(STAY, COMES_TO_OTHER, NONE, COMES_TO_OTHER),
+        _chosen(COMES, COMES_TO_OTHER, COMES, COMES_TO_OTHER),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_the_check_passes_pairs_that_are_possible(name: str) -> None:
+    check(packed(), GOOD[name])
+
+
+@pytest.mark.parametrize(
+    ("rule", "number"), [(rule, i) for rule in BAD for i in range(len(BAD[rule]))]
+)
+def test_the_check_names_what_is_wrong_with_a_pair(rule: str, number: int) -> None:
+    with pytest.raises(RuleError, match=rf"^{rule}: "):
+        check(packed(), BAD[rule][number])
+
+
+def test_the_check_counts_gpus_once_and_everything_else_for_both() -> None:
+    one_node = replace(packed(), nodes=replace(packed().nodes, open=np.asarray([True, False])))
+    # node 0 has two GPUs: one is shared by 0 and 1, the other by 2 and 3; threads: 2 + 3 of four
+    decision = _chosen(TOGETHER, TOGETHER, FRESH, FRESH, nodes={2: (0,), 3: (0,)})
+    with pytest.raises(RuleError, match=r"^capacity: node 0 would hold 5 of 4 cpu$"):
+        check(one_node, decision)
+    nodes = replace(one_node.nodes, capacity=np.asarray([[2.0, 5.0, 0.0, 0.0]]))
+    check(replace(one_node, nodes=nodes), decision)
+    side = one_node.candidates.side.copy()
+    side[COMES] = (6.0, 0.0, 0.0)
+    greedy = replace(one_node, candidates=replace(one_node.candidates, side=side))
+    with pytest.raises(RuleError, match=r"^capacity: node 0 would hold 6 of 4 cpu$"):
+        check(greedy, _chosen(COMES, NONE, COMES, NONE))
+
+
+def test_nobody_comes_to_a_closed_node_and_who_is_there_may_stay() -> None:
+    problem = packed(closed=[0])
+    check(problem, _chosen(TOGETHER, TOGETHER, NONE, NONE))
+    with pytest.raises(RuleError, match=r"^node_open: job 2: "):
+        check(problem, _chosen(COMES, NONE, COMES, NONE))
+    level = plain_level(problem)
+    model = node_pattern.build(problem, level).model
+    upper = {model.column_name(c): model.column_upper[c] for c in range(model.columns)}
+    assert upper["pair[0,2,4]"] == 0.0
+    assert upper["pair[0,1,3]"] == 1.0
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_the_check_accepts_what_brute_force_accepts_and_nothing_else(block: int) -> None:
+    verdicts = {True: 0, False: 0}
+    for i in range(80):
+        draw = np.random.default_rng((block, i, 10))
+        problem = brute.packed_round(draw, _sized(block))
+        level = brute.packed_level(draw, problem)
+        found = ranked(problem, [level], "node_pattern").selection
+        assert found is not None
+        mutant = found.choice.copy()
+        job = int(draw.integers(mutant.size))
+        mutant[job] = int(draw.choice(brute.options(problem, job)))
+        if any(k >= 0 and problem.candidates.parts(k) for k in mutant.tolist()):
+            continue  # what starts needs nodes, which the mutation does not give
+        possible = brute.place(problem, mutant.tolist())
+        verdicts[possible] += 1
+        selection = Selection(mutant, ((),) * mutant.size)
+        if possible:
+            check(problem, selection)
+        else:
+            with pytest.raises(RuleError):
+                check(problem, selection)
+    assert min(verdicts.values()) >= 5, verdicts
+
+
+# --- levels and rules ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", [Throughput(), Jct()], ids=["throughput", "jct"])
+def test_a_pair_is_worth_its_halves_at_their_speeds_in_it(objective: Throughput | Jct) -> None:
+    problem = packed()
+    level = with_pairs(objective.levels, problem)[0]
+    jobs, pairs, table = problem.jobs, problem.pairs, problem.candidates
+    alone = replace(
+        problem, candidates=table.take(np.arange(2)), pairs=PairTable(sharing=pairs.sharing)
+    )
+    assert level.value[:2].tolist() == objective.levels(alone)[0].value.tolist()
+    assert level.stay_value.tolist() == objective.levels(alone)[0].stay_value.tolist()
+
+    def worth(job: int, half: int, pace_s: float) -> float:
+        if half == STAY:
+            pace = jobs.stay_iteration_s.copy()
+            pace[job] = pace_s
+            moved = replace(alone, jobs=replace(jobs, stay_iteration_s=pace))
+            return float(objective.levels(moved)[0].stay_value[job])
+        seconds = alone.candidates.iteration_s.copy()
+        seconds[half] = pace_s
+        moved = replace(alone, candidates=replace(alone.candidates, iteration_s=seconds))
+        return float(objective.levels(moved)[0].value[half])
+
+    for pair in range(pairs.count):
+        first = int(table.job[2 + pair]), int(pairs.first_half[pair])
+        second = int(pairs.partner[pair]), int(pairs.second_half[pair])
+        expected = worth(*first, float(table.iteration_s[2 + pair]))
+        expected += worth(*second, float(pairs.partner_iteration_s[pair]))
+        assert level.value[2 + pair] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_rule_counts_in_a_pair_what_it_counts_in_its_halves() -> None:
+    problem = packed()
+    rules = rule_table(
+        [
+            Rule("quota", -np.inf, 9.0, ((RULE_X, 0, 1.0), (RULE_X, 1, 4.0), (RULE_S, 0, 7.0))),
+            Rule("must_run", 1.0, np.inf, ((RULE_S, 1, 1.0),)),
+        ]
+    )
+    found = lifted(problem, rules)
+    starts = found.kind == RULE_X
+    value = np.zeros((2, problem.candidates.count))
+    np.add.at(value, (found.row[starts], found.index[starts]), found.value[starts])
+    assert value[0].tolist() == [1.0, 4.0, 5.0, 7.0, 8.0, 4.0]
+    assert value[1].tolist() == [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]
+    assert lifted(problem, RuleTable()).count == 0
+
+
+# --- the tables ---------------------------------------------------------------------------------
+
+
+def test_rounds_with_pairs_are_read_back_and_others_are_written_as_ever() -> None:
+    problem = packed()
+    text = to_json(problem)
+    again = from_json(text)
+    assert to_json(again) == text
+    assert again.pairs.sharing.tolist() == [[0, 1]]
+    plain = replace(
+        problem, candidates=problem.candidates.take(np.arange(2)), pairs=PairTable(
+            sharing=problem.pairs.sharing)
+    )  # fmt: skip
+    assert '"pairs"' in to_json(plain)
+    alone = tiny_without_pairs()
+    assert '"pairs"' not in to_json(alone)
+
+
+def tiny_without_pairs() -> RoundProblem:
+    """A round as it was before there were pairs."""
+    problem = brute.random_round(np.random.default_rng(1))
+    assert not problem.pairs.count
+    return problem
+
+
+def _with(problem: RoundProblem, **columns: object) -> RoundProblem:
+    return replace(problem, pairs=replace(problem.pairs, **columns))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("columns", "rule"),
+    [
+        ({"partner": np.asarray([3, 1, 2])}, "one length"),
+        ({"partner": np.asarray([3, 1, 2, 9])}, r"partner must lie in 0\.\.3"),
+        ({"partner": np.asarray([2, 1, 2, 3])}, "another job"),
+        ({"partner_iteration_s": np.asarray([0.0, 1.0, 1.0, 1.0])}, "positive"),
+        ({"first_half": np.asarray([5, STAY, STAY, STAY])}, "candidates alone"),
+        ({"second_half": np.asarray([0, STAY, 0, 1])}, "of their own jobs"),
+        ({"second_half": np.asarray([STAY, STAY, 0, 1])}, "where nothing runs"),
+        ({"sharing": np.asarray([[1, 0]])}, "smaller of two first"),
+        ({"sharing": np.asarray([[0, 2]])}, "running jobs"),
+        ({"sharing": np.asarray([[0, 9]])}, r"sharing must lie in 0\.\.3"),
+        ({"sharing": np.zeros((0, 2), dtype=np.int64)}, "hold the same GPUs"),
+    ],
+)
+def test_tables_that_contradict_each_other_are_refused(
+    columns: dict[str, object], rule: str
+) -> None:
+    with pytest.raises(ValueError, match=rule):
+        _with(packed(), **columns)
+
+
+def test_a_pair_in_place_has_no_parts() -> None:
+    problem = packed()
+    table = problem.candidates
+    wrong = CandidateTable(
+        table.job, table.node_class, table.iteration_s, table.gpus,
+        np.asarray([0, 1, 2, 3, 4, 4, 4]), np.ones(4, dtype=np.int64), table.side,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="must not have parts"):
+        replace(problem, candidates=wrong)
+
+
+def test_a_point_is_read_from_the_names_of_its_columns() -> None:
+    problem = packed()
+    level = plain_level(problem)
+    value = level.value.copy()
+    value[[FRESH, COMES_TO_OTHER]] = 5.0, 4.0
+    built = node_pattern.build(problem, replace(level, value=value))
+    point = solve_model(built.model).x
+    assert point is not None
+    choice = choice_of(problem, built.model, point)
+    assert choice.tolist() == built.layout.choice(problem, point).tolist()
+    assert choice[2] == choice[3] == FRESH
+    found = placed(problem, choice)
+    assert found is not None
+    check(problem, found)

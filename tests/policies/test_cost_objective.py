@@ -1,0 +1,148 @@
+"""Objective ``cost``: prices, SLOs, the fewest of them dropped and named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from morph_opt.clusters import parse_short
+from morph_opt.domain import (
+    Cluster,
+    InputError,
+    Job,
+    JobState,
+    RoundState,
+    Trace,
+)
+from morph_opt.metrics.log import SloChange, SloChanged
+from morph_opt.perf.gavel_table import RIGID_PLAN, GavelTable, GavelThroughputs, model_name
+from morph_opt.policies.deadlines import SloNames, prices_of, slo_changes, slo_left_s
+from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.replay.api import replay
+from morph_opt.replay.config import ReplayConfig
+
+KEY = ("A", 1)
+SPEEDS = GavelTable(GavelThroughputs({"v100": {KEY: 4.0}, "k80": {KEY: 1.0}}, {}, {}))
+TWO = parse_short("1x1:V100+1x1:K80").with_prices({"V100": 8.0, "K80": 1.0})
+"""A V100 is 4 times as fast and 8 times as dear."""
+
+
+def job(name: str, iterations: int = 4000, deadline_s: float | None = None) -> Job:
+    return Job(name, model_name(*KEY), 0.0, iterations, 1, RIGID_PLAN, deadline_s=deadline_s)
+
+
+def at(time_s: float, *jobs: Job, where: Cluster = TWO, restart_s: float = 0.0) -> RoundState:
+    states = tuple(JobState(one, restart_s=restart_s) for one in jobs)
+    return RoundState(round(time_s / 60), time_s, 60.0, where, states)
+
+
+def types(state: RoundState, policy: str = "milp") -> dict[str, str]:
+    options = PolicyOptions(objective="cost", gap=0.0)
+    decision = make_policy(policy, SPEEDS, options).decide(state)
+    return {
+        held.job: state.cluster.nodes[held.placement.nodes[0]].type.gpu_type.name
+        for held in decision.allocation.assignments
+    }
+
+
+def test_the_job_with_a_deadline_gets_the_fast_gpu() -> None:
+    # 4000 steps: 1000 s on the V100, 4000 s on the K80.
+    assert types(at(60.0, job("a", deadline_s=1500.0), job("b"))) == {"a": "V100", "b": "K80"}
+    assert types(at(60.0, job("a"), job("b", deadline_s=1500.0))) == {"a": "K80", "b": "V100"}
+
+
+def test_prices_decide_where_nothing_else_does() -> None:
+    """Who gains less from the dear type per dollar leaves it to the other."""
+    assert types(at(60.0, job("a"), job("b", deadline_s=9000.0))).keys() == {"a", "b"}
+    alone = at(60.0, job("a"))
+    assert types(alone) == {"a": "V100"}, "0.25 x the time at 2 x the cost"
+    dear = TWO.with_prices({"V100": 80.0})
+    assert types(replace(alone, cluster=dear)) == {"a": "K80"}
+
+
+@pytest.mark.parametrize("policy", ["milp", "gavel:cost"])
+def test_the_fewest_slos_are_dropped_and_named(policy: str) -> None:
+    # Each alone needs the V100 for 1000 of 1200 s; only one of them can have it.
+    rivals = [job(name, deadline_s=1260.0) for name in ("a", "b", "c")]
+    easy = job("d", 100, deadline_s=50_000.0)
+    state = at(60.0, *rivals, easy)
+    report = make_policy(policy, SPEEDS, PolicyOptions(objective="cost")).decide(state).report
+    assert len(report.slo_dropped) == 2
+    assert set(report.slo_dropped) < {"a", "b", "c"}
+    assert report.slo_restored == ()
+
+
+def test_a_drop_is_named_once_and_may_be_taken_back() -> None:
+    names = SloNames()
+    both = at(60.0, job("a", deadline_s=900.0), job("b", deadline_s=900.0))
+    names.settle(both, [1])
+    assert names.newly_dropped == ("b",)
+    names.settle(both, [1])
+    assert names.newly_dropped == ("b",), "the same round twice is once"
+    later = replace(both, index=2, time_s=120.0)
+    names.settle(later, [1])
+    assert (names.newly_dropped, names.restored) == ((), ())
+    names.settle(replace(later, index=3, time_s=180.0), [0])
+    assert (names.newly_dropped, names.restored) == (("a",), ("b",))
+    past = replace(later, index=20, time_s=1200.0)
+    names.settle(past, [])
+    assert names.dropped == {"a", "b"}, "both deadlines have passed"
+    names.settle(at(1260.0), [])
+    assert names.restored == (), "complete jobs are not restored"
+
+
+def test_start_up_is_taken_off_the_time_that_is_left() -> None:
+    known = at(100.0, job("a", deadline_s=1000.0), restart_s=260.0).jobs[0]
+    assert slo_left_s(known, 100.0) == 640.0
+    assert slo_left_s(at(100.0, job("a")).jobs[0], 100.0) == float("inf")
+
+
+def test_a_type_without_a_price_is_named() -> None:
+    where = parse_short("1x1:V100+1x1:T4")
+    with pytest.raises(InputError, match=r"prices: .* T4 of cluster .* has none.*--prices T4="):
+        prices_of(where)
+    bare = replace(TWO.nodes[0].type.gpu_type, price_per_hour=None)
+    kind = replace(TWO.nodes[0].type, gpu_type=bare)
+    state = at(60.0, job("a"), where=Cluster("c", (replace(TWO.nodes[0], type=kind),)))
+    for policy in ("milp", "gavel:cost"):
+        with pytest.raises(InputError, match="V100"):
+            types(state, policy)
+
+
+def test_other_objectives_need_no_price_and_name_no_slo() -> None:
+    objective = make_objective("jct")
+    assert slo_changes(objective) == ((), ())
+    assert slo_changes(make_objective("fairness", SPEEDS)) == ((), ())
+
+
+def test_levels_want_the_round_that_was_observed() -> None:
+    from morph_opt.candidates.table import CandidateBuilder
+
+    problem = CandidateBuilder(SPEEDS).view(at(60.0, job("a"))).problem
+    with pytest.raises(ValueError, match="has not observed"):
+        make_objective("cost", SPEEDS).levels(problem)
+
+
+def test_a_replay_names_every_drop_in_its_log_and_counts_them() -> None:
+    rivals = [job(name, deadline_s=1500.0) for name in ("a", "b", "c")]
+    trace = Trace("t", tuple(rivals))
+    policy = make_policy("milp", SPEEDS, PolicyOptions(objective="cost", gap=0.0))
+    result = replay(trace, TWO, policy, SPEEDS, ReplayConfig(restart_s=0.0))
+    named = {
+        event.job
+        for event in result.events
+        if isinstance(event, SloChanged) and event.change is SloChange.DROPPED
+    }
+    summary = result.summary
+    assert summary["slo_met"] == 1
+    assert summary["slo_missed"] == 2
+    assert summary["slo_dropped"] == len(named) == 2
+    assert str(summary["slo_dropped_jobs"]).split() == sorted(named)
+    # Every job holds one GPU at a time: 8 $/h on the V100, 1 $/h on the K80.
+    hours = [
+        sum(s.held_s for s in record.segments if s.placement.nodes == (node,)) / 3600.0
+        for node in (0, 1)
+        for record in result.history.jobs
+    ]
+    assert summary["cost_usd"] == pytest.approx(8.0 * sum(hours[:3]) + sum(hours[3:]))
