@@ -1,6 +1,8 @@
 """The analytic performance model: seconds per iteration from layout, architecture and constants.
 
-See docs/performance-model.md for the page with the mathematics; the names are the same there.
+What it is made of: architectures, constants, and configurations as columns. The formulas are in
+`morph_opt.perf.terms`, the page with the mathematics is docs/performance-model.md; the names are
+the same there.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ Array = NDArray[np.float64]
 GRADIENT_BYTES = 4.0
 """Bytes per parameter of gradients on the wire; reduced in 32 bit, as the public model has it."""
 
-BACKWARD = 2 / 3
-"""Share of the backward pass in forward plus backward: twice the multiplications."""
+RECOMPUTING = 1e9
+"""Parameters from which offloading runs with checkpointing (the public runs of large models)."""
+
+SWAPPING = 4e9
+"""Parameters from which offloading swaps parameters too."""
+
+PARTS = ("forward", "stall", "backward", "gradients", "optimizer", "rest")
+"""Parts of an iteration, in the order of their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,64 +85,90 @@ class Constants:
 
     Parameters
     ----------
-    compute_s
-        Forward and backward pass of the global batch on one GPU, data-parallel plans.
+    compute_s, forward_share
+        Forward and backward pass of the global batch on one GPU, data-parallel plans, and the
+        share of the forward pass.
+    launch_s, launch_overlap
+        Kernel launches of one pass, and how they hide behind its compute: (a^k + b^k)^(1/k) with
+        k = 1 + launch_overlap; near 0 nothing is hidden.
     recompute, recompute_s
-        Gradient checkpointing: extra compute relative to ``compute_s``, and a fixed part per
-        iteration (kernel launches of the second forward pass).
+        Gradient checkpointing: extra compute relative to ``compute_s``, and a fixed part.
     nvlink_gb_per_s, rail_gb_per_s
         Effective rate of a collective inside a node and per network card.
-    optimizer_s
-        Optimizer step over all parameters on one GPU.
-    zero_compute, zero_sync, zero_gather
+    ring_power, rail_power
+        Traffic of a ring grows with ((g - 1) / g)^ring_power, the rate between nodes with
+        (cards at the narrowest node)^rail_power.
+    lone
+        Relative growth of the network time where a node holds a single GPU.
+    overlap, zero_overlap
+        As ``launch_overlap``, of gradient traffic against the backward pass; for plain data
+        parallelism and offloading, and for ZeRO.
+    plain_spread, sync_spread, gather_spread
+        Relative growth per node beyond the second of the network time of plain gradients, of
+        gradients of sharded and 3D plans, and of gathered parameters.
+    optimizer_s, zero_optimizer
+        Optimizer step over all parameters on one GPU; that of ZeRO relative to it.
+    zero_compute, zero_sync
         ZeRO: compute relative to ``compute_s`` (bucketing copies), gradient traffic relative to
-        a plain all-reduce, and parameter traffic after the step relative to an all-gather of
-        32-bit parameters.
-    overhead_s
-        Per iteration: launches, data loading, logging.
-    overlap
-        Exponent above 1 of gradient traffic against the backward pass in data-parallel plans:
-        (a^k + b^k)^(1/k) with k = 1 + overlap; near 0 nothing is hidden.
-    sync_spread, gather_spread
-        Relative growth of the network time of gradients and of gathered parameters per node
-        beyond the second.
+        a plain all-reduce.
+    zero_gather, gather_growth, gather_local
+        Parameter traffic after a sharded step: across nodes relative to all 32-bit parameters,
+        growing with (g / 2)^gather_growth; inside a node relative to an all-gather.
+    offload_compute, offload_copy_s
+        ZeRO-Offload: backward pass relative to that of plain data parallelism, and copying
+        gradients to the host.
     offload_s, offload_share_s, offload_crowd_s
-        ZeRO-Offload: fixed part per iteration, the part that GPUs and their CPU threads share
-        (update in host memory, transfers over PCIe), and contention per further GPU on the
-        fullest node.
-    offload_compute
-        Compute of ZeRO-Offload relative to ``compute_s``.
+        Update in host memory: fixed part, the part that GPUs and their CPU threads share, and
+        the part that the GPUs of a node contend for (memory bandwidth).
+    swap_s
+        Models beyond `SWAPPING` parameters also swap parameters; shared by the GPUs.
     three_d_compute
-        Compute of 3D plans relative to ``compute_s``.
+        Passes of 3D plans, compute and activations alike, relative to ``compute_s``.
     tensor_gb_per_s
         Effective rate of tensor-parallel traffic inside a node.
     hop_s
         Per pipeline stage beyond the first.
     ragged_s
         Stall on shapes where nodes hold an odd number of GPUs (see `Layout.ragged`).
+    overhead_s, barrier_s
+        Per iteration: data loading and logging, and waiting for other nodes (`Layout.barrier`).
     """
 
     compute_s: float
+    forward_share: float
+    launch_s: float
+    launch_overlap: float
     recompute: float
     recompute_s: float
     nvlink_gb_per_s: float
     rail_gb_per_s: float
+    ring_power: float
+    rail_power: float
+    lone: float
+    overlap: float
+    zero_overlap: float
+    plain_spread: float
+    sync_spread: float
+    gather_spread: float
     optimizer_s: float
+    zero_optimizer: float
     zero_compute: float
     zero_sync: float
     zero_gather: float
-    overhead_s: float
-    overlap: float
-    sync_spread: float
-    gather_spread: float
+    gather_growth: float
+    gather_local: float
+    offload_compute: float
+    offload_copy_s: float
     offload_s: float
     offload_share_s: float
     offload_crowd_s: float
-    offload_compute: float
+    swap_s: float
     three_d_compute: float
     tensor_gb_per_s: float
     hop_s: float
     ragged_s: float
+    overhead_s: float
+    barrier_s: float
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -146,7 +180,6 @@ class Constants:
 
 
 CONSTANT_NAMES = tuple(field.name for field in fields(Constants))
-_AT = {name: index for index, name in enumerate(CONSTANT_NAMES)}
 _LAYOUT_NAMES = tuple(field.name for field in fields(Layout))
 
 
@@ -200,70 +233,3 @@ class Features:
             np.resize(self.three_d, rows),
             np.resize(self.checkpoint, rows),
         )
-
-
-def predict_s(architecture: Architecture, constants: Array, features: Features) -> Array:
-    """Seconds per iteration of every row.
-
-    Parameters
-    ----------
-    constants
-        Vector in the order of `Constants`, shape (21,).
-
-    Returns
-    -------
-    Array
-        Shape (rows,).
-    """
-    c = {name: constants[_AT[name]] for name in CONSTANT_NAMES}
-    x = features.columns
-    zero, offload, three_d = features.zero, features.offload, features.three_d
-    factor = 1 + (c["offload_compute"] - 1) * offload + (c["three_d_compute"] - 1) * three_d
-    factor = factor + (c["zero_compute"] - 1) * zero
-    compute = c["compute_s"] * x["work"]
-    forward = compute * factor * (1 - BACKWARD)
-    backward = compute * (factor * BACKWARD + c["recompute"] * features.checkpoint)
-    sharded_sync = 1 + (c["zero_sync"] - 1) * (zero + offload)
-    gradient = (
-        architecture.gradient_gb
-        * sharded_sync
-        * (
-            x["gradient_nvlink"] / c["nvlink_gb_per_s"]
-            + x["gradient_rails"] * (1 + c["sync_spread"] * x["reach"]) / c["rail_gb_per_s"]
-        )
-    )
-    gather = (
-        c["zero_gather"]
-        * architecture.gradient_gb
-        * (
-            x["gather_nvlink"] / c["nvlink_gb_per_s"]
-            + x["gather_rails"] * (1 + c["gather_spread"] * x["reach"]) / c["rail_gb_per_s"]
-        )
-    )
-    exponent = 1 + c["overlap"] * (1 - three_d)
-    passes = forward + (backward**exponent + gradient**exponent) ** (1 / exponent)
-    tensor = architecture.tensor_gb * (
-        x["tensor_nvlink"] / c["tensor_gb_per_s"] + x["tensor_rails"] / c["rail_gb_per_s"]
-    )
-    pipeline = (
-        architecture.boundary_gb
-        * (x["pipeline_nvlink"] / c["nvlink_gb_per_s"] + x["pipeline_rails"] / c["rail_gb_per_s"])
-        + c["hop_s"] * x["hops"]
-    )
-    optimizer = c["optimizer_s"] * x["optimizer"] * (1 - offload)
-    host = offload * (
-        c["offload_s"] + c["offload_share_s"] * x["optimizer"] + c["offload_crowd_s"] * x["crowd"]
-    )
-    stall = c["ragged_s"] * x["ragged"] * (1 - offload)
-    total: Array = (
-        passes
-        + gather
-        + tensor
-        + pipeline
-        + optimizer
-        + host
-        + stall
-        + c["overhead_s"]
-        + c["recompute_s"] * features.checkpoint
-    )
-    return total

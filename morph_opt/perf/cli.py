@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from morph_opt.commandline import LineParser
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
 from morph_opt.perf.checks import check_enough, check_units
 from morph_opt.perf.design import choose_runs
@@ -15,20 +15,16 @@ from morph_opt.perf.discrepancy import Pair
 from morph_opt.perf.fit import Fit, fit, of_constants
 from morph_opt.perf.model import ModelEntry
 from morph_opt.perf.modelfile import dump, outlines_of
+from morph_opt.perf.phases import Timers
 from morph_opt.perf.prior import prior
 from morph_opt.perf.runs import Run
 from morph_opt.perf.runs_csv import read_runs
 from morph_opt.perf.zoo import ZOO_FILE, builtin_population, zoo_text
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
-
-
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all sub-commands."""
-    parser = _Parser(
+    parser = LineParser(
         prog="python -m morph_opt.perf",
         description="Predict the iteration time of execution plans from a few profiled runs.",
         epilog="Exit status: 0 done; 2 bad usage or bad input.",
@@ -46,6 +42,11 @@ def make_parser() -> argparse.ArgumentParser:
     _model_arguments(plan, runs_required=False)
     plan.add_argument("--count", type=int, default=4, help="runs to name (default 4)")
     plan.add_argument("--max-gpus", type=int, default=64, help="of a candidate (default 64)")
+    plan.add_argument(
+        "--without-phases",
+        action="store_true",
+        help="the runs will tell iteration times only, not forward_s, sync_s and optimizer_s",
+    )
 
     fitting = add("fit", _fit, "fit a model file to profiled runs")
     _model_arguments(fitting, runs_required=True)
@@ -82,7 +83,7 @@ def _model_arguments(command: argparse.ArgumentParser, *, runs_required: bool) -
         type=Path,
         required=runs_required,
         metavar="RUNS.csv",
-        help="profiled runs: shape,plan,iteration_s",
+        help="profiled runs: shape,plan,iteration_s[,forward_s,sync_s,optimizer_s]",
     )
 
 
@@ -146,7 +147,9 @@ def _plan(options: argparse.Namespace) -> None:
     runs = _checked_runs(options, entry)
     belief = fit(entry.architecture, runs, prior(entry.architecture, builtin_population()))
     candidates = _candidates(entry, options.max_gpus)
-    chosen = [candidates[index] for index in choose_runs(belief, candidates, options.count)]
+    timers = None if options.without_phases else Timers.SYNCHRONISED
+    found = choose_runs(belief, candidates, options.count, timers=timers)
+    chosen = [candidates[index] for index in found]
     before = belief.predict(candidates).log_sd
     print(f"{entry.architecture.name}: {len(runs)} runs known, {len(candidates)} configurations")
     print(f"mean uncertainty now: {100 * before.mean():.1f} %")

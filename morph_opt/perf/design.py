@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from morph_opt.domain import InputError
-from morph_opt.perf.analytic import Array, Features
-from morph_opt.perf.discrepancy import Pair, covariance
-from morph_opt.perf.fit import Fit, jacobian
+from morph_opt.domain import ExecutionPlan, InputError
+from morph_opt.perf.analytic import PARTS, Array
+from morph_opt.perf.discrepancy import Pair
+from morph_opt.perf.errors import Evaluator, Outputs, covariance_between, own_variance
+from morph_opt.perf.fit import Fit
+from morph_opt.perf.phases import Timers, booked
 
-DRAWS = 32
+Indices = NDArray[np.int64]
+
+DRAWS = 64
 """Possible truths over which a design is averaged."""
+
+BUDGET = 20_000_000
+"""Numbers that all truths together may hold: fewer are drawn if there are many candidates."""
 
 CLIP = 1.5
 """Draws stay within this many standard deviations, so that no freak truth rules the design."""
@@ -20,14 +29,51 @@ CLIP = 1.5
 SEED = 1
 
 
+@dataclass(frozen=True, slots=True)
+class _World:
+    """One possible truth.
+
+    Parameters
+    ----------
+    covariance
+        Of the outputs' logarithms, given the runs so far; changed in place.
+    own
+        Variance of a measurement of each output.
+    """
+
+    covariance: Array
+    own: Array
+
+    def learn(self, outputs: Indices) -> None:
+        """Measure these outputs."""
+        for index in outputs:
+            column = self.covariance[:, index].copy()
+            scaled = column / (column[index] + self.own[index])
+            np.subtract(self.covariance, np.outer(column, scaled), out=self.covariance)
+
+    def gain(self, totals: Indices, outputs: Indices) -> float:
+        """Share of the mean standard deviation of the totals that measuring would remove."""
+        variance = self.covariance[totals, totals]
+        cross = self.covariance[np.ix_(totals, outputs)]
+        block = self.covariance[np.ix_(outputs, outputs)] + np.diag(self.own[outputs])
+        lower = np.einsum("ij,ji->i", cross, np.linalg.solve(block, cross.T))
+        before = np.sqrt(variance)
+        return float(1 - np.sqrt(np.maximum(0.0, variance - lower)).sum() / before.sum())
+
+
 def choose_runs(
-    belief: Fit, candidates: Sequence[Pair], count: int, *, draws: int = DRAWS, seed: int = SEED
+    belief: Fit,
+    candidates: Sequence[Pair],
+    count: int,
+    *,
+    seed: int = SEED,
+    timers: Timers | None = None,
 ) -> list[int]:
     """Indices of the candidates to run next, most useful first.
 
-    Greedy reduction of the mean variance of log-time over all candidates (I-optimal design), on
-    the model linearised at the present belief and at ``draws`` truths drawn from it. The errors
-    of the model itself are part of the variance, so that the design spreads over plans and shapes.
+    Greedy reduction of the mean standard deviation of log-time over all candidates, on the model
+    linearised at the present belief and at `DRAWS` truths drawn from it. The errors of the model
+    itself are part of the variance, so that the design spreads over plans and shapes.
     Deterministic for a seed.
 
     Parameters
@@ -38,6 +84,8 @@ def choose_runs(
         Configurations that can be run; those in ``belief.runs`` are not chosen again.
     count
         Runs to choose.
+    timers
+        What the phases of the runs mean; None if they tell their iteration time only.
 
     Raises
     ------
@@ -48,48 +96,47 @@ def choose_runs(
     free = np.array([pair not in seen for pair in candidates], dtype=bool)
     if free.sum() < count:
         raise InputError(f"asks for {count} runs, {free.sum()} are left", field="count")
-    worlds = [
-        _condition_on_seen(world, candidates, belief)
-        for world in _worlds(belief, candidates, draws, seed)
-    ]
-    noise = belief.scales.run**2
+    outputs = Outputs.of(candidates, [_told(plan, timers) for _, plan in candidates])
+    groups = [np.flatnonzero(outputs.at == index) for index in range(len(candidates))]
+    totals = np.array([group[0] for group in groups])
+    # the total is what phases sum up to
+    measured = [group[1:] if len(group) > 1 else group for group in groups]
+    worlds = _worlds(belief, outputs, seed)
+    for index in np.flatnonzero(~free):
+        for world in worlds:
+            world.learn(measured[index])
     chosen: list[int] = []
     for _ in range(count):
-        gain = np.zeros(len(candidates))
-        for world in worlds:
-            variance = np.diag(world)
-            gain += (world**2).sum(axis=0) / (variance + noise) / variance.sum()
-        gain[~free] = -1.0
-        best = int(np.argmax(gain))
+        gains = [
+            sum(world.gain(totals, measured[index]) for world in worlds) if free[index] else -1.0
+            for index in range(len(candidates))
+        ]
+        best = int(np.argmax(gains))
         chosen.append(best)
         free[best] = False
-        worlds = [_condition(world, best, noise) for world in worlds]
+        for world in worlds:
+            world.learn(measured[best])
     return chosen
 
 
-def _worlds(belief: Fit, candidates: Sequence[Pair], draws: int, seed: int) -> list[Array]:
-    """Covariance of the candidates' log-times before their runs, one matrix per possible truth."""
-    features = Features.of(candidates)
-    errors = covariance(candidates, candidates, belief.scales)
+def _told(plan: ExecutionPlan, timers: Timers | None) -> list[tuple[str, ...]]:
+    """Parts of the iteration time, and of the phases if runs report them."""
+    phases = booked(plan, timers) if timers else ()
+    return [PARTS, *(parts for parts in phases if parts)]
+
+
+def _worlds(belief: Fit, outputs: Outputs, seed: int) -> list[_World]:
+    """The outputs at possible truths, before any of their runs."""
+    known = Evaluator(belief.architecture, outputs)
     before = np.diag(belief.prior.log_sd**2)
     root = np.linalg.cholesky(belief.log_covariance)
+    draws = max(1, min(DRAWS, BUDGET // len(outputs.at) ** 2))
     steps = np.clip(np.random.default_rng(seed).normal(size=(draws, len(root))), -CLIP, CLIP)
-    truths = [belief.log_constants, *(belief.log_constants + root @ step for step in steps)]
-    slopes = [jacobian(belief.architecture, truth, features)[1] for truth in truths]
-    return [slope @ before @ slope.T + errors for slope in slopes]
-
-
-def _condition_on_seen(world: Array, candidates: Sequence[Pair], belief: Fit) -> Array:
-    places = {pair: index for index, pair in enumerate(candidates)}
-    for run in belief.runs:
-        index = places.get((run.shape, run.plan))
-        if index is not None:
-            world = _condition(world, index, belief.scales.run**2)
-    return world
-
-
-def _condition(world: Array, index: int, noise: float) -> Array:
-    """The covariance once the candidate ``index`` has been run."""
-    column = world[:, index]
-    left: Array = world - np.outer(column, column) / (column[index] + noise)
-    return left
+    found = []
+    for truth in (belief.log_constants, *(belief.log_constants + root @ step for step in steps)):
+        slope = known.jacobian(truth)[1]
+        share, size = known.shares(truth)
+        errors = covariance_between(outputs, share, outputs, share, belief.errors)
+        own = own_variance(outputs, share, size, belief.errors)
+        found.append(_World(slope @ before @ slope.T + errors, own))
+    return found

@@ -7,8 +7,9 @@ eight runs of the same plan more than they deserve, and lets a sampled run corre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,23 +37,20 @@ class Scales:
         Same plan family and checkpointing.
     reach
         The same, and both inside one node or both across nodes.
+    size
+        The same, not for 3D plans; less the more the GPU counts differ (by a factor e for each
+        doubling).
     degree
         3D plans with equal degrees.
     """
 
-    run: float = 0.015
-    shape: float = 0.02
-    ragged: float = 0.08
-    plan: float = 0.02
-    reach: float = 0.02
-    degree: float = 0.02
-
-
-SCALES = Scales()
-"""For fits on a few runs; of the size of the residuals of complete fits."""
-
-INDEPENDENT = Scales(run=0.02, shape=0.0, ragged=0.06, plan=0.0, reach=0.0, degree=0.0)
-"""For fits on complete tables: whatever the formulas can explain, they shall explain."""
+    run: float = 0.0
+    shape: float = 0.0
+    ragged: float = 0.0
+    plan: float = 0.0
+    reach: float = 0.0
+    size: float = 0.0
+    degree: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,7 @@ class _Codes:
     spread: NDArray[np.int64]
     ragged: NDArray[np.int64]
     degrees: NDArray[np.int64]
+    doublings: Array
 
 
 def _codes(pairs: Sequence[Pair], numbers: dict[tuple[int, ...], int]) -> _Codes:
@@ -87,10 +86,55 @@ def _codes(pairs: Sequence[Pair], numbers: dict[tuple[int, ...], int]) -> _Codes
         spread=column([int(s.nodes > 1) for s, _ in pairs]),
         ragged=column([int(ragged(*pair)) for pair in pairs]),
         degrees=degrees.reshape(len(pairs), 3),
+        doublings=np.array([math.log2(shape.gpus) for shape, _ in pairs]),
     )
 
 
-def covariance(left: Sequence[Pair], right: Sequence[Pair], scales: Scales = SCALES) -> Array:
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What configurations share, 0 to 1; shape (left, right) each. Fields as in `Scales`."""
+
+    shape: Array
+    ragged: Array
+    plan: Array
+    reach: Array
+    size: Array
+    degree: Array
+
+    @classmethod
+    def of(cls, left: Sequence[Pair], right: Sequence[Pair]) -> Shared:
+        """Compare two lists of configurations."""
+        numbers: dict[tuple[int, ...], int] = {}
+        a, b = _codes(left, numbers), _codes(right, numbers)
+
+        def same(x: NDArray[np.int64], y: NDArray[np.int64]) -> Array:
+            return np.equal.outer(x, y).astype(np.float64)
+
+        shape, plan = same(a.shape, b.shape), same(a.plan, b.plan)
+        reach = plan * same(a.spread, b.spread)
+        degrees = sum(same(a.degrees[:, i], b.degrees[:, i]) for i in range(3)) / 3.0
+        three_d = np.outer(a.degrees[:, 0] > 0, b.degrees[:, 0] > 0)
+        near = np.exp(-np.abs(np.subtract.outer(a.doublings, b.doublings)))
+        return cls(
+            shape=shape,
+            ragged=np.outer(a.ragged, b.ragged) * shape,
+            plan=plan,
+            reach=reach,
+            size=reach * near * np.logical_not(three_d),
+            degree=degrees * three_d * plan,
+        )
+
+    def covariance(self, scales: Scales) -> Array:
+        """Covariance of the errors, without the part of the single run; (left, right)."""
+        total = np.zeros_like(self.shape)
+        for field in fields(self):
+            scale = getattr(scales, field.name)
+            if scale > 0.0:
+                total += scale**2 * getattr(self, field.name)
+        return total
+
+
+def covariance(left: Sequence[Pair], right: Sequence[Pair], scales: Scales) -> Array:
     """Covariance of the model's errors, without the part of the single run.
 
     Returns
@@ -98,32 +142,4 @@ def covariance(left: Sequence[Pair], right: Sequence[Pair], scales: Scales = SCA
     Array
         Shape (left, right), squared natural logarithms.
     """
-    numbers: dict[tuple[int, ...], int] = {}
-    a, b = _codes(left, numbers), _codes(right, numbers)
-
-    def same(x: NDArray[np.int64], y: NDArray[np.int64]) -> Array:
-        return np.equal.outer(x, y).astype(np.float64)
-
-    shape = same(a.shape, b.shape)
-    plan = same(a.plan, b.plan)
-    ragged = np.outer(a.ragged, b.ragged) * shape
-    reach = plan * same(a.spread, b.spread)
-    degrees = sum(same(a.degrees[:, i], b.degrees[:, i]) for i in range(3)) / 3.0
-    three_d = np.outer(a.degrees[:, 0] > 0, b.degrees[:, 0] > 0)
-    total: Array = (
-        scales.shape**2 * shape
-        + scales.ragged**2 * ragged
-        + scales.plan**2 * plan
-        + scales.reach**2 * reach
-        + scales.degree**2 * degrees * three_d * plan
-    )
-    return total
-
-
-def variance(pairs: Sequence[Pair], scales: Scales = SCALES) -> Array:
-    """Diagonal of `covariance` of the pairs with themselves, shape (pairs,)."""
-    codes = _codes(pairs, {})
-    always = scales.shape**2 + scales.plan**2 + scales.reach**2
-    three_d = codes.degrees[:, 0] > 0
-    total: Array = always + scales.ragged**2 * codes.ragged + scales.degree**2 * three_d
-    return total
+    return Shared.of(left, right).covariance(scales)

@@ -7,22 +7,25 @@ the runs do not tell stays at the prior, and its uncertainty stays with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky
 from scipy.optimize import least_squares
 
 from morph_opt.domain import InputError
-from morph_opt.perf.analytic import (
-    CONSTANT_NAMES,
-    Architecture,
-    Array,
-    Constants,
-    Features,
-    predict_s,
+from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture, Array, Constants
+from morph_opt.perf.discrepancy import Pair
+from morph_opt.perf.errors import (
+    ERRORS,
+    INDEPENDENT,
+    Errors,
+    Evaluator,
+    Outputs,
+    covariance_between,
+    observed,
+    own_variance,
 )
-from morph_opt.perf.discrepancy import SCALES, Pair, Scales, covariance, variance
 from morph_opt.perf.prior import Prior, prior
 from morph_opt.perf.runs import Run
 
@@ -32,8 +35,19 @@ BOUND = 6.0
 SOFT = 2.0
 """Whitened residuals beyond this count linearly, not squared."""
 
+PASSES = 2
+"""Fits with weights from the fit before; weights depend on the shares of the parts."""
+
+LEEWAY = 5.0
+LEAST_SD = 0.02
+"""How far iteration times may move the constants that phases told, see `fit_complete`."""
+
+BLOCK = 64
+"""Rows of a covariance whose diagonal is wanted."""
+
 CORRECTION_LIMIT = 0.15
-"""A run moves the prediction of its neighbours by no more than this (natural logarithm)."""
+"""A run moves the prediction of its neighbours by no more than this (natural logarithm), or two
+standard deviations if these are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ class Fit:
         What was believed before.
     runs
         The runs that it was fitted on.
-    scales
+    errors
         Size of the model's errors.
     """
 
@@ -77,7 +91,7 @@ class Fit:
     log_covariance: Array
     prior: Prior
     runs: tuple[Run, ...]
-    scales: Scales = SCALES
+    errors: Errors = ERRORS
 
     @property
     def constants(self) -> Constants:
@@ -92,34 +106,38 @@ class Fit:
 
     def predict(self, pairs: Sequence[Pair]) -> Prediction:
         """Times of configurations, corrected by what the runs showed of the model's errors."""
-        features = Features.of(pairs)
-        base, slope = jacobian(self.architecture, self.log_constants, features)
-        spread = np.einsum("ij,jk,ik->i", slope, self.log_covariance, slope)
-        own = variance(pairs, self.scales)
+        wanted = Evaluator(self.architecture, Outputs.totals(pairs))
+        base, slope = wanted.jacobian(self.log_constants)
+        share, size = wanted.shares(self.log_constants)
+        variance = np.einsum("ij,jk,ik->i", slope, self.log_covariance, slope)
+        variance += own_variance(wanted.outputs, share, size, self.errors)
+        variance += _shared_variance(wanted.outputs, share, self.errors)
         if self.runs:
-            seen = [(run.shape, run.plan) for run in self.runs]
-            cross = covariance(pairs, seen, self.scales)
-            factor = cho_factor(_noise(seen, self.scales))
-            gap = np.array([run.log_s for run in self.runs]) - _log_times(
-                self.architecture, self.log_constants, Features.of(seen)
+            outputs, measured = observed(self.runs)
+            seen = Evaluator(self.architecture, outputs)
+            noise = _noise(seen, self.log_constants, self.errors)
+            cross = covariance_between(
+                wanted.outputs, share, outputs, seen.shares(self.log_constants)[0], self.errors
             )
-            limited = np.clip(gap, -CORRECTION_LIMIT, CORRECTION_LIMIT)
-            base = base + cross @ cho_solve(factor, limited)
-            own -= np.einsum("ij,ji->i", cross, cho_solve(factor, cross.T))
-        return Prediction(np.exp(base), np.sqrt(np.maximum(0.0, spread + own) + self.scales.run**2))
+            factor = cho_factor(noise)
+            limit = np.maximum(CORRECTION_LIMIT, 2 * np.sqrt(np.diag(noise)))
+            gap = np.clip(measured - seen.logs(self.log_constants), -limit, limit)
+            base = base + cross @ cho_solve(factor, gap)
+            variance -= np.einsum("ij,ji->i", cross, cho_solve(factor, cross.T))
+        return Prediction(np.exp(base), np.sqrt(np.maximum(0.0, variance)))
 
 
 def fit(
     architecture: Architecture,
     runs: Sequence[Run],
     belief: Prior | None = None,
-    scales: Scales = SCALES,
+    errors: Errors = ERRORS,
 ) -> Fit:
     """Constants that explain the runs, as far as the runs tell and the prior elsewhere.
 
-    Minimises a soft-l1 loss of ``log(predicted / measured)``, whitened by the covariance of the
-    model's errors, plus the squared distance from the prior in its standard deviations, within
-    `BOUND`. Deterministic.
+    Minimises a soft-l1 loss of ``log(predicted / measured)`` of phases, or of iteration times
+    where a run has none, whitened by the covariance of the model's errors, plus the squared
+    distance from the prior in its standard deviations, within `BOUND`. Deterministic.
 
     Parameters
     ----------
@@ -128,28 +146,54 @@ def fit(
     """
     belief = belief or prior(architecture)
     if not runs:
-        return Fit(architecture, belief.log_mean, np.diag(belief.log_sd**2), belief, (), scales)
-    pairs = [(run.shape, run.plan) for run in runs]
-    features = Features.of(pairs)
-    measured = np.array([run.log_s for run in runs])
-    noise = _noise(pairs, scales)
+        return Fit(architecture, belief.log_mean, np.diag(belief.log_sd**2), belief, (), errors)
+    outputs, measured = observed(runs)
+    seen = Evaluator(architecture, outputs)
+    z = np.zeros(len(CONSTANT_NAMES))
+    for _ in range(PASSES):
+        noise = _noise(seen, belief.log_mean + belief.log_sd * z, errors)
+        z = _solve(seen, measured, belief, noise, z)
+    best = belief.log_mean + belief.log_sd * z
+    _, slope = seen.jacobian(best)
+    precision = np.diag(1 / belief.log_sd**2) + slope.T @ cho_solve(cho_factor(noise), slope)
+    return Fit(architecture, best, np.linalg.inv(precision), belief, tuple(runs), errors)
+
+
+def _solve(seen: Evaluator, measured: Array, belief: Prior, noise: Array, start: Array) -> Array:
+    """Most probable constants, in prior standard deviations from the prior."""
     whiten = np.linalg.inv(cholesky(noise, lower=True))
 
     def residuals(z: Array) -> Array:
-        constants = belief.log_mean + belief.log_sd * z
-        gap = _log_times(architecture, constants, features) - measured
+        gap = seen.logs(belief.log_mean + belief.log_sd * z) - measured
         raw = whiten @ gap / SOFT
         # soft l1 written as a residual, because scipy's loss would also soften the prior
         soft = SOFT * np.sign(raw) * np.sqrt(2 * (np.sqrt(1 + raw**2) - 1))
         return np.concatenate([soft, z])
 
-    found = least_squares(residuals, np.zeros(len(CONSTANT_NAMES)), bounds=(-BOUND, BOUND))
+    inside = np.clip(start, -BOUND + 1e-6, BOUND - 1e-6)
+    found = least_squares(residuals, inside, bounds=(-BOUND, BOUND))
     if not found.success:
         raise InputError(f"the fit did not converge: {found.message}", field="runs")
-    best = belief.log_mean + belief.log_sd * found.x
-    _, slope = jacobian(architecture, best, features)
-    precision = np.diag(1 / belief.log_sd**2) + slope.T @ cho_solve(cho_factor(noise), slope)
-    return Fit(architecture, best, np.linalg.inv(precision), belief, tuple(runs), scales)
+    solution: Array = found.x
+    return solution
+
+
+def fit_complete(
+    architecture: Architecture, runs: Sequence[Run], belief: Prior | None = None
+) -> Fit:
+    """Constants of a complete table: phases tell them apart, iteration times have the last word.
+
+    The second step starts from the first one, each constant within `LEEWAY` of its standard
+    deviations, so that what the formulas miss in a phase does not bias the sum.
+    """
+    first = fit(architecture, runs, belief, INDEPENDENT)
+    if not any(run.phases for run in runs):
+        return first
+    sd = np.maximum(LEEWAY * np.sqrt(np.diag(first.log_covariance)), LEAST_SD)
+    near = Prior(first.log_constants, np.minimum(first.prior.log_sd, sd))
+    timed = [replace(run, phases=()) for run in runs]
+    second = fit(architecture, timed, near, INDEPENDENT)
+    return replace(first, log_constants=second.log_constants)
 
 
 def of_constants(architecture: Architecture, constants: Constants) -> Fit:
@@ -159,30 +203,24 @@ def of_constants(architecture: Architecture, constants: Constants) -> Fit:
     return Fit(architecture, values, nothing, prior(architecture), ())
 
 
-def jacobian(
-    architecture: Architecture, log_constants: Array, features: Features, step: float = 1e-4
-) -> tuple[Array, Array]:
-    """Logarithms of the predicted times and their derivatives by the constants' logarithms.
-
-    Returns
-    -------
-    tuple
-        Shapes (rows,) and (rows, constants).
-    """
-    base = _log_times(architecture, log_constants, features)
-    slope = np.empty((len(features), len(log_constants)))
-    for index in range(len(log_constants)):
-        moved = log_constants.copy()
-        moved[index] += step
-        slope[:, index] = (_log_times(architecture, moved, features) - base) / step
-    return base, slope
-
-
-def _log_times(architecture: Architecture, log_constants: Array, features: Features) -> Array:
-    times: Array = np.log(predict_s(architecture, np.exp(log_constants), features))
-    return times
-
-
-def _noise(pairs: Sequence[Pair], scales: Scales) -> Array:
-    noise: Array = covariance(pairs, pairs, scales) + scales.run**2 * np.eye(len(pairs))
+def _noise(seen: Evaluator, log_constants: Array, errors: Errors) -> Array:
+    """Covariance of what is observed around the model, shape (outputs, outputs)."""
+    share, size = seen.shares(log_constants)
+    noise = covariance_between(seen.outputs, share, seen.outputs, share, errors)
+    noise += np.diag(own_variance(seen.outputs, share, size, errors))
     return noise
+
+
+def _shared_variance(outputs: Outputs, share: Array, errors: Errors) -> Array:
+    """Diagonal of `covariance_between` of outputs with themselves, in blocks to spare memory."""
+    blocks = []
+    for first in range(0, len(outputs.at), BLOCK):
+        at = outputs.at[first : first + BLOCK]
+        part = Outputs(
+            tuple(outputs.pairs[i] for i in at),
+            np.arange(len(at)),
+            outputs.mask[first : first + BLOCK],
+        )
+        mine = share[first : first + BLOCK]
+        blocks.append(np.diag(covariance_between(part, mine, part, mine, errors)))
+    return np.concatenate(blocks) if blocks else np.zeros(0)

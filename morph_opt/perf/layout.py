@@ -22,7 +22,7 @@ from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
 GPUS_PER_RAIL = 2
 """GPUs that share one network card."""
 
-RAGGED_HALF = 9.0
+RAGGED_HALF = 12.0
 """(GPUs - 1) x largest part at which half of the stall of ragged shapes is reached."""
 
 
@@ -50,10 +50,17 @@ class Layout:
     reach
         Nodes beyond the second that a gradient ring passes.
     crowd
-        GPUs beyond the first on the fullest node.
+        Share of the GPUs that is on the fullest node.
     ragged
         0 unless the shape has several nodes and some node holds an odd number of GPUs; then
-        x / (x + 9) with x = (GPUs - 1) x largest part. Empirical, see docs/performance-model.md.
+        x / (x + 12) with x = (GPUs - 1) x largest part. Empirical, see docs/performance-model.md.
+    barrier
+        0 on one node, else (1 + log2 of the nodes) / 2: what waiting for each other takes.
+    lone
+        1 if the shape has several nodes and one of them holds a single GPU, else 0.
+    log_ring, log_cards, log_world
+        Logarithms of g / (g - 1), of the cards at the narrowest node and of g / 2 for the g GPUs
+        of a data-parallel shape; 0 for one GPU, one node and 3D plans.
     """
 
     work: float
@@ -70,6 +77,11 @@ class Layout:
     reach: float
     crowd: float
     ragged: float
+    barrier: float
+    lone: float
+    log_ring: float
+    log_cards: float
+    log_world: float
 
 
 def rails(gpus: int) -> int:
@@ -91,6 +103,10 @@ def layout(shape: Shape, plan: ExecutionPlan) -> Layout:
     return _data_parallel(shape, plan)
 
 
+def _barrier(shape: Shape) -> float:
+    return 0.0 if shape.nodes == 1 else (1 + math.log2(shape.nodes)) / 2
+
+
 def _ragged(shape: Shape) -> float:
     if shape.nodes == 1 or all(part % 2 == 0 for part in shape.parts):
         return 0.0
@@ -108,7 +124,7 @@ def _data_parallel(shape: Shape, plan: ExecutionPlan) -> Layout:
         gradient_nvlink=0.0 if narrow else 2 * ring,
         gradient_rails=2 * ring / narrow if narrow else 0.0,
         gather_nvlink=0.0 if narrow or not sharded else ring,
-        gather_rails=ring / narrow if narrow and sharded else 0.0,
+        gather_rails=1 / narrow if narrow and sharded else 0.0,
         tensor_nvlink=0.0,
         tensor_rails=0.0,
         pipeline_nvlink=0.0,
@@ -116,8 +132,13 @@ def _data_parallel(shape: Shape, plan: ExecutionPlan) -> Layout:
         optimizer=1 / gpus if sharded else 1.0,
         hops=0.0,
         reach=max(0.0, shape.nodes - 2.0),
-        crowd=shape.parts[0] - 1.0,
+        crowd=shape.parts[0] / gpus,
         ragged=_ragged(shape),
+        barrier=_barrier(shape),
+        lone=float(shape.nodes > 1 and shape.parts[-1] == 1),
+        log_ring=-math.log(ring) if ring else 0.0,
+        log_cards=math.log(max(1, narrow)),
+        log_world=math.log(max(2, gpus) / 2),
     )
 
 
@@ -151,6 +172,11 @@ def _three_d(shape: Shape, plan: ExecutionPlan) -> Layout:
         reach=max(0.0, max(len(set(stage)) for stage in stages) - 2.0) if plan.dp > 1 else 0.0,
         crowd=0.0,
         ragged=0.0,
+        log_ring=0.0,
+        log_cards=0.0,
+        barrier=_barrier(shape),
+        log_world=math.log(max(2, shape.gpus) / 2),
+        lone=float(shape.nodes > 1 and shape.parts[-1] == 1),
     )
 
 

@@ -12,11 +12,11 @@ from morph_opt.perf.analytic import (
     Array,
     Constants,
     Features,
-    predict_s,
 )
 from morph_opt.perf.layout import rails
 from morph_opt.perf.speed import Configuration
 from morph_opt.perf.support import Support, side_demand
+from morph_opt.perf.terms import predict_s
 
 POD_SLOWDOWN = 2.0
 """Network slowdown across leaf switches when nothing was measured: a 2:1 oversubscribed fabric."""

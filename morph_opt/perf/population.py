@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture
-from morph_opt.perf.discrepancy import INDEPENDENT
+from morph_opt.perf.errors import INDEPENDENT
 from morph_opt.perf.fit import fit
 from morph_opt.perf.prior import Population, prior, wide_prior
 from morph_opt.perf.runs import Run
 
-ROUNDS = 12
+ROUNDS = 6
 """Alternations between fitting the models and estimating their population."""
+
+NARROWEST = 0.4
+"""A population is never narrower than this share of the wide prior: few models tell no tails."""
 
 PSEUDO_SD = 0.15
 """Standard deviation of the one pseudo-model that keeps a population from collapsing."""
@@ -41,9 +44,10 @@ def population(models: Sequence[tuple[Architecture, Sequence[Run]]]) -> Populati
         mean = (shifts * told).sum(axis=0) / (count + 0.1)
         squares = ((shifts - mean) ** 2 * told).sum(axis=0)
         variance = (squares + np.minimum(PSEUDO_SD, wide_sd) ** 2) / (count + 1)
-        spread = np.sqrt(variance * (1 + 1 / (count + 1)))
+        # the last factor stands for the heavier tails of a variance that is known from few models
+        spread = np.sqrt(variance * (1 + 1 / (count + 1)) * (count + 3) / (count + 1))
         # a constant that few models tell of stays near the wide prior (geometric mean)
         weight = count / (count + 0.5)
         mixed = np.exp(weight * np.log(spread) + (1 - weight) * np.log(wide_sd))
-        found = Population(mean, np.minimum(wide_sd, mixed))
+        found = Population(mean, np.clip(mixed, NARROWEST * wide_sd, wide_sd))
     return found

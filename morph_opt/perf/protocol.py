@@ -13,8 +13,9 @@ import numpy as np
 
 from morph_opt.perf.analytic import Array
 from morph_opt.perf.design import SEED, choose_runs
-from morph_opt.perf.discrepancy import INDEPENDENT, SCALES, Pair
-from morph_opt.perf.fit import Fit, fit
+from morph_opt.perf.discrepancy import Pair
+from morph_opt.perf.errors import ERRORS
+from morph_opt.perf.fit import Fit, fit, fit_complete
 from morph_opt.perf.population import population
 from morph_opt.perf.prior import Population, prior
 from morph_opt.perf.public import BORROWED, PUBLISHED, Table, cell, inconsistent
@@ -24,8 +25,8 @@ from morph_opt.perf.runs import Run
 SIZES = (4, 6, 8, 12)
 """Numbers of sampled runs that are reported."""
 
-BATCH = 4
-"""Runs that are chosen at a time; the design of the next batch knows their results."""
+BATCH = 2
+"""Runs that are chosen at a time; the design of the next ones knows their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,19 @@ def sample(table: Table, others: Population | None, count: int, seed: int = SEED
     picked: list[int] = []
     while len(picked) < count:
         batch = min(BATCH, count - len(picked))
-        picked += choose_runs(found, pairs, batch, seed=seed)
+        picked += choose_runs(found, pairs, batch, seed=seed, timers=table.timers)
         found = fit(table.architecture, [table.runs[i] for i in picked], belief)
     return found
+
+
+def without_phases(table: Table) -> Table:
+    """The table as if its runs told their iteration times only."""
+    return replace(
+        table,
+        runs=tuple(replace(run, phases=()) for run in table.runs),
+        sampled=tuple(replace(run, phases=()) for run in table.sampled),
+        timers=None,
+    )
 
 
 def sample_size(table: Table, count: int) -> int:
@@ -129,7 +140,7 @@ def protocol_c(tables: Mapping[str, Table]) -> list[Judged]:
         parts = []
         for shape in sorted({run.shape for run in table.runs}):
             rest = [run for run in table.runs if run.shape != shape]
-            parts.append(judge(name, table, fit(table.architecture, rest, scales=INDEPENDENT)))
+            parts.append(judge(name, table, fit_complete(table.architecture, rest)))
         found.append(
             Judged(
                 name,
@@ -150,8 +161,8 @@ def complete(tables: Mapping[str, Table]) -> list[Judged]:
 
 def complete_fit(table: Table) -> Fit:
     """Fit of all rows that predicts by its constants alone, without correcting rows it saw."""
-    whole = fit(table.architecture, table.runs, scales=INDEPENDENT)
-    return replace(whole, runs=(), scales=SCALES)
+    whole = fit_complete(table.architecture, table.runs)
+    return replace(whole, runs=(), errors=ERRORS)
 
 
 def pairs_of(runs: Sequence[Run]) -> list[Pair]:

@@ -11,6 +11,7 @@ from statistics import median
 from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
 from morph_opt.perf.analytic import Architecture
 from morph_opt.perf.layout import rails
+from morph_opt.perf.phases import Timers, phases_of
 from morph_opt.perf.runs import Refused, Run, read_public
 from morph_opt.perf.zoo import builtin_model
 
@@ -52,6 +53,22 @@ Each rests on three to five rows with forward times that were chosen by hand.
 BORROWED = (("t5", "DP+TP+PP"), ("gpt2", "DP+TP+PP"))
 """Cells whose public rows have no data parallelism: they are judged on the TP+PP rows."""
 
+TIMERS: dict[str, Timers | None] = {
+    "bert": Timers.SYNCHRONISED,
+    "gpt2": Timers.SYNCHRONISED,
+    "llama30": Timers.SYNCHRONISED,
+    "llama7": Timers.SYNCHRONISED,
+    "roberta": Timers.STREAMED,
+    "t5": Timers.SYNCHRONISED,
+    "vit": None,
+}
+"""What the phases of the tables mean, as one sees by comparing rows.
+
+The forward times of RoBERTa and ViT hardly depend on the GPU count, so their timers wait for
+launches only. RoBERTa's second phase is both passes to 1 %; ViT's phases hold parts of everything
+(its optimizer phase shrinks with the GPUs in plain data parallelism) and are not read.
+"""
+
 LARGE = ("t5", "gpt2", "llama7", "llama30")
 
 
@@ -69,12 +86,15 @@ class Table:
         Rows that cannot.
     sampled
         The runs that the artifact fits its model on; empty where it gives none that ran.
+    timers
+        What the phases of its runs mean; None if they have none.
     """
 
     architecture: Architecture
     runs: tuple[Run, ...]
     refused: tuple[Refused, ...]
     sampled: tuple[Run, ...]
+    timers: Timers | None = None
 
 
 def read_tables(root: Path) -> dict[str, Table]:
@@ -93,11 +113,19 @@ def read_tables(root: Path) -> dict[str, Table]:
     zoo = builtin_model()
     found = {}
     for name in zoo.models():
-        runs, refused = read_public(root / "simulator" / "traces" / name / "placements.csv")
+        file = root / "simulator" / "traces" / name / "placements.csv"
+        runs, refused = read_public(file, TIMERS[name])
         found[name] = Table(
-            zoo.entry(name).architecture, tuple(runs), tuple(refused), _sampled(root, name)
+            zoo.entry(name).architecture,
+            tuple(runs),
+            tuple(refused),
+            _sampled(root, name),
+            TIMERS[name],
         )
     return found
+
+
+_SAMPLED_COLUMNS = ("iter_time", "forward_time", "Tcc", "Topt")
 
 
 def _sampled(root: Path, name: str) -> tuple[Run, ...]:
@@ -113,7 +141,10 @@ def _sampled(root: Path, name: str) -> tuple[Run, ...]:
             raise InputError(f"cannot be read: {error.strerror}", file=str(file)) from None
     for config, data in zip(*rows, strict=True):
         plan = ExecutionPlan.parse(SAMPLED_PLANS[data["strategy"]])
-        found.append(Run(Shape.of(int(config["gpus"])), plan, float(data["iter_time"]) / 1e3))
+        seconds, *told = (float(data[column]) / 1e3 for column in _SAMPLED_COLUMNS)
+        timers = TIMERS[name]
+        phases = phases_of(plan, seconds, (told[0], told[1], told[2]), timers) if timers else ()
+        found.append(Run(Shape.of(int(config["gpus"])), plan, seconds, phases))
     # the folder of LLaMA-30B repeats the runs of LLaMA-7B, under plans that 30B cannot run
     return () if name == "llama30" else tuple(found)
 

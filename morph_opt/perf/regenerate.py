@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from morph_opt.perf.discrepancy import INDEPENDENT
-from morph_opt.perf.fit import fit
+from morph_opt.perf.fit import fit_complete
 from morph_opt.perf.model import ModelEntry
 from morph_opt.perf.modelfile import dump
 from morph_opt.perf.population import population
@@ -30,7 +29,7 @@ def entries_from(tables: Mapping[str, Table]) -> list[ModelEntry]:
     return [
         replace(
             zoo.entry(name),
-            constants=fit(table.architecture, consistent(table.runs), scales=INDEPENDENT).constants,
+            constants=fit_complete(table.architecture, consistent(table.runs)).constants,
         )
         for name, table in tables.items()
     ]

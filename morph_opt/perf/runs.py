@@ -10,6 +10,7 @@ from pathlib import Path
 
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.domain._validate import require_finite
+from morph_opt.perf.phases import Phase, Timers, phases_of
 
 PUBLIC_LABELS = {
     "ga": "dp+ga",
@@ -33,11 +34,14 @@ class Run:
         Execution plan.
     iteration_s
         Seconds per iteration, above 0.
+    phases
+        Parts of the iteration that the run reports; none if only the iteration was timed.
     """
 
     shape: Shape
     plan: ExecutionPlan
     iteration_s: float
+    phases: tuple[Phase, ...] = ()
 
     def __post_init__(self) -> None:
         require_finite("iteration_s", self.iteration_s, above=0.0)
@@ -91,8 +95,13 @@ def public_plan(label: str, gpus: int) -> ExecutionPlan:
     raise InputError(f"unknown plan {label!r}", field="exec_plan")
 
 
-def read_public(file: Path) -> tuple[list[Run], list[Refused]]:
+def read_public(file: Path, timers: Timers | None = None) -> tuple[list[Run], list[Refused]]:
     """Runs of a public ``placements.csv``, and its rows that cannot have been run as written.
+
+    Parameters
+    ----------
+    timers
+        What the phases of the file mean; they are not read if None.
 
     Raises
     ------
@@ -101,19 +110,34 @@ def read_public(file: Path) -> tuple[list[Run], list[Refused]]:
     """
     runs: list[Run] = []
     refused: list[Refused] = []
-    for line, row in _rows(file, ("exec_plan", "placement", "iter_time")):
+    columns = ("exec_plan", "placement", "iter_time", *(_PHASES if timers else ()))
+    for line, row in _rows(file, columns):
         placement, label = row["placement"], row["exec_plan"]
         try:
             shape = Shape.of(*(int(digit) for digit in placement))
             plan = public_plan(label, shape.gpus)
-            runs.append(Run(shape, plan, float(row["iter_time"])))
+            seconds = float(row["iter_time"])
+            phases = _public_phases(plan, seconds, row, timers) if timers else ()
+            runs.append(Run(shape, plan, seconds, phases))
         except InputError as error:
             refused.append(Refused(line, label, placement, error.rule))
         except ValueError:
             raise InputError(
-                "must be numbers", file=str(file), line=line, field="placement, iter_time"
+                "must be numbers", file=str(file), line=line, field=", ".join(columns[1:])
             ) from None
     return runs, refused
+
+
+_PHASES = ("forward", "overlap_sync", "optimize")
+
+
+def _public_phases(
+    plan: ExecutionPlan, seconds: float, row: dict[str, str], timers: Timers
+) -> tuple[Phase, ...]:
+    """Phases of a public row: in seconds or milliseconds, whichever fits its iteration time."""
+    forward, sync, optimizer = (float(row[name]) for name in _PHASES)
+    unit = 1.0 if forward + sync + optimizer < 30 * seconds else 1e-3
+    return phases_of(plan, seconds, (unit * forward, unit * sync, unit * optimizer), timers)
 
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import ExecutionPlan, InputError, Shape
-from morph_opt.perf.analytic import CONSTANT_NAMES
+from morph_opt.perf.analytic import CONSTANT_NAMES, PARTS
 from morph_opt.perf.checks import check_enough, check_units
 from morph_opt.perf.design import choose_runs
-from morph_opt.perf.discrepancy import INDEPENDENT, SCALES, covariance, variance
+from morph_opt.perf.discrepancy import covariance
+from morph_opt.perf.errors import ERRORS, INDEPENDENT, Evaluator, Outputs, covariance_between
 from morph_opt.perf.fit import Fit, fit, of_constants
+from morph_opt.perf.phases import Timers, booked
 from morph_opt.perf.population import population
 from morph_opt.perf.prior import Population, prior, wide_prior
 from morph_opt.perf.runs import Run
@@ -27,7 +29,7 @@ def error(found: Fit, model: str) -> float:
 
 
 def test_a_complete_noiseless_table_is_reproduced() -> None:
-    found = fit(BERT, true_runs("bert", pairs()), scales=INDEPENDENT)
+    found = fit(BERT, true_runs("bert", pairs()), errors=INDEPENDENT)
     assert error(found, "bert") < 0.01
 
 
@@ -81,7 +83,7 @@ def test_a_sampled_run_corrects_its_own_prediction() -> None:
 def test_one_wild_run_does_not_spoil_a_table() -> None:
     runs = true_runs("bert", pairs())
     wild = Run(runs[40].shape, runs[40].plan, 20 * runs[40].iteration_s)
-    found = fit(BERT, [*runs[:40], wild, *runs[41:]], scales=INDEPENDENT)
+    found = fit(BERT, [*runs[:40], wild, *runs[41:]], errors=INDEPENDENT)
     truth = [run.iteration_s for run in runs]
     bare = of_constants(BERT, found.constants).predict(pairs()).iteration_s
     assert np.median(np.abs(bare / truth - 1)) < 0.03
@@ -94,12 +96,26 @@ def test_fitting_twice_gives_the_same_bits() -> None:
 
 def test_errors_are_a_covariance() -> None:
     rows = pairs("t5", 16)
-    matrix = covariance(rows, rows)
+    for scales in ERRORS.kernels:
+        matrix = covariance(rows, rows, scales)
+        assert np.allclose(matrix, matrix.T)
+        assert np.linalg.eigvalsh(matrix).min() > -1e-12
+        halves = covariance(rows[:20], rows[20:], scales)
+        assert np.allclose(halves, matrix[:20, 20:])
+
+
+def test_errors_of_phases_and_iterations_are_one_covariance() -> None:
+    known = entry("bert")
+    rows = pairs("bert")[::5]
+    timers = Timers.SYNCHRONISED
+    told = [(PARTS, *booked(plan, timers)) for _, plan in rows]
+    outputs = Outputs.of(rows, told)
+    share, size = Evaluator(known.architecture, outputs).shares(np.log(known.constants.vector()))
+    assert np.allclose(share.sum(axis=1), 1.0)
+    assert np.allclose(size[::5], 1.0)
+    matrix = covariance_between(outputs, share, outputs, share, ERRORS)
     assert np.allclose(matrix, matrix.T)
     assert np.linalg.eigvalsh(matrix).min() > -1e-12
-    assert np.allclose(np.diag(matrix), variance(rows))
-    halves = covariance(rows[:20], rows[20:], SCALES)
-    assert np.allclose(halves, matrix[:20, 20:])
 
 
 def test_a_design_names_new_runs_each_once_and_spreads_over_plans() -> None:
@@ -173,7 +189,7 @@ def test_runs_on_one_gpu_count_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("left_out", "constant"),
-    [(1, "recompute"), (2, "zero_sync"), (3, "offload_s"), (4, "rail_gb_per_s")],
+    [(1, "recompute"), (2, "zero_sync"), (3, "offload_share_s"), (4, "rail_gb_per_s")],
 )
 def test_a_missing_kind_of_run_names_its_constant_and_what_would_tell_it(
     left_out: int, constant: str

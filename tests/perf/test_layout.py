@@ -39,7 +39,8 @@ def test_a_ring_is_as_slow_as_its_narrowest_node(shape: str, cards: int) -> None
 def test_only_sharded_plans_gather_and_share_the_optimizer() -> None:
     assert of("4+4", "dp").gather_rails == 0.0
     assert of("4+4", "dp").optimizer == 1.0
-    assert of("4+4", "zero-dp").gather_rails == pytest.approx(7 / 8 / 2)
+    assert of("4+4", "zero-dp").gather_rails == pytest.approx(1 / 2)
+    assert of("8", "zero-dp").gather_nvlink == pytest.approx(7 / 8)
     assert of("4+4", "zero-offload").optimizer == pytest.approx(1 / 8)
 
 

@@ -19,8 +19,9 @@ from morph_opt.domain import (
     Shape,
     Span,
 )
-from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture, Features, predict_s
+from morph_opt.perf.analytic import CONSTANT_NAMES, PARTS, Architecture, Features
 from morph_opt.perf.model import AnalyticModel, constants_on
+from morph_opt.perf.terms import parts_s, predict_s
 from morph_opt.perf.zoo import builtin_model, zoo_on
 from tests.perf.worlds import entry, pairs
 
@@ -125,18 +126,36 @@ def test_architecture_refuses_nonsense() -> None:
         Architecture("x", 10, 0, 1, 1, 1, 1)
 
 
+SHORTEN = {"overlap", "zero_overlap", "launch_overlap", "ring_power", "rail_power"}
+LARGE = {"three_d_compute", "tensor_gb_per_s", "hop_s", "swap_s"}
+
+
 @pytest.mark.parametrize("name", CONSTANT_NAMES)
 def test_every_constant_matters_and_in_the_right_direction(name: str) -> None:
-    model = "llama7" if name in {"three_d_compute", "tensor_gb_per_s", "hop_s"} else "gpt2"
-    known = entry(model)
-    features = Features.of(pairs(model, 64))
+    known = entry("llama7" if name in LARGE else "gpt2")
+    features = Features.of(pairs(known.architecture.name, 64))
     base = predict_s(known.architecture, known.constants.vector(), features)
     more = replace(known.constants, **{name: 1.3 * getattr(known.constants, name)}).vector()
     change = predict_s(known.architecture, more, features) - base
+    if name == "forward_share":
+        # moves compute from one pass to the other, and with it what gradients hide behind
+        assert (np.abs(change) > 0).any()
+        return
     # a faster link and more overlap shorten, everything else lengthens an iteration
-    sign = -1.0 if name.endswith("gb_per_s") or name == "overlap" else 1.0
+    sign = -1.0 if name.endswith("gb_per_s") or name in SHORTEN else 1.0
     assert (sign * change >= -1e-12).all()
     assert (sign * change > 0).any()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_parts_are_positive_and_sum_up(model: str) -> None:
+    known = entry(model)
+    features = Features.of(pairs(model, 64))
+    parts = parts_s(known.architecture, known.constants.vector(), features)
+    assert parts.shape == (len(PARTS), len(features))
+    assert (parts >= -1e-12).all()
+    total = predict_s(known.architecture, known.constants.vector(), features)
+    assert np.allclose(parts.sum(axis=0), total)
 
 
 @given(st.sampled_from(pairs("bert")), st.floats(0.5, 2.0))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from morph_opt.domain import A800_NODE
-from morph_opt.perf.analytic import Features, predict_s
+from morph_opt.perf.analytic import Features
 from morph_opt.perf.discrepancy import Pair
 from morph_opt.perf.model import ModelEntry
 from morph_opt.perf.runs import Run
+from morph_opt.perf.terms import predict_s
 from morph_opt.perf.zoo import builtin_model
 
 
