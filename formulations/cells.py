@@ -130,7 +130,7 @@ class Kinds:
         return int(self.node_class.size)
 
 
-KIND_LIMIT = 12
+KIND_LIMIT = 8
 """Kinds of a class above which scarce side resources are no longer told apart by kinds."""
 
 
