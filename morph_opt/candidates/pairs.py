@@ -36,7 +36,7 @@ PARTNERS = 16
 model, best first. A job needs a choice of models more than a choice of jobs of the best one, which
 all the others want as well; ``docs/decisions/0008-packing.md`` has the measurements."""
 
-MOST_FRESH = 8_000
+MOST_FRESH = 32_000
 """Fresh pairs, counted once per node class, beyond which every job is offered fewer partners."""
 
 

@@ -1,10 +1,12 @@
 """Objective ``cost`` of the round MILP: keep the SLOs, then the most work per dollar.
 
-Which SLOs can be kept together, and whose are dropped, the share program says anew in every round
-(`morph_opt.policies.gavel_shares.cost`, the fewest are dropped). Within a round, with n the seconds
-until a job would be complete in a configuration, its start-up counted `RESTART_WEIGHT` times:
+Which SLOs can be promised together the share program says anew in every round, and names the others
+(`morph_opt.policies.gavel_shares.cost`, the fewest). It asks for constant rates, which is more than
+is needed, so the round does not give up on a dropped SLO that can still be met. Within a round,
+with n the seconds until a job would be complete in a configuration, its start-up counted
+`RESTART_WEIGHT` times:
 
-Level **slo**: a job whose SLO is kept is worth ``1 / sqrt(n l)`` in a configuration that is
+Level **slo**: a job with an SLO is worth ``1 / sqrt(n l)`` in a configuration that is
 complete in the l seconds until the deadline, and nothing in one that is too slow. That is the
 geometric mean of shortest first (1 / n) and earliest deadline first (1 / l); it grows as a job
 progresses, so jobs do not take turns.
@@ -57,10 +59,7 @@ class CostWithSlos:
         """
         cluster, prices = state.cluster, prices_of(state.cluster)
         self.book.observe(state)
-        dropped = self.book.slos.dropped
-        self._left_s = np.asarray(
-            [0.0 if s.job.name in dropped else _left_s(s, state.time_s) for s in state.jobs]
-        )
+        self._left_s = np.asarray([_left_s(s, state.time_s) for s in state.jobs])
         self._price_of_class = np.asarray(
             [prices[cluster.gpu_types.index(kind.gpu_type)] for kind in cluster.node_types]
         )

@@ -45,7 +45,7 @@ def slo_left_s(known: JobState, now_s: float) -> float:
 class SloNames:
     """Jobs whose SLO does not bind in this round, and what has changed since the round before.
 
-    An SLO is dropped when it cannot be kept together with the others' (the fewest are), or when
+    An SLO is dropped when it cannot be promised together with the others' (the fewest are), or when
     too little time is left. It is asked for again in every round, so it may be restored.
     """
 

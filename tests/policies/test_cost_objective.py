@@ -116,6 +116,65 @@ def test_other_objectives_need_no_price_and_name_no_slo() -> None:
     assert slo_changes(make_objective("fairness", SPEEDS)) == ((), ())
 
 
+def levels(*states: JobState, time_s: float = 60.0) -> dict[str, tuple[list[float], list[float]]]:
+    """Level to values of the candidates on (V100, K80) per job, and of the stays."""
+    from morph_opt.candidates.table import CandidateBuilder
+
+    state = RoundState(1, time_s, 60.0, TWO, states)
+    objective = make_objective("cost", SPEEDS)
+    objective.observe(state)  # type: ignore[attr-defined]
+    problem = CandidateBuilder(SPEEDS).view(state).problem
+    table = problem.candidates
+    names = [TWO.node_types[c].gpu_type.name for c in table.node_class.tolist()]
+    order = sorted(range(table.count), key=lambda k: (table.job[k], names[k] != "V100"))
+    return {
+        level.name: ([level.value[k] for k in order], level.stay_value.tolist())
+        for level in objective.levels(problem)
+    }
+
+
+def test_levels_by_hand() -> None:
+    # 4000 steps: 1000 s on the V100, 4000 s on the K80, 100 s of start-up; 1200 s are left.
+    known = JobState(job("a", deadline_s=1260.0), restart_s=100.0)
+    slo, dollar = levels(known)["slo"][0], levels(known)["dollar"][0]
+    assert slo == pytest.approx([(1200.0 * 1200.0) ** -0.5, 0.0]), "the K80 is too slow"
+    # n counts the start-up twice: 1200 s at 8 $/h and 4200 s at 1 $/h, the cheapest.
+    assert dollar == pytest.approx([4200.0 / 9600.0 / 1200.0, 1.0 / 4200.0])
+    easy = JobState(job("a", deadline_s=6060.0), restart_s=100.0)
+    assert levels(easy)["slo"][0] == pytest.approx(
+        [(1200.0 * 6000.0) ** -0.5, (4200.0 * 6000.0) ** -0.5]
+    )
+    assert levels(JobState(job("a"), restart_s=100.0))["slo"][0] == [0.0, 0.0]
+    just_missed = JobState(job("a", deadline_s=1159.0), restart_s=100.0)
+    assert levels(just_missed)["slo"][0] == [0.0, 0.0], "the start-up counts once"
+
+
+@pytest.mark.parametrize(("deadline_s", "kept"), [(1260.0, True), (860.0, False)])
+def test_a_stay_keeps_an_slo_if_it_is_in_time(deadline_s: float, kept: bool) -> None:
+    from morph_opt.domain import Assignment, Placement
+
+    held = Assignment("a", RIGID_PLAN, Placement.of({0: [0]}))
+    known = JobState(
+        job("a", deadline_s=deadline_s), iterations_done=400.0, running=held,
+        restart_left_s=0.0, restart_s=100.0, starts=1, first_start_s=0.0, last_start_s=0.0,
+    )  # fmt: skip
+    found = levels(known)
+    # 3600 steps are left: 900 s where it runs.
+    value = (900.0 * (deadline_s - 60.0)) ** -0.5 if kept else 0.0
+    assert found["slo"][1] == pytest.approx([value])
+    assert found["dollar"][1] == pytest.approx([min(1.0, 3800.0 / 7200.0) / 900.0])
+
+
+def test_an_slo_that_cannot_be_promised_is_met_where_there_is_room() -> None:
+    """At constant rates one of the two has to be dropped; one after the other meets both."""
+    one = parse_short("1x1:V100").with_prices({"V100": 1.0})
+    jobs = (job("a", 2400, deadline_s=700.0), job("b", 2400, deadline_s=1400.0))
+    policy = make_policy("milp", SPEEDS, PolicyOptions(objective="cost", gap=0.0))
+    summary = replay(Trace("t", jobs), one, policy, SPEEDS, ReplayConfig(restart_s=0.0)).summary
+    assert summary["slo_met"] == 2
+    assert summary["slo_dropped"] >= 1
+
+
 def test_levels_want_the_round_that_was_observed() -> None:
     from morph_opt.candidates.table import CandidateBuilder
 
@@ -137,7 +196,8 @@ def test_a_replay_names_every_drop_in_its_log_and_counts_them() -> None:
     summary = result.summary
     assert summary["slo_met"] == 1
     assert summary["slo_missed"] == 2
-    assert summary["slo_dropped"] == len(named) == 2
+    # Among equals anyone may be named, in another round another one.
+    assert summary["slo_dropped"] == len(named) >= 2
     assert str(summary["slo_dropped_jobs"]).split() == sorted(named)
     # Every job holds one GPU at a time: 8 $/h on the V100, 1 $/h on the K80.
     hours = [
