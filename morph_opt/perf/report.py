@@ -200,16 +200,17 @@ def markdown(outcomes: Outcomes) -> str:
 def _method() -> str:
     return (
         "Public tables of seven models (`simulator/traces/*/placements.csv`). Errors are "
-        "|predicted / measured - 1| in percent, over all rows that were not sampled. Of the model "
-        "under test only architecture numbers and the sampled runs enter; the prior of its "
-        "constants is the population of the six *other* models. The form of the model was "
-        "developed with all tables in view, and so were the sizes of the errors, the settings of "
-        "the design and what each table's timers mean; only the constants are out of sample. "
-        "*Consistent* leaves out the rows listed at the end; every other figure has them in. "
-        "*Within 2 sd* is the share of rows inside two stated standard deviations. Sampled runs tell their phases "
-        "(forward, synchronisation, optimizer) as the artifact's own runs do; *iteration times "
-        "only* shows what is lost without those of the model under test. The population knows the "
-        "phases of the other models in either case. ViT's phases are never used."
+        "|predicted / measured - 1| in percent, over all rows that were not sampled. Of the "
+        "model under test only architecture numbers and the sampled runs enter; the prior of "
+        "its constants is the population of the six *other* models. The form of the model was "
+        "developed with all tables in view, and so were the sizes of the errors, the settings "
+        "of the design and what each table's timers mean; only the constants are out of sample."
+        " *Consistent* leaves out the rows listed at the end; every other figure has them in. "
+        "*Within 2 sd* is the share of rows inside two stated standard deviations. Sampled runs"
+        " tell their phases (forward, synchronisation, optimizer) as the artifact's own runs "
+        "do; *iteration times only* shows what is lost without those of the model under test. "
+        "The population knows the phases of the other models in either case. ViT's phases are "
+        "never used."
     )
 
 
