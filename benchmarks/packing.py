@@ -267,7 +267,7 @@ def report(rows: list[ReplayRow], times: list[RoundTime], offered: list[OfferRow
 def main() -> None:
     """Measure and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("reports/packing"))
     parser.add_argument("--keep-replays", action="store_true")
     given = parser.parse_args()
