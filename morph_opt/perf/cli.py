@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from morph_opt.commandline import LineParser
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
 from morph_opt.perf.checks import check_enough, check_units
@@ -129,6 +131,12 @@ def _checked_runs(options: argparse.Namespace, entry: ModelEntry) -> list[Run]:
     if options.runs is None:
         return []
     runs = read_runs(options.runs)
+    for run in runs:
+        if not entry.support.allows(entry.architecture, run.shape, run.plan):
+            raise InputError(
+                f"{entry.architecture.name} cannot run {run.plan} on {run.shape} (its support)",
+                file=str(options.runs),
+            )
     check_units(entry.architecture, runs, str(options.runs))
     return runs
 
@@ -175,16 +183,28 @@ def _fit(options: argparse.Namespace) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     entry = _outline(options)
+    pairs = _asked(options, entry)
     if options.runs is not None:
         known = _fitted(options, entry, options.max_gpus)
     else:
-        known = of_constants(entry.architecture, entry.constants)
-    pairs = _asked(options, entry)
+        known = _without_runs(entry)
     predicted = known.predict(pairs)
     print("shape,plan,iteration_s,uncertainty_percent")
     times = zip(pairs, predicted.iteration_s, predicted.log_sd, strict=True)
     for (shape, plan), seconds, sd in times:
         print(f"{shape},{plan},{seconds:.6g},{100 * sd:.0f}")
+
+
+def _without_runs(entry: ModelEntry) -> Fit:
+    """What is known of a model by its file alone; says what the stated uncertainty leaves out."""
+    belief = prior(entry.architecture, builtin_population())
+    if np.allclose(np.log(entry.constants.vector()), belief.log_mean):  # no constants of its own
+        return fit(entry.architecture, (), belief)
+    sys.stderr.write(
+        "note: the uncertainty is that of the formulas; how well the constants are known is in "
+        "their runs (--runs)\n"
+    )
+    return of_constants(entry.architecture, entry.constants)
 
 
 def _asked(options: argparse.Namespace, entry: ModelEntry) -> list[Pair]:
@@ -204,9 +224,13 @@ def _asked(options: argparse.Namespace, entry: ModelEntry) -> list[Pair]:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from morph_opt.perf.figures import fit_figure
+    from morph_opt.perf.figures import FIGURE_SUFFIXES, fit_figure
 
     entry = _outline(options)
+    if options.out.suffix.lower() not in FIGURE_SUFFIXES:
+        raise InputError(
+            f"must end in {', '.join(FIGURE_SUFFIXES)}, got {str(options.out)!r}", field="--out"
+        )
     found = _fitted(options, entry, 64)
     fit_figure(found, _candidates(entry, 64), options.out)
     print(options.out)

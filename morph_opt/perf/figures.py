@@ -33,6 +33,10 @@ def _pyplot() -> Any:
     return plt
 
 
+FIGURE_SUFFIXES = (".svg", ".pdf", ".png")
+"""Kinds of figure files."""
+
+
 def _save(plt: Any, figure: Any, file: Path) -> None:
     try:
         # without the date, so that the same figure is the same file

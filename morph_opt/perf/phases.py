@@ -17,6 +17,9 @@ from morph_opt.perf.analytic import PARTS
 NEGLIGIBLE = 1e-3
 """A phase below this share of the iteration was booked with another one, or is noise."""
 
+LEAST_SHARE = 0.2
+"""Phases that hold less of the iteration are most likely in another unit."""
+
 EXCESS = 1.1
 """Phases may exceed the iteration by this factor (measured in other iterations), not by more."""
 
@@ -85,6 +88,12 @@ def phases_of(
     if sum(reported_s) > EXCESS * iteration_s:
         raise InputError(
             f"the phases take {sum(reported_s):.4g} s, the iteration {iteration_s:.4g} s",
+            field="forward_s, sync_s, optimizer_s",
+        )
+    if sum(reported_s) < LEAST_SHARE * iteration_s:
+        raise InputError(
+            f"the phases take {sum(reported_s):.4g} s of an iteration of {iteration_s:.4g} s; are "
+            "they in another unit, or of one micro-batch? Leave all three empty if not measured",
             field="forward_s, sync_s, optimizer_s",
         )
     least = NEGLIGIBLE * iteration_s

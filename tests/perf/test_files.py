@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,6 +177,41 @@ def test_plot_writes_the_same_figure_twice(
     for file in files:
         said(["plot", "--model", "bert", "--runs", str(runs_file), "--out", str(file)], capsys)
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_figure_needs_a_suffix(
+    tmp_path: Path, runs_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["plot", "--model", "bert", "--runs", str(runs_file), "--out", str(tmp_path)]
+    assert "--out: must end in .svg, .pdf, .png" in said(asked, capsys, status=2)
+    assert not tmp_path.with_suffix(".png").exists()
+
+
+@pytest.mark.parametrize("row", ["64,dp+ga,1", "16,dp+ga,1", "8,pp2-tp4-dp1,1"])
+def test_runs_that_the_model_cannot_have_are_refused(
+    row: str, tmp_path: Path, runs_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "more.csv"
+    file.write_text(runs_file.read_text() + row + "\n")
+    asked = ["fit", "--model", "bert", "--runs", str(file), "--out", str(tmp_path / "m.toml")]
+    message = said(asked, capsys, status=2)
+    assert f"bert cannot run {row.split(',')[1]} on {row.split(',', maxsplit=1)[0]}" in message
+
+
+def test_a_model_without_constants_is_predicted_with_all_its_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from morph_opt.perf.zoo import zoo_text
+
+    tables = tomllib.loads(zoo_text())["models"]["bert"]
+    file = tmp_path / "own.toml"
+    numbers = "\n".join(f"{key} = {value}" for key, value in tables["architecture"].items())
+    support = "\n".join(f"{key} = {value!r}" for key, value in tables["support"].items())
+    file.write_text(f"[models.bert.architecture]\n{numbers}\n[models.bert.support]\n{support}\n")
+    asked = ["predict", "--model", "bert", "--shape", "2", "--plan", "dp+ga"]
+    prior = said([*asked, "--architecture", str(file)], capsys).splitlines()[-1]
+    zoo = said(asked, capsys).splitlines()[-1]
+    assert float(prior.split(",")[-1]) > 3 * float(zoo.split(",")[-1])
 
 
 @pytest.mark.parametrize(

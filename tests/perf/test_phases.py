@@ -69,6 +69,8 @@ def test_a_rest_below_nothing_is_left_out_and_the_iteration_counts_instead() -> 
 def test_phases_in_another_unit_than_the_iteration_are_refused() -> None:
     with pytest.raises(InputError, match=r"the phases take 800 s, the iteration 1 s"):
         phases_of(DP, 1.0, (200.0, 500.0, 100.0))
+    with pytest.raises(InputError, match=r"take 0\.08 s of an iteration of 1 s; are they in"):
+        phases_of(DP, 1.0, (0.02, 0.05, 0.01))
     with pytest.raises(InputError, match="at least 0"):
         phases_of(DP, 1.0, (-0.1, 0.5, 0.1))
 
