@@ -25,7 +25,7 @@ from formulations.pair_levels import lifted
 from formulations.pair_table import PairTable
 from formulations.round_problem import STAY, CandidateTable, RoundProblem, Scope
 from morph_opt.candidates.table import ModelSlice, RoundView
-from morph_opt.domain import Cluster, ExecutionPlan, NodeType, RoundState, Shape
+from morph_opt.domain import Cluster, RoundState, Shape
 from morph_opt.perf.pairs import PairSpeeds
 
 LEAST_GAIN = 1.0
@@ -144,22 +144,13 @@ class PairBuilder:
                 if not same or first.row.shape != second.row.shape:
                     continue
                 kind = self._cluster.node_types[int(one.node_class[a])]
-                pace_s = self._pace(
+                pace_s = self._speeds.paired_iteration_s(
                     (one.model, two.model), (first.row.plan, second.row.plan), kind, first.row.shape
                 )
                 alone_s = first.row.iteration_s, second.row.iteration_s
                 gain = _gain(alone_s, pace_s)
                 if pace_s is not None and gain > self._least_gain:
                     yield _Recipe((a, b), pace_s, gain)
-
-    def _pace(
-        self,
-        models: tuple[str, str],
-        plans: tuple[ExecutionPlan, ExecutionPlan],
-        kind: NodeType,
-        shape: Shape,
-    ) -> tuple[float, float] | None:
-        return self._speeds.paired_iteration_s(models, plans, kind, shape)
 
     # --- where a job runs already -------------------------------------------------------------
 
@@ -172,7 +163,9 @@ class PairBuilder:
             assert mate is not None
             kind = state.cluster.nodes[held.placement.nodes[0]].type
             models = view.states[one].job.model, view.states[two].job.model
-            pace_s = self._pace(models, (held.plan, mate.plan), kind, held.placement.shape)
+            pace_s = self._speeds.paired_iteration_s(
+                models, (held.plan, mate.plan), kind, held.placement.shape
+            )
             if pace_s is None:
                 continue
             side = _held_side(view.problem, one) + _held_side(view.problem, two)
@@ -213,7 +206,7 @@ class PairBuilder:
             for row, scoped in enumerate(model.rows):
                 if model.node_class[row] != node_class or scoped.row.shape != shape:
                     continue
-                pace_s = self._pace(
+                pace_s = self._speeds.paired_iteration_s(
                     (view.states[host].job.model, model.model),
                     (held.plan, scoped.row.plan), kind, shape,
                 )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +49,6 @@ class Run:
                 f"plan {self.plan} needs {self.plan.gpus} GPUs, the shape has {self.shape.gpus}",
                 field="shape",
             )
-
-    @property
-    def log_s(self) -> float:
-        """Natural logarithm of the time."""
-        return math.log(self.iteration_s)
 
 
 @dataclass(frozen=True, slots=True)

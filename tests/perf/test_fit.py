@@ -67,7 +67,7 @@ def test_stated_uncertainty_covers_the_truth() -> None:
     rows = pairs()
     chosen = [rows[i] for i in choose_runs(fit(BERT, (), belief), rows, 8)]
     found = fit(BERT, true_runs("bert", chosen, noise=0.02, seed=5), belief).predict(rows)
-    truth = np.array([run.log_s for run in true_runs("bert", rows)])
+    truth = np.log([run.iteration_s for run in true_runs("bert", rows)])
     assert np.mean(np.abs(np.log(found.iteration_s) - truth) < 2 * found.log_sd) > 0.85
 
 
