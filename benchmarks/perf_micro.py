@@ -30,7 +30,7 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
-from morph_opt.metrics.log import Started
+from morph_opt.events.log import Started
 from morph_opt.perf.batch import split_batch
 from morph_opt.perf.figures import bars, steps
 from morph_opt.perf.runs import public_plan, read_public

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from morph_opt.domain import Cluster, Placement
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Completed,
     Event,
     NodeChanged,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from morph_opt.domain import InputError, Job, Placement, Trace
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Begun,
     Completed,
     Ended,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from morph_opt.domain import Cluster, Trace
+from morph_opt.events.log import Event
 from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.history import History, JobRecord, read_history
-from morph_opt.metrics.log import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
-from morph_opt.metrics.capacity import rounds_over_capacity
-from morph_opt.metrics.cost import cost_metrics
-from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
-from morph_opt.metrics.gpu_types import gpu_utilization_by_type
-from morph_opt.metrics.history import History, read_history
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Begun,
     Completed,
     Event,
@@ -27,6 +22,11 @@ from morph_opt.metrics.log import (
     Started,
     event_to_line,
 )
+from morph_opt.metrics.capacity import rounds_over_capacity
+from morph_opt.metrics.cost import cost_metrics
+from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
+from morph_opt.metrics.gpu_types import gpu_utilization_by_type
+from morph_opt.metrics.history import History, read_history
 from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from morph_opt.domain import InputError
-from morph_opt.metrics.log import RoundDecided
+from morph_opt.events.log import RoundDecided
 from morph_opt.replay.api import Progress, RunExtras, replay
 from morph_opt.replay.arguments import WATCHING, make_parser, options_from
 from morph_opt.replay.options import RunOptions, read_options

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from morph_opt.domain import Allocation, Assignment, Cluster, Job, RoundState, Trace
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Completed,
     Ended,
     EndReason,

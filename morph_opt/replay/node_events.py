@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from morph_opt.domain import Cluster, InputError
-from morph_opt.metrics.log import NodeStatus
+from morph_opt.events.log import NodeStatus
 
 EVENT_STATUS = {
     "fail": NodeStatus.FAILED,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import get_type_hints
 
 from morph_opt.domain import InputError
-from morph_opt.metrics.log import Event, Preempted, RoundDecided, Started, StartKind
+from morph_opt.events.log import Event, Preempted, RoundDecided, Started, StartKind
 from morph_opt.policies.base import RoundReport
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from morph_opt.domain import Allocation, Cluster, InputError, Span, Trace
+from morph_opt.events.log import Begun, Completed
 from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
 from morph_opt.metrics.bounds import (
     floor_jct_s,
@@ -18,7 +19,6 @@ from morph_opt.metrics.bounds import (
     srpt_jct_s,
     work_makespan_s,
 )
-from morph_opt.metrics.log import Begun, Completed
 from morph_opt.metrics.malleable import malleable_jct_s
 from morph_opt.policies.base import Decision
 from morph_opt.replay import Engine, ReplayConfig, random_failures, replay

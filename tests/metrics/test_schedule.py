@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.domain import InputError, Placement, Trace
-from morph_opt.metrics import ScheduleMetrics, read_history, schedule_metrics
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Begun,
     Completed,
     Ended,
@@ -23,6 +22,7 @@ from morph_opt.metrics.log import (
     StopCause,
     Submitted,
 )
+from morph_opt.metrics import ScheduleMetrics, read_history, schedule_metrics
 from morph_opt.metrics.schedule import quantile
 from tests.replay.toys import DP, cluster, job
 

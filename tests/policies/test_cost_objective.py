@@ -15,7 +15,7 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
-from morph_opt.metrics.log import SloChange, SloChanged
+from morph_opt.events.log import SloChange, SloChanged
 from morph_opt.perf.gavel_table import RIGID_PLAN, GavelTable, GavelThroughputs, model_name
 from morph_opt.policies.deadlines import SloNames, prices_of, slo_changes, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morph_opt.domain import InputError, Trace
-from morph_opt.metrics import rounds_over_capacity
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Completed,
     Ended,
     EndReason,
@@ -23,6 +22,7 @@ from morph_opt.metrics.log import (
     event_from_line,
     event_to_line,
 )
+from morph_opt.metrics import rounds_over_capacity
 from morph_opt.policies.base import Decision
 from morph_opt.replay import Engine, ReplayConfig, ReplayResult, replay
 from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace

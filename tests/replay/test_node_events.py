@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError, Trace
-from morph_opt.metrics.log import NodeChanged, NodeStatus, Preempted, Started, StopCause
+from morph_opt.events.log import NodeChanged, NodeStatus, Preempted, Started, StopCause
 from morph_opt.replay import (
     AllocationError,
     NodeEvent,

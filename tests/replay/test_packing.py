@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import Trace
-from morph_opt.metrics.history import read_history
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Completed,
     Event,
     NodeStatus,
@@ -28,6 +27,7 @@ from morph_opt.metrics.log import (
     event_from_line,
     event_to_line,
 )
+from morph_opt.metrics.history import read_history
 from morph_opt.metrics.schedule import schedule_metrics
 from morph_opt.replay import AllocationError, ReplayConfig, ReplayResult, cli, replay
 from morph_opt.replay.api import RunExtras

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.metrics.log import EndReason, RoundDecided, event_from_line
+from morph_opt.events.log import EndReason, RoundDecided, event_from_line
 from morph_opt.replay import cli
 from morph_opt.replay.rounds import COLUMNS, row_from_line, row_to_line
 from morph_opt.replay.run_files import RunWriter, create_folder, require_free, write_atomically

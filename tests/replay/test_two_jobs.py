@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from morph_opt.domain import Trace
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Completed,
     Ended,
     EndReason,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from morph_opt.domain import ExecutionPlan, InputError, Placement
-from morph_opt.metrics.log import (
+from morph_opt.events.log import (
     Begun,
     Completed,
     Ended,
