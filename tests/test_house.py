@@ -39,7 +39,8 @@ def files(*suffixes: str) -> list[Path]:
             for name in names
             if name not in NOT_OURS and (not name.startswith(".") or name == ".ci")
         )
-        found += [Path(folder, leaf).relative_to(ROOT) for leaf in sorted(leaves)]
+        # In a worktree of git `.git` is a file; it holds a path of the machine and is not ours.
+        found += [Path(folder, leaf).relative_to(ROOT) for leaf in sorted(leaves) if leaf != ".git"]
     return [path for path in found if not suffixes or path.suffix in suffixes]
 
 
