@@ -21,8 +21,8 @@ import numpy as np
 
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
+from morph_opt.decision import ranked
 from morph_opt.domain import default_cluster
-from morph_opt.policies import round_solver
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import replay
 from morph_opt.solvers.base import Solver
@@ -59,19 +59,19 @@ def variants() -> dict[str, Callable[[LinearModel], Options]]:
 def collect(trace: str, objective: str, every: int) -> list[LinearModel]:
     """Every n-th model that a replay of the trace hands to its solver."""
     models: list[LinearModel] = []
-    direct = round_solver.solve_priced
+    direct = ranked.solve_priced
 
     def noting(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
         models.append(built.model)
         return direct(solver, built, limits)
 
-    round_solver.solve_priced = noting
+    ranked.solve_priced = noting
     try:
         loaded = load_trace(trace)
         policy = make_policy("milp", loaded.truth, PolicyOptions(objective=objective))
         replay(loaded.trace, default_cluster(), policy, loaded.truth)
     finally:
-        round_solver.solve_priced = direct
+        ranked.solve_priced = direct
     return models[::every]
 
 

@@ -25,10 +25,10 @@ from formulations.pair_levels import with_pairs
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.gavel_table import GavelTable
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.policies.round_solver import RoundSolver
 from morph_opt.replay import replay
 from morph_opt.replay.api import RunExtras
 from morph_opt.solvers.outcome import Limits

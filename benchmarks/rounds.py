@@ -42,11 +42,11 @@ from formulations.patterns import reachable_free
 from formulations.round_problem import RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
-from morph_opt.policies.round_solver import RoundSolver
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.traces.registry import load_trace

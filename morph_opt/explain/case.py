@@ -15,8 +15,8 @@ import numpy as np
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.round_problem import Level, RoundProblem
+from morph_opt.decision.ranked import RoundSolver, Solved
 from morph_opt.explain.report import UnexplainedError
-from morph_opt.policies.round_solver import RoundSolver, Solved
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
 

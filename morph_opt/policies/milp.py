@@ -13,14 +13,14 @@ from formulations.pair_levels import with_pairs
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.fallback import keep_and_fill
+from morph_opt.decision.placement import to_allocation
+from morph_opt.decision.ranked import RoundSolver, Solved
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState
 from morph_opt.perf.pairs import PairSpeeds
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.deadlines import slo_changes
-from morph_opt.policies.greedy import keep_and_fill
-from morph_opt.policies.place import to_allocation
-from morph_opt.policies.round_solver import RoundSolver, Solved
 from morph_opt.rules.compile import apply_rules, ranks_below
 from morph_opt.rules.known import require_known_nodes
 from morph_opt.rules.model import OperatorRules

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from formulations.objectives import OBJECTIVES
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.pairs import require_pair_speeds
@@ -14,7 +15,6 @@ from morph_opt.policies.base import Policy
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES, Knobs
 from morph_opt.policies.milp import MilpPolicy, Objective
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
-from morph_opt.policies.round_solver import RoundSolver
 from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver

@@ -16,10 +16,10 @@ from formulations.check import check
 from formulations.decode import SLACK, place_parts, room_after_stays
 from formulations.round_problem import NONE, STAY, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
-from morph_opt.policies.place import to_allocation
 
 
 class _Filling:

@@ -12,6 +12,7 @@ from formulations.round_problem import NONE, STAY, Selection
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.clusters import load_cluster
+from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import (
     Allocation,
     Assignment,
@@ -27,7 +28,6 @@ from morph_opt.perf.gavel_table import RIGID_PLAN, GavelTable, GavelThroughputs
 from morph_opt.perf.pairs import pair_speeds, require_pair_speeds
 from morph_opt.perf.zoo import builtin_model
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES
-from morph_opt.policies.place import to_allocation
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import Standing, check_allocation
 from morph_opt.replay.truth import TruthLookup

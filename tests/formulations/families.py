@@ -19,7 +19,7 @@ from formulations import node_assignment, node_pattern
 from formulations.cells import KIND_LIMIT
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.round_problem import NONE, Level, RoundProblem, Scope
-from morph_opt.policies.round_solver import with_guarantees
+from morph_opt.decision.ranked import with_guarantees
 from tests.formulations.packed_families import PACKED_PAIRS
 from tests.formulations.pairs import Pair, Wanted, families
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
@@ -29,7 +29,7 @@ from tests.formulations.solving import ranked, solve_model
 ROOT = Path(__file__).resolve().parents[2]
 EMITTERS = (
     *sorted((ROOT / "formulations").glob("*.py")),
-    ROOT / "morph_opt/policies/round_solver.py",
+    ROOT / "morph_opt/decision/ranked.py",
 )
 """Where rows of the round's models are written; `linear_model` only passes names on."""
 

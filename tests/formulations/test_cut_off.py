@@ -13,7 +13,7 @@ from formulations.decode import pack, restricted
 from formulations.layout import RoundModel, forbid
 from formulations.linear_model import Ints, LinearModel
 from formulations.round_problem import NONE, STAY, RoundProblem
-from morph_opt.policies.round_solver import Solved
+from morph_opt.decision.ranked import Solved
 from tests.formulations import oracle
 from tests.formulations.random_rounds import RoundSize, random_round
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny

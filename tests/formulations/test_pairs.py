@@ -23,8 +23,8 @@ from formulations.round_problem import (
     RuleTable,
     Selection,
 )
+from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
-from morph_opt.policies.greedy import keep_and_fill
 from tests.formulations import packed_rounds as brute
 from tests.formulations.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
 from tests.formulations.rounds import Rule, plain_level, rule_table

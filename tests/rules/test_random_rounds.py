@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from formulations.check import check
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.policies.registry import make_objective
-from morph_opt.policies.round_solver import RoundSolver
 from morph_opt.rules import apply_rules, audit
 from morph_opt.rules.model import Rule
 from morph_opt.solvers.highs import HighsSolver

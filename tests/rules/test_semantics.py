@@ -10,13 +10,13 @@ import pytest
 from formulations.check import check
 from formulations.round_problem import NONE, STAY, Level
 from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.fallback import keep_and_fill
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.greedy import keep_and_fill
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.policies.registry import make_objective
-from morph_opt.policies.round_solver import RoundSolver
 from morph_opt.rules import (
     GangLimit,
     Maintenance,

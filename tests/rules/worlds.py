@@ -9,9 +9,9 @@ import numpy as np
 
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.table import MeasuredTable
-from morph_opt.policies.place import to_allocation
 from morph_opt.rules import (
     GangLimit,
     Maintenance,

@@ -12,8 +12,8 @@ from formulations.check import check
 from formulations.layout import forbid
 from formulations.node_pattern import build
 from formulations.round_problem import Level, RoundProblem
-from morph_opt.policies import round_solver
-from morph_opt.policies.round_solver import RoundSolver
+from morph_opt.decision import ranked
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
 from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
@@ -45,7 +45,7 @@ def hard_cases(count: int) -> list[tuple[RoundProblem, Level]]:
 def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for problem, level in hard_cases(6):
         exact = RoundSolver(HighsSolver(), EXACT, "node_assignment").ranked(problem, (level,))
-        monkeypatch.setattr(round_solver, "CUT_LIMIT", 0)
+        monkeypatch.setattr(ranked, "CUT_LIMIT", 0)
         solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
         monkeypatch.undo()
         assert solved.model.spread is None
@@ -61,8 +61,8 @@ def test_where_naming_is_too_large_the_solve_gives_up_with_a_bound(
     problem, level = hard_cases(1)[0]
     exact = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
     assert exact.selection is not None
-    monkeypatch.setattr(round_solver, "CUT_LIMIT", 0)
-    monkeypatch.setattr(round_solver, "NAMED_LIMIT", 0)
+    monkeypatch.setattr(ranked, "CUT_LIMIT", 0)
+    monkeypatch.setattr(ranked, "NAMED_LIMIT", 0)
     solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
     assert solved.selection is None
     assert solved.outcome.status is Status.NO_SOLUTION
@@ -78,7 +78,7 @@ def test_a_cut_names_only_jobs_that_cannot_be_placed_together(
         cuts.append(choice.copy())
         return forbid(built, choice, serial)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(round_solver, "forbid", noted)
+    monkeypatch.setattr(ranked, "forbid", noted)
     for problem, level in hard_cases(6):
         cuts.clear()
         RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))

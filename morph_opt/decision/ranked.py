@@ -14,7 +14,7 @@ from formulations.linear_model import Ints
 from formulations.objectives import guarantee, kept
 from formulations.patterns import TooManyPatternsError
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
-from morph_opt.policies.pricing import solve_priced
+from morph_opt.decision.pricing import solve_priced
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
 

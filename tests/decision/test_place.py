@@ -8,8 +8,8 @@ import pytest
 from formulations.decode import pack
 from formulations.round_problem import NONE, STAY, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState
-from morph_opt.policies.place import to_allocation
 from tests.formulations import oracle
 from tests.policies.worlds import (
     GC,

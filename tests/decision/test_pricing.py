@@ -11,8 +11,8 @@ from formulations import node_pattern, patterns
 from formulations.check import check
 from formulations.layout import RoundModel
 from formulations.round_problem import Level, RoundProblem
-from morph_opt.policies import pricing
-from morph_opt.policies.round_solver import RoundSolver
+from morph_opt.decision import pricing
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status
