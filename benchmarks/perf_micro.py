@@ -30,6 +30,7 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import Started
 from morph_opt.perf.batch import split_batch
 from morph_opt.perf.figures import bars, steps
@@ -38,7 +39,6 @@ from morph_opt.perf.table import MeasuredTable, Measurement
 from morph_opt.perf.zoo import builtin_model
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
-from morph_opt.replay.config import ReplayConfig
 from morph_opt.traces.registry import load_trace
 
 GPU = A800_NODE.gpu_type.name

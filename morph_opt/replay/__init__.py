@@ -3,11 +3,11 @@
 >>> from morph_opt.replay import ReplayConfig, replay
 """
 
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.engine import Engine
+from morph_opt.engine.node_events import NodeEvent, random_failures, read_node_events
+from morph_opt.engine.strict import AllocationError, Standing, Violation, check_allocation
 from morph_opt.replay.api import ReplayResult, RunExtras, replay
-from morph_opt.replay.config import ReplayConfig
-from morph_opt.replay.engine import Engine
-from morph_opt.replay.node_events import NodeEvent, random_failures, read_node_events
-from morph_opt.replay.strict import AllocationError, Standing, Violation, check_allocation
 
 __all__ = [
     "AllocationError",

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.engine import Engine
+from morph_opt.engine.node_events import NodeEvent
+from morph_opt.engine.strict import AllocationError
 from morph_opt.events.log import (
     Begun,
     Completed,
@@ -31,11 +35,8 @@ from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
-from morph_opt.replay.config import ReplayConfig
 from morph_opt.replay.demands import job_demands, packed_demands
-from morph_opt.replay.engine import Engine
 from morph_opt.replay.jobs_csv import jobs_csv
-from morph_opt.replay.node_events import NodeEvent
 from morph_opt.replay.rounds import RoundRow, round_row
 from morph_opt.replay.run_files import (
     EVENTS,
@@ -45,7 +46,6 @@ from morph_opt.replay.run_files import (
     create_folder,
     reopen_rounds,
 )
-from morph_opt.replay.strict import AllocationError
 from morph_opt.replay.summary import Scalar, Summary, build_summary, summary_json
 
 Progress = Callable[[RoundDecided, int], None]

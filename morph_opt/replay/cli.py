@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from morph_opt.domain import InputError
+from morph_opt.engine.strict import AllocationError
 from morph_opt.events.log import RoundDecided
 from morph_opt.replay.api import Progress, RunExtras, replay
 from morph_opt.replay.arguments import WATCHING, make_parser, options_from
@@ -28,7 +29,6 @@ from morph_opt.replay.run_files import (
     require_free,
 )
 from morph_opt.replay.setup import Prepared, prepare, versions_json
-from morph_opt.replay.strict import AllocationError
 from morph_opt.replay.summary import KEYS, Scalar, Summary, summary_json
 from morph_opt.replay.watching import watched
 

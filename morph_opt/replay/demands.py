@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.strict import TOLERANCE
 from morph_opt.metrics.bounds import JobDemand
 from morph_opt.perf.pairs import pair_speeds
 from morph_opt.perf.speed import Configuration, SpeedModel
-from morph_opt.replay.config import ReplayConfig
-from morph_opt.replay.strict import TOLERANCE
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 

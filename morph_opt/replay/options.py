@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 from morph_opt.clusters import cluster_from_tables, cluster_to_toml
 from morph_opt.domain import Cluster, InputError, default_cluster
-from morph_opt.replay.config import ReplayConfig
+from morph_opt.engine.config import ReplayConfig
 
 CONFIG_VERSION = 1
 

@@ -18,6 +18,7 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.policies.fairness_ratio import EqualiseRatios
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
 from morph_opt.policies.fairness_shares import ShareBook
@@ -26,7 +27,6 @@ from morph_opt.policies.registry import PolicyOptions, make_objective, make_poli
 from morph_opt.policies.tiresias_queues import ServiceBook
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
-from morph_opt.replay.config import ReplayConfig
 from morph_opt.traces.gavel_twin import gavel_twin
 from tests.policies.worlds import DP, LINEAR, cluster, job
 

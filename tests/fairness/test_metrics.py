@@ -9,11 +9,11 @@ import pytest
 
 from morph_opt.analysis.fairness_figure import main as figure
 from morph_opt.domain import Trace
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.metrics.fairness import jain
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
-from morph_opt.replay.config import ReplayConfig
 from tests.policies.worlds import LINEAR, cluster, job
 
 

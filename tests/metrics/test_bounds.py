@@ -23,7 +23,7 @@ from morph_opt.metrics.malleable import malleable_jct_s
 from morph_opt.policies.base import Decision
 from morph_opt.replay import Engine, ReplayConfig, random_failures, replay
 from morph_opt.replay.demands import job_demands, reachable_spans, speed_curve, why_impossible
-from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
+from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 
 def demand(name: str, release_s: float, *ways: tuple[float, float], at: float = 0.0) -> JobDemand:

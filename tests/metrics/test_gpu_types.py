@@ -10,8 +10,8 @@ from morph_opt.domain import Cluster, GpuType, Node, Placement
 from morph_opt.metrics import read_history
 from morph_opt.metrics.gpu_types import gpu_utilization_by_type
 from morph_opt.metrics.schedule import metrics_of
+from tests.engine.toys import cluster
 from tests.metrics.test_schedule import LOG, TRACE
-from tests.replay.toys import cluster
 
 PLAIN = cluster(2, 2)
 

@@ -24,7 +24,7 @@ from morph_opt.events.log import (
 )
 from morph_opt.metrics import ScheduleMetrics, read_history, schedule_metrics
 from morph_opt.metrics.schedule import quantile
-from tests.replay.toys import DP, cluster, job
+from tests.engine.toys import DP, cluster, job
 
 TRACE = Trace.of(
     "hand",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import A800_NODE, Cluster, ExecutionPlan, InputError, Job, PlanFamily, Trace
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.biased import BiasedModel
 from morph_opt.perf.online import OnlineModel
 from morph_opt.perf.speed import SpeedModel
@@ -16,7 +17,6 @@ from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
 from morph_opt.replay.api import ReplayResult, replay
-from morph_opt.replay.config import ReplayConfig
 
 TRUTH = builtin_model()
 CLUSTER = Cluster.uniform(2, A800_NODE)

@@ -15,12 +15,12 @@ from morph_opt.domain import (
     RoundState,
     Trace,
 )
+from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import SloChange, SloChanged
 from morph_opt.perf.gavel_table import RIGID_PLAN, GavelTable, GavelThroughputs, model_name
 from morph_opt.policies.deadlines import SloNames, prices_of, slo_changes, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.replay.api import replay
-from morph_opt.replay.config import ReplayConfig
 
 KEY = ("A", 1)
 SPEEDS = GavelTable(GavelThroughputs({"v100": {KEY: 4.0}, "k80": {KEY: 1.0}}, {}, {}))

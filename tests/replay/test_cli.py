@@ -12,7 +12,7 @@ import pytest
 from morph_opt.replay import cli
 from morph_opt.replay.summary import KEYS
 
-TOY = ["--trace", "tests.replay.toys:trace", "--policy", "tests.replay.toys:make_fifo"]
+TOY = ["--trace", "tests.engine.toys:trace", "--policy", "tests.engine.toys:make_fifo"]
 HEADER = "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla"
 
 
@@ -31,7 +31,7 @@ def test_table_on_stdout_notes_on_stderr(here: Path, capsys: pytest.CaptureFixtu
     assert any(line.startswith("average JCT") for line in lines)
     assert len({len(line) - len(line[20:].lstrip()) for line in lines}) <= 2
     assert "toy trace of the tests" in captured.err
-    assert "run folder: runs/tests.replay.toys-trace-tests.replay.toys-make_fifo-" in captured.err
+    assert "run folder: runs/tests.engine.toys-trace-tests.engine.toys-make_fifo-" in captured.err
     assert len(list((here / "runs").iterdir())) == 1
 
 
@@ -64,14 +64,14 @@ def test_settings_reach_the_engine(here: Path, capsys: pytest.CaptureFixture[str
 
 def test_a_stalled_replay_is_not_a_success(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     del here
-    command = ["--trace", "tests.replay.toys:trace/2", "--policy", "tests.replay.toys:make_lazy"]
+    command = ["--trace", "tests.engine.toys:trace/2", "--policy", "tests.engine.toys:make_lazy"]
     assert cli.main(command) == 1
     assert "the replay stalled" in capsys.readouterr().err
 
 
 def test_violation_is_exit_1(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     del here
-    command = ["--trace", "tests.replay.toys:trace", "--policy", "tests.replay.toys:make_breaker"]
+    command = ["--trace", "tests.engine.toys:trace", "--policy", "tests.engine.toys:make_breaker"]
     assert cli.main([*command, "--quiet"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("error: the replay stopped: round ")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 COMMAND = [sys.executable, "-m", "morph_opt.replay"]
-RUN = ["--trace", "tests.replay.toys:trace/60", "--policy", "tests.replay.toys:make_shuffler"]
+RUN = ["--trace", "tests.engine.toys:trace/60", "--policy", "tests.engine.toys:make_shuffler"]
 RUN += ["--cluster", "2x4", "--restart-s", "30", "--quiet"]
 
 

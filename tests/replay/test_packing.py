@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import Trace
+from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import (
     Completed,
     Event,
@@ -32,10 +33,9 @@ from morph_opt.metrics.schedule import schedule_metrics
 from morph_opt.replay import AllocationError, ReplayConfig, ReplayResult, cli, replay
 from morph_opt.replay.api import RunExtras
 from morph_opt.replay.demands import job_demands, packed_demands, paired_curve
-from morph_opt.replay.node_events import NodeEvent
-from tests.replay.packing_toys import Packer, PairedToys, pair
+from tests.engine.packing_toys import Packer, PairedToys, pair
+from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 from tests.replay.test_run_folder import assert_same, interrupted
-from tests.replay.toys import Scripted, ToySpeeds, cluster, hold, job
 
 SPEEDS = PairedToys({"m": 2.0, "n": 1.0}, counts=(1, 2))
 CONFIG = ReplayConfig(interval_s=60.0, restart_s=20.0)

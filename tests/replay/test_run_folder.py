@@ -16,9 +16,9 @@ from morph_opt.replay import cli
 from morph_opt.replay.rounds import COLUMNS, row_from_line, row_to_line
 from morph_opt.replay.run_files import RunWriter, create_folder, require_free, write_atomically
 from morph_opt.replay.summary import KEYS
-from tests.replay.toys import make_shuffler
+from tests.engine.toys import make_shuffler
 
-COMMAND = ["--trace", "tests.replay.toys:trace/14", "--policy", "tests.replay.toys:make_shuffler"]
+COMMAND = ["--trace", "tests.engine.toys:trace/14", "--policy", "tests.engine.toys:make_shuffler"]
 COMMAND += ["--cluster", "2x4", "--restart-s", "30", "--lost-work", "5", "--quiet"]
 COMMAND += ["--mtbf-s", "4000", "--mttr-s", "300", "--seed", "3"]
 FILES = {"config.toml", "versions.json", "jobs.csv", "rounds.csv", "events.jsonl", "summary.json"}
@@ -155,7 +155,7 @@ def test_recorded_decisions_are_taken_not_decided_again(
             asked.append(state.index)
             return self._inner.decide(state)
 
-    monkeypatch.setattr("tests.replay.toys.make_shuffler", lambda *_: Spy())
+    monkeypatch.setattr("tests.engine.toys.make_shuffler", lambda *_: Spy())
     assert cli.main(["--resume", str(folder), "--quiet"]) == 0
     assert_same(folder, whole)
     kept = (whole / "events.jsonl").read_bytes()[: size // 2].splitlines()[:-1]
@@ -247,7 +247,7 @@ def test_a_violation_leaves_the_log_without_a_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    command = [*COMMAND, "--policy", "tests.replay.toys:make_breaker", "--out", str(folder)]
+    command = [*COMMAND, "--policy", "tests.engine.toys:make_breaker", "--out", str(folder)]
     assert cli.main(command) == 1
     err = capsys.readouterr().err
     assert "one_holder: node node-0" in err

@@ -19,6 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from morph_opt.domain import Allocation, Assignment, Cluster, Job, RoundState, Trace
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.live import LiveJob
+from morph_opt.engine.node_events import NodeEvent
+from morph_opt.engine.strict import AllocationError, Standing, check_allocation
+from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.events.log import (
     Completed,
     Ended,
@@ -38,11 +43,6 @@ from morph_opt.events.log import (
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, RoundReport
-from morph_opt.replay.config import ReplayConfig
-from morph_opt.replay.live import LiveJob
-from morph_opt.replay.node_events import NodeEvent
-from morph_opt.replay.strict import AllocationError, Standing, check_allocation
-from morph_opt.replay.truth import RunFacts, TruthLookup
 
 # order of events at the same instant
 _COMPLETE, _NODE, _STOP, _ARRIVE = range(4)

@@ -15,7 +15,7 @@ from morph_opt.domain import (
     Shape,
 )
 from morph_opt.policies.base import Decision
-from tests.replay.toys import ToySpeeds, first_fit, free_gpus, hold
+from tests.engine.toys import ToySpeeds, first_fit, free_gpus, hold
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError, Trace
+from morph_opt.engine.node_events import merged
 from morph_opt.events.log import NodeChanged, NodeStatus, Preempted, Started, StopCause
 from morph_opt.replay import (
     AllocationError,
@@ -17,8 +18,7 @@ from morph_opt.replay import (
     read_node_events,
     replay,
 )
-from morph_opt.replay.node_events import merged
-from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
+from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 ONE_SECOND = ToySpeeds({"m": 1.0}, counts=(1, 2, 4))
 FAIL, DRAIN, BACK = NodeStatus.FAILED, NodeStatus.DRAINED, NodeStatus.UP

@@ -20,7 +20,7 @@ from morph_opt.events.log import (
     Submitted,
 )
 from morph_opt.replay import ReplayConfig, ReplayResult, replay
-from tests.replay.toys import Scripted, ToySpeeds, cluster, hold, job
+from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 
 TRACE = Trace.of("two", [job("a", 0.0, 100), job("b", 70.0, 30)])
 SPEEDS = ToySpeeds({"m": 2.0}, counts=(1, 2))

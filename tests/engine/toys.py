@@ -202,7 +202,7 @@ def random_trace(seed: int, jobs: int, span_s: int = 3600, iterations: int = 200
 
 
 def trace(argument: str, *, seed: int) -> LoadedTrace:
-    """``tests.replay.toys:trace/40``: forty random jobs."""
+    """``tests.engine.toys:trace/40``: forty random jobs."""
     return LoadedTrace(
         random_trace(seed, int(argument or 12)), ToySpeeds(), "file", "toy trace of the tests"
     )

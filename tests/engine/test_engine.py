@@ -25,7 +25,7 @@ from morph_opt.events.log import (
 from morph_opt.metrics import rounds_over_capacity
 from morph_opt.policies.base import Decision
 from morph_opt.replay import Engine, ReplayConfig, ReplayResult, replay
-from tests.replay.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
+from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 SPEEDS = ToySpeeds({"m": 8.0}, counts=(1, 2, 4))
 

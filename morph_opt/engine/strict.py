@@ -34,7 +34,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from morph_opt.domain import Assignment, Cluster, Job, Placement
-from morph_opt.replay.truth import RunFacts
+from morph_opt.engine.truth import RunFacts
 
 TOLERANCE = 1e-9
 """Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""

@@ -19,6 +19,8 @@ from morph_opt.domain import (
     SideDemand,
     Trace,
 )
+from morph_opt.engine import strict
+from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.policies.base import Decision
 from morph_opt.replay import (
     AllocationError,
@@ -26,11 +28,9 @@ from morph_opt.replay import (
     ReplayConfig,
     Standing,
     check_allocation,
-    strict,
 )
-from morph_opt.replay.truth import RunFacts, TruthLookup
-from tests.replay.packing_toys import PairedToys, pair
-from tests.replay.toys import DP, GC, Scripted, ToySpeeds, cluster, hold, job, node_type
+from tests.engine.packing_toys import PairedToys, pair
+from tests.engine.toys import DP, GC, Scripted, ToySpeeds, cluster, hold, job, node_type
 
 ROOMY = SideDemand()
 A, B = job("a", cpus_per_gpu=2), job("b", cpus_per_gpu=3)
