@@ -20,9 +20,9 @@ import numpy as np
 
 from formulations.shares.model import raise_model
 from formulations.shares.problem import PairTable, ShareProblem, equal_share_rates
-from morph_opt.policies.gavel_filling import Entities, hierarchical
-from morph_opt.policies.gavel_kernel import Solve, lp_solver
-from morph_opt.policies.gavel_shares import Shares, finish_time, makespan, max_min
+from morph_opt.shares.max_min import Solve, lp_solver
+from morph_opt.shares.policies import Shares, finish_time, makespan, max_min
+from morph_opt.shares.water_filling import Entities, hierarchical
 from morph_opt.traces.gavel_twin import TYPES, twin_throughputs
 
 

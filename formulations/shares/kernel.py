@@ -5,7 +5,7 @@
 Given GPU prices, `patterns.price` says how each job meets its demand. Where that is beyond doubt
 the job's shares are an affine function of t and need neither columns nor rows; the doubtful jobs
 stay *free*. `reduced_model` is the resulting model, `price_bound` the Lagrangian bound that
-certifies its answer for all jobs. The driver is `morph_opt.policies.gavel_kernel`.
+certifies its answer for all jobs. The driver is `morph_opt.shares.max_min`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Objective ``cost`` of the round MILP: keep the SLOs, then the most work per dollar.
 
 Which SLOs can be promised together the share program says anew in every round, and names the others
-(`morph_opt.policies.gavel_shares.cost`, the fewest). It asks for constant rates, which is more than
+(`morph_opt.shares.policies.cost`, the fewest). It asks for constant rates, which is more than
 is needed, so the round does not give up on a dropped SLO that can still be met. Within a round,
 with n the seconds until a job would be complete in a configuration, its start-up counted
 `RESTART_WEIGHT` times:

@@ -15,12 +15,12 @@ from morph_opt.policies.base import Policy
 from morph_opt.policies.cost import CostWithSlos
 from morph_opt.policies.fairness import SHARE_OBJECTIVES, FollowShares
 from morph_opt.policies.fairness_ratio import EqualiseRatios
-from morph_opt.policies.gavel import GavelRounds
-from morph_opt.policies.gavel_shares import SHARE_POLICIES
+from morph_opt.policies.gavel.policy import GavelRounds
 from morph_opt.policies.las import QueuedService
-from morph_opt.policies.tiresias import RigidQueues
-from morph_opt.policies.tiresias_artifact import ArtifactQueues
-from morph_opt.policies.tiresias_queues import GittinsIndex
+from morph_opt.policies.tiresias.artifact import ArtifactQueues
+from morph_opt.policies.tiresias.policy import RigidQueues
+from morph_opt.policies.tiresias.queues import GittinsIndex
+from morph_opt.shares.policies import SHARE_POLICIES
 from morph_opt.traces.tiresias_twin import twin_samples
 
 RATIO_POLICIES = ("fairness", "fairness-agnostic", "hierarchical", "hierarchical-fifo", "ftf")

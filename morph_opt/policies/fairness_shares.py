@@ -18,9 +18,9 @@ from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.pairs import PairSpeeds
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.deadlines import SloNames, prices_of, slo_left_s
-from morph_opt.policies.gavel_kernel import Solve, lp_solver
-from morph_opt.policies.gavel_shares import ShareRequest, Shares, shares_of
-from morph_opt.policies.packed_targets import PACKED_POLICIES, PackedTargets, alone_equivalent
+from morph_opt.shares.max_min import Solve, lp_solver
+from morph_opt.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent
+from morph_opt.shares.policies import ShareRequest, Shares, shares_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ class ShareBook:
     Parameters
     ----------
     belief, policy
-        Speeds, and the share policy (`morph_opt.policies.gavel_shares.SHARE_POLICIES`).
+        Speeds, and the share policy (`morph_opt.shares.policies.SHARE_POLICIES`).
     entity_weights
         Weight of a tenant by name, for the hierarchical policies; 1 where not given.
 

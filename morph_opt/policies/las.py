@@ -15,7 +15,7 @@ import numpy.typing as npt
 from formulations.objectives import relative_speed
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.domain import InputError, RoundState
-from morph_opt.policies.tiresias_queues import (
+from morph_opt.policies.tiresias.queues import (
     QUEUE_LIMITS_GPU_S,
     GittinsIndex,
     ServiceBook,
@@ -41,7 +41,7 @@ class QueuedService:
     limits_gpu_s
         GPU-seconds at which a job leaves a queue; the last queue has no limit.
     knob
-        Starvation knob, 0 for none; see `morph_opt.policies.tiresias_queues.ServiceBook`.
+        Starvation knob, 0 for none; see `morph_opt.policies.tiresias.queues.ServiceBook`.
     index
         Order inside a queue by this index instead of arrival.
     rigid

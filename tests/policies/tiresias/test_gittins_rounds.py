@@ -8,8 +8,8 @@ import pytest
 
 from morph_opt.domain import Assignment, JobState, Placement, Trace
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.policies.tiresias import RigidQueues
-from morph_opt.policies.tiresias_queues import GittinsIndex
+from morph_opt.policies.tiresias.policy import RigidQueues
+from morph_opt.policies.tiresias.queues import GittinsIndex
 from morph_opt.replay import ReplayConfig, replay
 from tests.policies.worlds import DP, LINEAR, cluster, job
 

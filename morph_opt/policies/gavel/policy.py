@@ -1,7 +1,7 @@
 """Gavel in the round engine: target shares and its priority mechanism, rigid gangs.
 
-``gavel:<policy>`` takes any name of `morph_opt.policies.gavel_shares.SHARE_POLICIES`. The
-mechanism is that of `morph_opt.policies.gavel_rounds`; placement, which the published simulator
+``gavel:<policy>`` takes any name of `morph_opt.shares.policies.SHARE_POLICIES`. The
+mechanism is that of `morph_opt.policies.gavel.mechanism`; placement, which the published simulator
 leaves out, is the engine's, and a gang that finds no nodes is skipped. Its rounds are 360 s long
 also where the engine decides more often: at other boundaries everybody stays (with 60 s rounds and
 a start-up of minutes, jobs that take turns would never make a step).
@@ -18,7 +18,7 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.fairness_shares import ShareBook
-from morph_opt.policies.gavel_rounds import RESET_S, ROUND_S, Mechanism
+from morph_opt.policies.gavel.mechanism import RESET_S, ROUND_S, Mechanism
 from morph_opt.policies.rigid import _Baseline, _Filling, requested
 
 _TYPE_ORDER = ("V100", "P100", "K80")

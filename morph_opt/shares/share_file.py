@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from formulations.shares.problem import PairTable, ShareProblem
 from morph_opt.domain import InputError
-from morph_opt.policies.gavel_shares import ShareRequest
+from morph_opt.shares.policies import ShareRequest
 
 Floats = npt.NDArray[np.float64]
 

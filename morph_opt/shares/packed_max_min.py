@@ -18,7 +18,7 @@ from formulations.shares.classes import (
     packed_classes,
 )
 from formulations.shares.problem import ShareProblem
-from morph_opt.policies.gavel_kernel import Solve
+from morph_opt.shares.max_min import Solve
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

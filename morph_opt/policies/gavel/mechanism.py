@@ -7,7 +7,7 @@ again, and what a job should have received less what it did receive is added to 
 
 `Mechanism` is the bookkeeping on plain arrays; `simulate` is the published simulator around it,
 event for event, so that its figures can be compared (restart cost 0, rounds end with their
-longest job). The same mechanism inside the round engine is `morph_opt.policies.gavel`.
+longest job). The same mechanism inside the round engine is `morph_opt.policies.gavel.policy`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Whole seconds, no rounds, no placement, nothing charged for preemption. At every event (arrival,
 end, change of queue) all GPUs are dealt out again. It is a baseline of its own, next to the
 engine, so that its figures can be compared exactly; the same rules inside the round engine are
-`morph_opt.policies.tiresias`.
+`morph_opt.policies.tiresias.policy`.
 
 Where the published code differs from the paper `Quirks` has a switch: paper says / artifact does
 / we do are on ``docs/formulations/las.md``.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from morph_opt.domain import InputError
-from morph_opt.policies.tiresias_lists import (
+from morph_opt.policies.tiresias.artifact_lists import (
     BY_ARRIVAL,
     Discipline,
     Live,

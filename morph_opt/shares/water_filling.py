@@ -32,7 +32,7 @@ from formulations.shares.kernel import Demands, forced_patterns, reduced_model
 from formulations.shares.model import fastest, headroom_model
 from formulations.shares.patterns import affine_shares, price
 from formulations.shares.problem import ShareProblem, equal_share_rates
-from morph_opt.policies.gavel_kernel import (
+from morph_opt.shares.max_min import (
     Raised,
     Solve,
     lp_solver,
@@ -40,7 +40,7 @@ from morph_opt.policies.gavel_kernel import (
     row_prices,
     shrunk,
 )
-from morph_opt.policies.gavel_shares import Shares
+from morph_opt.shares.policies import Shares
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

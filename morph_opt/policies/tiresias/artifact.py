@@ -16,8 +16,14 @@ from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.rigid import _Baseline, _Filling, requested
-from morph_opt.policies.tiresias_lists import Discipline, Live, QueueLists, Quirks, RigidRule
-from morph_opt.policies.tiresias_queues import QUEUE_LIMITS_GPU_S, GittinsIndex
+from morph_opt.policies.tiresias.artifact_lists import (
+    Discipline,
+    Live,
+    QueueLists,
+    Quirks,
+    RigidRule,
+)
+from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
 
 
 class ArtifactQueues(_Baseline):
@@ -28,7 +34,7 @@ class ArtifactQueues(_Baseline):
     belief
         Speeds (only which configurations exist matters).
     limits_gpu_s, knob, index
-        See `morph_opt.policies.tiresias_lists.RigidRule`.
+        See `morph_opt.policies.tiresias.artifact_lists.RigidRule`.
     quirks
         Defects that are repeated; both by default.
     """

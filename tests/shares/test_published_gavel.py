@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from formulations.shares.problem import ShareProblem, check_shares
-from morph_opt.policies.gavel_kernel import lp_solver
-from morph_opt.policies.gavel_shares import finish_time, makespan, max_min, total_throughput
-from tests.fairness.worlds import fixture
+from morph_opt.shares.max_min import lp_solver
+from morph_opt.shares.policies import finish_time, makespan, max_min, total_throughput
+from tests.shares.worlds import fixture
 
 SOLVE = lp_solver()
 

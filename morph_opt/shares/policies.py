@@ -20,8 +20,8 @@ from formulations.shares.problem import (
     isolated_rates,
     isolated_shares,
 )
-from morph_opt.policies.gavel_kernel import Raised, Solve, lp_solver, raise_level
-from morph_opt.policies.gavel_packing import packed_raise
+from morph_opt.shares.max_min import Raised, Solve, lp_solver, raise_level
+from morph_opt.shares.packed_max_min import packed_raise
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
@@ -332,7 +332,7 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
     ValueError
         If the policy is unknown, or its own rules are broken.
     """
-    from morph_opt.policies.gavel_filling import Entities, hierarchical
+    from morph_opt.shares.water_filling import Entities, hierarchical
 
     p, q = request.problem, request
     match policy:

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.policies.tiresias_events import (
+from morph_opt.policies.tiresias.artifact_events import (
     Discipline,
     Quirks,
     RigidJob,
     RigidRule,
     simulate,
 )
-from morph_opt.policies.tiresias_queues import GittinsIndex, queue_of
+from morph_opt.policies.tiresias.queues import GittinsIndex, queue_of
 from morph_opt.traces.tiresias import read_samples
-from tests.fairness.worlds import fixture
+from tests.shares.worlds import fixture
 
 
 def ends(jobs, gpus, discipline, **options):

@@ -1,8 +1,8 @@
 """The published simulators' figures, repeated: Tiresias' event loop and Gavel's rounds.
 
-    python -m morph_opt.policies.published tiresias --trace 60_job.csv --gpus 16 \
+    python -m morph_opt.validation.published tiresias --trace 60_job.csv --gpus 16 \
         --schedule dlas-gpu --times 10 --artifact-quirks
-    python -m morph_opt.policies.published gavel --trace max_min_fairness.trace \
+    python -m morph_opt.validation.published gavel --trace max_min_fairness.trace \
         --table simulation_throughputs.json --gpus v100=4,p100=4,k80=4 --policy fairness
 
 No placement, no restart cost, gangs as requested: what the publications' own numbers were made
@@ -24,18 +24,18 @@ from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
 from morph_opt.perf.gavel_table import GavelThroughputs, read_throughputs
-from morph_opt.policies.gavel_kernel import lp_solver
-from morph_opt.policies.gavel_rounds import Moment, RoundJobs, RoundRun, simulate
-from morph_opt.policies.gavel_shares import SHARE_POLICIES, ShareRequest, shares_of
-from morph_opt.policies.tiresias_events import (
+from morph_opt.policies.gavel.mechanism import Moment, RoundJobs, RoundRun, simulate
+from morph_opt.policies.tiresias.artifact_events import (
     Discipline,
     Quirks,
     RigidJob,
     RigidRule,
     RigidRun,
 )
-from morph_opt.policies.tiresias_events import simulate as simulate_rigid
-from morph_opt.policies.tiresias_queues import QUEUE_LIMITS_GPU_S, GittinsIndex
+from morph_opt.policies.tiresias.artifact_events import simulate as simulate_rigid
+from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
+from morph_opt.shares.max_min import lp_solver
+from morph_opt.shares.policies import SHARE_POLICIES, ShareRequest, shares_of
 from morph_opt.traces.gavel import GavelRow, read_rows
 from morph_opt.traces.tiresias import TiresiasRow, read_samples, read_trace_rows
 
@@ -51,7 +51,7 @@ class PublishedShares:
     Parameters
     ----------
     policy
-        See `morph_opt.policies.gavel_shares.SHARE_POLICIES`.
+        See `morph_opt.shares.policies.SHARE_POLICIES`.
     jobs, capacity
         Of the simulation.
     """
@@ -230,7 +230,7 @@ def _gpus(text: str) -> dict[str, int]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = LineParser(prog="python -m morph_opt.policies.published")
+    parser = LineParser(prog="python -m morph_opt.validation.published")
     commands = parser.add_subparsers(dest="simulator", required=True)
     gavel = commands.add_parser("gavel", help="rounds of 360 s after target shares")
     gavel.add_argument("--trace", required=True)

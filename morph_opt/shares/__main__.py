@@ -1,6 +1,6 @@
 """Target shares of a policy for an instance from a file, with their proof.
 
-    python -m morph_opt.policies.shares INSTANCE.json --policy fairness
+    python -m morph_opt.shares INSTANCE.json --policy fairness
 
 Prints one JSON object per instance: the policy's own objective recomputed from its definition, the
 proven bound on it, and the shares. No round and no placement: see ``docs/target-shares.md``.
@@ -18,9 +18,9 @@ from typing import Any
 from formulations.shares.problem import check_shares
 from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
-from morph_opt.policies.gavel_kernel import lp_solver
-from morph_opt.policies.gavel_shares import SHARE_POLICIES, shares_of
-from morph_opt.policies.share_file import ShareInstance, read_instances
+from morph_opt.shares.max_min import lp_solver
+from morph_opt.shares.policies import SHARE_POLICIES, shares_of
+from morph_opt.shares.share_file import ShareInstance, read_instances
 
 
 def solve_instance(instance: ShareInstance, policy: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = LineParser(
-        prog="python -m morph_opt.policies.shares",
+        prog="python -m morph_opt.shares",
         description="Target shares of a policy for instances from a JSON file.",
     )
     parser.add_argument("file", metavar="FILE.json")

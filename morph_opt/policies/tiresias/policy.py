@@ -3,7 +3,7 @@
 All GPUs are dealt out again at every boundary from the top queue down; in a queue running jobs
 come before waiting ones, first come first served (``tiresias:2d-las``) or highest Gittins index
 first (``tiresias:gittins``); what does not fit is skipped. The published event-driven simulator
-is `morph_opt.policies.tiresias_events`.
+is `morph_opt.policies.tiresias.artifact_events`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.rigid import _Baseline, _Filling, requested
-from morph_opt.policies.tiresias_queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
+from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
 
 
 class RigidQueues(_Baseline):
@@ -23,7 +23,7 @@ class RigidQueues(_Baseline):
     belief
         Speeds (only which configurations exist matters).
     limits_gpu_s, knob
-        See `morph_opt.policies.tiresias_queues.ServiceBook`.
+        See `morph_opt.policies.tiresias.queues.ServiceBook`.
     index
         Order inside a queue by this index; None: running first, then arrival.
     """

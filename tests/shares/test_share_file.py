@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from formulations.shares.problem import check_shares
-from morph_opt.policies.gavel_shares import SHARE_POLICIES
-from morph_opt.policies.share_file import FIELDS, read_instances
-from morph_opt.policies.shares import main
-from tests.fairness.worlds import fixture, random_problem, with_pairs
+from morph_opt.shares.__main__ import main
+from morph_opt.shares.policies import SHARE_POLICIES
+from morph_opt.shares.share_file import FIELDS, read_instances
+from tests.shares.worlds import fixture, random_problem, with_pairs
 
 NAMES = {
     "fairness": "max_min_fairness_perf",

@@ -8,8 +8,8 @@ import pytest
 
 from morph_opt.domain import Assignment, InputError, JobState, Placement, RoundState
 from morph_opt.policies.las import QueuedService
-from morph_opt.policies.tiresias import RigidQueues
-from morph_opt.policies.tiresias_queues import ServiceBook
+from morph_opt.policies.tiresias.policy import RigidQueues
+from morph_opt.policies.tiresias.queues import ServiceBook
 from tests.policies.worlds import DP, LINEAR, cluster, job
 
 LIMITS = (100.0, 1000.0)

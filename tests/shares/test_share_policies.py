@@ -11,10 +11,9 @@ from formulations.shares.problem import (
     equal_share_rates,
     isolated_rates,
 )
-from morph_opt.policies.gavel_filling import Entities, hierarchical
-from morph_opt.policies.gavel_kernel import lp_solver, raise_level
-from morph_opt.policies.gavel_packing import packed_raise
-from morph_opt.policies.gavel_shares import (
+from morph_opt.shares.max_min import lp_solver, raise_level
+from morph_opt.shares.packed_max_min import packed_raise
+from morph_opt.shares.policies import (
     SHARE_POLICIES,
     ShareRequest,
     cost,
@@ -26,13 +25,14 @@ from morph_opt.policies.gavel_shares import (
     srpt_order,
     total_throughput,
 )
-from tests.fairness.share_oracle import (
+from morph_opt.shares.water_filling import Entities, hierarchical
+from tests.shares.share_oracle import (
     Polytope,
     fewest_dropped,
     finish_time_ratio,
     lexicographic_levels,
 )
-from tests.fairness.worlds import random_problem, with_pairs
+from tests.shares.worlds import random_problem, with_pairs
 
 SOLVE = lp_solver()
 SEEDS = range(12)

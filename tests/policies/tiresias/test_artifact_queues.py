@@ -8,15 +8,15 @@ import pytest
 from morph_opt.domain import Cluster, RoundState
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.policies.base import Decision
-from morph_opt.policies.tiresias_artifact import ArtifactQueues
-from morph_opt.policies.tiresias_events import (
+from morph_opt.policies.tiresias.artifact import ArtifactQueues
+from morph_opt.policies.tiresias.artifact_events import (
     Discipline,
     Quirks,
     RigidJob,
     RigidRule,
     simulate,
 )
-from morph_opt.policies.tiresias_queues import GittinsIndex
+from morph_opt.policies.tiresias.queues import GittinsIndex
 from morph_opt.replay.api import ReplayResult, replay
 from morph_opt.traces.tiresias import RigidSeconds, TiresiasRow, rigid_node, trace_of
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from formulations.shares.problem import PairTable, ShareProblem
 from morph_opt.domain import Cluster, ExecutionPlan, JobState, RoundState, Shape
 from morph_opt.perf.pairs import PairSpeeds
-from morph_opt.policies.gavel_shares import Shares
+from morph_opt.shares.policies import Shares
 
 Floats = npt.NDArray[np.float64]
 Kind = tuple[str, ExecutionPlan]

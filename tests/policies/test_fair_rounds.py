@@ -24,7 +24,7 @@ from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
 from morph_opt.policies.fairness_shares import ShareBook
 from morph_opt.policies.las import QueuedService
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
-from morph_opt.policies.tiresias_queues import ServiceBook
+from morph_opt.policies.tiresias.queues import ServiceBook
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
 from morph_opt.traces.gavel_twin import gavel_twin

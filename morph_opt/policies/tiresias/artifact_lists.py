@@ -1,8 +1,8 @@
 """The lists of the published Tiresias code: queues whose order is part of the rule.
 
 A job moves to the tail of the list of another queue; whoever runs is moved to the front of its
-list after every deal. `morph_opt.policies.tiresias_events` drives them by events, and
-`morph_opt.policies.tiresias_artifact` by the boundaries of the round engine.
+list after every deal. `morph_opt.policies.tiresias.artifact_events` drives them by events, and
+`morph_opt.policies.tiresias.artifact` by the boundaries of the round engine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from morph_opt.domain import InputError
-from morph_opt.policies.tiresias_queues import (
+from morph_opt.policies.tiresias.queues import (
     QUEUE_LIMITS_GPU_S,
     GittinsIndex,
     require_limits,
