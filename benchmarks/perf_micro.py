@@ -32,11 +32,11 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import Started
-from morph_opt.perf.batch import split_batch
+from morph_opt.perf.analytic.batch import split_batch
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.figures import bars, steps
 from morph_opt.perf.runs import public_plan, read_public
 from morph_opt.perf.table import MeasuredTable, Measurement
-from morph_opt.perf.zoo import builtin_model
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
 from morph_opt.traces.registry import load_trace

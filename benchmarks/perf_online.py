@@ -18,14 +18,14 @@ from pathlib import Path
 
 from morph_opt.data import locate
 from morph_opt.domain import PlanFamily, default_cluster
+from morph_opt.perf.analytic.model import AnalyticModel
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.biased import BiasedModel
-from morph_opt.perf.model import AnalyticModel
 from morph_opt.perf.online import OnlineModel
 from morph_opt.perf.protocol import populations, sample, sample_size
 from morph_opt.perf.public import read_tables
 from morph_opt.perf.report import MAIN
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.zoo import builtin_model
 from morph_opt.policies.base import Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy

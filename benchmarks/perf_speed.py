@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from morph_opt.domain import A800_NODE
-from morph_opt.perf.analytic import Features
-from morph_opt.perf.terms import predict_s
-from morph_opt.perf.zoo import builtin_model
+from morph_opt.perf.analytic.architecture import Features
+from morph_opt.perf.analytic.terms import predict_s
+from morph_opt.perf.analytic.zoo import builtin_model
 
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.perf_speed"
 ROWS = 1_000_000

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from morph_opt.domain import InputError, PlanFamily
-from morph_opt.perf.analytic import Architecture
+from morph_opt.perf.analytic.architecture import Architecture
+from morph_opt.perf.analytic.layout import layout
+from morph_opt.perf.analytic.prior import Prior, ideal_compute_s
 from morph_opt.perf.design import choose_runs
 from morph_opt.perf.discrepancy import Pair
 from morph_opt.perf.fit import fit
-from morph_opt.perf.layout import layout
-from morph_opt.perf.prior import Prior, ideal_compute_s
 from morph_opt.perf.runs import Run
 
 FEWEST = 4

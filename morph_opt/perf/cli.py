@@ -11,17 +11,17 @@ import numpy as np
 
 from morph_opt.commandline import LineParser
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
+from morph_opt.perf.analytic.model import ModelEntry
+from morph_opt.perf.analytic.modelfile import dump, outlines_of
+from morph_opt.perf.analytic.phases import Timers
+from morph_opt.perf.analytic.prior import prior
+from morph_opt.perf.analytic.zoo import ZOO_FILE, builtin_population, zoo_text
 from morph_opt.perf.checks import check_enough, check_units
 from morph_opt.perf.design import choose_runs
 from morph_opt.perf.discrepancy import Pair
 from morph_opt.perf.fit import Fit, fit, of_constants
-from morph_opt.perf.model import ModelEntry
-from morph_opt.perf.modelfile import dump, outlines_of
-from morph_opt.perf.phases import Timers
-from morph_opt.perf.prior import prior
 from morph_opt.perf.runs import Run
 from morph_opt.perf.runs_csv import read_runs
-from morph_opt.perf.zoo import ZOO_FILE, builtin_population, zoo_text
 
 
 def make_parser() -> argparse.ArgumentParser:

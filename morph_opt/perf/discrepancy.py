@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import ExecutionPlan, PlanFamily, Shape
-from morph_opt.perf.analytic import Array
-from morph_opt.perf.layout import layout
+from morph_opt.perf.analytic.architecture import Array
+from morph_opt.perf.analytic.layout import layout
 
 Pair = tuple[Shape, ExecutionPlan]
 

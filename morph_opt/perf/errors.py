@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import PlanFamily
-from morph_opt.perf.analytic import PARTS, Architecture, Array, Features
+from morph_opt.perf.analytic.architecture import PARTS, Architecture, Array, Features
+from morph_opt.perf.analytic.terms import parts_s
 from morph_opt.perf.discrepancy import Pair, Scales, Shared
 from morph_opt.perf.runs import Run
-from morph_opt.perf.terms import parts_s
 
 _PASSES = [PARTS.index("forward"), PARTS.index("backward")]
 

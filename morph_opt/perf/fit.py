@@ -1,7 +1,7 @@
 """Fit the constants of one model to profiled runs: robust least squares on logarithms.
 
-Every constant has a log-normal prior (`morph_opt.perf.prior`), so that a few runs suffice: what
-the runs do not tell stays at the prior, and its uncertainty stays with it.
+Every constant has a log-normal prior (`morph_opt.perf.analytic.prior`), so that a few runs suffice:
+what the runs do not tell stays at the prior, and its uncertainty stays with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from scipy.linalg import cho_factor, cho_solve, cholesky
 from scipy.optimize import least_squares
 
 from morph_opt.domain import InputError
-from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture, Array, Constants
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Array, Constants
+from morph_opt.perf.analytic.prior import Prior, prior
 from morph_opt.perf.discrepancy import Pair
 from morph_opt.perf.errors import (
     ERRORS,
@@ -26,7 +27,6 @@ from morph_opt.perf.errors import (
     observed,
     own_variance,
 )
-from morph_opt.perf.prior import Prior, prior
 from morph_opt.perf.runs import Run
 
 BOUND = 6.0

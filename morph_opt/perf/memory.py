@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from morph_opt.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Shape
 from morph_opt.domain._validate import require_int
-from morph_opt.perf.analytic import Architecture
+from morph_opt.perf.analytic.architecture import Architecture
+from morph_opt.perf.analytic.support import GIB, HOST_BYTES_PER_PARAMETER
 from morph_opt.perf.memory_facts import ModelFacts
-from morph_opt.perf.support import GIB, HOST_BYTES_PER_PARAMETER
 
 Array = NDArray[np.float64]
 

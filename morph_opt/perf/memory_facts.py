@@ -18,7 +18,7 @@ from importlib import resources
 
 from morph_opt.domain import InputError
 from morph_opt.domain._validate import require_int
-from morph_opt.perf.analytic import Architecture
+from morph_opt.perf.analytic.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ _MICRO_BENCHMARKS = (
 def published_facts() -> Mapping[str, ModelFacts]:
     """Facts of the zoo's models and of the two micro-benchmarks, by name."""
     # the architectures alone: memory does not depend on fitted constants
-    text = resources.files("morph_opt.perf").joinpath("zoo.toml").read_text(encoding="utf-8")
+    text = (
+        resources.files("morph_opt.perf.analytic").joinpath("zoo.toml").read_text(encoding="utf-8")
+    )
     tables = tomllib.loads(text)["models"]
     found = {
         name: ModelFacts(Architecture(name, **tables[name]["architecture"]), *embedding)

@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from morph_opt.domain import ExecutionPlan, NodeType, Shape, Span
 from morph_opt.domain._validate import require_finite
-from morph_opt.perf.analytic import Array
+from morph_opt.perf.analytic.architecture import Array
 from morph_opt.perf.discrepancy import Pair, Scales, covariance
 from morph_opt.perf.speed import Configuration, SpeedModel
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture
+from morph_opt.perf.analytic.prior import Population, prior, wide_prior
 from morph_opt.perf.errors import INDEPENDENT
 from morph_opt.perf.fit import fit
-from morph_opt.perf.prior import Population, prior, wide_prior
 from morph_opt.perf.runs import Run
 
 ROUNDS = 6

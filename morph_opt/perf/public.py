@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import median
 
 from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
-from morph_opt.perf.analytic import Architecture
-from morph_opt.perf.layout import rails
-from morph_opt.perf.phases import Timers, phases_of
+from morph_opt.perf.analytic.architecture import Architecture
+from morph_opt.perf.analytic.layout import rails
+from morph_opt.perf.analytic.phases import Timers, phases_of
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.runs import Refused, Run, read_public
-from morph_opt.perf.zoo import builtin_model
 
 SAMPLED_PLANS = {"1100": "dp+ga", "1102": "zero-dp", "1111": "zero-offload"}
 """Plans of the artifact's sampled runs (``strategy`` in its ``data.csv``)."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.domain._validate import require_finite
-from morph_opt.perf.phases import Phase, Timers, phases_of
+from morph_opt.perf.analytic.phases import Phase, Timers, phases_of
 
 PUBLIC_LABELS = {
     "ga": "dp+ga",

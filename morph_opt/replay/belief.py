@@ -81,7 +81,7 @@ def make_belief(name: str, truth: SpeedModel) -> SpeedModel:
     if name == "truth":
         return truth
     if name == "model":
-        from morph_opt.perf.zoo import builtin_model
+        from morph_opt.perf.analytic.zoo import builtin_model
 
         return FeasibleBelief(builtin_model(), truth)
     if name == "table":

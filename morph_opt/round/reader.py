@@ -265,7 +265,7 @@ def _running(row: Fields, job: Job, cluster: Cluster, holding: Holding) -> Assig
 def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
     value = document.raw("speeds")
     if value == "model":
-        from morph_opt.perf.zoo import builtin_model
+        from morph_opt.perf.analytic.zoo import builtin_model
 
         return builtin_model()
     if not isinstance(value, dict):

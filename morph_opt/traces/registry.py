@@ -12,8 +12,8 @@ from typing import Literal, Protocol, cast
 from morph_opt.data import locate
 from morph_opt.domain import InputError, Trace
 from morph_opt.extend import extension, made_by, require_parts
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.zoo import builtin_model
 from morph_opt.traces import gavel, tiresias
 from morph_opt.traces.gavel_twin import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload

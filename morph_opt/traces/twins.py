@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from morph_opt.domain import ExecutionPlan, InputError, Job, Trace
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.zoo import builtin_model
 from morph_opt.traces.requested import RequestedSpeeds
 from morph_opt.traces.sampling import FloatArray, IntArray, deal, match_total, stratified
 from morph_opt.traces.twin_stats import Cell, TwinStats, Variants, load_stats, size_class

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, NodeType, Shape
-from morph_opt.perf.analytic import Architecture
+from morph_opt.perf.analytic.architecture import Architecture
 from morph_opt.perf.memory import (
     FRAMEWORK_GIB,
     Degrees,

@@ -19,10 +19,10 @@ from morph_opt.domain import (
     Shape,
     Span,
 )
-from morph_opt.perf.analytic import CONSTANT_NAMES, PARTS, Architecture, Features
-from morph_opt.perf.model import AnalyticModel, constants_on
-from morph_opt.perf.terms import parts_s, predict_s
-from morph_opt.perf.zoo import builtin_model, zoo_on
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Architecture, Features
+from morph_opt.perf.analytic.model import AnalyticModel, constants_on
+from morph_opt.perf.analytic.terms import parts_s, predict_s
+from morph_opt.perf.analytic.zoo import builtin_model, zoo_on
 from tests.perf.worlds import entry, pairs
 
 MODELS = ("bert", "gpt2", "llama30", "llama7", "roberta", "t5", "vit")

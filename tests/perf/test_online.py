@@ -8,9 +8,9 @@ import pickle
 import pytest
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, PlanFamily, Shape, Span
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.biased import BiasedModel
 from morph_opt.perf.online import OnlineModel
-from morph_opt.perf.zoo import builtin_model
 
 ZOO = builtin_model()
 WRONG = BiasedModel(ZOO, PlanFamily.ZERO_DP, 2.0)

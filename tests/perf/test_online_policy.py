@@ -8,10 +8,10 @@ import pytest
 
 from morph_opt.domain import A800_NODE, Cluster, ExecutionPlan, InputError, Job, PlanFamily, Trace
 from morph_opt.engine.config import ReplayConfig
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.biased import BiasedModel
 from morph_opt.perf.online import OnlineModel
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.zoo import builtin_model
 from morph_opt.policies.base import Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy

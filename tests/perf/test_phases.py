@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import ExecutionPlan, InputError, Shape
-from morph_opt.perf.analytic import CONSTANT_NAMES, PARTS, Features
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Features
+from morph_opt.perf.analytic.phases import Phase, Timers, booked, phases_of
+from morph_opt.perf.analytic.prior import prior
+from morph_opt.perf.analytic.terms import parts_s
 from morph_opt.perf.design import choose_runs
 from morph_opt.perf.discrepancy import Pair
 from morph_opt.perf.errors import INDEPENDENT, observed
 from morph_opt.perf.fit import fit, fit_complete, of_constants
-from morph_opt.perf.phases import Phase, Timers, booked, phases_of
-from morph_opt.perf.prior import prior
 from morph_opt.perf.runs import Run, read_public
 from morph_opt.perf.runs_csv import read_runs
-from morph_opt.perf.terms import parts_s
 from tests.perf.worlds import entry, pairs, true_runs
 
 BERT = entry("bert").architecture

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from morph_opt.domain import A800_NODE
-from morph_opt.perf.analytic import Features
+from morph_opt.perf.analytic.architecture import Features
+from morph_opt.perf.analytic.model import ModelEntry
+from morph_opt.perf.analytic.terms import predict_s
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.model import ModelEntry
 from morph_opt.perf.runs import Run
-from morph_opt.perf.terms import predict_s
-from morph_opt.perf.zoo import builtin_model
 
 
 def entry(model: str = "bert") -> ModelEntry:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import InputError, Span
-from morph_opt.perf.zoo import builtin_model
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.round import (
     parse_snapshot,
     read_snapshot,

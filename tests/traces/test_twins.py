@@ -18,8 +18,8 @@ from morph_opt.domain import (
     Span,
     default_cluster,
 )
+from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import Configuration, can_ever_run
-from morph_opt.perf.zoo import builtin_model
 from morph_opt.traces import TWINS, twin
 from morph_opt.traces.requested import RequestedSpeeds
 from morph_opt.traces.sampling import deal, match_total, stratified

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
-from morph_opt.perf.analytic import Architecture
+from morph_opt.perf.analytic.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True)

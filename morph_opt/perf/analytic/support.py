@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape, SideDemand, partitions
-from morph_opt.perf.analytic import Architecture
-from morph_opt.perf.layout import layout, rails
+from morph_opt.perf.analytic.architecture import Architecture
+from morph_opt.perf.analytic.layout import layout, rails
 
 GIB = 2.0**30
 HOST_BYTES_PER_PARAMETER = 16

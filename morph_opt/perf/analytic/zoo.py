@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
-from morph_opt.perf.model import AnalyticModel
-from morph_opt.perf.modelfile import entries_of, population_of
-from morph_opt.perf.prior import Population
+from morph_opt.perf.analytic.model import AnalyticModel
+from morph_opt.perf.analytic.modelfile import entries_of, population_of
+from morph_opt.perf.analytic.prior import Population
 
 ZOO_FILE = "zoo.toml"
 
@@ -36,4 +36,4 @@ def builtin_population() -> Population:
 
 def zoo_text() -> str:
     """Content of the zoo's model file."""
-    return resources.files("morph_opt.perf").joinpath(ZOO_FILE).read_text(encoding="utf-8")
+    return resources.files("morph_opt.perf.analytic").joinpath(ZOO_FILE).read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """The analytic performance model: seconds per iteration from layout, architecture and constants.
 
 What it is made of: architectures, constants, and configurations as columns. The formulas are in
-`morph_opt.perf.terms`, the page with the mathematics is docs/performance-model.md; the names are
-the same there.
+`morph_opt.perf.analytic.terms`, the page with the mathematics is docs/performance-model.md; the
+names are the same there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from morph_opt.domain import ExecutionPlan, PlanFamily, Shape
 from morph_opt.domain._validate import require_finite, require_int, require_name
-from morph_opt.perf.layout import Layout, layout
+from morph_opt.perf.analytic.layout import Layout, layout
 
 Array = NDArray[np.float64]
 

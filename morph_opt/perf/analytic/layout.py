@@ -3,7 +3,7 @@
 Ranks are laid out as Megatron does (Narayanan et al., SC'21, section 3): tensor parallelism
 innermost, then data parallelism, pipeline stages outermost, over the GPUs node by node. From
 that layout follow, exactly and per unit of volume, the amounts that the model of
-`morph_opt.perf.analytic` multiplies with its constants.
+`morph_opt.perf.analytic.architecture` multiplies with its constants.
 
 A node reaches the network over one card per two GPUs, so a group with ``k`` GPUs on a node has
 ``ceil(k / 2)`` rails there (the public measurements show this plainly: 4+4 synchronises twice as

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture, Array
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Array
 
 PEAK_FLOPS = 312e12
 """Dense 16-bit peak of an A800 or A100 (vendor's data sheet)."""

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, NodeType, Shape, Span
-from morph_opt.perf.analytic import (
+from morph_opt.perf.analytic.architecture import (
     CONSTANT_NAMES,
     Architecture,
     Array,
     Constants,
     Features,
 )
-from morph_opt.perf.layout import rails
+from morph_opt.perf.analytic.layout import rails
+from morph_opt.perf.analytic.support import Support, side_demand
+from morph_opt.perf.analytic.terms import predict_s
 from morph_opt.perf.speed import Configuration
-from morph_opt.perf.support import Support, side_demand
-from morph_opt.perf.terms import predict_s
 
 POD_SLOWDOWN = 2.0
 """Network slowdown across leaf switches when nothing was measured: a 2:1 oversubscribed fabric."""

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from morph_opt.perf.analytic import (
+from morph_opt.perf.analytic.architecture import (
     CONSTANT_NAMES,
     RECOMPUTING,
     SWAPPING,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from morph_opt.domain import ExecutionPlan, InputError
-from morph_opt.perf.analytic import CONSTANT_NAMES, Architecture, Constants
-from morph_opt.perf.model import ModelEntry, Quirk
-from morph_opt.perf.prior import Population
-from morph_opt.perf.support import Support
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Constants
+from morph_opt.perf.analytic.model import ModelEntry, Quirk
+from morph_opt.perf.analytic.prior import Population
+from morph_opt.perf.analytic.support import Support
 
 
 def outlines_of(text: str, file: str) -> list[ModelEntry]:
@@ -22,8 +22,8 @@ def outlines_of(text: str, file: str) -> list[ModelEntry]:
     For users who have a model's architecture and no run yet. Parameters and errors as
     `entries_of`.
     """
-    from morph_opt.perf.prior import prior
-    from morph_opt.perf.zoo import builtin_population
+    from morph_opt.perf.analytic.prior import prior
+    from morph_opt.perf.analytic.zoo import builtin_population
 
     document = _document(text, file)
     for name, table in document.get("models", {}).items():

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from morph_opt.domain import ExecutionPlan, InputError, PlanFamily
 from morph_opt.domain._validate import require_finite
-from morph_opt.perf.analytic import PARTS
+from morph_opt.perf.analytic.architecture import PARTS
 
 NEGLIGIBLE = 1e-3
 """A phase below this share of the iteration was booked with another one, or is noise."""

@@ -1,0 +1,1 @@
+"""The analytic model: seconds per iteration from layout, architecture and fitted constants."""
