@@ -21,7 +21,7 @@ from morph_opt.domain import PlanFamily, default_cluster
 from morph_opt.perf.analytic.model import AnalyticModel
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.biased import BiasedModel
-from morph_opt.perf.online import OnlineModel
+from morph_opt.perf.fitting.online import OnlineModel
 from morph_opt.perf.protocol import populations, sample, sample_size
 from morph_opt.perf.public import read_tables
 from morph_opt.perf.report import MAIN

@@ -16,12 +16,12 @@ from morph_opt.perf.analytic.modelfile import dump, outlines_of
 from morph_opt.perf.analytic.phases import Timers
 from morph_opt.perf.analytic.prior import prior
 from morph_opt.perf.analytic.zoo import ZOO_FILE, builtin_population, zoo_text
-from morph_opt.perf.checks import check_enough, check_units
-from morph_opt.perf.design import choose_runs
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.fit import Fit, fit, of_constants
-from morph_opt.perf.runs import Run
-from morph_opt.perf.runs_csv import read_runs
+from morph_opt.perf.fitting.checks import check_enough, check_units
+from morph_opt.perf.fitting.design import choose_runs
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.fit import Fit, fit, of_constants
+from morph_opt.perf.fitting.runs import Run
+from morph_opt.perf.fitting.runs_csv import read_runs
 
 
 def make_parser() -> argparse.ArgumentParser:

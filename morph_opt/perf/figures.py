@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from morph_opt.domain import InputError
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.fit import Fit
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.fit import Fit
 from morph_opt.perf.protocol import Judged, pairs_of
 
 _STYLE: dict[Any, Any] = {

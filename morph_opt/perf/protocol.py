@@ -13,14 +13,14 @@ import numpy as np
 
 from morph_opt.perf.analytic.architecture import Array
 from morph_opt.perf.analytic.prior import Population, prior
-from morph_opt.perf.design import SEED, choose_runs
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.errors import ERRORS
-from morph_opt.perf.fit import Fit, fit, fit_complete
-from morph_opt.perf.population import population
+from morph_opt.perf.fitting.design import SEED, choose_runs
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.errors import ERRORS
+from morph_opt.perf.fitting.fit import Fit, fit, fit_complete
+from morph_opt.perf.fitting.population import population
+from morph_opt.perf.fitting.runs import Run
 from morph_opt.perf.public import BORROWED, PUBLISHED, Table, cell, inconsistent
 from morph_opt.perf.regenerate import consistent
-from morph_opt.perf.runs import Run
 
 SIZES = (4, 6, 8, 12)
 """Numbers of sampled runs that are reported."""

@@ -13,7 +13,7 @@ from morph_opt.perf.analytic.architecture import Architecture
 from morph_opt.perf.analytic.layout import rails
 from morph_opt.perf.analytic.phases import Timers, phases_of
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.runs import Refused, Run, read_public
+from morph_opt.perf.fitting.runs import Refused, Run, read_public
 
 SAMPLED_PLANS = {"1100": "dp+ga", "1102": "zero-dp", "1111": "zero-offload"}
 """Plans of the artifact's sampled runs (``strategy`` in its ``data.csv``)."""

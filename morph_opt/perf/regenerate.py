@@ -9,10 +9,10 @@ from pathlib import Path
 from morph_opt.perf.analytic.model import ModelEntry
 from morph_opt.perf.analytic.modelfile import dump
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fit import fit_complete
-from morph_opt.perf.population import population
+from morph_opt.perf.fitting.fit import fit_complete
+from morph_opt.perf.fitting.population import population
+from morph_opt.perf.fitting.runs import Run
 from morph_opt.perf.public import Table, inconsistent, read_tables
-from morph_opt.perf.runs import Run
 
 HEADER = "Constants and population: `python -m morph_opt.perf fit-zoo`; the rest by hand."
 

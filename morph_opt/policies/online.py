@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from morph_opt.domain import InputError, JobState, RoundState
-from morph_opt.perf.online import OnlineModel
+from morph_opt.perf.fitting.online import OnlineModel
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 

@@ -84,7 +84,7 @@ def prepare(options: RunOptions) -> Prepared:
     InputError
         For everything that a user can cause.
     """
-    from morph_opt.perf.online import OnlineModel
+    from morph_opt.perf.fitting.online import OnlineModel
     from morph_opt.policies.online import OnlinePolicy
     from morph_opt.policies.registry import PolicyOptions, make_policy
     from morph_opt.rules import OperatorRules, read_rules, stranded_jobs

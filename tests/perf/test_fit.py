@@ -10,13 +10,19 @@ from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS
 from morph_opt.perf.analytic.phases import Timers, booked
 from morph_opt.perf.analytic.prior import Population, prior, wide_prior
 from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.checks import check_enough, check_units
-from morph_opt.perf.design import choose_runs
-from morph_opt.perf.discrepancy import covariance
-from morph_opt.perf.errors import ERRORS, INDEPENDENT, Evaluator, Outputs, covariance_between
-from morph_opt.perf.fit import Fit, fit, of_constants
-from morph_opt.perf.population import population
-from morph_opt.perf.runs import Run
+from morph_opt.perf.fitting.checks import check_enough, check_units
+from morph_opt.perf.fitting.design import choose_runs
+from morph_opt.perf.fitting.discrepancy import covariance
+from morph_opt.perf.fitting.errors import (
+    ERRORS,
+    INDEPENDENT,
+    Evaluator,
+    Outputs,
+    covariance_between,
+)
+from morph_opt.perf.fitting.fit import Fit, fit, of_constants
+from morph_opt.perf.fitting.population import population
+from morph_opt.perf.fitting.runs import Run
 from tests.perf.worlds import entry, pairs, true_runs
 
 BERT = entry("bert").architecture

@@ -10,7 +10,7 @@ import pytest
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, PlanFamily, Shape, Span
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.biased import BiasedModel
-from morph_opt.perf.online import OnlineModel
+from morph_opt.perf.fitting.online import OnlineModel
 
 ZOO = builtin_model()
 WRONG = BiasedModel(ZOO, PlanFamily.ZERO_DP, 2.0)

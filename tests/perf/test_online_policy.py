@@ -10,7 +10,7 @@ from morph_opt.domain import A800_NODE, Cluster, ExecutionPlan, InputError, Job,
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.biased import BiasedModel
-from morph_opt.perf.online import OnlineModel
+from morph_opt.perf.fitting.online import OnlineModel
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
 from morph_opt.policies.online import OnlinePolicy

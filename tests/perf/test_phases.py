@@ -12,12 +12,12 @@ from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Features
 from morph_opt.perf.analytic.phases import Phase, Timers, booked, phases_of
 from morph_opt.perf.analytic.prior import prior
 from morph_opt.perf.analytic.terms import parts_s
-from morph_opt.perf.design import choose_runs
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.errors import INDEPENDENT, observed
-from morph_opt.perf.fit import fit, fit_complete, of_constants
-from morph_opt.perf.runs import Run, read_public
-from morph_opt.perf.runs_csv import read_runs
+from morph_opt.perf.fitting.design import choose_runs
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.errors import INDEPENDENT, observed
+from morph_opt.perf.fitting.fit import fit, fit_complete, of_constants
+from morph_opt.perf.fitting.runs import Run, read_public
+from morph_opt.perf.fitting.runs_csv import read_runs
 from tests.perf.worlds import entry, pairs, true_runs
 
 BERT = entry("bert").architecture

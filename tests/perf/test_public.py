@@ -18,6 +18,7 @@ from benchmarks.perf_micro import (
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
 from morph_opt.perf.analytic.batch import split_batch
 from morph_opt.perf.analytic.zoo import builtin_model
+from morph_opt.perf.fitting.runs import Run
 from morph_opt.perf.protocol import (
     cells,
     choices,
@@ -30,7 +31,6 @@ from morph_opt.perf.protocol import (
 )
 from morph_opt.perf.public import PUBLISHED, Table, cell, inconsistent, read_tables
 from morph_opt.perf.regenerate import entries_from
-from morph_opt.perf.runs import Run
 from tests.perf.worlds import entry, pairs, true_runs
 
 

@@ -10,7 +10,8 @@ import pytest
 from morph_opt.domain import InputError
 from morph_opt.perf.analytic.prior import Population
 from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fit import Fit
+from morph_opt.perf.fitting.fit import Fit
+from morph_opt.perf.fitting.runs import Refused, Run
 from morph_opt.perf.protocol import (
     choices,
     complete,
@@ -23,7 +24,6 @@ from morph_opt.perf.protocol import (
 )
 from morph_opt.perf.public import Table
 from morph_opt.perf.report import MAIN, Outcomes, markdown, totals, write_report
-from morph_opt.perf.runs import Refused, Run
 from tests.perf.worlds import entry, pairs, true_runs
 
 

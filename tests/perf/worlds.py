@@ -9,8 +9,8 @@ from morph_opt.perf.analytic.architecture import Features
 from morph_opt.perf.analytic.model import ModelEntry
 from morph_opt.perf.analytic.terms import predict_s
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.runs import Run
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.runs import Run
 
 
 def entry(model: str = "bert") -> ModelEntry:

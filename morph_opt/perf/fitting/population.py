@@ -8,9 +8,9 @@ import numpy as np
 
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture
 from morph_opt.perf.analytic.prior import Population, prior, wide_prior
-from morph_opt.perf.errors import INDEPENDENT
-from morph_opt.perf.fit import fit
-from morph_opt.perf.runs import Run
+from morph_opt.perf.fitting.errors import INDEPENDENT
+from morph_opt.perf.fitting.fit import fit
+from morph_opt.perf.fitting.runs import Run
 
 ROUNDS = 6
 """Alternations between fitting the models and estimating their population."""

@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from morph_opt.domain import ExecutionPlan, NodeType, Shape, Span
 from morph_opt.domain._validate import require_finite
 from morph_opt.perf.analytic.architecture import Array
-from morph_opt.perf.discrepancy import Pair, Scales, covariance
+from morph_opt.perf.fitting.discrepancy import Pair, Scales, covariance
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 LEARNING = Scales(run=0.01, shape=0.03, ragged=0.10, plan=0.15, reach=0.05, degree=0.05)

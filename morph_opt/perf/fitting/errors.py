@@ -2,8 +2,8 @@
 
 A run tells the times of its phases, or of the whole iteration only. Both are *outputs*: logarithms
 of sums of parts. The error of an output is the mean of its parts' errors, weighted by their share
-of it; errors of one part go together as `morph_opt.perf.discrepancy` has it, each part with its
-own sizes, which are those of the residuals of complete fits.
+of it; errors of one part go together as `morph_opt.perf.fitting.discrepancy` has it, each part
+with its own sizes, which are those of the residuals of complete fits.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from morph_opt.domain import PlanFamily
 from morph_opt.perf.analytic.architecture import PARTS, Architecture, Array, Features
 from morph_opt.perf.analytic.terms import parts_s
-from morph_opt.perf.discrepancy import Pair, Scales, Shared
-from morph_opt.perf.runs import Run
+from morph_opt.perf.fitting.discrepancy import Pair, Scales, Shared
+from morph_opt.perf.fitting.runs import Run
 
 _PASSES = [PARTS.index("forward"), PARTS.index("backward")]
 

@@ -10,10 +10,10 @@ from morph_opt.domain import InputError, PlanFamily
 from morph_opt.perf.analytic.architecture import Architecture
 from morph_opt.perf.analytic.layout import layout
 from morph_opt.perf.analytic.prior import Prior, ideal_compute_s
-from morph_opt.perf.design import choose_runs
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.fit import fit
-from morph_opt.perf.runs import Run
+from morph_opt.perf.fitting.design import choose_runs
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.fit import fit
+from morph_opt.perf.fitting.runs import Run
 
 FEWEST = 4
 """Runs below which nothing is fitted."""

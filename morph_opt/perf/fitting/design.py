@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from morph_opt.domain import ExecutionPlan, InputError
 from morph_opt.perf.analytic.architecture import PARTS, Array
 from morph_opt.perf.analytic.phases import Timers, booked
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.errors import Evaluator, Outputs, covariance_between, own_variance
-from morph_opt.perf.fit import Fit
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.errors import Evaluator, Outputs, covariance_between, own_variance
+from morph_opt.perf.fitting.fit import Fit
 
 Indices = NDArray[np.int64]
 

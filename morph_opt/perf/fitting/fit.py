@@ -16,8 +16,8 @@ from scipy.optimize import least_squares
 from morph_opt.domain import InputError
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Array, Constants
 from morph_opt.perf.analytic.prior import Prior, prior
-from morph_opt.perf.discrepancy import Pair
-from morph_opt.perf.errors import (
+from morph_opt.perf.fitting.discrepancy import Pair
+from morph_opt.perf.fitting.errors import (
     ERRORS,
     INDEPENDENT,
     Errors,
@@ -27,7 +27,7 @@ from morph_opt.perf.errors import (
     observed,
     own_variance,
 )
-from morph_opt.perf.runs import Run
+from morph_opt.perf.fitting.runs import Run
 
 BOUND = 6.0
 """Constants stay within this many prior standard deviations."""

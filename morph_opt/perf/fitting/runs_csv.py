@@ -10,7 +10,7 @@ from pathlib import Path
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.domain._validate import require_finite
 from morph_opt.perf.analytic.phases import Phase, phases_of
-from morph_opt.perf.runs import Run
+from morph_opt.perf.fitting.runs import Run
 
 COLUMNS = ("shape", "plan", "iteration_s")
 PHASE_COLUMNS = ("forward_s", "sync_s", "optimizer_s")
