@@ -32,7 +32,7 @@ from morph_opt.domain import (
     Shape,
     Span,
 )
-from morph_opt.perf.memory_filter import MemoryFilter
+from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 

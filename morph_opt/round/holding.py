@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from morph_opt.domain import Assignment, Cluster, Job, NodeType, SideDemand, Span
-from morph_opt.perf.memory_filter import MemoryFilter
+from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 
 TOLERANCE = 1e-9

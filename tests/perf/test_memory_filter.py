@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, NodeType, Shape, SideDemand, Span
-from morph_opt.perf.memory_filter import MemoryFilter
+from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.memory_report import main
 from morph_opt.perf.table import MeasuredTable, Measurement
 

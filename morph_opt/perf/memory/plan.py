@@ -27,7 +27,7 @@ from morph_opt.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Sh
 from morph_opt.domain._validate import require_int
 from morph_opt.perf.analytic.architecture import Architecture
 from morph_opt.perf.analytic.support import GIB, HOST_BYTES_PER_PARAMETER
-from morph_opt.perf.memory_facts import ModelFacts
+from morph_opt.perf.memory.facts import ModelFacts
 
 Array = NDArray[np.float64]
 
@@ -213,7 +213,7 @@ def plan_memory(
     Parameters
     ----------
     facts
-        The model; `published_facts` of `morph_opt.perf.memory_facts` has the known ones.
+        The model; `published_facts` of `morph_opt.perf.memory.facts` has the known ones.
     plan, shape
         What runs on how many GPUs; where they are does not matter here.
     micro_batch

@@ -1,0 +1,1 @@
+"""What a plan needs on each GPU and on the host, and whether that fits."""
