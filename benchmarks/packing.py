@@ -27,7 +27,7 @@ from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import JobState, RoundState
-from morph_opt.perf.gavel_table import GavelTable
+from morph_opt.perf.tables.gavel import GavelTable
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import replay
 from morph_opt.replay.api import RunExtras

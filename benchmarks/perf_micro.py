@@ -36,7 +36,7 @@ from morph_opt.perf.analytic.batch import split_batch
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.figures import bars, steps
 from morph_opt.perf.fitting.runs import public_plan, read_public
-from morph_opt.perf.table import MeasuredTable, Measurement
+from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
 from morph_opt.traces.registry import load_trace

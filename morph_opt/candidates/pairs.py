@@ -26,7 +26,7 @@ from formulations.pair_table import PairTable
 from formulations.round_problem import STAY, CandidateTable, RoundProblem, Scope
 from morph_opt.candidates.table import ModelSlice, RoundView
 from morph_opt.domain import Cluster, RoundState, Shape
-from morph_opt.perf.pairs import PairSpeeds
+from morph_opt.perf.tables.pairs import PairSpeeds
 
 LEAST_GAIN = 1.0
 """Sum of the kept fractions of speed above which two jobs may share: taking turns gives 1."""

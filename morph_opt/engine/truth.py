@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from morph_opt.domain import Assignment, Cluster, ExecutionPlan, NodeType, Shape, SideDemand, Span
-from morph_opt.perf.pairs import pair_speeds
 from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.tables.pairs import pair_speeds
 
 
 @dataclass(frozen=True, slots=True)

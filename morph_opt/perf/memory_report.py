@@ -11,8 +11,8 @@ from pathlib import Path
 from morph_opt.commandline import LineParser
 from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Shape
 from morph_opt.perf.fitting.runs import Refused, public_plan, read_public
-from morph_opt.perf.memory.plan import fits, judge, tensor_group
 from morph_opt.perf.memory.facts import ModelFacts, facts_of, published_facts
+from morph_opt.perf.memory.plan import fits, judge, tensor_group
 
 ZOO_PLANS = ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload", "pp2-tp4-dp1", "pp1-tp8-dp1")
 """Plans of the page's table; each on the GPUs that it needs, the others on one node."""

@@ -17,8 +17,8 @@ from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.placement import to_allocation
 from morph_opt.decision.ranked import RoundSolver, Solved
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState
-from morph_opt.perf.pairs import PairSpeeds
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.deadlines import slo_changes
 from morph_opt.rules.compile import apply_rules, ranks_below

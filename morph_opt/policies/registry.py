@@ -9,8 +9,8 @@ from formulations.objectives import OBJECTIVES
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
-from morph_opt.perf.pairs import require_pair_speeds
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES, Knobs
 from morph_opt.policies.milp import MilpPolicy, Objective

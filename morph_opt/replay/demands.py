@@ -12,8 +12,8 @@ from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.strict import TOLERANCE
 from morph_opt.metrics.bounds import JobDemand
-from morph_opt.perf.pairs import pair_speeds
 from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.tables.pairs import pair_speeds
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from formulations.shares.problem import PairTable, ShareProblem
 from morph_opt.domain import Cluster, ExecutionPlan, JobState, RoundState, Shape
-from morph_opt.perf.pairs import PairSpeeds
+from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.shares.policies import Shares
 
 Floats = npt.NDArray[np.float64]

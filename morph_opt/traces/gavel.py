@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from morph_opt.domain import InputError, Job, Trace
-from morph_opt.perf.gavel_table import (
+from morph_opt.perf.tables.gavel import (
     RIGID_PLAN,
     GavelTable,
     GavelThroughputs,

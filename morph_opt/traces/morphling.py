@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from morph_opt.domain import ExecutionPlan, InputError, Job, PlanFamily, Shape, Trace
-from morph_opt.perf.table import MeasuredTable, Measurement
+from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.traces.csvfile import Row, read_rows
 
 GPU_TYPE = "A800-80GB"

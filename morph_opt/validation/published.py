@@ -23,7 +23,7 @@ import numpy.typing as npt
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
-from morph_opt.perf.gavel_table import GavelThroughputs, read_throughputs
+from morph_opt.perf.tables.gavel import GavelThroughputs, read_throughputs
 from morph_opt.policies.gavel.mechanism import Moment, RoundJobs, RoundRun, simulate
 from morph_opt.policies.tiresias.artifact_events import (
     Discipline,

@@ -26,8 +26,8 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.truth import TruthLookup
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.gavel_table import RIGID_PLAN, GavelTable, GavelThroughputs
-from morph_opt.perf.pairs import pair_speeds, require_pair_speeds
+from morph_opt.perf.tables.gavel import RIGID_PLAN, GavelTable, GavelThroughputs
+from morph_opt.perf.tables.pairs import pair_speeds, require_pair_speeds
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import Standing, check_allocation

@@ -15,7 +15,7 @@ from morph_opt.explain import Effort, UnexplainedError, explanation_text
 from morph_opt.explain.explainer import choice_of
 from morph_opt.explain.text import _REASONS
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.table import MeasuredTable
+from morph_opt.perf.tables.table import MeasuredTable
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.rules import (
     GangLimit,

@@ -26,7 +26,7 @@ from morph_opt.domain import (
     SideDemand,
     partitions,
 )
-from morph_opt.perf.table import MeasuredTable, Measurement
+from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop

@@ -11,7 +11,7 @@ from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selectio
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import JobState, RoundState
-from morph_opt.perf.table import MeasuredTable
+from morph_opt.perf.tables.table import MeasuredTable
 from morph_opt.rules import (
     GangLimit,
     Maintenance,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from morph_opt.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
-from morph_opt.perf.memory.plan import fits, plan_memory, tensor_group
 from morph_opt.perf.memory.facts import ModelFacts, facts_of
+from morph_opt.perf.memory.plan import fits, plan_memory, tensor_group
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 PROBES = tuple(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.perf.gavel_table import read_throughputs
+from morph_opt.perf.tables.gavel import read_throughputs
 from morph_opt.policies.gavel.mechanism import Mechanism, RoundJobs, select, simulate
 from morph_opt.traces.gavel import TABLE, known_files, read_rows
 from morph_opt.traces.tiresias import TiresiasRow

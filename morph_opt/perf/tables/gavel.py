@@ -261,7 +261,7 @@ class GavelTable:
 
     @property
     def measures_pairs(self) -> bool:
-        """Whether the table has a pair; see `morph_opt.perf.pairs.PairSpeeds`."""
+        """Whether the table has a pair; see `morph_opt.perf.tables.pairs.PairSpeeds`."""
         return any(self.throughputs.paired.values())
 
     def paired_iteration_s(

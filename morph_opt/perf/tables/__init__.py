@@ -1,0 +1,1 @@
+"""Measured speeds: what was profiled, and nothing else, is known."""
