@@ -34,8 +34,8 @@ from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import Started
 from morph_opt.perf.analytic.batch import split_batch
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.figures import bars, steps
 from morph_opt.perf.fitting.runs import public_plan, read_public
+from morph_opt.perf.study.figures import bars, steps
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay

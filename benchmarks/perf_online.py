@@ -22,10 +22,10 @@ from morph_opt.perf.analytic.model import AnalyticModel
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.biased import BiasedModel
 from morph_opt.perf.fitting.online import OnlineModel
-from morph_opt.perf.protocol import populations, sample, sample_size
-from morph_opt.perf.public import read_tables
-from morph_opt.perf.report import MAIN
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.study.protocol import populations, sample, sample_size
+from morph_opt.perf.study.public import read_tables
+from morph_opt.perf.study.report import MAIN
 from morph_opt.policies.base import Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy

@@ -224,7 +224,7 @@ def _asked(options: argparse.Namespace, entry: ModelEntry) -> list[Pair]:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from morph_opt.perf.figures import FIGURE_SUFFIXES, fit_figure
+    from morph_opt.perf.study.figures import FIGURE_SUFFIXES, fit_figure
 
     entry = _outline(options)
     if options.out.suffix.lower() not in FIGURE_SUFFIXES:
@@ -238,8 +238,8 @@ def _plot(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     from morph_opt.data import locate
-    from morph_opt.perf.figures import protocol_figure
-    from morph_opt.perf.report import MAIN, evaluate, write_report
+    from morph_opt.perf.study.figures import protocol_figure
+    from morph_opt.perf.study.report import MAIN, evaluate, write_report
 
     outcomes = evaluate(locate("morphling"), lambda text: print(text, file=sys.stderr))
     for path in write_report(outcomes, options.out):
@@ -251,7 +251,7 @@ def _report(options: argparse.Namespace) -> None:
 
 def _fit_zoo(options: argparse.Namespace) -> None:
     from morph_opt.data import locate
-    from morph_opt.perf.regenerate import zoo_from
+    from morph_opt.perf.study.regenerate import zoo_from
 
     _write(options.out, zoo_from(locate("morphling")))
     print(options.out)

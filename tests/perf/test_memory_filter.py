@@ -8,7 +8,7 @@ import pytest
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, NodeType, Shape, SideDemand, Span
 from morph_opt.perf.memory.filter import MemoryFilter
-from morph_opt.perf.memory_report import main
+from morph_opt.perf.study.memory_report import main
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
 
 GPU = A800_NODE.gpu_type.name

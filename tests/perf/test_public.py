@@ -19,7 +19,7 @@ from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape, Span
 from morph_opt.perf.analytic.batch import split_batch
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.protocol import (
+from morph_opt.perf.study.protocol import (
     cells,
     choices,
     complete,
@@ -29,8 +29,8 @@ from morph_opt.perf.protocol import (
     sample,
     sample_size,
 )
-from morph_opt.perf.public import PUBLISHED, Table, cell, inconsistent, read_tables
-from morph_opt.perf.regenerate import entries_from
+from morph_opt.perf.study.public import PUBLISHED, Table, cell, inconsistent, read_tables
+from morph_opt.perf.study.regenerate import entries_from
 from tests.perf.worlds import entry, pairs, true_runs
 
 

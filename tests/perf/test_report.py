@@ -12,7 +12,7 @@ from morph_opt.perf.analytic.prior import Population
 from morph_opt.perf.analytic.zoo import builtin_population
 from morph_opt.perf.fitting.fit import Fit
 from morph_opt.perf.fitting.runs import Refused, Run
-from morph_opt.perf.protocol import (
+from morph_opt.perf.study.protocol import (
     choices,
     complete,
     complete_fit,
@@ -22,8 +22,8 @@ from morph_opt.perf.protocol import (
     sample,
     without_phases,
 )
-from morph_opt.perf.public import Table
-from morph_opt.perf.report import MAIN, Outcomes, markdown, totals, write_report
+from morph_opt.perf.study.public import Table
+from morph_opt.perf.study.report import MAIN, Outcomes, markdown, totals, write_report
 from tests.perf.worlds import entry, pairs, true_runs
 
 
@@ -94,7 +94,7 @@ def test_the_same_outcomes_give_the_same_text(outcomes: Outcomes) -> None:
 
 def test_the_figure_shows_every_model(outcomes: Outcomes, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from morph_opt.perf.figures import protocol_figure
+    from morph_opt.perf.study.figures import protocol_figure
 
     files = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for file in files:

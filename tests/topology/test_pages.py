@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.perf import memory_report
+from morph_opt.perf.study import memory_report
 from morph_opt.topology import __main__ as topology
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "morph_opt.perf.memory_report": memory_report.main,
+    "morph_opt.perf.study.memory_report": memory_report.main,
     "morph_opt.topology": topology.main,
 }
 BLOCKS = [

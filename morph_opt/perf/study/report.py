@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from morph_opt.perf.protocol import (
+from morph_opt.perf.study.protocol import (
     SIZES,
     CellError,
     Choice,
@@ -27,7 +27,7 @@ from morph_opt.perf.protocol import (
     sample_size,
     without_phases,
 )
-from morph_opt.perf.public import BORROWED, Table, inconsistent, read_tables
+from morph_opt.perf.study.public import BORROWED, Table, inconsistent, read_tables
 
 COMMAND = "python -m morph_opt.perf report"
 MAIN = 8
@@ -330,8 +330,9 @@ def _outliers_table(judged: Sequence[Judged], count: int = 30) -> str:
 
 def _listed_text(tables: Mapping[str, Table]) -> str:
     lines = [
-        "Found by rules that use no model (`morph_opt.perf.public.inconsistent`); all rows with "
-        "reasons in `inconsistent.csv`. They stay in every figure that does not say *consistent*.",
+        "Found by rules that use no model (`morph_opt.perf.study.public.inconsistent`); all rows "
+        "with reasons in `inconsistent.csv`. They stay in every figure that does not say "
+        "*consistent*.",
         "",
         "| model | rows | scaling | odd parts | peers | not a run as written |",
         "|---|" + "---:|" * 5,

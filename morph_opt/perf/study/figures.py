@@ -11,7 +11,7 @@ import numpy as np
 from morph_opt.domain import InputError
 from morph_opt.perf.fitting.discrepancy import Pair
 from morph_opt.perf.fitting.fit import Fit
-from morph_opt.perf.protocol import Judged, pairs_of
+from morph_opt.perf.study.protocol import Judged, pairs_of
 
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "morph-opt",

@@ -19,8 +19,8 @@ from morph_opt.perf.fitting.errors import ERRORS
 from morph_opt.perf.fitting.fit import Fit, fit, fit_complete
 from morph_opt.perf.fitting.population import population
 from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.public import BORROWED, PUBLISHED, Table, cell, inconsistent
-from morph_opt.perf.regenerate import consistent
+from morph_opt.perf.study.public import BORROWED, PUBLISHED, Table, cell, inconsistent
+from morph_opt.perf.study.regenerate import consistent
 
 SIZES = (4, 6, 8, 12)
 """Numbers of sampled runs that are reported."""

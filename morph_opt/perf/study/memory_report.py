@@ -1,4 +1,4 @@
-"""``python -m morph_opt.perf.memory_report``: tables of docs/memory.md, and one plan explained."""
+"""``python -m morph_opt.perf.study.memory_report``: tables of docs/memory.md, a plan explained."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = LineParser(
-        prog="python -m morph_opt.perf.memory_report",
+        prog="python -m morph_opt.perf.study.memory_report",
         description="Memory that plans need, from the formulas of docs/memory.md.",
     )
     commands = parser.add_subparsers(dest="command", required=True)

@@ -12,7 +12,7 @@ from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.fitting.fit import fit_complete
 from morph_opt.perf.fitting.population import population
 from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.public import Table, inconsistent, read_tables
+from morph_opt.perf.study.public import Table, inconsistent, read_tables
 
 HEADER = "Constants and population: `python -m morph_opt.perf fit-zoo`; the rest by hand."
 

@@ -1,0 +1,1 @@
+"""How well few runs predict the public tables: protocol, report, figures, memory tables."""
