@@ -36,9 +36,9 @@ from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
 from morph_opt.replay.demands import job_demands, packed_demands
-from morph_opt.replay.jobs_csv import jobs_csv
-from morph_opt.replay.rounds import RoundRow, round_row
-from morph_opt.replay.run_files import (
+from morph_opt.runs.jobs import jobs_csv
+from morph_opt.runs.rounds import RoundRow, round_row
+from morph_opt.runs.write import (
     EVENTS,
     PARTIAL,
     Recorded,
@@ -46,7 +46,7 @@ from morph_opt.replay.run_files import (
     create_folder,
     reopen_rounds,
 )
-from morph_opt.replay.summary import Scalar, Summary, build_summary, summary_json
+from morph_opt.runs.summary import Scalar, Summary, build_summary, summary_json
 
 Progress = Callable[[RoundDecided, int], None]
 """Called after each round with its event and the number of completed jobs."""

@@ -20,7 +20,7 @@ from morph_opt.replay.api import Progress, RunExtras, replay
 from morph_opt.replay.arguments import WATCHING, make_parser, options_from
 from morph_opt.replay.options import RunOptions, read_options
 from morph_opt.replay.report import result_table
-from morph_opt.replay.run_files import (
+from morph_opt.runs.write import (
     CONFIG,
     EVENTS,
     PARTIAL,
@@ -29,7 +29,7 @@ from morph_opt.replay.run_files import (
     require_free,
 )
 from morph_opt.replay.setup import Prepared, prepare, versions_json
-from morph_opt.replay.summary import KEYS, Scalar, Summary, summary_json
+from morph_opt.runs.summary import KEYS, Scalar, Summary, summary_json
 from morph_opt.replay.watching import watched
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from morph_opt.replay.summary import Scalar, Summary
+from morph_opt.runs.summary import Scalar, Summary
 
 
 def _seconds(value: Scalar) -> str:

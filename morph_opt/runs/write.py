@@ -20,7 +20,7 @@ from typing import IO, TypeVar
 
 from morph_opt.domain import InputError
 from morph_opt.events.log import Event, RoundDecided, event_from_line, event_to_line
-from morph_opt.replay.rounds import HEADER, RoundRow, row_from_line, row_to_line
+from morph_opt.runs.rounds import HEADER, RoundRow, row_from_line, row_to_line
 
 EVENTS, ROUNDS, JOBS, SUMMARY = "events.jsonl", "rounds.csv", "jobs.csv", "summary.json"
 CONFIG, VERSIONS = "config.toml", "versions.json"
