@@ -22,7 +22,7 @@ import morph_opt
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("formulations", "morph_opt")
-NOT_OURS = {"runs", "build", "dist", "__pycache__", "node_modules"}
+NOT_OURS = {"build", "dist", "__pycache__", "node_modules"}
 TEXT = {".cff", ".css", ".csv", ".json", ".jsonl", ".lp", ".md", ".py", ".svg", ".toml", ".txt"}
 TEXT |= {".yaml", ".yml", ""}
 
@@ -37,7 +37,9 @@ def files(*suffixes: str) -> list[Path]:
         names[:] = sorted(
             name
             for name in names
-            if name not in NOT_OURS and (not name.startswith(".") or name == ".ci")
+            if name not in NOT_OURS
+            and (not name.startswith(".") or name == ".ci")
+            and Path(folder, name) != ROOT / "runs"  # of users; the package has a room of that name
         )
         # In a worktree of git `.git` is a file; it holds a path of the machine and is not ours.
         found += [Path(folder, leaf).relative_to(ROOT) for leaf in sorted(leaves) if leaf != ".git"]

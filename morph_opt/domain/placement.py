@@ -114,6 +114,10 @@ class Allocation:
         return held - sum(a.placement.gpus for a in self.assignments if a.partner is not None) // 2
 
 
+DEMAND_TOLERANCE = 1e-9
+"""Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""
+
+
 @dataclass(frozen=True, slots=True)
 class SideDemand:
     """Node resources other than GPUs that a configuration holds, per GPU of each part.

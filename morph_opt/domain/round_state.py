@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from morph_opt.domain._validate import require_finite, require_int, require_unique
@@ -118,3 +119,13 @@ class RoundState:
     def held(self) -> Allocation:
         """The running allocation."""
         return Allocation(tuple(s.running for s in self.jobs if s.running is not None))
+
+
+def first_boundary(time_s: float, interval_s: float) -> int:
+    """Number k >= 1 of the first boundary ``k * interval_s`` that is not before an instant."""
+    number = max(1, math.ceil(time_s / interval_s))
+    while number * interval_s < time_s:  # the quotient may be rounded down
+        number += 1
+    while number > 1 and (number - 1) * interval_s >= time_s:
+        number -= 1
+    return number

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from morph_opt.domain import InputError
+from morph_opt.domain.round_state import first_boundary
 
 
 def _require_number(name: str, value: float, *, at_least: float = 0.0, above: bool = False) -> None:
@@ -74,10 +75,5 @@ class ReplayConfig:
         return float(self.restart_s_by_model.get(model, self.restart_s))
 
     def boundary_at_or_after(self, time_s: float) -> int:
-        """Number k >= 1 of the first boundary ``k * interval_s`` that is not before an instant."""
-        number = max(1, math.ceil(time_s / self.interval_s))
-        while number * self.interval_s < time_s:  # the quotient may be rounded down
-            number += 1
-        while number > 1 and (number - 1) * self.interval_s >= time_s:
-            number -= 1
-        return number
+        """Number k >= 1 of the first boundary that is not before an instant."""
+        return first_boundary(time_s, self.interval_s)

@@ -34,10 +34,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from morph_opt.domain import Assignment, Cluster, Job, Placement
+from morph_opt.domain.placement import DEMAND_TOLERANCE
 from morph_opt.engine.truth import RunFacts
-
-TOLERANCE = 1e-9
-"""Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""
 
 FactsOf = Callable[[Job, Assignment], RunFacts | None]
 """How a job truly runs with an assignment; None if it cannot."""
@@ -252,5 +250,5 @@ def _check_node(cluster: Cluster, node: int, use: _NodeUse) -> list[Violation]:
     return [
         Violation(rule, tuple(use.jobs), cluster.nodes[node].name, f"{held:g} of {limit:g} {unit}")
         for rule, held, limit, unit in sums
-        if held > limit * (1.0 + TOLERANCE)
+        if held > limit * (1.0 + DEMAND_TOLERANCE)
     ]

@@ -1,6 +1,6 @@
 """Metrics of a replay, computed from its event log, and certified lower bounds."""
 
-from morph_opt.metrics.bounds import (
+from morph_opt.metrics.bounds.lower import (
     JobDemand,
     LowerBound,
     avg_jct_lower_bound,

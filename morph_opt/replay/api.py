@@ -26,6 +26,7 @@ from morph_opt.events.log import (
     Started,
     event_to_line,
 )
+from morph_opt.metrics.bounds.demands import job_demands, packed_demands
 from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.cost import cost_metrics
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
@@ -35,9 +36,9 @@ from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
-from morph_opt.replay.demands import job_demands, packed_demands
 from morph_opt.runs.jobs import jobs_csv
 from morph_opt.runs.rounds import RoundRow, round_row
+from morph_opt.runs.summary import Scalar, Summary, build_summary, summary_json
 from morph_opt.runs.write import (
     EVENTS,
     PARTIAL,
@@ -46,7 +47,6 @@ from morph_opt.runs.write import (
     create_folder,
     reopen_rounds,
 )
-from morph_opt.runs.summary import Scalar, Summary, build_summary, summary_json
 
 Progress = Callable[[RoundDecided, int], None]
 """Called after each round with its event and the number of completed jobs."""

@@ -20,6 +20,9 @@ from morph_opt.replay.api import Progress, RunExtras, replay
 from morph_opt.replay.arguments import WATCHING, make_parser, options_from
 from morph_opt.replay.options import RunOptions, read_options
 from morph_opt.replay.report import result_table
+from morph_opt.replay.setup import Prepared, prepare, versions_json
+from morph_opt.replay.watching import watched
+from morph_opt.runs.summary import KEYS, Scalar, Summary, summary_json
 from morph_opt.runs.write import (
     CONFIG,
     EVENTS,
@@ -28,9 +31,6 @@ from morph_opt.runs.write import (
     VERSIONS,
     require_free,
 )
-from morph_opt.replay.setup import Prepared, prepare, versions_json
-from morph_opt.runs.summary import KEYS, Scalar, Summary, summary_json
-from morph_opt.replay.watching import watched
 
 
 def main(argv: Sequence[str] | None = None) -> int:

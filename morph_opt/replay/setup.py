@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
+from morph_opt.metrics.bounds.demands import hopeless_slos, impossible_jobs
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.replay.belief import make_belief
-from morph_opt.replay.demands import hopeless_slos, impossible_jobs
 from morph_opt.replay.options import RunOptions, named_numbers
 
 if TYPE_CHECKING:

@@ -7,11 +7,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from morph_opt.domain import Assignment, Cluster, Job, NodeType, SideDemand, Span
+from morph_opt.domain.placement import DEMAND_TOLERANCE
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
-
-TOLERANCE = 1e-9
-"""Relative slack of sums of floating-point demands."""
 
 RESOURCES = ("CPU threads", "GiB of host memory", "GB/s of network cards")
 
@@ -62,7 +60,7 @@ class Holding:
         self._side[node] += gpus * np.asarray(per_gpu, dtype=np.float64)
         has = (kind.cpus, kind.host_memory_gib, kind.rdma_gb_per_s)
         for amount, limit, words in zip(self._side[node].tolist(), has, RESOURCES, strict=True):
-            if amount > limit * (1.0 + TOLERANCE):
+            if amount > limit * (1.0 + DEMAND_TOLERANCE):
                 return f"node {nodes[node].name} would hold {amount:g} {words}, it has {limit:g}"
         return None
 

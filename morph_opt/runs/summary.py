@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 
-from morph_opt.metrics.bounds import JobDemand, avg_jct_lower_bound, makespan_lower_bound
+from morph_opt.metrics.bounds.lower import JobDemand, avg_jct_lower_bound, makespan_lower_bound
 from morph_opt.metrics.history import History
 from morph_opt.metrics.schedule import ScheduleMetrics, quantile
 from morph_opt.runs.rounds import RoundRow

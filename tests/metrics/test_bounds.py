@@ -12,17 +12,22 @@ from hypothesis import strategies as st
 from morph_opt.domain import Allocation, Cluster, InputError, Span, Trace
 from morph_opt.events.log import Begun, Completed
 from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
-from morph_opt.metrics.bounds import (
+from morph_opt.metrics.bounds.demands import (
+    job_demands,
+    reachable_spans,
+    speed_curve,
+    why_impossible,
+)
+from morph_opt.metrics.bounds.lower import (
     floor_jct_s,
     floor_makespan_s,
     srpt_finish_s,
     srpt_jct_s,
     work_makespan_s,
 )
-from morph_opt.metrics.malleable import malleable_jct_s
+from morph_opt.metrics.bounds.malleable import malleable_jct_s
 from morph_opt.policies.base import Decision
 from morph_opt.replay import Engine, ReplayConfig, random_failures, replay
-from morph_opt.replay.demands import job_demands, reachable_spans, speed_curve, why_impossible
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
 

@@ -28,11 +28,11 @@ from morph_opt.events.log import (
     event_from_line,
     event_to_line,
 )
+from morph_opt.metrics.bounds.demands import job_demands, packed_demands, paired_curve
 from morph_opt.metrics.history import read_history
 from morph_opt.metrics.schedule import schedule_metrics
 from morph_opt.replay import AllocationError, ReplayConfig, ReplayResult, cli, replay
 from morph_opt.replay.api import RunExtras
-from morph_opt.replay.demands import job_demands, packed_demands, paired_curve
 from tests.engine.packing_toys import Packer, PairedToys, pair
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 from tests.replay.test_run_folder import assert_same, interrupted

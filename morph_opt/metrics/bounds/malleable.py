@@ -37,7 +37,7 @@ _MEAN, _SQUARE, _RATE = 0.9, 0.99, 0.1
 
 
 class Demand(Protocol):
-    """What is read of a `morph_opt.metrics.bounds.JobDemand`."""
+    """What is read of a `morph_opt.metrics.bounds.lower.JobDemand`."""
 
     @property
     def submission_s(self) -> float:

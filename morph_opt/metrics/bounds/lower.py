@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import InputError
-from morph_opt.metrics.malleable import malleable_jct_s
+from morph_opt.metrics.bounds.malleable import malleable_jct_s
 
 
 @dataclass(frozen=True, slots=True)

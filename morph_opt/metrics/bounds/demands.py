@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.strict import TOLERANCE
-from morph_opt.metrics.bounds import JobDemand
+from morph_opt.domain.placement import DEMAND_TOLERANCE
+from morph_opt.domain.round_state import first_boundary
+from morph_opt.metrics.bounds.lower import JobDemand
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+class Timing(Protocol):
+    """What the bounds ask of an engine's settings."""
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two round boundaries."""
+
+    def restart_of(self, model: str) -> float:
+        """Start-up seconds of a model."""
 
 
 def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
@@ -75,7 +87,7 @@ def _room(nodes: tuple[NodeType, ...], side: SideDemand, cpus_per_gpu: int) -> t
             (side.host_memory_gib, node.host_memory_gib),
             (side.rdma_gb_per_s, node.rdma_gb_per_s),
         )
-        limits = [int(has * (1.0 + TOLERANCE) / need) for need, has in needs if need > 0.0]
+        limits = [int(has * (1.0 + DEMAND_TOLERANCE) / need) for need, has in needs if need > 0.0]
         return min([node.gpus, *limits])
 
     return tuple(sorted((slots(node) for node in nodes), reverse=True))
@@ -190,7 +202,7 @@ def paired_curve(speeds: SpeedModel, model: str, others: Iterable[str], cluster:
 
 
 def packed_demands(
-    trace: Trace, cluster: Cluster, truth: SpeedModel, config: ReplayConfig
+    trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing
 ) -> tuple[JobDemand, ...]:
     """Demands of a trace whose jobs may share GPUs in pairs, for the same bounds.
 
@@ -201,11 +213,11 @@ def packed_demands(
     ``docs/metrics.md``, "with packing".
     """
     models = sorted({job.model for job in trace.jobs})
-    restart_s = {job.name: config.restart_of(job.model) for job in trace.jobs}
+    restart_s = {job.name: timing.restart_of(job.model) for job in trace.jobs}
     model_of = {job.name: job for job in trace.jobs}
     curves = {model: paired_curve(truth, model, models, cluster) for model in models}
     demands = []
-    for alone in job_demands(trace, cluster, truth, config):
+    for alone in job_demands(trace, cluster, truth, timing):
         job = model_of[alone.job]
         gpus, iteration_s = curves[job.model]
         demands.append(
@@ -223,9 +235,16 @@ def packed_demands(
 
 
 def job_demands(
-    trace: Trace, cluster: Cluster, truth: SpeedModel, config: ReplayConfig
+    trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing
 ) -> tuple[JobDemand, ...]:
     """One demand per job of the trace, in its order.
+
+    Parameters
+    ----------
+    trace, cluster, truth
+        What runs where, and how fast.
+    timing
+        When rounds are, and what a start costs.
 
     Raises
     ------
@@ -239,14 +258,13 @@ def job_demands(
         if key not in curves:
             curves[key] = speed_curve(truth, job.model, cluster, job.cpus_per_gpu)
         gpus, iteration_s = curves[key]
-        boundary = config.boundary_at_or_after(job.submission_s)
         demands.append(
             JobDemand(
                 job.name,
                 job.submission_s,
-                boundary * config.interval_s,
+                first_boundary(job.submission_s, timing.interval_s) * timing.interval_s,
                 gpus,
-                config.restart_of(job.model) + job.iterations * iteration_s,
+                timing.restart_of(job.model) + job.iterations * iteration_s,
             )
         )
     return tuple(demands)

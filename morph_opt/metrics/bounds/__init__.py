@@ -1,0 +1,1 @@
+"""Certified lower bounds, and the demands of a trace that they are computed from."""

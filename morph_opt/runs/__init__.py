@@ -1,0 +1,1 @@
+"""The run folder: what a replay leaves behind, file by file."""
