@@ -13,8 +13,9 @@ import csv
 from pathlib import Path
 
 from formulations.objectives import Jct, Throughput
+from morph_opt.decision.pose import Objective
 from morph_opt.domain import default_cluster
-from morph_opt.policies.milp import MilpPolicy, Objective
+from morph_opt.policies.milp import MilpPolicy
 from morph_opt.replay import replay
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
@@ -36,7 +37,7 @@ def cases() -> list[tuple[str, str, float, Objective]]:
 def run(trace: str, objective: Objective) -> dict[str, object]:
     """Summary of one replay with belief = truth on the default cluster."""
     loaded = load_trace(trace)
-    policy = MilpPolicy(loaded.truth, objective, make_solver("highs"), Limits())
+    policy = MilpPolicy.of(loaded.truth, objective, make_solver("highs"), Limits())
     result = replay(loaded.trace, default_cluster(), policy, loaded.truth)
     return dict(result.summary)
 

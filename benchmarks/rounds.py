@@ -236,7 +236,7 @@ def root(setup: Setup) -> list[Row]:
 
 def _unit(model: LinearModel) -> LinearModel:
     """The model with a largest objective coefficient of 1."""
-    return model.with_objective(model.cost / (float(np.abs(model.cost).max(initial=0.0)) or 1.0))
+    return model.with_objective(model.cost / model.scale)
 
 
 def stated(problem: RoundProblem) -> dict[str, int]:

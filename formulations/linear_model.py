@@ -164,6 +164,11 @@ class LinearModel:
             raise ValueError(f"cost has shape {cost.shape}, the model {self.cost.shape}")
         return replace(self, cost=cost, offset=offset)
 
+    @property
+    def scale(self) -> float:
+        """Largest coefficient of the objective, 1 without any: solvers are given costs over it."""
+        return float(np.abs(self.cost).max(initial=0.0)) or 1.0
+
     def with_row(
         self,
         family: str,

@@ -7,7 +7,13 @@ from dataclasses import replace
 from formulations.pair_table import partner_of
 from formulations.round_problem import NONE, STAY, RoundProblem, Selection
 from morph_opt.candidates.table import RoundView
+from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, Assignment, Placement, RoundState
+
+
+def place(posed: PosedRound, selection: Selection) -> Allocation:
+    """The allocation that a decision of a posed round means; see `to_allocation`."""
+    return to_allocation(posed.state, posed.view, selection)
 
 
 def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> Allocation:

@@ -14,6 +14,8 @@ from formulations.linear_model import Ints
 from formulations.objectives import guarantee, kept
 from formulations.patterns import TooManyPatternsError
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from morph_opt.decision.method import Solved, StepTimes
+from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.pricing import solve_priced
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
@@ -28,37 +30,39 @@ NAMED_LIMIT = 200_000
 """Parts of candidates times nodes up to which naming the nodes is worth trying."""
 
 
-@dataclass
-class _Clock:
-    """Milliseconds spent per step of a round."""
-
-    build_ms: float = 0.0
-    solve_ms: float = 0.0
-    place_ms: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
-class Solved:
-    """A placed decision and how it came about.
+class ExactMip:
+    """The round as one MILP per level; see `RoundSolver`.
 
     Parameters
     ----------
-    selection
-        None when no solve gave anything usable.
-    outcomes
-        Of the levels in order, up to the last one that was tried.
-    model
-        The last level's.
+    solver
+        Adapter.
+    formulation
+        One of `RoundSolver.FORMULATIONS`.
     """
 
-    selection: Selection | None
-    outcomes: tuple[Outcome, ...]
-    model: RoundModel
+    solver: Solver
+    formulation: str = "node_pattern"
 
     @property
-    def outcome(self) -> Outcome:
-        """Of the level tried last."""
-        return self.outcomes[-1]
+    def name(self) -> str:
+        """The formulation's."""
+        return self.formulation
+
+    def solve(self, posed: PosedRound, limits: Limits) -> Solved:
+        """See `morph_opt.decision.method.RoundMethod`."""
+        rounds = RoundSolver(self.solver, limits, self.formulation)
+        return rounds.guaranteed(posed.problem, posed.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """One level solved: the decision if there is one, and the model with its cuts."""
+
+    selection: Selection | None
+    outcome: Outcome
+    built: RoundModel
 
 
 class RoundSolver:
@@ -80,7 +84,7 @@ class RoundSolver:
         self._solver = solver
         self._limits = limits
         self._formulation = formulation
-        self.clock = _Clock()
+        self.clock = StepTimes()
 
     def ranked(
         self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
@@ -94,32 +98,29 @@ class RoundSolver:
             last = rank == len(levels) - 1
             found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
             outcomes.append(found.outcome)
-            built = found.model
+            built = found.built
             if found.selection is None:
                 break
             best = found.selection
             if not last:
                 built = _at_least(built, level, rank, best.value(level))
-        return Solved(best, tuple(outcomes), built)
+        return Solved(
+            best, tuple(outcomes), levels, None, built.model.rows, built.model.columns, built,
+            self.clock,
+        )  # fmt: skip
 
     def guaranteed(
         self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
-    ) -> tuple[Solved, bool | None]:
-        """Guarantees first, then the levels: as hard rows, or, where impossible, as a rank.
-
-        Returns
-        -------
-        tuple
-            The solution, with the level `guarantee` before the others where not all could be
-            kept; and whether all could, None if nobody asked or the solver did not say.
-        """
+    ) -> Solved:
+        """Guarantees first, then the levels: as hard rows, or, where impossible, as a rank."""
         if not problem.jobs.guaranteed.any():
-            return self.ranked(problem, levels, base), None
+            return self.ranked(problem, levels, base)
         base = base or self.build(problem, levels[0])
         solved = self.ranked(problem, levels, with_guarantees(problem, base))
         if solved.outcomes[0].status is not Status.INFEASIBLE:
-            return solved, None if solved.selection is None else True
-        return self.ranked(problem, (guarantee(problem), *levels), base), False
+            return replace(solved, promised=None if solved.selection is None else True)
+        ranked = self.ranked(problem, (guarantee(problem), *levels), base)
+        return replace(ranked, promised=False)
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:
         """The round's model in the chosen formulation."""
@@ -142,24 +143,24 @@ class RoundSolver:
         spent = 1e-3 * (self.clock.build_ms + self.clock.solve_ms)
         return max(0.1 * self._limits.time_s, self._limits.time_s - spent)
 
-    def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> Solved:
+    def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> _Placed:
         """Solve until the choice can be placed; choices that cannot are cut off."""
         serial = sum(block.family == "not_again" for block in built.model.row_blocks)
         doubt = float("-inf")
         while True:
             outcome = self._solve(built, gap)
             if outcome.x is None:
-                return Solved(None, (_doubted(outcome, doubt, gap),), built)
+                return _Placed(None, _doubted(outcome, doubt, gap), built)
             began = time.perf_counter()
             selection, impossible = self._decode(problem, built, outcome)
             self.clock.place_ms += 1e3 * (time.perf_counter() - began)
             if selection is not None:
-                return Solved(selection, (_doubted(outcome, doubt, gap),), built)
+                return _Placed(selection, _doubted(outcome, doubt, gap), built)
             cut = cut_distinct(problem, built, outcome.x)
             if cut is None and serial >= CUT_LIMIT:
                 cut = _named(problem, built)
                 if cut is None:
-                    return Solved(None, (_gave_up(outcome, doubt),), built)
+                    return _Placed(None, _gave_up(outcome, doubt), built)
             if cut is None:
                 choice = built.layout.choice(problem, outcome.x)
                 if impossible:
@@ -193,8 +194,7 @@ class RoundSolver:
 
     def _solve(self, built: RoundModel, gap: float) -> Outcome:
         """Solve with the objective scaled to a largest coefficient of 1; report it unscaled."""
-        cost = built.model.cost
-        scale = float(np.abs(cost).max(initial=0.0)) or 1.0
+        cost, scale = built.model.cost, built.model.scale
         limits = replace(self._limits, gap=gap, time_s=self._time_s())
         scaled = replace(built, model=built.model.with_objective(cost / scale))
         outcome = solve_priced(self._solver, scaled, limits)

@@ -15,7 +15,8 @@ import numpy as np
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.round_problem import Level, RoundProblem
-from morph_opt.decision.ranked import RoundSolver, Solved
+from morph_opt.decision.method import Solved
+from morph_opt.decision.ranked import RoundSolver
 from morph_opt.explain.report import UnexplainedError
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
@@ -81,7 +82,7 @@ class Case:
         base = rounds.build(problem, levels[0])
         for candidate in forced:
             base = force(base, candidate)
-        return rounds.guaranteed(problem, levels, base)[0]
+        return rounds.guaranteed(problem, levels, base)
 
     def feasible(self, problem: RoundProblem, forced: Iterable[int] = ()) -> bool:
         """Whether a round has any decision at all.

@@ -13,8 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from formulations.layout import RoundModel
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.method import Solved
+from morph_opt.decision.pose import Objective
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.explain.case import Case, with_one_more_node
 from morph_opt.explain.conflict import RuleConflictError, rules_in_conflict
@@ -30,7 +33,6 @@ from morph_opt.explain.report import (
     UnexplainedError,
 )
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.milp import Objective
 from morph_opt.rules import OperatorRules, apply_rules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status
@@ -127,7 +129,7 @@ class _Round:
         self._solved = self._case.solve(self._problem)
         if self._solved.selection is None:
             raise UnexplainedError(f"nothing to explain: {self._solved.outcome.message}")
-        self._prices = Prices(self._problem, self._solved.model, by._limits)
+        self._prices = Prices(self._problem, _model_of(self._solved), by._limits)
         empty = tuple(() for _ in state.jobs)
         self._value = Selection(self._choice, empty).value(self._level)
         self._values = self._value_by_job(self._choice)
@@ -346,3 +348,8 @@ def choice_of(state: RoundState, view: RoundView, allocation: Allocation) -> np.
         tightest = min(fitting, key=lambda i: int(rows[i].scope))
         choice[job] = int(view.offset[job]) + tightest
     return choice
+
+
+def _model_of(solved: Solved) -> RoundModel:
+    assert solved.model is not None
+    return solved.model

@@ -149,7 +149,7 @@ class Prices:
         self._built = built
         model = built.model
         # Duals in the unit of the objective; the solver sees a largest coefficient of 1.
-        scale = float(np.abs(model.cost).max(initial=0.0)) or 1.0
+        scale = model.scale
         relaxed = _unbounded(model.with_objective(model.cost / scale).relaxed())
         outcome = HighsSolver().solve(relaxed, limits)
         duals = outcome.row_duals if model.columns else np.zeros(model.rows)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from formulations.linear_model import LinearModel
 from formulations.round_problem import RoundProblem
-from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.pose import RoundPoser
+from morph_opt.decision.ranked import ExactMip
 from morph_opt.domain import (
     A800_NODE,
     Assignment,
@@ -19,11 +20,9 @@ from morph_opt.domain import (
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.replay.api import replay
-from morph_opt.solvers.base import Capabilities, Solver
-from morph_opt.solvers.outcome import Floats, Limits, Outcome
+from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.traces.registry import load_trace
 
@@ -42,26 +41,6 @@ class _Keeper:
     def decide(self, state: RoundState) -> Decision:
         self.states.append(state)
         return self.inner.decide(state)
-
-
-@dataclass
-class _Tap:
-    """A solver that keeps the models that it is given and asks another one."""
-
-    inner: Solver
-    models: list[LinearModel] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.inner.capabilities
-
-    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
-        self.models.append(model)
-        return self.inner.solve(model, limits, start)
 
 
 def replayed_states(
@@ -126,13 +105,13 @@ def _moved(state: JobState, part: int, first: int) -> JobState:
 def model_of(
     state: RoundState, speeds: SpeedModel, objective: str, formulation: str = "node_pattern"
 ) -> tuple[RoundProblem, LinearModel]:
-    """The round of a state and the last model that the policy solves for it.
+    """The round of a state and the last model that the policy solves for it, in its scale.
 
     The last one carries the whole ranking: rows of guarantees and of the goals before it.
     """
-    tap = _Tap(make_solver("highs"))
-    limits = Limits(gap=1e-3, time_s=60.0)
-    MilpPolicy(speeds, make_objective(objective), tap, limits, formulation).decide(state)
-    problem = CandidateBuilder(speeds).view(state).problem
-    built = [model for model in tap.models if model.name.split()[0] == formulation]
-    return problem, built[-1]
+    posed = RoundPoser(speeds, make_objective(objective, speeds)).pose(state)
+    method = ExactMip(make_solver("highs"), formulation)
+    solved = method.solve(posed, Limits(gap=1e-3, time_s=60.0))
+    assert solved.model is not None
+    model = solved.model.model
+    return posed.problem, model.with_objective(model.cost / model.scale)

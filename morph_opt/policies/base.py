@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from morph_opt.decision.method import Evidence
 from morph_opt.domain import Allocation, RoundState
 
 
@@ -58,10 +59,19 @@ class RoundReport:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An allocation with the report of how it was found."""
+    """An allocation with the report of how it was found.
+
+    Parameters
+    ----------
+    allocation, report
+        See the classes.
+    evidence
+        The round as it was posed and solved, for explanations; None for policies without one.
+    """
 
     allocation: Allocation
     report: RoundReport = field(default_factory=lambda: RoundReport("heuristic"))
+    evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
 
 class Policy(Protocol):

@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-import time
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from formulations.check import check
 from formulations.objectives import SPEED_TOLERANCE, relative_speed
-from formulations.pair_levels import with_pairs
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
-from morph_opt.candidates.pairs import PairBuilder
-from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.decision.placement import to_allocation
-from morph_opt.decision.ranked import RoundSolver, Solved
-from morph_opt.domain import Allocation, Cluster, InputError, RoundState
+from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
+from morph_opt.decision.placement import place
+from morph_opt.decision.pose import Objective, PosedRound, RoundPoser
+from morph_opt.decision.ranked import ExactMip
+from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.policies.base import Decision, RoundReport
 from morph_opt.policies.deadlines import slo_changes
-from morph_opt.rules.compile import apply_rules, ranks_below
-from morph_opt.rules.known import require_known_nodes
 from morph_opt.rules.model import OperatorRules
 from morph_opt.rules.recheck import require_kept
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
+from morph_opt.solvers.outcome import Limits, Status, relative_gap
 
 CLAIM_TOLERANCE = 1e-6
 """Largest relative difference between a solver's objective and the one recomputed."""
-
-
-class Objective(Protocol):
-    """What a round is worth; see `formulations.objectives`."""
-
-    @property
-    def name(self) -> str:
-        """Word that command lines use."""
-        ...
-
-    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """Goals, most important first."""
-        ...
 
 
 class ClaimError(RuntimeError):
@@ -53,14 +37,19 @@ class InfeasibleRoundError(InputError):
     """The operator's rules leave no decision at all, not even an idle cluster.
 
     ``morph_opt.explain`` finds a smallest set of rules in conflict.
+
+    Parameters
+    ----------
+    posed
+        The round.
     """
 
-    def __init__(self, time_s: float) -> None:
+    def __init__(self, posed: PosedRound) -> None:
         super().__init__(
-            f"the operator's rules contradict each other in the round at {time_s:g} s",
+            f"the operator's rules contradict each other in the round at {posed.state.time_s:g} s",
             field="rules",
         )
-        self.time_s = time_s
+        self.posed = posed
 
 
 class MilpPolicy:
@@ -68,25 +57,32 @@ class MilpPolicy:
 
     Parameters
     ----------
-    belief
-        Speeds that the policy goes by.
-    objective
-        See `formulations.objectives`.
-    solver, limits, formulation
-        See `RoundSolver`.
-    rules
-        Operator's rules.
-    packing
-        Measured speeds of two jobs on the same GPUs; rounds then offer such pairs. None: no pairs.
-
-    Notes
-    -----
-    Fallback: when the solver ends without a usable incumbent (wall-clock safeguard, failure),
-    the running allocation is kept and queued jobs are filled in greedily; the report says so.
+    poser
+        Belief, objective, rules and pairs.
+    method
+        How posed rounds are solved.
+    limits
+        Of each solve; the time is shared by all solves of a round.
+    fallback
+        Decides from the tables and the first goal when the method ends without a usable answer
+        (wall-clock safeguard, failure); the report says so.
     """
 
     def __init__(
         self,
+        poser: RoundPoser,
+        method: RoundMethod,
+        limits: Limits,
+        fallback: Callable[[RoundProblem, Level], Selection] = keep_and_fill,
+    ) -> None:
+        self._poser = poser
+        self._method = method
+        self._limits = limits
+        self._fallback = fallback
+
+    @classmethod
+    def of(
+        cls,
         belief: SpeedModel,
         objective: Objective,
         solver: Solver,
@@ -94,19 +90,10 @@ class MilpPolicy:
         formulation: str = "node_pattern",
         rules: OperatorRules | None = None,
         packing: PairSpeeds | None = None,
-    ) -> None:
-        self._rules = rules or OperatorRules()
-        self._pairs = None if packing is None else PairBuilder(packing)
-        # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
-        self._builder = CandidateBuilder(belief, prune=self._rules.smallest_gang == 1)
-        self._objective = objective
-        pack = getattr(objective, "pack", None)
-        if packing is not None and pack is not None:
-            pack(packing)
-        self._solver = solver
-        self._limits = limits
-        self._formulation = formulation
-        self._cluster: Cluster | None = None
+    ) -> MilpPolicy:
+        """The policy with exact MIPs; see `RoundPoser` and `ExactMip`."""
+        poser = RoundPoser(belief, objective, rules, packing)
+        return cls(poser, ExactMip(solver, formulation), limits)
 
     @property
     def name(self) -> str:
@@ -116,81 +103,69 @@ class MilpPolicy:
     @property
     def remembers(self) -> bool:
         """Whether the objective has a memory of earlier rounds."""
-        return hasattr(self._objective, "observe")
+        return self._poser.remembers
 
     def observe(self, state: RoundState) -> None:
         """Show a snapshot to objectives that remember; a resumed replay repeats its rounds so."""
-        observe = getattr(self._objective, "observe", None)
-        if observe is not None:
-            observe(state)
+        self._poser.observe(state)
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""
         if not state.jobs:
             return Decision(Allocation(), RoundReport("idle"))
-        if state.cluster is not self._cluster:
-            require_known_nodes(self._rules, state.cluster)
-            self._cluster = state.cluster
-        began = time.perf_counter()
-        view = apply_rules(self._builder.view(state), state, self._rules)
-        if self._pairs is not None:
-            view = self._pairs.extended(view, state)
-        problem = view.problem
-        self.observe(state)
-        goals = with_pairs(self._objective.levels, problem)
-        levels = (*goals, *with_pairs(lambda p: ranks_below(p, self._rules), problem))
-        prepared = time.perf_counter()
-        rounds = RoundSolver(self._solver, self._limits, self._formulation)
-        solved, possible = rounds.guaranteed(problem, levels)
-        solved_at = time.perf_counter()
+        laps = Laps()
+        posed = self._poser.pose(state)
+        laps.end("candidates")
+        solved = self._method.solve(posed, self._limits)
+        laps.end("solve")
         if solved.outcomes[0].status is Status.INFEASIBLE:
-            raise InfeasibleRoundError(state.time_s)
-        main, before = goals[-1], int(possible is False)
-        outcome = _main_outcome(solved, len(goals) + before)
+            raise InfeasibleRoundError(posed)
+        outcome = solved.outcome_of(posed.worth)
         selection = solved.selection
         if selection is None or outcome is None:
-            selection = keep_and_fill(problem, levels[0])
-        check(problem, selection)
-        checking = time.perf_counter()
-        allocation = to_allocation(state, view, selection)
-        decoded = time.perf_counter()
-        if solved.outcome.usable and len(solved.outcomes) == len(levels) + before:
-            _compare(solved.outcome.objective, selection.value(levels[-1]), levels[-1].name)
-        require_kept(state, allocation, self._rules, view)
-        short, shortfall = _shortfall(problem, selection)
-        checked = time.perf_counter()
-        dropped, restored = slo_changes(self._objective)
-        value = selection.value(main)
-        bound = float("nan") if outcome is None else outcome.bound
-        return Decision(
-            allocation,
-            RoundReport(
-                status="fallback" if outcome is None else str(outcome.status),
-                candidates=problem.candidates.count,
-                rows=solved.model.model.rows,
-                columns=solved.model.model.columns,
-                objective=value,
-                bound=bound,
-                gap=float("nan") if outcome is None else relative_gap(value, bound),
-                guarantees_short=short,
-                guarantee_shortfall=shortfall,
-                guarantees_possible=possible,
-                slo_dropped=dropped,
-                slo_restored=restored,
-                candidates_ms=1e3 * (prepared - began),
-                build_ms=rounds.clock.build_ms,
-                solve_ms=rounds.clock.solve_ms,
-                place_ms=rounds.clock.place_ms + 1e3 * (decoded - checking),
-                check_ms=1e3 * (checking - solved_at + checked - decoded),
-            ),
+            selection = self._fallback(posed.problem, posed.levels[0])
+        check(posed.problem, selection)
+        laps.end("check")
+        allocation = place(posed, selection)
+        laps.end("place")
+        if solved.complete:
+            last = solved.levels[-1]
+            _compare(solved.outcome.objective, selection.value(last), last.name)
+        require_kept(state, allocation, posed.rules, posed.view)
+        report = self._report(posed, solved, selection)
+        laps.end("check")
+        report = replace(
+            report,
+            candidates_ms=laps.ms["candidates"],
+            build_ms=solved.times.build_ms,
+            solve_ms=solved.times.solve_ms,
+            place_ms=solved.times.place_ms + laps.ms["place"],
+            check_ms=laps.ms["check"],
         )
+        evidence = Evidence(posed, solved, selection, self._limits)
+        return Decision(allocation, report, evidence)
 
-
-def _main_outcome(solved: Solved, position: int) -> Outcome | None:
-    """Outcome of the objective's last level, the ``position``-th solved; None if unusable."""
-    if len(solved.outcomes) < position or not solved.outcomes[position - 1].usable:
-        return None
-    return solved.outcomes[position - 1]
+    def _report(self, posed: PosedRound, solved: Solved, selection: Selection) -> RoundReport:
+        """How the round was answered, times apart."""
+        outcome = solved.outcome_of(posed.worth)
+        value = selection.value(posed.worth)
+        bound = float("nan") if outcome is None else outcome.bound
+        short, shortfall = _shortfall(posed.problem, selection)
+        dropped, restored = slo_changes(self._poser.objective)
+        return RoundReport(
+            status="fallback" if outcome is None else str(outcome.status),
+            candidates=posed.problem.candidates.count,
+            rows=solved.rows,
+            columns=solved.columns,
+            objective=value,
+            bound=bound,
+            gap=float("nan") if outcome is None else relative_gap(value, bound),
+            guarantees_short=short,
+            guarantee_shortfall=shortfall,
+            guarantees_possible=solved.promised,
+            slo_dropped=dropped,
+            slo_restored=restored,
+        )
 
 
 def _compare(claim: float, value: float, level: str) -> None:

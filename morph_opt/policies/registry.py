@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from formulations.objectives import OBJECTIVES
+from morph_opt.decision.pose import Objective
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
@@ -13,7 +14,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES, Knobs
-from morph_opt.policies.milp import MilpPolicy, Objective
+from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
 from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
@@ -97,7 +98,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
-    return MilpPolicy(
+    return MilpPolicy.of(
         belief,
         make_objective(options.objective, belief, options.knobs),
         make_solver(options.solver),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from glob import escape
 
-from morph_opt.domain import InputError
+from morph_opt.domain import Cluster, InputError
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
 
 
@@ -272,3 +273,26 @@ class OperatorRules:
         chosen = list(kept)
         rules = tuple(rule for rule in self.rules if any(rule is other for other in chosen))
         return OperatorRules(rules, self.fewer_moves, self.tighter_packing)
+
+    def with_node_like(self, cluster: Cluster, like: int, name: str) -> OperatorRules:
+        """The same for the cluster with one more node, to which applies what does to ``like``.
+
+        Patterns of nodes become the names that they match, so that the new name matches where
+        that of ``like`` does and nowhere else.
+        """
+        names = [node.name for node in cluster.nodes]
+
+        def named(patterns: tuple[str, ...]) -> tuple[str, ...]:
+            known = [escape(other) for other in names if matches(other, patterns)]
+            return (*known, *([escape(name)] if matches(names[like], patterns) else []))
+
+        def meant(rule: Rule) -> Rule:
+            if isinstance(rule, Maintenance):
+                return replace(rule, nodes=named(rule.nodes))
+            if isinstance(rule, NodeRule):
+                return replace(
+                    rule, only_nodes=named(rule.only_nodes), not_nodes=named(rule.not_nodes)
+                )
+            return rule
+
+        return replace(self, rules=tuple(meant(rule) for rule in self.rules))

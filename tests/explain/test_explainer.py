@@ -185,7 +185,7 @@ def test_a_decision_is_mapped_back_to_candidates() -> None:
     for seed in range(40):
         table, here = plain_world(seed)
         view = builder(table).view(here)
-        decision = MilpPolicy(table, Throughput(), HighsSolver(), EXACT).decide(here)
+        decision = MilpPolicy.of(table, Throughput(), HighsSolver(), EXACT).decide(here)
         choice = choice_of(here, view, decision.allocation)
         level = Throughput().levels(view.problem)[0]
         value = Selection(choice, tuple(() for _ in here.jobs)).value(level)

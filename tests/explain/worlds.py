@@ -29,7 +29,7 @@ def explained(
 ) -> RoundExplanation:
     """Decide to a gap of 0 and explain."""
     goal = objective or Throughput()
-    policy = MilpPolicy(speed, goal, HighsSolver(), EXACT, rules=rules)
+    policy = MilpPolicy.of(speed, goal, HighsSolver(), EXACT, rules=rules)
     explainer = Explainer(speed, goal, HighsSolver(), EXACT, rules, effort or Effort(20, 20))
     return explainer.explain(here, policy.decide(here).allocation)
 

@@ -14,11 +14,12 @@ from formulations.objectives import OBJECTIVES, guarantee, relative_speed
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
+from morph_opt.decision.pose import Objective
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import RoundReport
-from morph_opt.policies.milp import ClaimError, MilpPolicy, Objective
+from morph_opt.policies.milp import ClaimError, MilpPolicy
 from morph_opt.rules import GangLimit, OperatorRules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
@@ -48,7 +49,9 @@ def policy(
     formulation: str = "node_pattern",
     limits: Limits = EXACT,
 ) -> MilpPolicy:
-    return MilpPolicy(belief, OBJECTIVES[objective](), solver or HighsSolver(), limits, formulation)
+    return MilpPolicy.of(
+        belief, OBJECTIVES[objective](), solver or HighsSolver(), limits, formulation
+    )
 
 
 # ---------------------------------------------------------------- against brute force
@@ -304,7 +307,7 @@ def test_a_rule_may_ask_for_what_would_otherwise_be_dominated() -> None:
     belief = speeds({"m": {"2": 1.0, "4": 1.5}})
     before = state(cluster(8), queued("a", 2))
     assert counts(policy(belief).decide(before).allocation) == {"a": 2}
-    ruled = MilpPolicy(
+    ruled = MilpPolicy.of(
         belief, OBJECTIVES["throughput"](), HighsSolver(), EXACT,
         rules=OperatorRules((GangLimit(("*",), least=4),)),
     )  # fmt: skip

@@ -170,11 +170,11 @@ def test_the_policy_refuses_a_decision_that_the_audit_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows that forget a rule: the policy must not trust them."""
-    import morph_opt.policies.milp as milp
+    import morph_opt.decision.pose as pose
 
     case = CASES["quota"]
-    monkeypatch.setattr(milp, "apply_rules", lambda view, *_: view)
-    policy = MilpPolicy(
+    monkeypatch.setattr(pose, "apply_rules", lambda view, *_: view)
+    policy = MilpPolicy.of(
         LINEAR, make_objective("jct"), HighsSolver(), EXACT, rules=OperatorRules(case.rules)
     )
     with pytest.raises(BrokenRuleError, match=r"quota: tenant mine: holds \d+ GPUs"):
@@ -186,5 +186,5 @@ def test_without_rules_nothing_is_audited(monkeypatch: pytest.MonkeyPatch) -> No
         raise AssertionError("audited")
 
     monkeypatch.setattr(recheck_module, "audit", never)
-    policy = MilpPolicy(LINEAR, make_objective("jct"), HighsSolver(), EXACT)
+    policy = MilpPolicy.of(LINEAR, make_objective("jct"), HighsSolver(), EXACT)
     assert policy.decide(state(TWO, queued("a"))).allocation.gpus

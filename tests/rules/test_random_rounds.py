@@ -81,7 +81,7 @@ def test_every_decision_of_the_policy_passes_the_audit(block: int) -> None:
     for i in range(ROUNDS_PER_BLOCK):
         draw = np.random.default_rng((79, block, i))
         table, before, rules = ruled_world(draw)
-        policy = MilpPolicy(table, make_objective("jct"), _highs, EXACT, rules=rules)
+        policy = MilpPolicy.of(table, make_objective("jct"), _highs, EXACT, rules=rules)
         try:
             allocation = policy.decide(before).allocation
         except InfeasibleRoundError:

@@ -53,7 +53,7 @@ def decide(
     before: RoundState, *rules: Rule, table: SpeedModel = LINEAR, objective: str = "jct",
     fewer_moves: bool = False, tighter_packing: bool = False,
 ) -> Decision:  # fmt: skip
-    policy = MilpPolicy(
+    policy = MilpPolicy.of(
         table,
         make_objective(objective),
         HighsSolver(),
@@ -224,7 +224,7 @@ def test_ranks_below_are_no_part_of_the_objective() -> None:
 
 
 def fallback(before: RoundState, *rules: Rule) -> dict[str, int]:
-    policy = MilpPolicy(
+    policy = MilpPolicy.of(
         LINEAR, make_objective("jct"), FakeSolver("nothing"), EXACT, rules=OperatorRules(rules)
     )
     decision = policy.decide(before)

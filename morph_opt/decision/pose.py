@@ -1,0 +1,184 @@
+"""Pose a round: from a snapshot to tables under rules, with pairs, and ranked goals.
+
+Whoever needs a round - policy, explanation, conflicts, instances, benchmarks - poses it here, so
+that what is explained or published is what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from formulations.pair_levels import with_pairs
+from formulations.round_problem import Level, RoundProblem
+from morph_opt.candidates.pairs import PairBuilder
+from morph_opt.candidates.table import CandidateBuilder, RoundView
+from morph_opt.domain import Cluster, RoundState
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.rules.compile import apply_rules, ranks_below
+from morph_opt.rules.known import require_known_nodes
+from morph_opt.rules.model import OperatorRules
+
+
+class Objective(Protocol):
+    """What a round is worth; see `formulations.objectives`."""
+
+    @property
+    def name(self) -> str:
+        """Word that command lines use."""
+        ...
+
+    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """Goals, most important first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PosedRound:
+    """A round as it is decided.
+
+    Parameters
+    ----------
+    state
+        The snapshot.
+    plain
+        Its tables without rules and pairs, from which the round can be posed otherwise.
+    view
+        Its tables, and what their indices mean.
+    goals
+        Of the objective, most important first; the last one is what the round is worth.
+    ranks
+        Goals that operators rank below these.
+    rules
+        What the tables stand under.
+    poser
+        Who posed it.
+
+    Notes
+    -----
+    An objective with a memory gives the goals of the snapshot that it was shown last, so `under`
+    and `with_one_more_node` are for the time before the next round is posed.
+    """
+
+    state: RoundState
+    plain: RoundView
+    view: RoundView
+    goals: tuple[Level, ...]
+    ranks: tuple[Level, ...]
+    rules: OperatorRules
+    poser: RoundPoser
+
+    @property
+    def problem(self) -> RoundProblem:
+        """The tables."""
+        return self.view.problem
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """All goals, most important first."""
+        return (*self.goals, *self.ranks)
+
+    @property
+    def worth(self) -> Level:
+        """The goal that values and bounds are stated in: the objective's last."""
+        return self.goals[-1]
+
+    def under(self, rules: OperatorRules) -> PosedRound:
+        """The same round under other rules."""
+        return self.poser.posed(self.state, self.plain, rules)
+
+    def with_one_more_node(self, like: int) -> PosedRound:
+        """The same round with another idle, open node of the class and at the place of ``like``.
+
+        It stands behind the others, and rules that name node ``like`` are meant for it as well.
+        Everything that a larger cluster makes possible is in the tables.
+        """
+        cluster = self.state.cluster
+        one = replace(cluster.nodes[like], name=_fresh_name(cluster))
+        larger = replace(cluster, nodes=(*cluster.nodes, one))
+        state = replace(self.state, cluster=larger)
+        rules = self.rules.with_node_like(cluster, like, one.name)
+        return self.poser.posed(state, self.poser.tables().view(state), rules)
+
+
+class RoundPoser:
+    """Poses the rounds of one policy; keeps caches, no history of its own.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    objective
+        What rounds are worth.
+    rules
+        Operator's rules.
+    packing
+        Measured speeds of two jobs on the same GPUs; rounds then offer such pairs. None: no pairs.
+    """
+
+    def __init__(
+        self,
+        belief: SpeedModel,
+        objective: Objective,
+        rules: OperatorRules | None = None,
+        packing: PairSpeeds | None = None,
+    ) -> None:
+        self.belief = belief
+        self.objective = objective
+        self.rules = rules or OperatorRules()
+        self._builder = self.tables()
+        self._pairs = None if packing is None else PairBuilder(packing)
+        self._cluster: Cluster | None = None
+        pack = getattr(objective, "pack", None)
+        if packing is not None and pack is not None:
+            pack(packing)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the objective has a memory of earlier rounds."""
+        return hasattr(self.objective, "observe")
+
+    def observe(self, state: RoundState) -> None:
+        """Show a snapshot to an objective that remembers; a resumed replay repeats its rounds."""
+        observe: Callable[[RoundState], None] | None = getattr(self.objective, "observe", None)
+        if observe is not None:
+            observe(state)
+
+    def tables(self) -> CandidateBuilder:
+        """A fresh builder of the round's tables."""
+        # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
+        return CandidateBuilder(self.belief, prune=self.rules.smallest_gang == 1)
+
+    def pose(self, state: RoundState) -> PosedRound:
+        """The round of a snapshot, which the objective is shown.
+
+        Raises
+        ------
+        InputError
+            If a rule names nodes or GPU types that the cluster has none of.
+        """
+        if state.cluster is not self._cluster:
+            require_known_nodes(self.rules, state.cluster)
+            self._cluster = state.cluster
+        plain = self._builder.view(state)
+        self.observe(state)
+        return self.posed(state, plain, self.rules)
+
+    def posed(self, state: RoundState, plain: RoundView, rules: OperatorRules) -> PosedRound:
+        """The round of tables without rules and pairs, under these rules."""
+        view = apply_rules(plain, state, rules)
+        if self._pairs is not None:
+            view = self._pairs.extended(view, state)
+        goals = with_pairs(self.objective.levels, view.problem)
+        ranks = with_pairs(lambda problem: ranks_below(problem, rules), view.problem)
+        return PosedRound(state, plain, view, goals, ranks, rules, self)
+
+
+def _fresh_name(cluster: Cluster) -> str:
+    """A name that no node of the cluster has."""
+    name = "one-more"
+    while name in cluster.node_index:
+        name += "-more"
+    return name
