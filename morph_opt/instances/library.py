@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from formulations.files.mps import MpsError, read_mps, write_mps
 from formulations.linear_model import LinearModel
-from formulations.mps_format import MpsError, read_mps, write_mps
 from formulations.round_json import RoundJsonError, from_json, to_json
 from formulations.round_problem import RoundProblem
 from morph_opt.domain import InputError

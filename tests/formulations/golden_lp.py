@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from formulations.lp_format import to_lp
+from formulations.files.lp import to_lp
 from tests.formulations.families import PAIRS
 
 FOLDER = Path(__file__).resolve().parent / "golden"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formulations.files.mps import MpsError, from_mps, read_mps, to_mps, write_mps
 from formulations.linear_model import LinearModel, ModelBuilder
-from formulations.mps_format import MpsError, from_mps, read_mps, to_mps, write_mps
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from tests.solvers import models

@@ -1,4 +1,4 @@
-"""Read free MPS text line by line; see `formulations.mps_format`."""
+"""Read free MPS text line by line; see `formulations.files.mps`."""
 
 from __future__ import annotations
 

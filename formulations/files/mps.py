@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from formulations.files.mps_reader import MpsError, from_mps
 from formulations.linear_model import LinearModel
-from formulations.mps_reader import MpsError, from_mps
 
 __all__ = ["MpsError", "from_mps", "read_mps", "to_mps", "write_mps"]
 
