@@ -56,11 +56,15 @@ ENTRIES: dict[str, Entry] = {
     "cvxpy-highs": Entry("fronts.cvxpy", "CvxpyHighsSolver", ("cvxpy", "highspy"), _EXTRA),
     "mathopt-scip": Entry("fronts.mathopt", "MathOptScipSolver", ("ortools",), _EXTRA),
     "mathopt-cpsat": Entry("fronts.mathopt", "MathOptCpSatSolver", ("ortools",), _EXTRA),
-    "gurobi": Entry("gurobi", "GurobiSolver", ("gurobipy",), "pip install gurobipy, and a licence"),
-    "copt": Entry("copt", "CoptSolver", ("coptpy",), "pip install coptpy, and a licence"),
-    "xpress": Entry("xpress", "XpressSolver", ("xpress",), "pip install xpress, and a licence"),
+    "gurobi": Entry(
+        "licensed.gurobi", "GurobiSolver", ("gurobipy",), "pip install gurobipy, and a licence"
+    ),
+    "copt": Entry("licensed.copt", "CoptSolver", ("coptpy",), "pip install coptpy, and a licence"),
+    "xpress": Entry(
+        "licensed.xpress", "XpressSolver", ("xpress",), "pip install xpress, and a licence"
+    ),
     "cuopt": Entry(
-        "cuopt", "CuOptSolver", ("cuopt",), "pip install cuopt-cu12 (NVIDIA's), and a GPU"
+        "licensed.cuopt", "CuOptSolver", ("cuopt",), "pip install cuopt-cu12 (NVIDIA's), and a GPU"
     ),
 }
 """Every adapter of the package."""

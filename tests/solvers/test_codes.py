@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from morph_opt.solvers import cuopt_codes
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
+from morph_opt.solvers.licensed import cuopt_codes
 from morph_opt.solvers.meaning import Meaning, stop_of
 from morph_opt.solvers.outcome import Limits, Status, Stop
 from tests.solvers import models
@@ -40,14 +40,14 @@ def test_cpsat() -> None:
 
 
 def test_scip_through_ortools() -> None:
-    codes = library("scip_ortools", "ortools").CODES  # type: ignore[attr-defined]
+    codes = library("fronts.scip_ortools", "ortools").CODES  # type: ignore[attr-defined]
     from ortools.linear_solver.python import model_builder_helper
 
     assert set(codes) == set(model_builder_helper.SolveStatus.__members__)
 
 
 def test_mathopt() -> None:
-    front = library("mathopt_front", "ortools")
+    front = library("fronts.mathopt", "ortools")
     from ortools.math_opt.python import mathopt
 
     assert set(front.CODES) == {r.name for r in mathopt.TerminationReason}  # type: ignore[attr-defined]
@@ -55,7 +55,7 @@ def test_mathopt() -> None:
 
 
 def test_mathopt_names_the_limit() -> None:
-    meaning_of = library("mathopt_front", "ortools").meaning_of  # type: ignore[attr-defined]
+    meaning_of = library("fronts.mathopt", "ortools").meaning_of  # type: ignore[attr-defined]
     assert meaning_of("FEASIBLE", "NODE") is Meaning.NODE_LIMIT
     assert meaning_of("NO_SOLUTION_FOUND", "TIME") is Meaning.TIME_LIMIT
     assert meaning_of("FEASIBLE", None) is Meaning.LIMIT
@@ -71,7 +71,7 @@ def test_scip_through_pyscipopt() -> None:
 
 
 def test_pulp_pairs() -> None:
-    front = library("pulp_front", "pulp")
+    front = library("fronts.pulp", "pulp")
     import pulp
 
     for status in pulp.LpStatus:
@@ -84,7 +84,7 @@ def test_pulp_pairs() -> None:
 
 
 def test_cvxpy() -> None:
-    codes = library("cvxpy_front", "cvxpy").CODES  # type: ignore[attr-defined]
+    codes = library("fronts.cvxpy", "cvxpy").CODES  # type: ignore[attr-defined]
     from cvxpy import settings
 
     assert set(settings.SOLUTION_PRESENT) | set(settings.INF_OR_UNB) <= set(codes)

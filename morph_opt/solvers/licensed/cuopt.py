@@ -13,7 +13,7 @@ from cuopt import linear_programming
 
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
-from morph_opt.solvers.cuopt_codes import meaning_of
+from morph_opt.solvers.licensed.cuopt_codes import meaning_of
 from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Floats, Limits
 
