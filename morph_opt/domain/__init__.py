@@ -6,6 +6,7 @@ from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
 from morph_opt.domain.placement import Allocation, Assignment, Placement, SideDemand
 from morph_opt.domain.plan import ExecutionPlan, PlanFamily
+from morph_opt.domain.ranges import SEEDS, Range
 from morph_opt.domain.round_state import JobState, RoundState
 from morph_opt.domain.shape import Shape, partitions
 from morph_opt.domain.span import Span
@@ -14,6 +15,7 @@ from morph_opt.domain.trace import Trace
 __all__ = [
     "A800_NODE",
     "GPU_TYPES",
+    "SEEDS",
     "Allocation",
     "Assignment",
     "Cluster",
@@ -27,6 +29,7 @@ __all__ = [
     "NodeType",
     "Placement",
     "PlanFamily",
+    "Range",
     "RoundState",
     "Shape",
     "SideDemand",

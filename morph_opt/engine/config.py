@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from morph_opt.domain import InputError
+from morph_opt.domain import SEEDS, Range
 from morph_opt.domain.round_state import first_boundary
 
-
-def _require_number(name: str, value: float, *, at_least: float = 0.0, above: bool = False) -> None:
-    """A finite number, at least (or strictly above) the limit."""
-    ok = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not ok or value < at_least or (above and value == at_least):
-        rule = "above" if above else "at least"
-        raise InputError(f"must be a number {rule} {at_least:g}, got {value!r}", field=name)
+RANGES = {
+    "interval_s": Range(0.1, 1e7),
+    "restart_s": Range(0.0, 1e7),
+    "lost_work_s": Range(0.0, 1e9),
+    "checkpoint_s": Range(0.0, 1e9),
+    "until_s": Range(0.0, 1e12, above=True),
+    "stall_rounds": Range(1, 10**9, whole=True),
+    "seed": SEEDS,
+    "mtbf_s": Range(60.0, 1e12),
+    "mttr_s": Range(1.0, 1e9),
+}
+"""What is accepted of each setting, those of random failures included: from values below which a
+replay would count instants for ever to values beyond which instants lose their fractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class ReplayConfig:
     Raises
     ------
     InputError
-        If a value is negative, not finite, or the interval is 0.
+        If a value is outside `RANGES`.
     """
 
     interval_s: float = 60.0
@@ -59,16 +64,13 @@ class ReplayConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require_number("interval_s", self.interval_s, above=True)
-        _require_number("restart_s", self.restart_s)
+        for name in ("interval_s", "restart_s", "lost_work_s", "checkpoint_s", "stall_rounds"):
+            RANGES[name].require(name, getattr(self, name))
         for model, seconds in self.restart_s_by_model.items():
-            _require_number(f"restart_s of {model}", seconds)
-        _require_number("lost_work_s", self.lost_work_s)
-        _require_number("checkpoint_s", self.checkpoint_s)
+            RANGES["restart_s"].require(f"restart_s of {model}", seconds)
         if self.until_s is not None:
-            _require_number("until_s", self.until_s, above=True)
-        if isinstance(self.stall_rounds, bool) or self.stall_rounds < 1:
-            raise InputError(f"must be at least 1, got {self.stall_rounds}", field="stall_rounds")
+            RANGES["until_s"].require("until_s", self.until_s)
+        SEEDS.require("seed", self.seed)
 
     def restart_of(self, model: str) -> float:
         """Start-up seconds of a model."""

@@ -24,7 +24,7 @@ from morph_opt.perf.fitting.runs import Run
 from morph_opt.perf.fitting.runs_csv import read_runs
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
     """The parser of all sub-commands."""
     parser = LineParser(
         prog="python -m morph_opt.perf",
@@ -33,10 +33,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(
-        name: str, run: Callable[[argparse.Namespace], None], text: str
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    def add(name: str, run: Callable[[argparse.Namespace], None], text: str) -> LineParser:
+        command: LineParser = commands.add_parser(name, help=text, description=text)
         command.set_defaults(run=run)
         return command
 

@@ -1,11 +1,10 @@
-"""Policies by name."""
+"""Policies and objectives by name or import path, and the options that each of them knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
-from formulations.objectives import OBJECTIVES
 from morph_opt.decision.pose import Objective
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import InputError
@@ -13,75 +12,49 @@ from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
-from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES, Knobs
+from morph_opt.policies.catalog import BASELINES, OBJECTIVES, BaselineSpec
 from morph_opt.policies.milp import MilpPolicy
-from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
-from morph_opt.rules import OperatorRules
+from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS, Needs, PolicyOptions, PolicySpec
+from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
-
-@dataclass(frozen=True, slots=True)
-class PolicyOptions:
-    """What command lines may set.
-
-    Parameters
-    ----------
-    objective
-        Name, or ``package.module:Class`` of a user's own.
-    solver, formulation
-        Names.
-    gap, time_limit_s, node_limit, seed
-        See `morph_opt.solvers.outcome.Limits`.
-    rules
-        Operator's rules, of the MILP policy.
-    packing
-        Whether the MILP policy may put two jobs on the same GPUs.
-    knobs
-        See `morph_opt.policies.fairness_registry.Knobs`.
-    """
-
-    objective: str = "throughput"
-    solver: str = "highs"
-    formulation: str = "node_pattern"
-    gap: float = 1e-4
-    time_limit_s: float = 10.0
-    node_limit: int | None = None
-    seed: int = 0
-    rules: OperatorRules = field(default_factory=OperatorRules)
-    packing: bool = False
-    knobs: Knobs = field(default_factory=Knobs)
+__all__ = [
+    "BASELINES",
+    "OBJECTIVES",
+    "POLICIES",
+    "PolicyOptions",
+    "make_objective",
+    "make_policy",
+    "needs_of",
+    "require_understood",
+]
 
 
 def make_objective(
-    name: str, belief: SpeedModel | None = None, knobs: Knobs | None = None
+    name: str, belief: SpeedModel | None = None, options: PolicyOptions | None = None
 ) -> Objective:
     """The objective of this name or import path.
 
     Parameters
     ----------
     belief
-        Speeds that fairness objectives go by.
-    knobs
-        What fairness objectives may be told.
+        Speeds that objectives with a memory go by; without a belief they are not made.
+    options
+        What the objective may be told.
 
     Raises
     ------
     InputError
         If there is none.
     """
-    if name in OBJECTIVES:
-        return OBJECTIVES[name]()
-    if name in FAIR_OBJECTIVES and belief is not None:
-        return FAIR_OBJECTIVES[name](belief, knobs or Knobs())
+    spec = OBJECTIVES.get(name)
+    if spec is not None and not (belief is None and spec.needs.memory):
+        # Who remembers nothing looks at no speeds but those of the problem.
+        return spec.make(cast(SpeedModel, belief), options or PolicyOptions())
     own = extension("morph_opt.objectives", name)
     if own is None:
-        raise InputError(
-            f"unknown objective {name!r}; known are "
-            f"{', '.join(sorted((*OBJECTIVES, *FAIR_OBJECTIVES)))}, "
-            "or package.module:Class of your own",
-            field="--objective",
-        )
+        raise _unknown("objective", name, OBJECTIVES, "Class")
     made = made_by(own, name, "--objective", "Objective()")
     return require_parts(  # type: ignore[no-any-return]
         made, name, "--objective", "objective", ("name", "levels")
@@ -100,8 +73,8 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     )
     return MilpPolicy.of(
         belief,
-        make_objective(options.objective, belief, options.knobs),
-        make_solver(options.solver),
+        make_objective(options.objective, belief, options),
+        _solver(options),
         limits,
         options.formulation,
         options.rules,
@@ -109,14 +82,70 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     )
 
 
-POLICIES: dict[str, Callable[[SpeedModel, PolicyOptions], Policy]] = {
-    "milp": _milp,
-    "fifo": lambda belief, _: Fifo(belief),
-    "fifo:skip": lambda belief, _: Fifo(belief, skip_blocked=True),
-    "srtf": lambda belief, _: Srtf(belief),
-    "equal_split": lambda belief, _: EqualSplit(belief),
-}
-"""Makers of policies by the name that command lines use."""
+def _solver(options: PolicyOptions) -> Solver:
+    """The solver, if it knows the limits that it is given."""
+    solver = make_solver(options.solver)
+    if options.node_limit is not None and not solver.capabilities.node_limit:
+        rule = f"solver {options.solver!r} does not know it (python -m morph_opt.solvers)"
+        raise InputError(rule, field="--node-limit")
+    return solver
+
+
+POLICIES: Mapping[str, BaselineSpec] = {
+    "milp": PolicySpec(
+        "milp", _milp, "one MILP per round under an objective", "this project",
+        "formulations/round.md", MILP_OPTIONS,
+    ),
+    **BASELINES,
+}  # fmt: skip
+"""Every policy by name."""
+
+
+def _spec(policy: str, objective: str) -> PolicySpec[Any] | None:
+    """What decides: the objective of ``milp``, or the policy; None for a user's own."""
+    return OBJECTIVES.get(objective) if policy == "milp" else POLICIES.get(policy)
+
+
+def needs_of(policy: str, objective: str) -> Needs:
+    """What a policy needs; of a user's own nothing is known."""
+    spec = _spec(policy, objective)
+    return Needs() if spec is None else spec.needs
+
+
+def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:
+    """Refuse options that would be ignored.
+
+    Parameters
+    ----------
+    policy, objective
+        Names; the objective counts for ``milp`` only. A user's own policy gets every option; a
+        user's own objective none but those of ``milp``.
+    given
+        Names of `morph_opt.policies.spec.OPTIONS`.
+
+    Raises
+    ------
+    InputError
+        Naming the option and who knows it.
+    """
+    if policy not in POLICIES:
+        return
+    spec = _spec(policy, objective)
+    known = {*POLICIES[policy].options, *(() if spec is None else spec.options)}
+    for name in given:
+        if name not in known:
+            who = f"objective {objective!r}" if policy == "milp" else f"policy {policy!r}"
+            rule = f"{who} does not know it; known to {_knowing(name)}"
+            raise InputError(rule, field=OPTIONS[name].option)
+
+
+def _knowing(option: str) -> str:
+    """Who knows an option, in words."""
+    policies = [name for name, spec in POLICIES.items() if option in spec.options]
+    objectives = [
+        f"milp with {name}" for name, spec in OBJECTIVES.items() if option in spec.options
+    ]
+    return ", ".join((*policies, *objectives))
 
 
 def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -125,27 +154,24 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
     Raises
     ------
     InputError
-        If the policy, objective, solver or formulation is unknown, or a knob is given that the
-        policy does not know, or packing is asked of a policy that knows none.
+        If the policy, objective, solver or formulation is unknown, or an option is set that the
+        policy does not know.
     """
-    if options.packing and name != "milp" and (name in POLICIES or name in FAIR_POLICIES):
-        raise InputError(f"policy {name!r} knows no packing", field="--packing")
+    require_understood(name, options.objective, options.changed())
     if name in POLICIES:
-        made = POLICIES[name](belief, options)
-        options.knobs.require_understood(name, options.objective)
-        return made
-    if name in FAIR_POLICIES:
-        options.knobs.require_understood(name, options.objective)
-        return FAIR_POLICIES[name](belief, options.knobs)
+        return POLICIES[name].make(belief, options)
     own = extension("morph_opt.policies", name)
     if own is None:
-        raise InputError(
-            f"unknown policy {name!r}; known are "
-            f"{', '.join(sorted((*POLICIES, *FAIR_POLICIES)))}, "
-            "or package.module:factory of your own",
-            field="--policy",
-        )
+        raise _unknown("policy", name, POLICIES, "factory")
     made = made_by(own, name, "--policy", "policy(belief, options)", belief, options)
     return require_parts(  # type: ignore[no-any-return]
         made, name, "--policy", "policy", ("name", "decide")
+    )
+
+
+def _unknown(what: str, name: str, known: Iterable[str], attribute: str) -> InputError:
+    return InputError(
+        f"unknown {what} {name!r}; known are {', '.join(sorted(known))}, "
+        f"or package.module:{attribute} of your own",
+        field=f"--{what}",
     )

@@ -7,34 +7,54 @@ from pathlib import Path
 
 from morph_opt.clusters import load_cluster, parse_short
 from morph_opt.clusters.short import sized_node
-from morph_opt.commandline import LineParser
-from morph_opt.domain import A800_NODE, Cluster, InputError, default_cluster
+from morph_opt.commandline import LineParser, NamedNumbers, Number, named_numbers
+from morph_opt.commandline.types import NamedNumber, whole
+from morph_opt.domain import A800_NODE, SEEDS, Cluster, InputError, Range, default_cluster
+from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
+from morph_opt.engine.config import RANGES
+from morph_opt.policies.registry import BASELINES, require_understood
+from morph_opt.policies.spec import OPTIONS
 from morph_opt.replay.belief import BELIEFS
-from morph_opt.replay.options import RunOptions, named_numbers
+from morph_opt.replay.options import RunOptions
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
     """The parser; a value that was not given is absent from the namespace."""
     parser = LineParser(
         prog="python -m morph_opt.replay",
         description="Replay a trace of training jobs with one decision per scheduling round.",
-        epilog="Exit status: 0 done; 1 finished, but some round fell back, a check failed or jobs "
+        epilog="Policies, objectives and what each may be told: python -m morph_opt.policies; "
+        "solvers: python -m morph_opt.solvers. "
+        "Exit status: 0 done; 1 finished, but some round fell back, a check failed or jobs "
         "are left unfinished; 2 bad usage or bad input.",
         argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
     )
     _what(parser.add_argument_group("what is replayed"))
     _where(parser.add_argument_group("cluster (default: 8 nodes x 8 A800-80GB)"))
-    _who(parser.add_argument_group("who decides"))
-    _knobs(parser.add_argument_group("what some policies may be told"))
+    _who(parser.add_argument_group("who decides; an option is refused by policies without it"))
     _rules(parser.add_argument_group("rules of the engine"))
     _output(parser.add_argument_group("output"))
+    parser.only_with("--mtbf-s", "--mttr-s")
+    parser.only_with("--mttr-s", "--mtbf-s")
+    parser.only(
+        "--checkpoint-s",
+        "has an effect together with --events or --mtbf-s only: it is what a failure costs",
+        lambda given: "events" in given or "mtbf_s" in given,
+    )
+    parser.only_with("--dump-every", "--dump-rounds")
+    parser.only_with("--dump-gz", "--dump-rounds")
+    for option in _CLUSTER_SIZES:
+        parser.only(
+            option, "cannot be combined with --cluster", lambda given: "cluster" not in given
+        )
     return parser
 
 
 def _what(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--trace", metavar="NAME|DATASET/NAME|FILE", help="default: base")
-    group.add_argument("--seed", type=int, help="of twins, random failures and solver (default 0)")
+    group.add_argument(
+        "--seed", type=Number(SEEDS), help="of twins, random failures and solver (default 0)"
+    )
     group.add_argument(
         "--skip-impossible", action="store_true", help="drop jobs that can never run, and say so"
     )
@@ -43,65 +63,53 @@ def _what(group: argparse._ArgumentGroup) -> None:
 def _where(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--cluster", metavar="SPEC.toml|8x8:A800-80GB", help="spec or short form")
     group.add_argument(
-        "--prices", metavar="TYPE=USD,...", help="dollars per hour of a GPU, for objective cost"
+        "--prices",
+        type=NamedNumbers(),
+        metavar="TYPE=USD,...",
+        help="dollars per hour of a GPU, for objective cost and for the bill",
     )
-    group.add_argument("--nodes", type=int, metavar="N")
-    group.add_argument("--gpus-per-node", type=int, metavar="N")
+    group.add_argument("--nodes", type=whole(1, MOST_NODES), metavar="N")
+    group.add_argument("--gpus-per-node", type=whole(1, MOST_GPUS_PER_NODE), metavar="N")
     group.add_argument("--gpu-type", metavar="NAME")
-    group.add_argument("--cpus-per-node", type=int, metavar="N")
-    group.add_argument("--host-memory-gib", type=float, metavar="GIB", help="per node")
-    group.add_argument("--nvlink-gb-per-s", type=float, metavar="GB/S")
-    group.add_argument("--rdma-gb-per-s", type=float, metavar="GB/S", help="per node")
+    group.add_argument("--cpus-per-node", type=whole(0, 10**6), metavar="N")
+    group.add_argument(
+        "--host-memory-gib", type=Number(Range(0.0, 1e9)), metavar="GIB", help="per node"
+    )
+    speed = Number(Range(0.0, 1e9, above=True))
+    group.add_argument("--nvlink-gb-per-s", type=speed, metavar="GB/S")
+    group.add_argument("--rdma-gb-per-s", type=speed, metavar="GB/S", help="per node")
 
 
 def _who(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--policy", help="milp (default), fifo, fifo:skip, srtf, equal_split, ...")
-    group.add_argument("--objective", help="of the MILP: throughput (default), jct, ...")
-    group.add_argument("--solver", help="of the MILP (default highs)")
-    group.add_argument("--formulation", help="of the MILP (default node_pattern)")
-    group.add_argument("--rules", metavar="FILE", help="operator's rules, TOML")
-    group.add_argument("--gap", type=float, help="relative gap at which a round is done (1e-4)")
-    group.add_argument("--time-limit-s", type=float, help="wall-clock safeguard per round (10)")
-    group.add_argument("--node-limit", type=int, help="branch-and-bound nodes per round")
+    group.add_argument(
+        "--policy", metavar="NAME", help="milp (default), fifo, srtf, gavel:ftf, ..."
+    )
+    for option in OPTIONS.values():
+        option.add_to(group)
     group.add_argument("--belief", choices=BELIEFS, help="speeds that the policy sees (truth)")
     group.add_argument(
         "--online-fit", action="store_true", help="correct the belief by what running jobs show"
     )
-    group.add_argument(
-        "--packing", action="store_true", help="two jobs on the same GPUs, where speeds have pairs"
-    )
-
-
-def _knobs(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--entity-weights", metavar="TENANT=W,...", help="of hierarchical policies (1 each)"
-    )
-    group.add_argument(
-        "--starvation-knob", type=float, metavar="K", help="of las, gittins, tiresias:* (0: never)"
-    )
-    group.add_argument(
-        "--artifact-quirks", action="store_true", help="tiresias:* as the published code decides"
-    )
 
 
 def _rules(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--interval", dest="interval_s", type=float, metavar="S", help="round (60)")
+    def seconds(option: str, name: str, text: str) -> None:
+        group.add_argument(option, dest=name, type=Number(RANGES[name]), metavar="S", help=text)
+
+    seconds("--interval", "interval_s", "round (60)")
     group.add_argument(
         "--restart-s",
         action="append",
+        type=NamedNumber(RANGES["restart_s"]),
         metavar="S|MODEL=S",
         help="start-up of every start and change (260); repeat for single models",
     )
-    group.add_argument(
-        "--lost-work", dest="lost_work_s", type=float, metavar="S", help="lost per preemption (0)"
-    )
-    group.add_argument(
-        "--checkpoint-s", type=float, metavar="S", help="between two checkpoints (1800)"
-    )
+    seconds("--lost-work", "lost_work_s", "lost per preemption (0)")
+    seconds("--checkpoint-s", "checkpoint_s", "between two checkpoints (1800)")
     group.add_argument("--events", metavar="FILE", help="node failures, drains, returns")
-    group.add_argument("--mtbf-s", type=float, metavar="S", help="random failures: mean up time")
-    group.add_argument("--mttr-s", type=float, metavar="S", help="random failures: mean down time")
-    group.add_argument("--until-s", type=float, metavar="S", help="stop at this simulated instant")
+    seconds("--mtbf-s", "mtbf_s", "random failures: mean up time")
+    seconds("--mttr-s", "mttr_s", "random failures: mean down time")
+    seconds("--until-s", "until_s", "stop at this simulated instant")
 
 
 def _output(group: argparse._ArgumentGroup) -> None:
@@ -110,14 +118,16 @@ def _output(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--resume", type=Path, metavar="RUN", help="finish an interrupted run")
     group.add_argument("--json", action="store_true", help="print the summary alone, as JSON")
-    group.add_argument("--quiet", action="store_true", help="no progress bar, no notes")
+    group.add_argument("--quiet", action="store_true", help="no progress, no notes")
     group.add_argument(
         "--explain", action="store_true", help="explain every round, in explain.jsonl of the run"
     )
     group.add_argument(
         "--dump-rounds", type=Path, metavar="DIR", help="write states for python -m morph_opt.round"
     )
-    group.add_argument("--dump-every", type=int, metavar="N", help="only every N-th round (1)")
+    group.add_argument(
+        "--dump-every", type=whole(1, 10**9), metavar="N", help="only every N-th round (1)"
+    )
     group.add_argument("--dump-gz", action="store_true", help="compress the states")
 
 
@@ -125,17 +135,11 @@ WATCHING = {"explain", "dump_rounds", "dump_every", "dump_gz"}
 """What looks at a run and decides nothing of it; may be given again with ``--resume``."""
 
 _OUTPUT = {"out", "resume", "json", "quiet"} | WATCHING
-_CLUSTER = {
-    "cluster",
-    "prices",
-    "nodes",
-    "gpus_per_node",
-    "gpu_type",
-    "cpus_per_node",
-    "host_memory_gib",
-    "nvlink_gb_per_s",
-    "rdma_gb_per_s",
-}
+_CLUSTER_SIZES = (
+    "--nodes", "--gpus-per-node", "--gpu-type", "--cpus-per-node", "--host-memory-gib",
+    "--nvlink-gb-per-s", "--rdma-gb-per-s",
+)  # fmt: skip
+_CLUSTER = {"cluster", "prices", *(name[2:].replace("-", "_") for name in _CLUSTER_SIZES)}
 
 
 def options_from(arguments: argparse.Namespace) -> RunOptions:
@@ -152,20 +156,33 @@ def options_from(arguments: argparse.Namespace) -> RunOptions:
     values["cluster"] = _cluster(
         {k: v for k, v in given.items() if k in _CLUSTER}, str(values["trace"])
     )
-    if values.get("entity_weights") == "":
-        named_numbers("", "--entity-weights")
-    for entry in values.pop("restart_s", []):
-        model, equals, seconds = str(entry).rpartition("=")
-        try:
-            number = float(seconds)
-        except ValueError as error:
-            rule = f"must be seconds or MODEL=seconds, got {entry!r}"
-            raise InputError(rule, field="--restart-s") from error
-        if equals:
-            values.setdefault("restart_s_by_model", {})[model] = number
+    policy = str(values.get("policy", "milp"))
+    require_understood(
+        policy,
+        str(values.get("objective", "throughput")),
+        [name for name in given if name in OPTIONS],
+    )
+    if "seed" in given and not ("mtbf_s" in given or policy not in BASELINES):
+        _require_seeded(str(values["trace"]))
+    by_model: dict[str, float] = {}
+    for model, seconds in values.pop("restart_s", []):
+        if (model is None and "restart_s" in values) or model in by_model:
+            what = f" for {model}" if model else ""
+            raise InputError(f"given twice{what}", field="--restart-s")
+        if model is None:
+            values["restart_s"] = seconds
         else:
-            values["restart_s"] = number
-    return RunOptions(**values)
+            by_model[model] = seconds
+    return RunOptions(**values, restart_s_by_model=by_model)
+
+
+def _require_seeded(trace: str) -> None:
+    """Refuse a seed that nothing draws by."""
+    from morph_opt.traces.registry import takes_seed
+
+    if not takes_seed(trace):
+        rule = f"has no effect: nothing is drawn in trace {trace!r}, nor by this policy"
+        raise InputError(rule, field="--seed")
 
 
 def _cluster(given: dict[str, object], trace: str) -> Cluster:
@@ -184,9 +201,6 @@ def _unpriced(given: dict[str, object], trace: str) -> Cluster:
 
     spec = given.pop("cluster", None)
     if spec is not None:
-        if given:
-            names = ", ".join("--" + name.replace("_", "-") for name in given)
-            raise InputError(f"cannot be combined with {names}", field="--cluster")
         return load_cluster(str(spec))
     if not given:
         home = home_cluster(trace)

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from morph_opt.clusters import cluster_from_tables, cluster_to_toml
+from morph_opt.commandline import named_numbers
 from morph_opt.domain import Cluster, InputError, default_cluster
-from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.config import RANGES, ReplayConfig
+from morph_opt.policies.spec import OPTIONS
 
 CONFIG_VERSION = 1
 
@@ -28,7 +30,7 @@ class RunOptions:
     trace_sha256
         Digest of the jobs, so that a resumed run cannot get another trace; "" before loading.
     policy, objective, solver, formulation, gap, time_limit_s, node_limit
-        See `morph_opt.policies.registry.PolicyOptions`; a ``node_limit`` of 0 means none.
+        See `morph_opt.policies.spec.PolicyOptions`; a ``node_limit`` of 0 means none.
     belief
         ``truth``, ``model`` or ``table``.
     online_fit
@@ -42,7 +44,7 @@ class RunOptions:
     entity_weights
         Weights of tenants, ``a=2,b=1``; "" for 1 each.
     starvation_knob, artifact_quirks
-        See `morph_opt.policies.fairness_registry.Knobs`.
+        See `morph_opt.policies.spec.PolicyOptions`.
     packing
         Whether the MILP policy may put two jobs on the same GPUs.
     mtbf_s, mttr_s
@@ -83,15 +85,15 @@ class RunOptions:
     packing: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("gap", "time_limit_s"):
-            value = getattr(self, name)
-            if not 0.0 <= value < float("inf"):
-                raise InputError(f"must be a number at least 0, got {value!r}", field=name)
-        for name in ("seed", "node_limit"):
-            if getattr(self, name) < 0:
-                raise InputError(f"must be at least 0, got {getattr(self, name)}", field=name)
-        if (self.mtbf_s > 0.0) != (self.mttr_s > 0.0) or min(self.mtbf_s, self.mttr_s) < 0.0:
-            raise InputError("mtbf_s and mttr_s are given together, both above 0", field="mtbf_s")
+        for name in ("gap", "time_limit_s", "starvation_knob"):
+            known = OPTIONS[name].range
+            assert known is not None  # a number has one
+            known.require(name, getattr(self, name))
+        if self.node_limit < 0:
+            raise InputError(f"must be at least 0, got {self.node_limit}", field="node_limit")
+        if self.mtbf_s or self.mttr_s:
+            for name in ("mtbf_s", "mttr_s"):
+                RANGES[name].require(name, getattr(self, name))
         if self.entity_weights:
             named_numbers(self.entity_weights, "--entity-weights")
         self.replay_config()
@@ -123,31 +125,6 @@ class RunOptions:
     def digest(self) -> str:
         """Hash of the whole text, in hexadecimal."""
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
-
-
-def named_numbers(text: str, field: str) -> dict[str, float]:
-    """``a=2,b=1`` as numbers above 0 by name.
-
-    Raises
-    ------
-    InputError
-        If it does not look like that, a name occurs twice, or a number is not above 0.
-    """
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = (piece.strip() for piece in part.partition("="))
-        try:
-            value = float(number)
-        except ValueError:
-            value = None
-        if not name or value is None:
-            raise InputError(f"must look like NAME=NUMBER,NAME=NUMBER, got {text!r}", field=field)
-        if not 0.0 < value < float("inf"):
-            raise InputError(f"{name} must be a number above 0, got {number}", field=field)
-        if name in found:
-            raise InputError(f"{name} is named twice", field=field)
-        found[name] = value
-    return found
 
 
 _PLAIN = tuple(

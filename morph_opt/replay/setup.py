@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from morph_opt.commandline import named_numbers
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
 from morph_opt.metrics.bounds.demands import hopeless_slos, impossible_jobs
@@ -18,10 +19,9 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.replay.belief import make_belief
-from morph_opt.replay.options import RunOptions, named_numbers
+from morph_opt.replay.options import RunOptions
 
 if TYPE_CHECKING:
-    from morph_opt.policies.fairness_registry import Knobs
     from morph_opt.policies.registry import PolicyOptions
 
 
@@ -86,7 +86,7 @@ def prepare(options: RunOptions) -> Prepared:
     """
     from morph_opt.perf.fitting.online import OnlineModel
     from morph_opt.policies.online import OnlinePolicy
-    from morph_opt.policies.registry import PolicyOptions, make_policy
+    from morph_opt.policies.registry import PolicyOptions, make_policy, require_understood
     from morph_opt.rules import OperatorRules, read_rules, stranded_jobs
     from morph_opt.traces.registry import load_trace
 
@@ -105,9 +105,14 @@ def prepare(options: RunOptions) -> Prepared:
         node_limit=options.node_limit or None,
         seed=options.seed,
         rules=read_rules(options.rules, options.cluster) if options.rules else OperatorRules(),
-        knobs=_knobs(options, loaded.trace),
         packing=options.packing,
+        entity_weights=_entity_weights(options, loaded.trace),
+        starvation_knob=options.starvation_knob,
+        artifact_quirks=options.artifact_quirks,
     )
+    if options.rules:
+        require_understood(options.policy, options.objective, ("rules",))
+    _require_models(options, loaded.trace)
     if options.packing and options.online_fit:
         raise InputError("cannot be combined with --online-fit", field="--packing")
     if options.packing:
@@ -121,8 +126,6 @@ def prepare(options: RunOptions) -> Prepared:
         if options.online_fit
         else make_policy(options.policy, belief, policy_options)
     )
-    if options.rules and options.policy != "milp":
-        raise InputError(f"policy {options.policy!r} knows no operator's rules", field="--rules")
     stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, options.cluster)
     hopeless = _hopeless(options, loaded.trace, loaded.truth)
     trace, skipped = _possible(loaded.trace, options, (loaded.truth, belief), stranded)
@@ -150,30 +153,41 @@ def prepare(options: RunOptions) -> Prepared:
     )  # fmt: skip
 
 
-def _knobs(options: RunOptions, trace: Trace) -> Knobs:
-    """What the policy is told; tenants that the trace does not have are refused."""
-    from morph_opt.policies.fairness_registry import Knobs
+def _require_models(options: RunOptions, trace: Trace) -> None:
+    """Refuse start-ups of models that no job has."""
+    models = sorted({job.model for job in trace.jobs})
+    for model in options.restart_s_by_model:
+        if model not in models:
+            raise InputError(
+                f"unknown model {model!r}; trace {trace.name!r} has {_some(models)}",
+                field="--restart-s",
+            )
 
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+def _entity_weights(options: RunOptions, trace: Trace) -> dict[str, float]:
+    """Weights by tenant; tenants that the trace does not have are refused."""
     text = options.entity_weights
     weights = named_numbers(text, "--entity-weights") if text else {}
     tenants = sorted({job.tenant for job in trace.jobs})
     for name in weights:
         if name not in tenants:
-            listed = ", ".join(tenants[:8]) + (", ..." if len(tenants) > 8 else "")
             raise InputError(
-                f"unknown tenant {name!r}; trace {trace.name!r} has {listed}",
+                f"unknown tenant {name!r}; trace {trace.name!r} has {_some(tenants)}",
                 field="--entity-weights",
             )
-    return Knobs(weights, options.starvation_knob, options.artifact_quirks)
+    return weights
 
 
 def _hopeless(options: RunOptions, trace: Trace, truth: SpeedModel) -> tuple[tuple[Job, str], ...]:
     """SLOs that nothing can keep; an error unless they are to be dropped. Also needs prices."""
     from morph_opt.policies.deadlines import prices_of
-    from morph_opt.policies.fairness_registry import WITH_PRICES
+    from morph_opt.policies.registry import needs_of
 
-    who = options.objective if options.policy == "milp" else options.policy
-    if who not in WITH_PRICES:
+    if not needs_of(options.policy, options.objective).prices:
         return ()
     prices_of(options.cluster)
     found = hopeless_slos(trace.jobs, truth, options.cluster)

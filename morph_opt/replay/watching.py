@@ -29,8 +29,6 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         If the policy cannot be watched so, or the folder of states is in use.
     """
     explain, folder = bool(given.get("explain")), given.get("dump_rounds")
-    if folder is None and {"dump_every", "dump_gz"} & set(given):
-        raise InputError("are given together with --dump-rounds", field="--dump-every, --dump-gz")
     rules = prepared.policy_options.rules
     if not (explain or folder is not None or rules.rules):
         return prepared

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from morph_opt.commandline import LineParser
-from morph_opt.domain import InputError
+from morph_opt.commandline import LineParser, Number, named_numbers
+from morph_opt.commandline.types import whole
+from morph_opt.domain import SEEDS, InputError
 from morph_opt.explain import Effort, RuleConflictError, explanation_text
-from morph_opt.policies.registry import PolicyOptions
+from morph_opt.policies.registry import BASELINES, PolicyOptions, require_understood
+from morph_opt.policies.spec import OPTIONS
 from morph_opt.round.decide import decide_round
 from morph_opt.round.reader import read_snapshot
 from morph_opt.round.snapshot import to_text
@@ -18,33 +20,39 @@ from morph_opt.round.text import decision_text
 from morph_opt.rules import read_rules
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser."""
-    defaults = PolicyOptions()
+def make_parser() -> LineParser:
+    """The parser; an option of a policy that was not given is absent from the namespace."""
     parser = LineParser(
         prog="python -m morph_opt.round",
         description="Decide one scheduling round from a snapshot of a cluster.",
-        epilog="Exit status: 0 decided; 1 the solver gave nothing usable and a fallback decided, "
+        epilog="Policies, objectives and what each may be told: python -m morph_opt.policies. "
+        "Exit status: 0 decided; 1 the solver gave nothing usable and a fallback decided, "
         "or there is no answer at all; "
         "2 bad usage, a snapshot that contradicts itself, or rules that contradict each other.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--state", required=True, metavar="FILE|-", help="snapshot, .json or .json.gz; - is stdin")
-    add("--objective", default=defaults.objective, help="of the MILP (default %(default)s)")
-    add("--policy", default="milp", help="default milp")
-    add("--solver", default=defaults.solver, help="of the MILP (default %(default)s)")
-    add("--gap", type=float, default=defaults.gap, help="relative gap (default %(default)s)")
-    add("--time-limit-s", type=float, default=defaults.time_limit_s, metavar="S",
-        help="wall-clock safeguard (default %(default)s)")  # fmt: skip
-    add("--seed", type=int, default=defaults.seed, help="of the solver (default %(default)s)")
-    add("--rules", metavar="FILE", help="operator's rules, TOML, in place of the snapshot's")
+    add("--policy", default="milp", metavar="NAME", help="default milp")
+    for known in OPTIONS.values():
+        known.add_to(parser)
+    add("--seed", type=Number(SEEDS), default=0, help="of the solver of milp (default 0)")
     add("--explain", action="store_true", help="add an explanation; as text on stderr, too")
-    add("--explain-jobs", type=int, default=Effort().jobs, metavar="N",
+    add("--explain-jobs", type=whole(0, 10**6), default=Effort().jobs, metavar="N",
         help="jobs whose best option is forced (default %(default)s)")  # fmt: skip
     add("--explain-nodes", action="store_true", help="solve with one more node of every kind, too")
     add("--format", choices=("json", "text"), default="json", help="of stdout (default json)")
-    add("--indent", type=int, metavar="N", help="indent the JSON")
+    add("--indent", type=whole(0, 16), metavar="N", help="indent the JSON")
+    for option in ("--explain", "--explain-jobs", "--explain-nodes"):
+        parser.only(option, "explains the policy milp only", lambda given: given.policy == "milp")
+    parser.only(
+        "--explain-jobs",
+        "has an effect together with --explain or --explain-nodes only",
+        lambda given: given.explain or given.explain_nodes,
+    )
+    parser.only("--indent", "has an effect on JSON only", lambda given: given.format == "json")
+    parser.only(
+        "--seed", "has no effect on this policy", lambda given: given.policy not in BASELINES
+    )
     return parser
 
 
@@ -68,19 +76,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     effort = None
     if arguments.explain or arguments.explain_nodes:
-        if arguments.explain_jobs < 0:
-            rule = f"must be at least 0, got {arguments.explain_jobs}"
-            raise InputError(rule, field="--explain-jobs")
         effort = Effort(jobs=arguments.explain_jobs, nodes=arguments.explain_nodes)
+    given = {name: value for name, value in vars(arguments).items() if name in OPTIONS}
+    require_understood(arguments.policy, given.get("objective", "throughput"), given)
+    if "entity_weights" in given:
+        given["entity_weights"] = named_numbers(given["entity_weights"], "--entity-weights")
+    rules = given.pop("rules", None)
     snapshot = read_snapshot(arguments.state)
     file = "stdin" if arguments.state == "-" else arguments.state
-    if arguments.rules is not None:
-        file = arguments.rules
+    if rules is not None:
+        file = rules
         snapshot = replace(snapshot, rules=read_rules(file, snapshot.state.cluster))
-    options = PolicyOptions(
-        objective=arguments.objective, solver=arguments.solver, gap=arguments.gap,
-        time_limit_s=arguments.time_limit_s, seed=arguments.seed,
-    )  # fmt: skip
+    tenants = {known.job.tenant for known in snapshot.state.jobs}
+    for name in given.get("entity_weights", ()):
+        if name not in tenants:
+            raise InputError(f"no job is of tenant {name!r}", field="--entity-weights")
+    options = PolicyOptions(seed=arguments.seed, **given)
     try:
         decided = decide_round(snapshot, options, policy=arguments.policy, explain=effort)
     except RuleConflictError as error:

@@ -11,7 +11,7 @@ from morph_opt.explain.report import rounded
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.milp import InfeasibleRoundError
-from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.policies.registry import BASELINES, PolicyOptions, make_objective, make_policy
 from morph_opt.round.holding import Holding
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.rules import OperatorRules
@@ -148,11 +148,13 @@ def decide_round(
     options = options or PolicyOptions()
     rules = snapshot.rules if snapshot.rules is not None else options.rules
     options = _with_rules(options, rules)
-    decider = make_policy(policy, snapshot.speeds, options)
-    if policy != "milp" and rules.rules:
+    if policy in BASELINES and rules.rules:
         raise InputError(f"policy {policy!r} knows no operator's rules", field="rules")
+    decider = make_policy(policy, snapshot.speeds, options)
     if policy != "milp" and explain is not None:
         raise InputError(f"explains the policy milp only, not {policy!r}", field="--explain")
+    if options.packing and explain is not None:
+        raise InputError("cannot be combined with --packing", field="--explain")
     explainer = make_explainer(snapshot.speeds, options, explain or Effort())
     try:
         decision = decider.decide(snapshot.state)
@@ -173,8 +175,8 @@ def make_explainer(belief: SpeedModel, options: PolicyOptions, effort: Effort) -
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
     return Explainer(
-        belief, make_objective(options.objective, belief), make_solver(options.solver), limits,
-        options.rules, effort,
+        belief, make_objective(options.objective, belief, options), make_solver(options.solver),
+        limits, options.rules, effort,
     )  # fmt: skip
 
 

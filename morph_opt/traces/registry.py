@@ -138,6 +138,14 @@ def home_cluster(spec: str) -> str | None:
     return GAVEL_CLUSTER if spec.partition("/")[0] in (GAVEL_TWIN, "gavel") else None
 
 
+def takes_seed(spec: str) -> bool:
+    """Whether a seed decides anything of a trace: of a twin or a user's own source, not a file."""
+    head = spec.partition("/")[0]
+    if head in _BUILT_IN:
+        return head in (*TWINS, *FAIR_TWINS)
+    return _source(spec) is not None
+
+
 def known_traces() -> tuple[str, ...]:
     """Names that `load_trace` takes without a file, entry points of other packages included."""
     names = (*TWINS, *FAIR_TWINS, *(f"morphling/{name}" for name in WORKLOADS))

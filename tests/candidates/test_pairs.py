@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.objectives import OBJECTIVES
 from formulations.round_problem import NONE, STAY, Selection
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
@@ -28,8 +27,7 @@ from morph_opt.engine.truth import TruthLookup
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.tables.gavel import RIGID_PLAN, GavelTable, GavelThroughputs
 from morph_opt.perf.tables.pairs import pair_speeds, require_pair_speeds
-from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES
-from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
 from morph_opt.replay import Standing, check_allocation
 from morph_opt.rules import MinimumRun, NodeRule, OperatorRules, TenantQuota, apply_rules
 from morph_opt.traces.gavel_twin import gavel_twin
@@ -279,7 +277,7 @@ STRICT_ORDER = ("fifo", "srpt", "hierarchical-fifo", "fairness-agnostic")
 """Objectives to which whole gangs of those in front may be worth more than any pair."""
 
 
-@pytest.mark.parametrize("objective", [*OBJECTIVES, *FAIR_OBJECTIVES])
+@pytest.mark.parametrize("objective", [*OBJECTIVES])
 @pytest.mark.parametrize("formulation", ["node_pattern", "node_assignment"])
 def test_every_objective_packs_and_passes_the_strict_check(
     objective: str, formulation: str

@@ -20,10 +20,15 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.policies.fairness_ratio import EqualiseRatios
-from morph_opt.policies.fairness_registry import FAIR_OBJECTIVES, FAIR_POLICIES
 from morph_opt.policies.fairness_shares import ShareBook
 from morph_opt.policies.las import QueuedService
-from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
+from morph_opt.policies.registry import (
+    OBJECTIVES,
+    POLICIES,
+    PolicyOptions,
+    make_objective,
+    make_policy,
+)
 from morph_opt.policies.tiresias.queues import ServiceBook
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
@@ -40,7 +45,9 @@ def small_trace(count: int = 9) -> tuple[Trace, object]:
     return Trace.of("small", jobs), speeds
 
 
-@pytest.mark.parametrize("objective", sorted(FAIR_OBJECTIVES))
+@pytest.mark.parametrize(
+    "objective", sorted(name for name, spec in OBJECTIVES.items() if spec.needs.memory)
+)
 def test_every_objective_completes_a_trace_on_mixed_types(objective: str) -> None:
     trace, speeds = small_trace()
     policy = make_policy("milp", speeds, PolicyOptions(objective=objective))
@@ -51,7 +58,9 @@ def test_every_objective_completes_a_trace_on_mixed_types(objective: str) -> Non
     assert result.summary["ftf_max"] > 0
 
 
-@pytest.mark.parametrize("name", sorted(FAIR_POLICIES))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, spec in POLICIES.items() if spec.needs.memory)
+)
 def test_every_baseline_completes_a_trace_on_mixed_types(name: str) -> None:
     trace, speeds = small_trace()
     policy = make_policy(name, speeds, PolicyOptions())

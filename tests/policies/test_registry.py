@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from formulations.objectives import OBJECTIVES
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.fairness_registry import FAIR_POLICIES
-from morph_opt.policies.registry import POLICIES, PolicyOptions, make_objective, make_policy
+from morph_opt.policies.registry import (
+    OBJECTIVES,
+    POLICIES,
+    PolicyOptions,
+    make_objective,
+    make_policy,
+)
 from tests.policies.worlds import LINEAR, cluster, counts, queued, state
 
 HERE = "tests.policies.test_registry"
@@ -62,14 +66,14 @@ def test_a_policy_of_one_s_own_by_import_path() -> None:
     assert policy.decide(state(cluster(8), queued("a"))).allocation == Allocation()
 
 
-@pytest.mark.parametrize("name", sorted((*POLICIES, *FAIR_POLICIES)))
+@pytest.mark.parametrize("name", sorted(POLICIES))
 def test_policies_by_name(name: str) -> None:
     assert make_policy(name, LINEAR, PolicyOptions()).name
 
 
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
 def test_objectives_by_name(objective: str) -> None:
-    assert make_objective(objective).name == objective
+    assert make_objective(objective, LINEAR).name == objective
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,9 @@ def test_objectives_by_name(objective: str) -> None:
         ("milp", {"objective": "math:pi"}, r"^--objective: .*math:pi.* must be callable"),
         ("math:pi", {}, r"^--policy: .*math:pi.* must be callable"),
         (f"{HERE}:Absent", {}, r"cannot import .*Absent"),
-        ("milp", {"gap": -1.0}, r"^gap: must be at least 0"),
+        ("milp", {"gap": -1.0}, r"^--gap: must be a number from 0 to 1, got -1"),
+        ("fifo", {"gap": 0.5}, r"^--gap: policy 'fifo' does not know it; known to milp$"),
+        ("milp", {"starvation_knob": 2.0}, r"^--starvation-knob: objective 'throughput' does not"),
     ],
 )
 def test_mistakes_end_in_one_line(policy: str, options: dict[str, object], message: str) -> None:

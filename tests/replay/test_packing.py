@@ -338,8 +338,8 @@ def test_a_packed_run_is_resumed_to_the_same_bytes(
     [
         (["--trace", "base"], "the speed table 'model' measures no pairs of jobs"),
         (["--belief", "model"], "measures no pairs of jobs"),
-        (["--policy", "fifo"], "policy 'fifo' knows no packing"),
-        (["--policy", "gavel:fairness"], "policy 'gavel:fairness' knows no packing"),
+        (["--policy", "fifo"], "--packing: policy 'fifo' does not know it"),
+        (["--policy", "gavel:fairness"], "--packing: policy 'gavel:fairness' does not know it"),
         (["--online-fit"], "cannot be combined with --online-fit"),
         (["--explain"], "cannot be combined with --packing"),
         (["--dump-rounds", "states"], "cannot be combined with --packing"),

@@ -1,0 +1,19 @@
+"""What all command lines share: a strict parser, types with ranges, and the options described."""
+
+from morph_opt.commandline.catalog import COMMANDS, Command, parser_of
+from morph_opt.commandline.described import OptionFacts, described
+from morph_opt.commandline.parser import Condition, LineParser
+from morph_opt.commandline.types import NamedNumbers, Number, named_numbers
+
+__all__ = [
+    "COMMANDS",
+    "Command",
+    "Condition",
+    "LineParser",
+    "NamedNumbers",
+    "Number",
+    "OptionFacts",
+    "described",
+    "named_numbers",
+    "parser_of",
+]

@@ -1,0 +1,206 @@
+"""Every policy and objective of the package, a `PolicySpec` each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from formulations.objectives import Jct, Throughput
+from morph_opt.decision.pose import Objective
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Policy
+from morph_opt.policies.cost import CostWithSlos
+from morph_opt.policies.fairness import FollowShares
+from morph_opt.policies.fairness_ratio import EqualiseRatios
+from morph_opt.policies.gavel.policy import GavelRounds
+from morph_opt.policies.las import QueuedService
+from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
+from morph_opt.policies.spec import Needs, PolicyOptions, PolicySpec
+from morph_opt.policies.tiresias.artifact import ArtifactQueues
+from morph_opt.policies.tiresias.policy import RigidQueues
+from morph_opt.policies.tiresias.queues import GittinsIndex
+from morph_opt.traces.tiresias_twin import twin_samples
+
+ObjectiveSpec = PolicySpec[Objective]
+BaselineSpec = PolicySpec[Policy]
+
+_FAIR, _HIERARCHICAL = "formulations/fairness.md", "formulations/hierarchical.md"
+_LAS, _GITTINS = "formulations/las.md", "formulations/gittins.md"
+_PLAIN_PAGE = "formulations/objectives.md"
+_TENANTS, _QUEUES = ("entity_weights",), ("starvation_knob",)
+
+
+def default_index() -> GittinsIndex:
+    """Gittins index of the twin's GPU-time quantiles."""
+    return GittinsIndex.of(twin_samples())
+
+
+def _follow(policy: str, belief: SpeedModel, _options: PolicyOptions) -> Objective:
+    return FollowShares(belief, policy)
+
+
+def _ratios(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective:
+    made = EqualiseRatios(belief, policy)
+    made.book.entity_weights = options.entity_weights
+    return made
+
+
+def _queued(
+    name: str, gittins: bool, rigid: bool, _belief: SpeedModel, options: PolicyOptions
+) -> Objective:
+    index = default_index() if gittins else None
+    return QueuedService(name, index=index, rigid=rigid, knob=options.starvation_knob)
+
+
+def _rounds(policy: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    return GavelRounds(belief, policy, entity_weights=options.entity_weights)
+
+
+def _rigid(gittins: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    index = default_index() if gittins else None
+    made = ArtifactQueues if options.artifact_quirks else RigidQueues
+    return made(belief, knob=options.starvation_knob, index=index)
+
+
+_MEMORY, _REMAINDER = Needs(memory=True), Needs(memory=True, rest="yes")
+
+OBJECTIVES: dict[str, ObjectiveSpec] = {
+    spec.name: spec
+    for spec in (
+        PolicySpec(
+            "throughput", lambda *_: Throughput(),
+            "speed relative to the request, restarts priced; guarantees first",
+            "Morphling", _PLAIN_PAGE,
+        ),
+        PolicySpec(
+            "jct", lambda *_: Jct(),
+            "completions per second: shortest remaining time, for malleable jobs",
+            "classical rule, restarts priced", _PLAIN_PAGE, needs=Needs(rest="yes"),
+        ),
+        PolicySpec(
+            "fairness", partial(_ratios, "fairness"),
+            "finish times that are even against max-min fair rates",
+            "Gavel", _FAIR, needs=_REMAINDER,
+        ),
+        PolicySpec(
+            "fairness-agnostic", partial(_ratios, "fairness-agnostic"),
+            "the same for a scheduler that cannot tell GPU types apart",
+            "Gavel", _FAIR, needs=_REMAINDER,
+        ),
+        PolicySpec(
+            "hierarchical", partial(_ratios, "hierarchical"),
+            "fair between tenants, then between a tenant's jobs",
+            "Gavel", _HIERARCHICAL, _TENANTS, _REMAINDER,
+        ),
+        PolicySpec(
+            "hierarchical-fifo", partial(_ratios, "hierarchical-fifo"),
+            "fair between tenants, then in order of arrival",
+            "Gavel", _HIERARCHICAL, _TENANTS, _REMAINDER,
+        ),
+        PolicySpec(
+            "ftf", partial(_ratios, "ftf"), "the largest finish-time ratio",
+            "Themis, Gavel", "formulations/finish-time.md", needs=_REMAINDER,
+        ),
+        PolicySpec(
+            "makespan", partial(_follow, "makespan"), "the end of the last job",
+            "Gavel", "formulations/makespan.md", needs=_REMAINDER,
+        ),
+        PolicySpec(
+            "max_throughput", partial(_follow, "max_throughput"),
+            "steps per second, of whomever", "Gavel", _FAIR, needs=_MEMORY,
+        ),
+        PolicySpec(
+            "cost", lambda belief, _: CostWithSlos(belief),
+            "service-level objectives (deadlines) first, then work per dollar",
+            "Gavel", "formulations/cost.md", needs=Needs(prices=True, memory=True, rest="yes"),
+        ),
+        PolicySpec(
+            "fifo", partial(_follow, "fifo"), "shares by arrival", "Gavel", _FAIR, needs=_MEMORY
+        ),
+        PolicySpec(
+            "srpt", partial(_follow, "srpt"), "shares by remaining time",
+            "Gavel", _FAIR, needs=_REMAINDER,
+        ),
+        PolicySpec(
+            "las", partial(_queued, "las", False, False),
+            "least attained service first, spare GPUs to everybody",
+            "Tiresias", _LAS, _QUEUES, _MEMORY,
+        ),
+        PolicySpec(
+            "gittins", partial(_queued, "gittins", True, False),
+            "highest Gittins index first",
+            "Tiresias", _GITTINS, _QUEUES, Needs(memory=True, rest="its distribution"),
+        ),
+        PolicySpec(
+            "las-rigid", partial(_queued, "las-rigid", False, True),
+            "`las` for requested GPU counts only", "Tiresias", _LAS, _QUEUES, _MEMORY,
+        ),
+        PolicySpec(
+            "gittins-rigid", partial(_queued, "gittins-rigid", True, True),
+            "`gittins` for requested GPU counts only",
+            "Tiresias", _GITTINS, _QUEUES, Needs(memory=True, rest="its distribution"),
+        ),
+    )
+}  # fmt: skip
+"""Objectives of the policy ``milp``."""
+
+
+_GAVEL_RULES = {
+    "fairness": ("Gavel's round mechanism on max-min shares", _FAIR),
+    "fairness-agnostic": ("on max-min shares that ignore how fast a GPU type is", _FAIR),
+    "water-filling": ("on max-min shares, filled up level by level", _FAIR),
+    "hierarchical": ("on water-filling shares of tenants", _HIERARCHICAL),
+    "hierarchical-fifo": ("on shares of tenants, arrival within a tenant", _HIERARCHICAL),
+    "ftf": ("on shares for the least largest finish-time ratio", "formulations/finish-time.md"),
+    "makespan": ("on shares for the earliest end of the last job", "formulations/makespan.md"),
+    "max_throughput": ("on shares for the most steps per second", _FAIR),
+    "cost": ("on shares for the most work per dollar, SLOs kept", "formulations/cost.md"),
+    "fifo": ("on shares by arrival", _FAIR),
+    "srpt": ("on shares by remaining time", _FAIR),
+    "isolated": ("a private 1/n of the cluster for everybody", _FAIR),
+}
+
+
+def _gavel(policy: str) -> BaselineSpec:
+    rule, page = _GAVEL_RULES[policy]
+    options = _TENANTS if page == _HIERARCHICAL else ()
+    needs = Needs(prices=policy == "cost", memory=True)
+    return PolicySpec(
+        f"gavel:{policy}", partial(_rounds, policy), rule, "Gavel", page, options, needs
+    )
+
+
+_TIRESIAS = (*_QUEUES, "artifact_quirks")
+
+BASELINES: dict[str, BaselineSpec] = {
+    spec.name: spec
+    for spec in (
+        PolicySpec(
+            "fifo", lambda belief, _: Fifo(belief),
+            "requested gangs in order of arrival", "classical rule",
+        ),
+        PolicySpec(
+            "fifo:skip", lambda belief, _: Fifo(belief, skip_blocked=True),
+            "the same, others may pass a blocked one", "classical rule",
+        ),
+        PolicySpec(
+            "srtf", lambda belief, _: Srtf(belief),
+            "requested gangs, shortest remaining time first, preemptive", "classical rule",
+        ),
+        PolicySpec(
+            "equal_split", lambda belief, _: EqualSplit(belief),
+            "the same number of GPUs for every active job", "classical rule",
+        ),
+        PolicySpec(
+            "tiresias:2d-las", partial(_rigid, False),
+            "requested gangs by attained service, dealt out again every round",
+            "Tiresias", _LAS, _TIRESIAS, _MEMORY,
+        ),
+        PolicySpec(
+            "tiresias:gittins", partial(_rigid, True),
+            "requested gangs by Gittins index, dealt out again every round",
+            "Tiresias", _GITTINS, _TIRESIAS, _MEMORY,
+        ),
+        *(_gavel(policy) for policy in _GAVEL_RULES),
+    )
+}  # fmt: skip
+"""Policies that are compared with, in the same strict engine."""

@@ -1,0 +1,209 @@
+"""What is known of a policy or objective before it is made: options, needs, page.
+
+Command lines, help texts, refusals and ``docs/policies.md`` are derived from these values.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
+
+from morph_opt.commandline import NamedNumbers, Number
+from morph_opt.commandline.types import WEIGHTS
+from morph_opt.domain import SEEDS, Range
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.rules import OperatorRules
+
+Made_co = TypeVar("Made_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOption:
+    """An option of some policies or objectives.
+
+    Parameters
+    ----------
+    name
+        Field of `PolicyOptions`; with dashes, the option of command lines.
+    help, metavar
+        As ``--help`` shows it.
+    range
+        Of a number, or of every number of a list by names.
+    flag, named
+        Whether it is given without a value; whether it is a list ``NAME=NUMBER,...``.
+    """
+
+    name: str
+    help: str
+    metavar: str | None = None
+    range: Range | None = None
+    flag: bool = False
+    named: bool = False
+
+    @property
+    def option(self) -> str:
+        """For example ``--starvation-knob``."""
+        return "--" + self.name.replace("_", "-")
+
+    def add_to(self, group: argparse._ActionsContainer) -> None:
+        """Add it to a parser; absent from the namespace when it is not given."""
+        settings: dict[str, Any] = {"help": self.help, "default": argparse.SUPPRESS}
+        if self.flag:
+            group.add_argument(self.option, action="store_true", **settings)
+            return
+        if self.range is not None:
+            settings["type"] = NamedNumbers(self.range) if self.named else Number(self.range)
+        group.add_argument(self.option, metavar=self.metavar, **settings)
+
+
+OPTIONS = {
+    known.name: known
+    for known in (
+        PolicyOption("objective", "of milp (throughput)", "NAME"),
+        PolicyOption("solver", "of milp (highs); python -m morph_opt.solvers", "NAME"),
+        PolicyOption("formulation", "of milp (node_pattern)", "NAME"),
+        PolicyOption("rules", "operator's rules for milp, TOML", "FILE"),
+        PolicyOption(
+            "gap", "relative gap at which a round of milp is done (1e-4)", "GAP", Range(0.0, 1.0)
+        ),
+        PolicyOption(
+            "time_limit_s", "wall-clock safeguard per round of milp (10)", "S", Range(0.0, 1e6)
+        ),
+        PolicyOption(
+            "node_limit", "branch-and-bound nodes per round of milp", "N",
+            Range(1, 10**9, whole=True),
+        ),
+        PolicyOption(
+            "packing", "milp may put two jobs on the same GPUs, where speeds have pairs", flag=True
+        ),
+        PolicyOption(
+            "entity_weights", "of hierarchical policies (1 each)", "TENANT=W,...", WEIGHTS,
+            named=True,
+        ),
+        PolicyOption(
+            "starvation_knob", "of las, gittins, tiresias:* (0: never)", "K", Range(0.0, 1e6)
+        ),
+        PolicyOption(
+            "artifact_quirks", "tiresias:* as the published code decides", flag=True
+        ),
+    )
+}  # fmt: skip
+"""Every option of a policy or objective, by the field of `PolicyOptions`."""
+
+MILP_OPTIONS = (
+    "objective", "solver", "formulation", "rules", "gap", "time_limit_s", "node_limit", "packing",
+)  # fmt: skip
+"""Options of the policy ``milp`` under every objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """What command lines may set; each option is known to some policies and refused by the others.
+
+    Parameters
+    ----------
+    objective
+        Name, or ``package.module:Class`` of a user's own.
+    solver, formulation
+        Names.
+    gap, time_limit_s, node_limit, seed
+        See `morph_opt.solvers.outcome.Limits`.
+    rules
+        Operator's rules, of the MILP policy.
+    packing
+        Whether the MILP policy may put two jobs on the same GPUs.
+    entity_weights
+        Weight of a tenant by name; 1 where not given. Of the hierarchical policies.
+    starvation_knob
+        K of Tiresias' queues, at least 0; 0 for never. Of policies with queues.
+    artifact_quirks
+        Whether `tiresias:*` decides as the published code does, defects included.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range; names the option, and the tenant.
+    """
+
+    objective: str = "throughput"
+    solver: str = "highs"
+    formulation: str = "node_pattern"
+    gap: float = 1e-4
+    time_limit_s: float = 10.0
+    node_limit: int | None = None
+    seed: int = 0
+    rules: OperatorRules = field(default_factory=OperatorRules)
+    packing: bool = False
+    entity_weights: Mapping[str, float] = field(default_factory=dict)
+    starvation_knob: float = 0.0
+    artifact_quirks: bool = False
+
+    def __post_init__(self) -> None:
+        SEEDS.require("seed", self.seed)
+        for known in OPTIONS.values():
+            value = getattr(self, known.name)
+            if known.range is None or value is None:
+                continue
+            if known.named:
+                for name, number in value.items():
+                    known.range.require(f"{known.option} of {name!r}", number)
+            else:
+                known.range.require(known.option, value)
+
+    def changed(self) -> tuple[str, ...]:
+        """Names of the options of a policy that are not as by default."""
+        plain = PolicyOptions()
+        names = (known.name for known in fields(self) if known.name in OPTIONS)
+        return tuple(name for name in names if getattr(self, name) != getattr(plain, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a policy or objective needs beyond jobs, cluster and speeds.
+
+    Parameters
+    ----------
+    prices
+        A price of every GPU type.
+    memory
+        To see every round of the replay in order.
+    rest
+        Whether it needs to know how much of a job is left: ``"no"``, ``"yes"``, or what instead.
+    """
+
+    prices: bool = False
+    memory: bool = False
+    rest: str = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec(Generic[Made_co]):
+    """A policy, or an objective of the policy ``milp``, by name.
+
+    Parameters
+    ----------
+    name
+        As command lines take it.
+    make
+        Makes it from the belief and the options.
+    rule
+        What it does, or what a round is worth to it, in a line.
+    source
+        Where it is published.
+    page
+        File of ``docs`` that states it; "" if the line says all.
+    options
+        Names of `OPTIONS` that it knows; of an objective those beyond `MILP_OPTIONS`.
+    needs
+        See `Needs`.
+    """
+
+    name: str
+    make: Callable[[SpeedModel, PolicyOptions], Made_co]
+    rule: str
+    source: str
+    page: str = ""
+    options: tuple[str, ...] = ()
+    needs: Needs = Needs()
