@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.public_data import NEEDS_DATA, skip_without_data
 
 # Same examples on every machine and in every order; times are a benchmark's business.
 settings.register_profile(
@@ -31,5 +34,39 @@ def public_data() -> Path:
     """Folder of the public data sets; tests that need it skip where it is not at hand."""
     folder = os.environ.get("MORPH_OPT_DATA", "")
     if not folder:
-        pytest.skip("needs the public traces: MORPH_OPT_DATA is not set")
+        skip_without_data("the public traces: MORPH_OPT_DATA is not set")
     return Path(folder)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-data",
+        action="store_true",
+        help="fail the tests that would be skipped because the public data is not there",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Under ``--require-data`` a skip for want of data is a failure."""
+    report = yield
+    if (
+        item.config.getoption("--require-data")
+        and report.skipped
+        and NEEDS_DATA in str(report.longrepr)
+    ):
+        report.outcome = "failed"
+        report.longrepr = f"--require-data: {report.longrepr[2]}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was not compared; a green run alone does not."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum(NEEDS_DATA in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(
+            f"{count} tests were skipped because public data is not there: they compare with the"
+            " published traces and figures (docs/traces.md says how to get them)",
+            yellow=True,
+        )

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from formulations.shares.problem import PairTable, ShareProblem
+from tests.public_data import skip_without_data
 
 
 def fixture(name):
@@ -18,7 +18,7 @@ def fixture(name):
     data = os.environ.get("MORPH_OPT_DATA", "")
     path = Path(folder or Path(data or ".") / ".." / "fixtures") / name
     if not (folder or data) or not path.is_file():
-        pytest.skip("needs published instances: neither MORPH_OPT_FIXTURES nor MORPH_OPT_DATA")
+        skip_without_data("published instances; MORPH_OPT_FIXTURES names their folder")
     return json.loads(path.read_text("utf-8"))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from morph_opt.perf.study import memory_report
 from morph_opt.topology import __main__ as topology
+from tests.public_data import skip_without_data
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
@@ -42,7 +43,7 @@ def test_a_generated_block_is_what_its_command_prints(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if "$MORPH_OPT_DATA" in command and not os.environ.get("MORPH_OPT_DATA"):
-        pytest.skip("needs the public traces: MORPH_OPT_DATA is not set")
+        skip_without_data("the public traces: MORPH_OPT_DATA is not set")
     monkeypatch.chdir(ROOT)
     module, *words = shlex.split(os.path.expandvars(command))
     assert COMMANDS[module](words) == 0
