@@ -2,8 +2,13 @@
 
 What is written is read back bit for bit: names, bounds, integrality, offset, the order of rows
 and columns, and every number (shortest text that gives the same double). Conventions that differ
-between solvers are written out: ``OBJSENSE MAX``, both bounds of every integer column, the
-constant as the negated right-hand side of the objective row.
+between readers are avoided:
+
+* the file is a minimisation of the negated objective: a section ``OBJSENSE`` is an error to some,
+  and others skip it and minimise whatever they find;
+* a constant is a column `CONSTANT` fixed at 1: the right-hand side of the objective row is added by
+  some and subtracted by others;
+* both bounds of every integer column are written, and ``FREE`` behind the name.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from formulations.files.mps_reader import MpsError, from_mps
+from formulations.files.mps_reader import CONSTANT, MpsError, from_mps
 from formulations.linear_model import LinearModel
 
 __all__ = ["MpsError", "from_mps", "read_mps", "to_mps", "write_mps"]
@@ -57,24 +62,24 @@ def read_mps(path: Path) -> LinearModel:
 
 
 def to_mps(model: LinearModel) -> str:
-    """Text of the model in free MPS."""
+    """Text of the model in free MPS, its objective negated: what is maximised here is minimised."""
     rows, columns = list(model.row_names()), list(model.column_names())
     for name in (*rows, *columns):
         if any(c.isspace() for c in name):
             raise ValueError(f"a name in MPS has no blanks: {name!r}")
+    if model.offset and CONSTANT in columns:
+        raise ValueError(f"the column {CONSTANT!r} stands for the constant")
     lines = [
-        f"NAME {model.name.replace(' ', '_') or 'model'}",
-        "OBJSENSE",
-        "    MAX",
+        f"NAME {model.name.replace(' ', '_') or 'model'} FREE",
         "ROWS",
         f" N {OBJECTIVE}",
     ]
     lines.extend(f" {kind} {name}" for kind, name in zip(_kinds(model), rows, strict=True))
     lines.append("COLUMNS")
     lines.extend(_column_lines(model, rows, columns))
-    lines.append("RHS")
     if model.offset:
-        lines.append(f" RHS {OBJECTIVE} {_text(-model.offset)}")
+        lines.append(f" {CONSTANT} {OBJECTIVE} {_text(-model.offset)}")
+    lines.append("RHS")
     sides = np.where(np.isfinite(model.row_upper), model.row_upper, model.row_lower)
     lines.extend(
         f" RHS {name} {_text(side)}"
@@ -84,6 +89,8 @@ def to_mps(model: LinearModel) -> str:
     lines.extend(_range_lines(model, rows))
     lines.append("BOUNDS")
     lines.extend(_bound_lines(model, columns))
+    if model.offset:
+        lines.append(f" FX BND {CONSTANT} 1")
     lines.append("ENDATA")
     return "\n".join([*lines, ""])
 
@@ -117,7 +124,7 @@ def _column_lines(model: LinearModel, rows: list[str], columns: list[str]) -> It
             whole = not whole
             yield f" M{markers} 'MARKER' '{'INTORG' if whole else 'INTEND'}'"
             markers += 1
-        cost = float(model.cost[column])
+        cost = -float(model.cost[column])
         entries = range(start[column], start[column + 1])
         if cost or not entries:
             yield f" {name} {OBJECTIVE} {_text(cost)}"

@@ -12,6 +12,9 @@ from formulations.linear_model import Block, Floats, Ints, LinearModel
 
 _LABELLED = re.compile(r"([^\[\]]+)\[(-?\d+(?:,-?\d+)*)\]")
 
+CONSTANT = "constant"
+"""Column that stands for the constant of the objective: fixed at 1, in no row, and the last."""
+
 
 class MpsError(ValueError):
     """A file that is no MPS, or a damaged one.
@@ -31,7 +34,7 @@ class MpsError(ValueError):
 
 
 def from_mps(text: str) -> LinearModel:
-    """Model of a free MPS text; a minimisation is turned into a maximisation of the negative.
+    """Model of a free MPS text; a minimisation becomes a maximisation of the negated objective.
 
     Raises
     ------
@@ -85,7 +88,7 @@ class _Reader:
             if words[0] == "ENDATA":
                 return self._model()
             if words[0] == "NAME":
-                self.name = " ".join(words[1:])
+                self.name = " ".join(words[1:]).removesuffix(" FREE")
                 continue
             if words[0] not in sections:
                 raise self._bad(f"unknown section {words[0]!r}")
@@ -199,6 +202,7 @@ class _Reader:
     def _model(self) -> LinearModel:
         if self.objective is None:
             raise self._bad("there is no objective row (kind N)")
+        self._take_constant()
         low, high = self._row_sides()
         pairs = np.array(sorted(self.entries), dtype=np.int64).reshape(-1, 2)
         counts = np.bincount(pairs[:, 0], minlength=len(self.kinds))
@@ -219,6 +223,18 @@ class _Reader:
             row_blocks=_blocks(list(self.rows)),
             column_blocks=_blocks(list(self.columns)),
         )
+
+    def _take_constant(self) -> None:
+        """The last column out, if it stands for the constant."""
+        last = len(self.cost) - 1
+        if self.columns.get(CONSTANT) != last or any(column == last for _, column in self.entries):
+            return
+        if self.integer[last] or (self.lower[last], self.upper[last]) != (1.0, 1.0):
+            return
+        del self.columns[CONSTANT]
+        self.offset += self.cost.pop()
+        for bounds in (self.integer, self.lower, self.upper):
+            bounds.pop()
 
     def _row_sides(self) -> tuple[Floats, Floats]:
         low, high = np.zeros(len(self.kinds)), np.zeros(len(self.kinds))

@@ -96,7 +96,7 @@ def _list(options: argparse.Namespace) -> int:
         gap = (row.bound - row.best) / max(abs(row.best), 1e-12)
         print(
             f"{row.name:<{width}} {row.gpus:>5} {row.jobs:>5} {row.running:>7} {row.load:>7.2f} "
-            f"{row.rows:>6} {row.columns:>7} {row.best:>12.6g} {gap:>8.1e}  {row.proof}"
+            f"{row.rows:>6} {row.columns:>7} {-row.best:>12.6g} {gap:>8.1e}  {row.proof}"
         )
     return 0
 
@@ -110,10 +110,10 @@ def _solve(options: argparse.Namespace) -> int:
     outcome = make_solver(options.solver).solve(model, limits, start)
     print(f"solver     {outcome.solver}")
     print(f"status     {outcome.status} ({outcome.stop}) {outcome.message}".rstrip())
-    print(f"objective  {outcome.objective:.9g}")
-    print(f"bound      {outcome.bound:.9g}")
+    print(f"objective  {-outcome.objective:.9g} (minimised, as in the MPS file)")
+    print(f"bound      {-outcome.bound:.9g}")
     print(f"gap        {outcome.gap:.3g}")
-    print(f"best known {instance.best:.9g}, bound {instance.bound:.9g}")
+    print(f"best known {-instance.best:.9g}, bound {-instance.bound:.9g}")
     print(
         f"seconds    {outcome.build_s:.4f} build, {outcome.solve_s:.4f} solve, "
         f"{outcome.check_s:.4f} check"
@@ -133,7 +133,7 @@ def _check(options: argparse.Namespace) -> int:
         print(f"{options.solution}: {complaint}", file=sys.stderr)
     if np.isfinite(verdict.objective):
         print(
-            f"objective {verdict.objective:.9g}, best known {instance.best:.9g}, "
+            f"objective {-verdict.objective:.9g}, best known {-instance.best:.9g}, "
             f"gap to the proven bound {verdict.gap:.3g}"
             + (": better than the best known" if verdict.improves else "")
         )

@@ -70,9 +70,9 @@ def check_solution(folder: Path, instance: Instance, solution: Path) -> Verdict:
     complaints = []
     scale = max(1e-9, abs(value))
     if claim is not None and abs(claim - value) > CLAIM_TOLERANCE * scale:
-        complaints.append(f"claims an objective of {claim!r}, it is {value!r}")
+        complaints.append(f"claims an objective of {-claim!r}, it is {-value!r}")
     if value > instance.bound + CLAIM_TOLERANCE * max(1.0, abs(instance.bound)):
-        complaints.append(f"is better than the proven bound {instance.bound!r}: one is wrong")
+        complaints.append(f"is better than the proven bound {-instance.bound!r}: one is wrong")
     problem = load_round(folder, instance.name)
     selection = placed(problem, choice_of(problem, model, x))
     if selection is not None:

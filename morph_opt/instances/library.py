@@ -24,6 +24,9 @@ from morph_opt.solvers.outcome import Floats
 
 TABLE = "library.csv"
 
+MINIMISED = ("best", "bound")
+"""Columns that the table has in the sense of the MPS files: negated, and minimised."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -46,7 +49,7 @@ class Instance:
     candidates, rows, columns, nonzeros
         Size of round and model; all columns are integer.
     best, bound
-        Objective of the best-known solution and the best proven upper bound.
+        Maximised objective of the best-known solution, and the best proven upper bound on it.
     proof
         What proved the bound: solver and gap.
     """
@@ -124,7 +127,8 @@ def _row(row: dict[str, str], path: Path, line: int) -> Instance:
         text = row[field.name]
         convert = {"int": int, "float": float, "str": str}[str(field.type)]
         try:
-            values[field.name] = convert(text)
+            value = convert(text)
+            values[field.name] = -value if field.name in MINIMISED else value
         except (TypeError, ValueError):
             raise InputError(
                 f"must be of type {field.type}, got {text!r}",
@@ -141,7 +145,8 @@ def write_table(folder: Path, rows: Iterable[Instance]) -> None:
     writer = csv.DictWriter(text, [f.name for f in fields(Instance)], lineterminator="\n")
     writer.writeheader()
     for row in sorted(rows, key=lambda instance: (instance.gpus, instance.name)):
-        writer.writerow(asdict(row))
+        values = asdict(row)
+        writer.writerow(values | {name: -values[name] for name in MINIMISED})
     (folder / TABLE).write_text(text.getvalue(), "utf-8")
 
 

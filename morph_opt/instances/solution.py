@@ -1,7 +1,7 @@
 """Solution files: a line per column that is not zero, ``name value``; ``#`` begins a comment.
 
 This is what most solvers write (and MIPLIB's checker reads); a line ``=obj= value`` is taken as
-the claimed objective.
+the claimed objective of the MPS file, which minimises what is maximised here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLAIM = "=obj="
 
 def write_solution(path: Path, model: LinearModel, x: Floats, objective: float) -> None:
     """Write the columns of ``x`` that are not zero, after the objective."""
-    lines = [f"# {model.name}", f"{CLAIM} {objective!r}"]
+    lines = [f"# {model.name}", f"{CLAIM} {-objective!r}"]
     names = list(model.column_names())
     for column in np.flatnonzero(x).tolist():
         value = float(x[column])
@@ -41,7 +41,7 @@ def read_solution(path: Path, model: LinearModel) -> Floats:
 
 
 def read_claim(path: Path, model: LinearModel) -> tuple[Floats, float | None]:
-    """The point and the objective that the file claims for it; None if it claims none."""
+    """The point, and the maximised objective that is claimed for it; None if none is."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -63,7 +63,7 @@ def read_claim(path: Path, model: LinearModel) -> tuple[Floats, float | None]:
         name, number = words
         value = _number(number, path, line)
         if name == CLAIM:
-            claim = value
+            claim = -value
             continue
         if name not in columns:
             raise InputError(f"unknown column {name!r}", file=str(path), line=line)

@@ -122,7 +122,7 @@ def test_the_checker_sees_a_wrong_claim(tmp_path: Path, capsys: pytest.CaptureFi
     row = TABLE[0]
     text = (FOLDER / f"{row.name}.sol").read_text()
     path = tmp_path / "claim.sol"
-    path.write_text(text.replace("=obj= ", "=obj= 1"))
+    path.write_text(text.replace("=obj= -", "=obj= -1"))
     assert main(["check", row.name, str(path)]) == 1
     assert "claims an objective" in capsys.readouterr().err
 

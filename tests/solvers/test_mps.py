@@ -120,7 +120,7 @@ def test_highs_reads_the_same_model(tmp_path: Path) -> None:
         assert highs.readModel(str(path)) == highspy.HighsStatus.kOk
         highs.run()
         if best is not None:
-            assert highs.getInfo().objective_function_value == pytest.approx(best, abs=1e-6)
+            assert highs.getInfo().objective_function_value == pytest.approx(-best, abs=1e-6)
         again = make_solver("highs").solve(read_mps(path), Limits(gap=0.0))
         assert again.usable == (best is not None)
 
@@ -162,6 +162,21 @@ ENDATA
     assert model.column_upper.tolist() == [10, 1]
 
 
+def test_a_maximisation_and_a_constant_as_others_write_it() -> None:
+    text = "NAME m\nOBJSENSE\n    MAX\nROWS\n N c\nCOLUMNS\n x c 2\nRHS\n RHS c -3\nENDATA\n"
+    model = from_mps(text)
+    assert (model.cost.tolist(), model.offset) == ([2.0], 3.0)
+
+
+def test_a_column_may_be_called_constant_where_there_is_none() -> None:
+    builder = ModelBuilder("m")
+    builder.add_columns("constant", np.zeros((1, 0), int), 1.0)
+    model = builder.build(np.ones(1))
+    same(model, from_mps(to_mps(model)))
+    with pytest.raises(ValueError, match="stands for the constant"):
+        to_mps(builder.build(np.ones(1), 2.0))
+
+
 GOOD = to_mps(models.single(0, 3, (1, 2), (1, 4), (2, 1)))
 
 
@@ -181,9 +196,9 @@ GOOD = to_mps(models.single(0, 3, (1, 2), (1, 4), (2, 1)))
         (" UP BND x[0] 3\n", " UP BND x[7] 3\n", "unknown column 'x[7]'"),
         (" UP BND x[0] 3\n", " XX BND x[0] 3\n", "unknown kind of bound 'XX'"),
         (" UP BND x[0] 3\n", " UP BND\n", "a bound is"),
-        ("    MAX\n", "    UP\n", "the sense must be MAX or MIN"),
+        ("ROWS\n", "OBJSENSE\n    UP\nROWS\n", "the sense must be MAX or MIN"),
         (" N objective\n", "", "unknown row 'objective'"),
-        ("NAME m\n", " stray\nNAME m\n", "data before a section"),
+        ("NAME m FREE\n", " stray\nNAME m FREE\n", "data before a section"),
         (" RNG r[0] 3\n", " RNG objective 3\n", "the objective has no range"),
     ],
 )
