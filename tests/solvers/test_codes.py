@@ -92,7 +92,7 @@ def test_cvxpy() -> None:
 
 
 def test_gurobi() -> None:
-    codes = library("gurobi", "gurobipy").CODES  # type: ignore[attr-defined]
+    codes = library("licensed.gurobi", "gurobipy").CODES  # type: ignore[attr-defined]
     import gurobipy
 
     status = type(gurobipy.GRB.Status)
@@ -100,7 +100,7 @@ def test_gurobi() -> None:
 
 
 def test_copt() -> None:
-    codes = library("copt", "coptpy").CODES  # type: ignore[attr-defined]
+    codes = library("licensed.copt", "coptpy").CODES  # type: ignore[attr-defined]
     from coptpy import COPT
 
     words = (
@@ -111,7 +111,7 @@ def test_copt() -> None:
 
 
 def test_xpress() -> None:
-    module = library("xpress", "xpress")
+    module = library("licensed.xpress", "xpress")
     import xpress
 
     assert set(module.SOLVE_CODES) == {s.name for s in xpress.SolveStatus}  # type: ignore[attr-defined]

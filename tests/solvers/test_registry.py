@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +109,12 @@ def test_command_line_lists_all() -> None:
 def test_an_import_path_that_makes_no_adapter_is_refused(name: str, rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         make_solver(name)
+
+
+@pytest.mark.parametrize("name", solver_names())
+def test_every_entry_names_a_module_and_a_class_in_it(name: str) -> None:
+    """Also of solvers that nobody here can import, whose adapters no other test reaches."""
+    spec = importlib.util.find_spec(f"morph_opt.solvers.{ENTRIES[name].module}")
+    assert spec is not None
+    assert spec.origin is not None
+    assert f"class {ENTRIES[name].factory}(" in Path(spec.origin).read_text("utf-8")
