@@ -20,6 +20,7 @@ from morph_opt.clusters import load_cluster
 from morph_opt.metrics.fairness import least_throughput, life_throughput
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import ReplayConfig, replay
+from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 
 SMALL = "1x4:V100+1x4:P100+1x4:K80"
@@ -94,7 +95,7 @@ def measure(folder: Path) -> None:
     if path.is_file():
         with path.open(encoding="utf-8", newline="") as file:
             old = list(csv.DictReader(file))
-    rows = []
+    body = []
     for case in CASES:
         if "/" in case[1] and not os.environ.get("MORPH_OPT_DATA"):
             rows += [r for r in old if (r["policy"], r["trace"], r["cluster"]) == case]
@@ -111,7 +112,7 @@ def measure(folder: Path) -> None:
 
 def page(rows: list[dict[str, str]]) -> str:
     """The table in Markdown; the better one of each pair in bold."""
-    lines = [_HEAD]
+    body = []
     for base, ours in zip(rows[::2], rows[1::2], strict=True):
         field, sign, words = OWN[base["policy"]]
         better = sign * float(ours[field]), sign * float(base[field])
@@ -130,8 +131,8 @@ def page(rows: list[dict[str, str]]) -> str:
             f"{float(base['avg_jct_h']):.2f}, {float(ours['avg_jct_h']):.2f}",
             f"{float(base['starts_per_job']):.1f}, {float(ours['starts_per_job']):.1f}",
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+        body.append(cells)
+    return "\n".join([_HEAD, "", Table(_HEADER, body, align="llllr").to_markdown(), ""])
 
 
 _HEAD = """# The round MILP and Gavel's mechanism, in each policy's own measure
@@ -139,8 +140,8 @@ _HEAD = """# The round MILP and Gavel's mechanism, in each policy's own measure
 Made by `python -m benchmarks.fairness own`: rounds of 360 s, no start-up, both in the same engine.
 Normalised throughput is `s_i thr_i / (w_i p_i)` of [max-min
 fairness](../../docs/formulations/fairness.md), thr_i over the job's life or over an hour; pairs
-of numbers are mechanism, MILP.
+of numbers are mechanism, MILP."""
 
-| policy | trace | cluster | its own measure | mechanism | MILP \
-| smallest throughput per hour, mean | mean ratio | average JCT (h) | starts per job |
-|---|---|---|---|---:|---:|---:|---:|---:|---:|"""
+_HEADER = ("policy", "trace", "cluster", "its own measure", "mechanism", "MILP",
+           "smallest throughput per hour, mean", "mean ratio", "average JCT (h)",
+           "starts per job")  # fmt: skip

@@ -16,6 +16,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import mean
 
+from morph_opt.table import Table
+
 ORIGINAL = "morphling/base"
 TWIN = "base"
 SEEDS = (9, 10, 11, 12, 13)
@@ -132,14 +134,15 @@ def page(rows: Sequence[dict[str, str]]) -> str:
             f"{mean(float(r['restarts_per_job']) for r in twins):.2f}",
             str(len(twins)),
         )
-        lines[who] = (mean(worst), f"| {' | '.join(cells)} |")
+        lines[who] = (mean(worst), cells)
     missing = [name for kind, name in _everybody() if (kind, name) not in lines]
     note = (
         ["", f"Twins not replayed yet: {', '.join(f'`{name}`' for name in missing)}."]
         if missing
         else []
     )
-    return "\n".join([_HEAD, *(line for _, line in sorted(lines.values())), *note, ""])
+    table = Table(_HEADER, [cells for _, cells in sorted(lines.values())])
+    return "\n".join([_HEAD, "", table.to_markdown(), *note, ""])
 
 
 def _rank(
@@ -161,8 +164,7 @@ rounds. The ratio is that of the
 [metrics page](../../docs/formulations/fairness-metrics.md): completion time over the time on a
 private 1/n of the cluster. The twins have the seeds {SEEDS[0]} to {SEEDS[-1]}; the rules were
 developed on the seeds {DEVELOPED_ON} and on the original. The rank is that of the largest ratio, on
-average over all traces of the row. Base has one tenant, so `hierarchical` is `fairness` there.
+average over all traces of the row. Base has one tenant, so `hierarchical` is `fairness` there."""
 
-| who decides | original: largest | twins: largest, mean | worst | mean rank | p99 | mean ratio \
-| average JCT (s) | restarts per job | twins |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""
+_HEADER = ("who decides", "original: largest", "twins: largest, mean", "worst", "mean rank", "p99",
+           "mean ratio", "average JCT (s)", "restarts per job", "twins")  # fmt: skip

@@ -28,6 +28,7 @@ from morph_opt.replay import replay
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import hand_over, round_options
 from morph_opt.solvers.outcome import Limits, Outcome
+from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 
 CASES = (("base", "jct"), ("base", "throughput"), ("mt", "throughput"))
@@ -133,9 +134,7 @@ def write(rows: list[list[str]]) -> None:
         "at the smaller gap in some rows. The options were chosen on these models, which flatters",
         "them.",
         "",
-        f"| {' | '.join(header)} |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
-        *(f"| {' | '.join(row)} |" for row in rows),
+        Table(header, rows, align="lllr").to_markdown(),
     ]
     (FOLDER / "options.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

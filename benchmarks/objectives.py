@@ -19,6 +19,7 @@ from morph_opt.policies.milp import MilpPolicy
 from morph_opt.replay import replay
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
+from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 
 HORIZONS_S = (30.0, 60.0, 120.0, 300.0, 600.0)
@@ -49,19 +50,20 @@ def write(rows: list[dict[str, object]]) -> None:
         writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    header = ("trace", "objective", "constant", "average JCT (s)", "makespan (s)",
+              "restarts per job")  # fmt: skip
+    body = [
+        (str(r["trace"]), f"`{r['objective']}`", f"`{r['constant']}` = {r['value']}",
+         *(str(r[name]) for name in ("avg_jct_s", "makespan_s", "restarts_per_job")))
+        for r in rows
+    ]  # fmt: skip
     lines = [
         "# Constants of the objectives",
         "",
         "Made by `python benchmarks/objectives.py`; belief = truth, 8x8 A800, defaults otherwise.",
         "One replay a row; a few long jobs carry the average, so neighbours differ by chance too.",
         "",
-        "| trace | objective | constant | average JCT (s) | makespan (s) | restarts per job |",
-        "|---|---|---|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {r['trace']} | `{r['objective']}` | `{r['constant']}` = {r['value']} "
-        f"| {r['avg_jct_s']} | {r['makespan_s']} | {r['restarts_per_job']} |"
-        for r in rows
+        Table(header, body, align="lllr").to_markdown(),
     ]
     (FOLDER / "sweep.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -33,6 +33,7 @@ from morph_opt.replay import replay
 from morph_opt.replay.api import RunExtras
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
+from morph_opt.table import Table
 from morph_opt.traces.gavel_twin import gavel_twin
 from morph_opt.traces.registry import GAVEL_CLUSTER
 
@@ -218,10 +219,8 @@ def report(rows: list[ReplayRow], times: list[RoundTime], offered: list[OfferRow
         f"seeds {', '.join(map(str, seeds))}; 4 V100 + 4 P100 + 4 K80, rounds of 60 s, start-up "
         "260 s.",
         "",
-        "| objective | packing | average JCT, h | makespan, h | lower bounds, h | packed GPU time "
-        "| restarts per job | worst finish-time ratio | round p50, ms |",
-        "|---|---|---|---|---|---|---|---|---|",
     ]
+    means = []
     for objective in OBJECTIVES:
         for packing in (False, True):
             mine = [r for r in rows if (r.objective, r.packing) == (objective, packing)]
@@ -229,39 +228,48 @@ def report(rows: list[ReplayRow], times: list[RoundTime], offered: list[OfferRow
             def mean(name: str, of: list[ReplayRow] = mine) -> float:
                 return sum(float(getattr(row, name)) for row in of) / len(of)
 
-            lines.append(
-                f"| `{objective}` | {'yes' if packing else 'no'} | {mean('avg_jct_h'):.2f} "
-                f"| {mean('makespan_h'):.2f} "
-                f"| {mean('avg_jct_bound_h'):.2f}, {mean('makespan_bound_h'):.2f} "
-                f"| {100 * mean('packed_gpu_share'):.0f} % | {mean('restarts_per_job'):.2f} "
-                f"| {mean('ftf_max'):.2f} | {mean('round_ms_p50'):.1f} |"
-            )
+            means.append(
+                (f"`{objective}`", "yes" if packing else "no", f"{mean('avg_jct_h'):.2f}",
+                 f"{mean('makespan_h'):.2f}",
+                 f"{mean('avg_jct_bound_h'):.2f}, {mean('makespan_bound_h'):.2f}",
+                 f"{100 * mean('packed_gpu_share'):.0f} %", f"{mean('restarts_per_job'):.2f}",
+                 f"{mean('ftf_max'):.2f}", f"{mean('round_ms_p50'):.1f}")
+            )  # fmt: skip
+    header = ("objective", "packing", "average JCT, h", "makespan, h", "lower bounds, h",
+              "packed GPU time", "restarts per job", "worst finish-time ratio",
+              "round p50, ms")  # fmt: skip
     lines += [
+        Table(header, means, align="l").to_markdown(),
         "",
         f"Single rounds on {LARGE_CLUSTER}, one thread; candidates include the pairs.",
         "",
-        "| objective | jobs | running | packing | candidates | jobs in pairs | round, ms |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| `{t.objective}` | {t.jobs} | {t.running} | {'yes' if t.packing else 'no'} "
-        f"| {t.candidates} | {t.packed_jobs} | {t.round_ms:.0f} |"
-        for t in times
-    ]
-    lines += [
+        _times_table(times).to_markdown(),
         "",
         "The first of these rounds, by the number of partners that a job is offered at most (one "
         "per training model); worth relative to the last line of each round.",
         "",
-        "| objective | jobs | partners | candidates | worth | round, ms |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| `{o.objective}` | {o.jobs} | {o.partners} | {o.candidates} | {o.objective_of_all:.4f} "
-        f"| {o.round_ms:.0f} |"
-        for o in offered
+        _offers_table(offered).to_markdown(),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _times_table(times: list[RoundTime]) -> Table:
+    rows = [
+        (f"`{t.objective}`", t.jobs, t.running, "yes" if t.packing else "no", t.candidates,
+         t.packed_jobs, f"{t.round_ms:.0f}")
+        for t in times
+    ]  # fmt: skip
+    header = ("objective", "jobs", "running", "packing", "candidates", "jobs in pairs", "round, ms")
+    return Table(header, rows, align="l")
+
+
+def _offers_table(offered: list[OfferRow]) -> Table:
+    rows = [
+        (f"`{o.objective}`", o.jobs, o.partners, o.candidates, f"{o.objective_of_all:.4f}",
+         f"{o.round_ms:.0f}")
+        for o in offered
+    ]  # fmt: skip
+    return Table(("objective", "jobs", "partners", "candidates", "worth", "round, ms"), rows, "l")
 
 
 def main() -> None:

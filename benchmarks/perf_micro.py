@@ -39,6 +39,7 @@ from morph_opt.perf.study.figures import bars, steps
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
+from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 
 GPU = A800_NODE.gpu_type.name
@@ -142,20 +143,18 @@ STRATEGIES = ("TP+DP", "TP+PP", "Megatron 3D", "ZeRO-Offload+GC")
 
 def write_reconfigure(found: Sequence[Reconfigured], out: Path) -> list[Path]:
     """Table and figure of (a)."""
+    rows = []
+    for row in found:
+        static = [row.static_s.get(name) for name in STRATEGIES]
+        cells = ("-" if seconds is None else f"{seconds:g}" for seconds in static)
+        rows.append((row.limit.name, str(row.plan), f"{row.iteration_s:g}", *cells))
     lines = [
         *_head("reconfigure", "LLaMA-2-7B under shrinking limits, global batch 16"),
         "Seconds per iteration (measured); `-`: cannot run. The plan is what the round MILP "
         "chooses, proven optimal.",
         "",
-        "| limit | our plan | ours | " + " | ".join(STRATEGIES) + " |",
-        "|---|---|" + "---:|" * (1 + len(STRATEGIES)),
+        Table(("limit", "our plan", "ours", *STRATEGIES), rows, align="llr").to_markdown(),
     ]
-    for row in found:
-        static = [row.static_s.get(name) for name in STRATEGIES]
-        cells = ["-" if seconds is None else f"{seconds:g}" for seconds in static]
-        lines.append(
-            f"| {row.limit.name} | {row.plan} | {row.iteration_s:g} | " + " | ".join(cells) + " |"
-        )
     table, figure = out / "micro-reconfigure.md", out / "micro-reconfigure.svg"
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     series = {"round MILP": [LLAMA_BATCH / row.iteration_s for row in found]}
@@ -245,6 +244,12 @@ def _by_milp(table: MeasuredTable, speeds: Sequence[list[dict[ExecutionPlan, flo
 def write_two_jobs(found: tuple[Shared, Shared, float], out: Path) -> list[Path]:
     """Table and figure of (b)."""
     equal, ours, best = found
+    header = ("policy", "RoBERTa GPUs, plan", "speed", "T5-3B GPUs, plan", "speed", "sum")
+    rows = [
+        (row.name, f"{row.gpus[0]}, {row.plans[0]}", f"{row.normalised[0]:.2f}",
+         f"{row.gpus[1]}, {row.plans[1]}", f"{row.normalised[1]:.2f}", f"{row.total:.4f}")
+        for row in (equal, ours)
+    ]  # fmt: skip
     lines = [
         *_head("two-jobs", "RoBERTa and T5-3B on four GPUs"),
         "Throughput relative to the same job alone on four GPUs with its usual plan. Best of all "
@@ -253,14 +258,8 @@ def write_two_jobs(found: tuple[Shared, Shared, float], out: Path) -> list[Path]
         "The times are the public ones, among them RoBERTa's row on one GPU, which did half of the "
         "global batch (see protocol.md).",
         "",
-        "| | RoBERTa GPUs, plan | speed | T5-3B GPUs, plan | speed | sum |",
-        "|---|---|---:|---|---:|---:|",
+        Table(header, rows, align="llrlrr").to_markdown(),
     ]
-    for row in (equal, ours):
-        lines.append(
-            f"| {row.name} | {row.gpus[0]}, {row.plans[0]} | {row.normalised[0]:.2f} | "
-            f"{row.gpus[1]}, {row.plans[1]} | {row.normalised[1]:.2f} | {row.total:.4f} |"
-        )
     table, figure = out / "micro-two-jobs.md", out / "micro-two-jobs.svg"
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     series = {row.name: [*row.normalised, row.total] for row in (equal, ours)}
@@ -329,20 +328,20 @@ def write_batch(found: Sequence[LogLine], out: Path) -> list[Path]:
         {line.job for line in found},
         key=lambda job: (-sum(line.job == job for line in found), job),
     )[:5]
+    shown = [line for line in found if line.job in often]
+    rows = [
+        (f"{line.time_s:g}", line.job, line.gpus, str(line.plan), f"{line.ranks} x {line.samples}",
+         line.global_batch)
+        for line in sorted(shown, key=lambda line: (often.index(line.job), line.time_s))
+    ]  # fmt: skip
+    header = ("time, s", "job", "GPUs", "plan", "ranks x samples", "global batch")
     lines = [
         *_head("batch", "The global batch over a reconfiguration log"),
         f"{len(found)} starts and changes in a replay of the Base twin's first jobs on 16 GPUs; "
         f"{len({(x.model, x.global_batch) for x in found})} pairs of model and global batch for "
         f"{len({x.model for x in found})} models. The five jobs that were reconfigured most:",
         "",
-        "| time, s | job | GPUs | plan | ranks x samples | global batch |",
-        "|---:|---|---:|---|---:|---:|",
-    ]
-    shown = [line for line in found if line.job in often]
-    lines += [
-        f"| {line.time_s:g} | {line.job} | {line.gpus} | {line.plan} | "
-        f"{line.ranks} x {line.samples} | {line.global_batch} |"
-        for line in sorted(shown, key=lambda line: (often.index(line.job), line.time_s))
+        Table(header, rows, align="rlrlrr").to_markdown(),
     ]
     table, figure = out / "micro-batch.md", out / "micro-batch.svg"
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")

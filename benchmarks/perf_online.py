@@ -31,6 +31,7 @@ from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
 from morph_opt.replay.belief import FeasibleBelief
+from morph_opt.table import Table
 from morph_opt.traces.registry import load_trace
 
 COMMAND = "python -m benchmarks.perf_online"
@@ -135,20 +136,16 @@ def markdown(tables: dict[str, list[Row]], trace: str) -> str:
         "better as well, moves the average by a few percent, so only larger "
         "differences mean anything.",
     ]
+    header = ("belief", "average JCT, s", "against truth", "makespan, s", "restarts per job",
+              "seen")  # fmt: skip
     for objective, rows in tables.items():
-        lines += [
-            "",
-            f"## Objective `{objective}`",
-            "",
-            "| belief | average JCT, s | against truth | makespan, s | restarts per job | seen |",
-            "|---|---:|---:|---:|---:|---:|",
-        ]
-        lines += [
-            f"| {row.name} | {row.avg_jct_s:.1f} | "
-            f"{100 * (row.avg_jct_s / rows[0].avg_jct_s - 1):+.1f} % | {row.makespan_s:.0f} | "
-            f"{row.restarts_per_job:.2f} | {row.observed or ''} |"
+        body = [
+            (row.name, f"{row.avg_jct_s:.1f}",
+             f"{100 * (row.avg_jct_s / rows[0].avg_jct_s - 1):+.1f} %", f"{row.makespan_s:.0f}",
+             f"{row.restarts_per_job:.2f}", row.observed or None)
             for row in rows
-        ]
+        ]  # fmt: skip
+        lines += ["", f"## Objective `{objective}`", "", Table(header, body).to_markdown()]
     return "\n".join(lines) + "\n"
 
 

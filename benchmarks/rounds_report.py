@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from morph_opt.table import Table
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -69,13 +71,13 @@ def page(rows: Sequence[Row], setup: Setup) -> str:
         "load are above those of the same code alone; CPU times are given next to them.",
     ]
     for part in dict.fromkeys(row.part for row in rows):
-        lines += ["", f"## {TITLES[part]}", "", "| case | figure | value | unit | target |"]
-        lines += ["|---|---|---|---|---|"]
-        lines += [
-            f"| {r.case} | {r.metric} | {r.value:.4g} | {r.unit} | {r.target} |"
+        body = [
+            (r.case, r.metric, f"{r.value:.4g}", r.unit, str(r.target))
             for r in rows
             if r.part == part
         ]
+        table = Table(("case", "figure", "value", "unit", "target"), body, align="l")
+        lines += ["", f"## {TITLES[part]}", "", table.to_markdown()]
     return "\n".join(lines) + "\n"
 
 

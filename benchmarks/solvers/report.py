@@ -15,10 +15,9 @@ from benchmarks.solvers.protocol import FULL, GAP, MEMORY_MIB, Row, read_rows
 from morph_opt.domain import InputError
 from morph_opt.instances.library import Instance, read_table
 from morph_opt.solvers.highs import PRESOLVE_FROM_COLUMNS
+from morph_opt.table import Table
 
 CLASSES = ("<= 64 GPUs", "<= 256 GPUs", "<= 1024 GPUs", "> 1024 GPUs")
-
-Table = Sequence[Sequence[str]]
 
 
 def write(out: Path, folder: Path) -> Path:
@@ -51,16 +50,6 @@ def write(out: Path, folder: Path) -> Path:
     page = out / "README.md"
     page.write_text("\n\n".join(["# Solvers on equal terms", *sections, ""]), "utf-8")
     return page
-
-
-def markdown(head: Sequence[str], body: Table) -> str:
-    """A table; the first column is text, the others are numbers."""
-    lines = [
-        "| " + " | ".join(head) + " |",
-        "|---" + "|---:" * (len(head) - 1) + "|",
-        *("| " + " | ".join(row) + " |" for row in body),
-    ]
-    return "\n".join(lines)
 
 
 def seconds(value: float) -> str:
@@ -133,7 +122,7 @@ def _results(rows: Sequence[Row]) -> str:
         body[index] = (*row[:8], *shares, row[10])
     return f"""## Results
 
-{markdown(head, body)}
+{Table(head, body).to_markdown()}
 
 *solved*: incumbent proven within the gap; *feasible*: incumbent, not proven; *none*: a limit came
 before any incumbent; *failed*: the library raised or handed out a point that violates the rows;
@@ -174,7 +163,7 @@ def _by_size(rows: Sequence[Row]) -> str:
 
 Shifted geometric mean in seconds, and cases solved.
 
-{markdown(("solver", *classes), body)}
+{Table(("solver", *classes), body).to_markdown()}
 
 ![Seconds by number of columns, one line per solver](sizes.png)"""
 
@@ -209,7 +198,7 @@ def _options(rows: Sequence[Row]) -> str:
 presolve, and all integer models without restarts and without four heuristics (decision 0005);
 `highs-default` takes HiGHS as it comes. Shifted geometric mean and slowest case, ms.
 
-{markdown(head, body)}"""
+{Table(head, body).to_markdown()}"""
 
 
 def _failures(rows: Sequence[Row]) -> str:
@@ -267,7 +256,7 @@ Handing `{first["instance"]}` ({int(first["columns"]):,} columns, {int(first["no
 non-zeros) over, the largest committed instance: processor time, median and fastest of seven in
 one process. All paths but the first two begin with our finished arrays.
 
-{markdown(("path", "median ms", "fastest ms", "times HiGHS from arrays"), body)}
+{Table(("path", "median ms", "fastest ms", "times HiGHS from arrays"), body).to_markdown()}
 
 From arrays to HiGHS is {ratio["cvxpy"]} times faster than cvxpy and {ratio["pulp"]} times faster
 than pulp. Making the arrays from the round's tables comes on top for every path alike."""
@@ -292,13 +281,14 @@ def _starts(path: Path) -> str:
             )
         )
     count = len({row["instance"] for row in rows})
+    head = ("solver", "none", "running", "best", "running / none", "best / none")
     return f"""## Starts
 
 Processor time (shifted geometric mean, s) of {count} instances with running jobs: without a MIP
 start, with the running allocation (which is the previous round's solution too: what that round
 started now runs), and with the best-known solution, which no start can surpass.
 
-{markdown(("solver", "none", "running", "best", "running / none", "best / none"), body)}"""
+{Table(head, body).to_markdown()}"""
 
 
 def _agreement(rows: Sequence[Row], out: Path) -> str:
@@ -313,7 +303,7 @@ def _agreement(rows: Sequence[Row], out: Path) -> str:
         parts.append(
             "Random small models against brute force, gap 0 (*wrong*: differs from the optimum by "
             "more than 1e-6, or a bound below it):\n\n"
-            + markdown(head, [tuple(row.values()) for row in random])
+            + Table(head, [tuple(row.values()) for row in random]).to_markdown()
         )
     naive = _read(out / "naive.csv")
     if naive:
@@ -321,7 +311,7 @@ def _agreement(rows: Sequence[Row], out: Path) -> str:
         body = [(*list(row.values())[:-1], f"{float(row['avg_jct_s']):.1f}") for row in naive]
         parts.append(
             "Every round of a replay of `naive` solved by every adapter at gap 0, then a replay "
-            "by each, checked by the engine:\n\n" + markdown(head, body)
+            "by each, checked by the engine:\n\n" + Table(head, body).to_markdown()
         )
     return "\n\n".join(parts)
 

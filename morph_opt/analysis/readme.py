@@ -11,6 +11,7 @@ from pathlib import Path
 from morph_opt.analysis.cases import ORIGINALS, Case, cases
 from morph_opt.analysis.results import Results, Row
 from morph_opt.domain import InputError
+from morph_opt.table import Table
 
 _HEADER = (
     "policy",
@@ -37,12 +38,6 @@ def _hours(value: float) -> str:
 
 def _gap(row: Row) -> str:
     return "none" if row.gap_max is None else f"{100.0 * row.gap_max:.2g} %"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first are figures and stand to the right."""
-    rule = ["---"] + ["---:"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
 
 
 def _cells(case: Case, row: Row, best_s: float) -> tuple[str, ...]:
@@ -88,7 +83,7 @@ def comparison(results: Results, trace: str) -> str:
         header.insert(2, "of guaranteed jobs (s)")
     bounds = {"average JCT (s)": _seconds(jct_bound_s), "makespan (h)": _hours(end_bound_s)}
     body.append(("*no schedule is below*", *(bounds.get(name, "") for name in header[1:])))
-    return table(header, body) + "\n\n" + " ".join(_remarks(shown))
+    return Table(header, body).to_markdown(spaced=True) + "\n\n" + " ".join(_remarks(shown))
 
 
 def _remarks(shown: Sequence[tuple[Case, Row]]) -> list[str]:
@@ -196,7 +191,8 @@ def targets(results: Results) -> str:
         limit = f"{target.limit:,.0f}{target.unit}"
         body.append((name, limit, *_verdict(value, target)))
     body += _every_run(results)
-    return table(("figure", "at most", "measured", "met"), body)
+    header = ("figure", "at most", "measured", "met")
+    return Table(header, body).to_markdown(spaced=True)
 
 
 def _verdict(value: float | None, target: Target) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +13,10 @@ from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Sh
 from morph_opt.perf.fitting.runs import Refused, public_plan, read_public
 from morph_opt.perf.memory.facts import ModelFacts, facts_of, published_facts
 from morph_opt.perf.memory.plan import fits, judge, tensor_group
+from morph_opt.table import Table
 
 ZOO_PLANS = ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload", "pp2-tp4-dp1", "pp1-tp8-dp1")
 """Plans of the page's table; each on the GPUs that it needs, the others on one node."""
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False) -> str:
-    """A Markdown table; all columns but the first stand to the right unless they are words."""
-    rule = ["---"] + ["---" if words else "---:"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
 
 
 def facts_table() -> str:
@@ -37,7 +32,7 @@ def facts_table() -> str:
             (name, *(f"{count:,}" for count in counts), f"{facts.vocabulary:,}", embeddings,
              f"{facts.feed_forward:,.0f}", str(arch.global_batch))
         )  # fmt: skip
-    return table(header, rows)
+    return Table(header, rows).to_markdown(spaced=True)
 
 
 def zoo_table() -> str:
@@ -45,7 +40,7 @@ def zoo_table() -> str:
     rows = []
     for name, facts in sorted(published_facts().items()):
         rows.append((name, *(_cell(facts, ExecutionPlan.parse(label)) for label in ZOO_PLANS)))
-    return table(("model", *ZOO_PLANS), rows)
+    return Table(("model", *ZOO_PLANS), rows).to_markdown(spaced=True)
 
 
 def _cell(facts: ModelFacts, plan: ExecutionPlan) -> str:
@@ -88,7 +83,8 @@ def measured_tables(folder: Path) -> str:
         zeros += [_zero_row(file.parent.name, facts, row) for row in refused]
     header = ("model", "measured", "fit", "fullest GPU (GiB)", "with", "groups outside a node")
     refusals = ("model", "listed with time 0", "what the formulas say")
-    return table(header, rows) + "\n\n" + table(refusals, dict.fromkeys(zeros), words=True)
+    parts = Table(header, rows), Table(refusals, list(dict.fromkeys(zeros)), align="l")
+    return "\n\n".join(part.to_markdown(spaced=True) for part in parts)
 
 
 def _zero_row(model: str, facts: ModelFacts, row: Refused) -> tuple[str, str, str]:

@@ -27,7 +27,9 @@ from morph_opt.perf.study.protocol import (
     sample_size,
     without_phases,
 )
-from morph_opt.perf.study.public import BORROWED, Table, inconsistent, read_tables
+from morph_opt.perf.study.public import BORROWED, inconsistent, read_tables
+from morph_opt.perf.study.public import Table as PublicTable
+from morph_opt.table import Cell, Table
 
 COMMAND = "python -m morph_opt.perf report"
 MAIN = 8
@@ -44,7 +46,7 @@ NEAR = 0.03
 class Outcomes:
     """Everything that the report shows."""
 
-    tables: dict[str, Table]
+    tables: dict[str, PublicTable]
     floor: list[Judged]
     given: list[Judged]
     chosen: dict[int, list[Judged]]
@@ -215,20 +217,19 @@ def _method() -> str:
 
 
 def _totals_table(outcomes: Outcomes) -> str:
-    head = (
-        "| protocol | rows | mean | p90 | max | mean, consistent | p90, consistent | "
-        "cells met | cells met, consistent | cells met, published kind of rows | within 2 sd |"
-    )
-    lines = [head, "|---|" + "---:|" * 10]
+    header = ("protocol", "rows", "mean", "p90", "max", "mean, consistent", "p90, consistent",
+              "cells met", "cells met, consistent", "cells met, published kind of rows",
+              "within 2 sd")  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
     for name, judged in _protocols(outcomes).items():
         t = totals(judged)
-        lines.append(
-            f"| {name} | {t.rows} | {t.mean:.2f} | {t.p90:.2f} | {t.largest:.1f} | "
-            f"{t.consistent_mean:.2f} | {t.consistent_p90:.2f} | {t.cells} of {t.of} | "
-            f"{t.cells_consistent} of {t.of} | {t.cells_one_node} of {t.of} | "
-            f"{100 * t.covered:.0f} % |"
-        )
-    return "\n".join(lines)
+        met = (f"{count} of {t.of}" for count in (t.cells, t.cells_consistent, t.cells_one_node))
+        rows.append(
+            (name, t.rows, f"{t.mean:.2f}", f"{t.p90:.2f}", f"{t.largest:.1f}",
+             f"{t.consistent_mean:.2f}", f"{t.consistent_p90:.2f}", *met,
+             f"{100 * t.covered:.0f} %")
+        )  # fmt: skip
+    return Table(header, rows).to_markdown()
 
 
 def _cells_text() -> str:
@@ -243,20 +244,18 @@ def _cells_text() -> str:
 
 
 def _cells_table(judged: Sequence[Judged]) -> str:
-    lines = [
-        "| model | plan | rows | listed | average | consistent | published kind | p90 | max | "
-        "published | met |",
-        "|---|---|" + "---:|" * 8 + "---|",
-    ]
+    header = ("model", "plan", "rows", "listed", "average", "consistent", "published kind", "p90",
+              "max", "published", "met")  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
     for c in cells(judged):
         published = "" if c.published is None else f"{c.published:.2f}"
         met = "" if c.published is None else ("yes" if c.average <= c.published else "no")
-        lines.append(
-            f"| {c.model} | {c.plan} | {c.rows} | {c.listed} | {c.average:.2f} | "
-            f"{_number(c.average_consistent)} | {_number(c.average_one_node)} | {c.p90:.2f} | "
-            f"{c.largest:.1f} | {published} | {met} |"
-        )
-    return "\n".join(lines)
+        averages = map(_number, (c.average, c.average_consistent, c.average_one_node))
+        rows.append(
+            (c.model, c.plan, c.rows, c.listed, *averages, f"{c.p90:.2f}", f"{c.largest:.1f}",
+             published, met)
+        )  # fmt: skip
+    return Table(header, rows, align="llrrrrrrrrl").to_markdown()
 
 
 def _number(value: float) -> str:
@@ -271,14 +270,14 @@ def _models_table(outcomes: Outcomes) -> str:
         **{f"n = {size}": judged for size, judged in outcomes.chosen.items()},
         "(c)": outcomes.left_out,
     }
-    lines = ["| model | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    rows = []
     for name in outcomes.tables:
         means = []
         for judged in columns.values():
             mine = [one for one in judged if one.model == name]
             means.append(f"{100 * np.abs(mine[0].error).mean():.2f}" if mine else "none given")
-        lines.append(f"| {name} | " + " | ".join(means) + " |")
-    return "\n".join(lines)
+        rows.append((name, *means))
+    return Table(("model", *columns), rows).to_markdown()
 
 
 def _choices_text(outcomes: Outcomes) -> str:
@@ -286,31 +285,29 @@ def _choices_text(outcomes: Outcomes) -> str:
         near = sum(pick.regret <= NEAR for pick in picks)
         return f"{near} of {len(picks)} ({100 * near / len(picks):.0f} %)"
 
-    lines = [
+    found = (
         "For each model and GPU count, how often the (shape, plan) predicted fastest is within "
         f"{100 * NEAR:.0f} % of the fastest measured: {good(outcomes.choices)} from {MAIN} runs, "
-        f"{good(outcomes.choices_complete)} from all rows.",
-        "",
-        "| from | model | GPUs | chosen | fastest | slower by |",
-        "|---|---|---:|---|---|---:|",
-    ]
+        f"{good(outcomes.choices_complete)} from all rows.\n\n"
+    )
     named = {f"{MAIN} runs": outcomes.choices, "all rows": outcomes.choices_complete}
-    lines += [
-        f"| {source} | {p.model} | {p.gpus} | {p.chosen.plan} on {p.chosen.shape} | "
-        f"{p.best.plan} on {p.best.shape} | {100 * p.regret:.1f} % |"
+    rows = [
+        (source, p.model, p.gpus, f"{p.chosen.plan} on {p.chosen.shape}",
+         f"{p.best.plan} on {p.best.shape}", f"{100 * p.regret:.1f} %")
         for source, picks in named.items()
         for p in picks
         if p.regret > NEAR
-    ]
-    return "\n".join(lines)
+    ]  # fmt: skip
+    header = ("from", "model", "GPUs", "chosen", "fastest", "slower by")
+    return found + Table(header, rows, align="llrllr").to_markdown()
 
 
 def _sampled_table(judged: Sequence[Judged]) -> str:
-    lines = ["| model | runs |", "|---|---|"]
-    for one in judged:
-        runs = ", ".join(f"{run.plan} on {run.shape}" for run in one.sampled)
-        lines.append(f"| {one.model} | {runs} |")
-    return "\n".join(lines)
+    rows = [
+        (one.model, ", ".join(f"{run.plan} on {run.shape}" for run in one.sampled))
+        for one in judged
+    ]
+    return Table(("model", "runs"), rows, align="l").to_markdown()
 
 
 def _outliers_table(judged: Sequence[Judged], count: int = 30) -> str:
@@ -320,33 +317,32 @@ def _outliers_table(judged: Sequence[Judged], count: int = 30) -> str:
         for run, error, listed in zip(one.runs, one.error, one.listed, strict=True)
     ]
     rows.sort(key=lambda row: -row[0])
-    lines = ["| model | plan | shape | error | listed below |", "|---|---|---|---:|---|"]
-    lines += [
-        f"| {model} | {run.plan} | {run.shape} | {100 * error:+.1f} % | {'yes' if l_ else ''} |"
-        for _, error, model, run, l_ in rows[:count]
+    shown = [
+        (model, str(run.plan), str(run.shape), f"{100 * error:+.1f} %", "yes" if listed else "")
+        for _, error, model, run, listed in rows[:count]
     ]
-    return "\n".join(lines)
+    header = ("model", "plan", "shape", "error", "listed below")
+    return Table(header, shown, align="lllrl").to_markdown()
 
 
-def _listed_text(tables: Mapping[str, Table]) -> str:
-    lines = [
+def _listed_text(tables: Mapping[str, PublicTable]) -> str:
+    text = (
         "Found by rules that use no model (`morph_opt.perf.study.public.inconsistent`); all rows "
         "with reasons in `inconsistent.csv`. They stay in every figure that does not say "
-        "*consistent*.",
-        "",
-        "| model | rows | scaling | odd parts | peers | not a run as written |",
-        "|---|" + "---:|" * 5,
-    ]
+        "*consistent*.\n\n"
+    )
+    rows: list[tuple[Cell, ...]] = []
     for name, table in tables.items():
         reasons = [reason.split(":")[0] for reason in inconsistent(table.runs).values()]
-        lines.append(
-            f"| {name} | {len(table.runs)} | {reasons.count('scaling')} | "
-            f"{reasons.count('odd parts')} | {reasons.count('peers')} | {len(table.refused)} |"
-        )
-    for name, table in tables.items():
-        for row in table.refused:
-            lines += ["", f"{name}, line {row.line}, {row.plan} on {row.placement}: {row.reason}."]
-    return "\n".join(lines)
+        counts = (reasons.count(kind) for kind in ("scaling", "odd parts", "peers"))
+        rows.append((name, len(table.runs), *counts, len(table.refused)))
+    header = ("model", "rows", "scaling", "odd parts", "peers", "not a run as written")
+    refused = [
+        f"{name}, line {row.line}, {row.plan} on {row.placement}: {row.reason}."
+        for name, table in tables.items()
+        for row in table.refused
+    ]
+    return "\n\n".join((text + Table(header, rows).to_markdown(), *refused))
 
 
 def _csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:

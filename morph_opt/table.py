@@ -1,0 +1,122 @@
+"""A table as a value, and its four forms: Markdown, HTML, CSV and plain text."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+Cell = str | int | float | None
+"""What stands in a cell; None and NaN are shown as nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a header.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    rows
+        Cells by row, as many as there are columns.
+    align
+        ``l`` or ``r`` per column; the last letter holds for all columns behind it. The default is
+        what most tables are: names to the left, figures to the right.
+    formats
+        Format specifications by column name, such as ``",.1f"``, for cells that are numbers.
+        CSV has the numbers themselves.
+
+    Raises
+    ------
+    ValueError
+        If a row has another number of cells, or a format is of no column.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    align: str = "lr"
+    formats: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.align or set(self.align) - set("lr"):
+            raise ValueError(f"align is of the letters l and r, got {self.align!r}")
+        if unknown := set(self.formats) - set(self.header):
+            raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
+        for row in self.rows:
+            if len(row) != len(self.header):
+                raise ValueError(f"{len(self.header)} columns, but {len(row)} cells: {row!r}")
+
+    def _sides(self) -> list[str]:
+        """One letter per column."""
+        return list(self.align.ljust(len(self.header), self.align[-1])[: len(self.header)])
+
+    def _texts(self) -> Iterator[list[str]]:
+        specs = [self.formats.get(name, "") for name in self.header]
+        for row in self.rows:
+            yield [_text(cell, spec) for cell, spec in zip(row, specs, strict=True)]
+
+    def to_markdown(self, *, spaced: bool = False) -> str:
+        """A GitHub table without a line break at its end.
+
+        Parameters
+        ----------
+        spaced
+            With blanks in the line under the header, as in the rows.
+        """
+        marks = ["---:" if side == "r" else "---" for side in self._sides()]
+        rule = _line(marks) if spaced else "|" + "|".join(marks) + "|"
+        return "\n".join((_line(_bars(self.header)), rule, *map(_line, map(_bars, self._texts()))))
+
+    def to_html(self) -> str:
+        """A ``table`` element; cells are escaped."""
+        styles = [' style="text-align: right"' if s == "r" else "" for s in self._sides()]
+
+        def row(kind: str, cells: Iterable[str]) -> str:
+            marked = zip(styles, cells, strict=True)
+            return "".join(f"<{kind}{style}>{html.escape(c)}</{kind}>" for style, c in marked)
+
+        body = [f"<tr>{row('td', cells)}</tr>" for cells in self._texts()]
+        head = f"<thead>\n<tr>{row('th', self.header)}</tr>\n</thead>"
+        return "\n".join(("<table>", head, "<tbody>", *body, "</tbody>", "</table>"))
+
+    def to_csv(self) -> str:
+        """Comma-separated lines with a header; numbers in full, nothing for None and NaN."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(self.header)
+        writer.writerows([_text(cell, "") for cell in row] for row in self.rows)
+        return buffer.getvalue()
+
+    def to_text(self) -> str:
+        """Columns of a terminal, two blanks apart, without a line break at the end."""
+        lines = [list(self.header), *self._texts()]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        sides = self._sides()
+
+        def row(cells: Sequence[str]) -> str:
+            padded = zip(cells, widths, sides, strict=True)
+            return "  ".join(c.rjust(w) if s == "r" else c.ljust(w) for c, w, s in padded).rstrip()
+
+        return "\n".join(map(row, lines))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def _text(cell: Cell, spec: str) -> str:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    return format(cell, spec) if spec and not isinstance(cell, str) else str(cell)
+
+
+def _bars(cells: Iterable[str]) -> Iterable[str]:
+    """A bar or a line break inside a cell would end it."""
+    return (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
