@@ -95,7 +95,7 @@ def measure(folder: Path) -> None:
     if path.is_file():
         with path.open(encoding="utf-8", newline="") as file:
             old = list(csv.DictReader(file))
-    body = []
+    rows = []
     for case in CASES:
         if "/" in case[1] and not os.environ.get("MORPH_OPT_DATA"):
             rows += [r for r in old if (r["policy"], r["trace"], r["cluster"]) == case]
