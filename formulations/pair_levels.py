@@ -34,13 +34,31 @@ def with_pairs(levels_of: Levels, problem: RoundProblem) -> tuple[Level, ...]:
     One call for all starts. A stay is a property of the job, so the stays of one job in several
     pairs take a call each; there are as many as the job with most has.
     """
-    pairs, table = problem.pairs, problem.candidates
-    if not pairs.count:
+    if not problem.pairs.count:
         return levels_of(problem)
+    whole, position, worth = _valued(levels_of, problem)
+    base = problem.candidates.count - problem.pairs.count
+    both = worth[:, : problem.pairs.count] + worth[:, problem.pairs.count :]
+    return tuple(
+        replace(level, value=np.concatenate([level.value[position[:base]], both[rank]]))
+        for rank, level in enumerate(whole)
+    )
+
+
+def worth_of_halves(levels_of: Levels, problem: RoundProblem) -> Floats:
+    """What each job of each pair is worth, shape (L, 2 P): all first ones, then all second ones.
+
+    The round has pairs.
+    """
+    return _valued(levels_of, problem)[2]
+
+
+def _valued(levels_of: Levels, problem: RoundProblem) -> tuple[tuple[Level, ...], Ints, Floats]:
+    """Levels of the round without pairs, where its candidates stand in it, worth of halves."""
     halves = _halves(problem)
     started = halves.half >= 0
     alone, position = _alone(problem, halves.half[started], halves.iteration_s[started])
-    base = table.count - pairs.count
+    base = problem.candidates.count - problem.pairs.count
     whole = levels_of(alone)
     worth = np.zeros((len(whole), halves.half.size))
     for rank, level in enumerate(whole):
@@ -53,11 +71,7 @@ def with_pairs(levels_of: Levels, problem: RoundProblem) -> tuple[Level, ...]:
         jobs = replace(alone.jobs, stay_iteration_s=pace)
         for rank, level in enumerate(levels_of(replace(alone, jobs=jobs))):
             worth[rank, rows] = level.stay_value[halves.job[rows]]
-    both = worth[:, : pairs.count] + worth[:, pairs.count :]
-    return tuple(
-        replace(level, value=np.concatenate([level.value[position[:base]], both[rank]]))
-        for rank, level in enumerate(whole)
-    )
+    return whole, position, worth
 
 
 @dataclass(frozen=True, slots=True)

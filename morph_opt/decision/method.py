@@ -116,11 +116,8 @@ class Evidence:
         The round and its answer.
     selection
         What was decided: that of ``solved``, or the fallback's.
-    limits
-        Under which it was solved.
     """
 
     posed: PosedRound
     solved: Solved
     selection: Selection
-    limits: Limits

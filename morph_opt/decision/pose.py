@@ -10,7 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from formulations.pair_levels import with_pairs
+import numpy as np
+
+from formulations.linear_model import Floats
+from formulations.pair_levels import with_pairs, worth_of_halves
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
@@ -84,6 +87,30 @@ class PosedRound:
     def worth(self) -> Level:
         """The goal that values and bounds are stated in: the objective's last."""
         return self.goals[-1]
+
+    @property
+    def pair_worth(self) -> Floats:
+        """What each job of a pair is worth to `worth`, shape (P, 2): candidate's job, partner."""
+        if not self.problem.pairs.count:
+            return np.zeros((0, 2))
+        halves = worth_of_halves(self.poser.objective.levels, self.problem)[-1]
+        return np.column_stack([halves[: halves.size // 2], halves[halves.size // 2 :]])
+
+    def counterparts(self, other: PosedRound, candidates: tuple[int, ...]) -> tuple[int, ...]:
+        """Candidates of this round that are what ``candidates`` are in another posing of it.
+
+        Jobs alone have the same ones under all rules; pairs that rules keep apart have none.
+        """
+        here, there = self.problem, other.problem
+        alone = there.candidates.count - there.pairs.count
+        keys = {_pair_key(here, p): p for p in range(here.pairs.count)} if here.pairs.count else {}
+        base = here.candidates.count - here.pairs.count
+        found = [
+            k if k < alone else base + keys[_pair_key(there, k - alone)]
+            for k in candidates
+            if k < alone or _pair_key(there, k - alone) in keys
+        ]
+        return tuple(found)
 
     def under(self, rules: OperatorRules) -> PosedRound:
         """The same round under other rules."""
@@ -174,6 +201,16 @@ class RoundPoser:
         goals = with_pairs(self.objective.levels, view.problem)
         ranks = with_pairs(lambda problem: ranks_below(problem, rules), view.problem)
         return PosedRound(state, plain, view, goals, ranks, rules, self)
+
+
+def _pair_key(problem: RoundProblem, pair: int) -> tuple[int, int, int, int]:
+    """A pair by what it is made of: its jobs, and how each of them comes to it."""
+    pairs = problem.pairs
+    job = problem.candidates.job[problem.candidates.count - pairs.count + pair]
+    return (
+        int(job), int(pairs.partner[pair]),
+        int(pairs.first_half[pair]), int(pairs.second_half[pair]),
+    )  # fmt: skip
 
 
 def _fresh_name(cluster: Cluster) -> str:

@@ -1,21 +1,23 @@
 """A round that can be solved again with one thing changed: a job forced, a node more, a rule less.
 
 Every question of an explanation is such a what-if. Re-solves go by the same goals in the same
-order as the decision (`morph_opt.policies.milp`): guarantees as hard rows, where these cannot all
-be kept as the first rank, then the levels of the objective.
+order as the decision: guarantees as hard rows, where these cannot all be kept as the first rank,
+then the levels of the objective. Operators' ranks below the objective are left out: they choose
+among its optima.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
-from formulations.round_problem import Level, RoundProblem
-from morph_opt.decision.method import Solved
+from formulations.objectives import guarantee, kept
+from formulations.round_problem import STAY, Level, Selection
+from morph_opt.decision.method import Evidence, Solved
+from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.explain.report import UnexplainedError
 from morph_opt.solvers.base import Solver
@@ -24,13 +26,14 @@ from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
 GAP = 1e-6
 """Relative gap to which what-ifs are solved, so that their differences mean something."""
 
+CHANGE = 1e-6
+"""Relative to a goal's value, or its largest coefficient: differences below it are none."""
+
 SOLVES = 30
 """Models that one what-if may solve: choices that cannot be placed are cut off one by one."""
 
 NODES = 2_000
 """Branch-and-bound nodes per model, where the decision had no limit; reproducible."""
-
-LevelsOf = Callable[[RoundProblem], tuple[Level, ...]]
 
 
 class _Budget:
@@ -52,53 +55,55 @@ class _Budget:
 
 
 class Case:
-    """The goals and the solver that a round's what-ifs share.
+    """The solver that a round's what-ifs share.
 
     Parameters
     ----------
-    levels_of
-        Goals of a problem, most important first.
-    solver, limits
+    solver, limits, formulation
         As of the decision; the gap is tightened to `GAP`.
     """
 
-    def __init__(self, levels_of: LevelsOf, solver: Solver, limits: Limits) -> None:
-        self.levels_of = levels_of
-        self.solver = solver
+    def __init__(self, solver: Solver, limits: Limits, formulation: str = "node_pattern") -> None:
+        self._solver = solver
+        self._formulation = formulation
         nodes = NODES if limits.nodes is None else limits.nodes
-        self._limits = replace(limits, gap=min(limits.gap, GAP), nodes=nodes)
+        self.limits = replace(limits, gap=min(limits.gap, GAP), nodes=nodes)
 
-    def solve(self, problem: RoundProblem, forced: Iterable[int] = ()) -> Solved:
-        """The best decision in which every candidate of ``forced`` is chosen.
+    def optimum(self, evidence: Evidence) -> Solved:
+        """The round of a decision to a gap of `GAP`: its own solve where that went so far."""
+        solved, posed = evidence.solved, evidence.posed
+        exact = all(outcome.usable and outcome.gap <= GAP for outcome in solved.outcomes)
+        if exact and solved.complete and solved.model is not None and not posed.ranks:
+            return solved
+        return self.solve(posed)
+
+    def solve(self, posed: PosedRound, forced: tuple[int, ...] = ()) -> Solved:
+        """The best decision in which one of the candidates ``forced`` is chosen.
 
         Returns
         -------
         Solved
             Without selection if there is none or the solver found none in time; the status of
-            its outcome tells these apart.
+            its first outcome tells these apart.
         """
-        rounds = RoundSolver(_Budget(self.solver), self._limits)
-        levels = self.levels_of(problem)
-        base = rounds.build(problem, levels[0])
-        for candidate in forced:
-            base = force(base, candidate)
-        return rounds.guaranteed(problem, levels, base)
+        rounds = self._rounds()
+        base = _forced(rounds.build(posed.problem, posed.goals[0]), forced)
+        return rounds.guaranteed(posed.problem, posed.goals, base)
 
-    def feasible(self, problem: RoundProblem, forced: Iterable[int] = ()) -> bool:
-        """Whether a round has any decision at all.
+    def feasible(self, posed: PosedRound, forced: tuple[int, ...] = ()) -> bool:
+        """Whether a round has any decision in which one of ``forced`` is chosen; none: any at all.
 
         Raises
         ------
         UnexplainedError
             If the solver could not tell within its limits.
         """
+        problem = posed.problem
         nothing = Level(
             "feasible", "", np.zeros(problem.candidates.count), np.zeros(problem.jobs.count)
         )
-        rounds = RoundSolver(_Budget(self.solver), self._limits)
-        base = rounds.build(problem, nothing)
-        for candidate in forced:
-            base = force(base, candidate)
+        rounds = self._rounds()
+        base = _forced(rounds.build(problem, nothing), forced)
         solved = rounds.ranked(problem, (nothing,), base)
         if solved.selection is not None:
             return True
@@ -106,23 +111,53 @@ class Case:
             return False
         raise UnexplainedError(f"the solver could not tell: {solved.outcome.message}")
 
+    def _rounds(self) -> RoundSolver:
+        return RoundSolver(_Budget(self._solver), self.limits, self._formulation)
 
-def force(built: RoundModel, candidate: int) -> RoundModel:
-    """The model in which a candidate is chosen (row ``forced[k]``)."""
-    column = built.layout.x[[candidate]]
-    row = built.model.with_row("forced", [candidate], column, np.ones(1), 1.0, np.inf)
+
+def _forced(built: RoundModel, candidates: tuple[int, ...]) -> RoundModel:
+    """The model in which one of the candidates is chosen (row ``forced[k]``, k the first)."""
+    if not candidates:
+        return built
+    columns = np.unique(built.layout.x[list(candidates)])
+    ones = np.ones(columns.size)
+    row = built.model.with_row("forced", [candidates[0]], columns, ones, 1.0, np.inf)
     return replace(built, model=row)
 
 
-def with_one_more_node(problem: RoundProblem, like: int) -> RoundProblem:
-    """The round with another idle, open node of the class and at the place of node ``like``."""
-    nodes = problem.nodes
-    more = replace(
-        nodes,
-        node_class=np.append(nodes.node_class, nodes.node_class[like]),
-        open=np.append(nodes.open, True),
-        leaf=np.append(nodes.leaf, nodes.leaf[like]),
-        domain=np.append(nodes.domain, nodes.domain[like]),
-        sets=np.column_stack([nodes.sets, nodes.sets[:, like]]),
-    )
-    return replace(problem, nodes=more)
+def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float], ...]:
+    """What a decision reaches of each goal, most important first, with what counts as no change.
+
+    Promises to guaranteed jobs stand before the goals: infinity where all are kept, else what the
+    goal `guarantee` says of those that are.
+    """
+    problem = posed.problem
+    found = [
+        (selection.value(level), small(level, selection.value(level))) for level in posed.goals
+    ]
+    if not problem.jobs.guaranteed.any():
+        return tuple(found)
+    started, stayed = kept(problem)
+    choice = selection.choice
+    fast = np.where(choice == STAY, stayed, False)
+    fast[choice >= 0] = started[choice[choice >= 0]]
+    if fast[problem.jobs.guaranteed].all():
+        return ((np.inf, 0.0), *found)
+    level = guarantee(problem)
+    value = selection.value(level)
+    return ((value, small(level, value)), *found)
+
+
+def small(level: Level, value: float) -> float:
+    """Difference below which two values of a goal are the same."""
+    return CHANGE * max(abs(value), float(np.abs(level.value).max(initial=0.0)))
+
+
+def first_change(
+    before: tuple[tuple[float, float], ...], after: tuple[tuple[float, float], ...]
+) -> tuple[int, float]:
+    """Which goal changes first, counted from the last one, and by how much; (0, 0.0) for none."""
+    for place, ((old, little), (new, _)) in enumerate(zip(before, after, strict=True)):
+        if new != old and abs(new - old) > little:
+            return len(before) - 1 - place, new - old
+    return 0, 0.0

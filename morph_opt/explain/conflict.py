@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
-from morph_opt.candidates.table import RoundView
-from morph_opt.domain import InputError, RoundState
+from morph_opt.decision.pose import PosedRound
+from morph_opt.domain import InputError
 from morph_opt.explain.case import Case
-from morph_opt.rules import OperatorRules, Rule, apply_rules
+from morph_opt.rules import Rule
 
 T = TypeVar("T")
 
@@ -121,25 +121,25 @@ def _grown(
 
 
 def rules_in_conflict(
-    view: RoundView, state: RoundState, rules: OperatorRules, case: Case, forced: int | None = None
+    posed: PosedRound, case: Case, forced: tuple[int, ...] = ()
 ) -> Conflict[Rule] | None:
     """A smallest set of rules that leaves a round without any decision; None if they do not.
 
     Parameters
     ----------
-    view
-        The round without rules.
-    state, rules
-        What the rules are applied to.
+    posed
+        The round under all of its rules.
     case
         Solver of the question.
     forced
-        Candidate that must be chosen; then the set is what forbids it.
+        Candidates of which one must be chosen; then the set is what forbids it.
     """
-    wanted = () if forced is None else (forced,)
 
     def conflicts(kept: tuple[Rule, ...]) -> bool:
-        problem = apply_rules(view, state, rules.only(kept)).problem
-        return not case.feasible(problem, wanted)
+        other = posed.under(posed.rules.only(kept))
+        wanted = other.counterparts(posed, forced)
+        if forced and not wanted:
+            return True
+        return not case.feasible(other, wanted)
 
-    return smallest_conflict(rules.rules, conflicts)
+    return smallest_conflict(posed.rules.rules, conflicts)

@@ -1,10 +1,10 @@
 """Why a round's decision is what it is: prices, options, what these displace, what forbids them.
 
-Steps: the round is solved again to a gap of 1e-6 under the same goals, its relaxation is priced
-(`morph_opt.explain.prices`), every job's options are valued at these prices; then, for the few jobs
-whose best option comes closest to being worth its price, the option is forced and the round solved
-again (`morph_opt.explain.case`), and where rules are in the way the smallest set of them is found
-(`morph_opt.explain.conflict`).
+Steps: the round's optimum to a gap of 1e-6 is that of the decision, or is solved for under the same
+goals; its relaxation is priced (`morph_opt.explain.prices`), every job's options are valued at
+these prices; then, for the few jobs whose best option comes closest to being worth its price, the
+option is forced and the round solved again (`morph_opt.explain.case`), and where rules are in the
+way the smallest set of them is found (`morph_opt.explain.conflict`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.layout import RoundModel
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
-from morph_opt.candidates.table import CandidateBuilder, RoundView
-from morph_opt.decision.method import Solved
-from morph_opt.decision.pose import Objective
-from morph_opt.domain import Allocation, RoundState
-from morph_opt.explain.case import Case, with_one_more_node
+from formulations.linear_model import Floats, Ints
+from formulations.pair_table import half_of, may_meet, partner_of
+from formulations.round_problem import NONE, STAY, Selection
+from morph_opt.decision.method import Evidence
+from morph_opt.decision.pose import PosedRound
+from morph_opt.domain import Allocation
+from morph_opt.explain.case import Case, first_change, reached, small
 from morph_opt.explain.conflict import RuleConflictError, rules_in_conflict
-from morph_opt.explain.prices import Prices
+from morph_opt.explain.prices import CellPrice, Prices
 from morph_opt.explain.refusals import refusals_of
 from morph_opt.explain.report import (
     ClassValue,
@@ -32,13 +32,8 @@ from morph_opt.explain.report import (
     RoundExplanation,
     UnexplainedError,
 )
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.rules import OperatorRules, apply_rules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status
-
-CHANGE = 1e-6
-"""Relative to the round's value: differences below it are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,180 +56,206 @@ class Effort:
 
 
 class Explainer:
-    """Explains decisions of the MILP policy.
+    """Explains decisions of the MILP policy from the evidence that they come with.
 
     Parameters
     ----------
-    belief, objective, solver, limits, rules
-        As of the policy; an objective that remembers must be an object of its own.
+    solver, limits, formulation
+        Of the what-ifs; as of the policy.
     effort
         See `Effort`.
     """
 
     def __init__(
-        self, belief: SpeedModel, objective: Objective, solver: Solver, limits: Limits,
-        rules: OperatorRules | None = None, effort: Effort = Effort(),
+        self, solver: Solver, limits: Limits, effort: Effort = Effort(),
+        formulation: str = "node_pattern",
     ) -> None:  # fmt: skip
-        self._belief = belief
-        self._rules = rules or OperatorRules()
-        # As the policy: a smallest gang may ask for a configuration that is dominated.
-        self._builder = CandidateBuilder(belief, prune=self._rules.smallest_gang == 1)
-        self._objective = objective
-        self._case = Case(objective.levels, solver, limits)
-        self._limits = limits
+        self._case = Case(solver, limits, formulation)
         self._effort = effort
 
-    def observe(self, state: RoundState) -> None:
-        """Show a snapshot to an objective that remembers; every round, in order."""
-        observe = getattr(self._objective, "observe", None)
-        if observe is not None:
-            observe(state)
-
-    def conflict(self, state: RoundState) -> RuleConflictError | None:
+    def conflict(self, posed: PosedRound) -> RuleConflictError | None:
         """The rules that leave the round without any decision, if they do."""
-        if not self._rules.rules or not state.jobs:
+        if not posed.rules.rules:
             return None
-        view = self._builder.view(state)
-        found = rules_in_conflict(view, state, self._rules, self._case)
+        found = rules_in_conflict(posed, self._case)
         return None if found is None else RuleConflictError(found)
 
-    def explain(self, state: RoundState, allocation: Allocation) -> RoundExplanation:
-        """Explain a decision; the state must have been observed.
+    def explain(self, evidence: Evidence, allocation: Allocation) -> RoundExplanation:
+        """Explain a decision, before its policy decides the next one.
 
         Raises
         ------
         UnexplainedError
             If the solver gave nothing usable within its limits.
         """
-        plain = self._builder.view(state)
-        view = apply_rules(plain, state, self._rules)
-        return _Round(self, state, plain, view, allocation).explanation()
+        return _Round(evidence, allocation, self._case, self._effort).explanation()
+
+
+class _Worth:
+    """What each job of a posed round is worth to the goal that is priced."""
+
+    def __init__(self, posed: PosedRound) -> None:
+        self._problem = posed.problem
+        self._level = posed.worth
+        self._halves = posed.pair_worth
+        self._alone = posed.problem.candidates.count - posed.problem.pairs.count
+
+    def of(self, job: int, choice: int) -> float:
+        """Value of a job's choice; of a pair, that of its own half."""
+        if choice == NONE:
+            return 0.0
+        if choice == STAY:
+            return float(self._level.stay_value[job])
+        if choice < self._alone:
+            return float(self._level.value[choice])
+        second = int(self._problem.candidates.job[choice]) != job
+        return float(self._halves[choice - self._alone, int(second)])
+
+    def by_job(self, choice: Ints) -> Floats:
+        """Value of each job's choice, shape (J,)."""
+        return np.asarray([self.of(job, k) for job, k in enumerate(choice.tolist())], dtype=float)
 
 
 class _Round:
     """One round while it is being explained."""
 
     def __init__(
-        self, by: Explainer, state: RoundState, plain: RoundView, view: RoundView,
-        allocation: Allocation,
-    ) -> None:  # fmt: skip
-        self._by = by
-        self._state = state
-        self._plain = plain
-        self._view = view
-        self._problem: RoundProblem = view.problem
-        self._case: Case = by._case
-        self._level: Level = by._objective.levels(self._problem)[-1]
-        self._choice = choice_of(state, view, allocation)
-        self._solved = self._case.solve(self._problem)
-        if self._solved.selection is None:
+        self, evidence: Evidence, allocation: Allocation, case: Case, effort: Effort
+    ) -> None:
+        self._posed = posed = evidence.posed
+        self._case = case
+        self._effort = effort
+        self._problem = posed.problem
+        self._solved = case.optimum(evidence)
+        if self._solved.selection is None or self._solved.model is None:
             raise UnexplainedError(f"nothing to explain: {self._solved.outcome.message}")
-        self._prices = Prices(self._problem, _model_of(self._solved), by._limits)
-        empty = tuple(() for _ in state.jobs)
-        self._value = Selection(self._choice, empty).value(self._level)
-        self._values = self._value_by_job(self._choice)
-        self._small = CHANGE * max(
-            abs(self._value), float(np.abs(self._level.value).max(initial=0.0))
-        )
-        self._without: list[tuple[str, Selection]] | None = None
+        self._optimum: Selection = self._solved.selection
+        self._prices = Prices(posed.problem, self._solved.model, case.limits)
+        self._decided = evidence.selection
+        self._choice = as_granted(posed, evidence.selection, allocation)
+        self._worth = _Worth(posed)
+        self._value = self._decided.value(posed.worth)
+        self._values = self._worth.by_job(self._choice)
+        self._small = small(posed.worth, self._value)
+        self._without: list[tuple[str, Floats]] | None = None
 
     def explanation(self) -> RoundExplanation:
         """Put the parts together."""
-        jobs = [self._priced(job) for job in range(len(self._state.jobs))]
-        open_jobs = [(job, candidate) for job, (found, candidate) in enumerate(jobs) if found.best]
+        state, worth = self._posed.state, self._posed.worth
+        jobs = [self._priced(job) for job in range(len(state.jobs))]
+        open_jobs = [(job, rows) for job, (found, rows) in enumerate(jobs) if found.best]
         open_jobs.sort(key=lambda pair: -_reduced(jobs[pair[0]][0]))
         explained = [found for found, _ in jobs]
-        for job, candidate in open_jobs[: self._by._effort.jobs]:
-            explained[job] = self._examined(explained[job], job, candidate)
+        for job, rows in open_jobs[: self._effort.jobs]:
+            explained[job] = self._examined(explained[job], job, rows)
         usable = self._solved.outcome.usable
-        assert self._solved.selection is not None
         return RoundExplanation(
-            round=self._state.index,
-            time_s=self._state.time_s,
-            objective=self._level.name,
-            unit=self._level.unit,
+            round=state.index,
+            time_s=state.time_s,
+            objective=worth.name,
+            unit=worth.unit,
             value=self._value,
-            optimum=self._solved.selection.value(self._level) if usable else None,
+            optimum=self._optimum.value(worth) if usable else None,
             relaxation=self._prices.relaxation,
             prices=tuple(self._class_values()),
             jobs=tuple(explained),
-            refusals=refusals_of(self._by._belief, self._state),
+            refusals=refusals_of(self._posed.poser.belief, state),
         )
 
     # --- one job ------------------------------------------------------------------------------
 
-    def _priced(self, job: int) -> tuple[JobExplanation, int]:
-        """What the job got and its best option at the round's prices (index of a candidate)."""
-        name = self._state.jobs[job].job.name
+    def _priced(self, job: int) -> tuple[JobExplanation, tuple[int, ...]]:
+        """What the job got, and its best option at the round's prices with its rows."""
+        name = self._posed.state.jobs[job].job.name
         choice = int(self._choice[job])
         action = {NONE: "queue", STAY: "stay"}.get(choice, "start")
         granted = None if choice == NONE else self._option(job, choice)
-        first, last = int(self._view.offset[job]), int(self._view.offset[job + 1])
-        if first == last:
-            return JobExplanation(name, action, granted, None, "no_configuration"), NONE
-        values = self._level.value[first:last]
-        more = first + np.flatnonzero(values > self._values[job] + self._small)
-        options = [(self._option(job, int(k)), int(k)) for k in more]
+        rows = self._rows(job)
+        if not rows and granted is None:
+            return JobExplanation(name, action, granted, None, "no_configuration"), ()
+        more = [k for k in rows if self._worth.of(job, k) > self._values[job] + self._small]
+        options = [(self._option(job, k), k) for k in more]
         if not options:
-            return JobExplanation(name, action, granted, None, "best"), NONE
-        best, candidate = max(options, key=lambda pair: (pair[0].reduced, pair[0].value, -pair[1]))
+            return JobExplanation(name, action, granted, None, "best"), ()
+        best, row = max(options, key=lambda pair: (pair[0].reduced, pair[0].value, -pair[1]))
         own = 0.0 if granted is None else granted.reduced
         reason = "price" if best.reduced <= own + self._small else "not_examined"
-        return JobExplanation(name, action, granted, best, reason), candidate
+        # The same configuration may have a row per span: the option is to have any of them.
+        same = tuple(k for option, k in options if _what(option) == _what(best) or k == row)
+        return JobExplanation(name, action, granted, best, reason), same
+
+    def _rows(self, job: int) -> list[int]:
+        """Candidates that a job can be chosen in, alone or as one of a pair."""
+        view, pairs = self._posed.view, self._problem.pairs
+        alone = range(int(view.offset[job]), int(view.offset[job + 1]))
+        base = self._problem.candidates.count - pairs.count
+        mine = (self._problem.candidates.job[base:] == job) | (pairs.partner == job)
+        shared = np.flatnonzero(mine & may_meet(self._problem))
+        return [*alone, *(base + shared).tolist()]
 
     def _option(self, job: int, choice: int) -> Option:
-        state, problem = self._state, self._problem
-        held = state.jobs[job].running
-        if choice == STAY:
+        posed, problem = self._posed, self._problem
+        half = choice if choice == STAY else half_of(problem, choice, job)
+        if half == STAY:
+            held = posed.state.jobs[job].running
             assert held is not None
             shape, plan = held.placement.shape, held.plan
-            kind = state.cluster.nodes[held.placement.nodes[0]].type
-            value, paid = float(self._level.stay_value[job]), self._prices.stay(job)
+            kind = posed.state.cluster.nodes[held.placement.nodes[0]].type
         else:
-            row = self._view.configuration(job, choice)
+            row = posed.view.configuration(job, choice)
             shape, plan = row.shape, row.plan
-            kind = state.cluster.node_types[int(problem.candidates.node_class[choice])]
-            value, paid = float(self._level.value[choice]), self._prices.start(choice)
+            kind = posed.state.cluster.node_types[int(problem.candidates.node_class[choice])]
+        paid = self._prices.stay(job) if choice == STAY else self._prices.start(choice)
+        partner = NONE if choice == STAY else partner_of(problem, choice, job)
+        beside = None
+        if partner >= 0:
+            beside = posed.state.jobs[partner].job.name
+            # The other job pays its part: its own worth in the pair, less what it would have.
+            part = self._prices.surplus(partner) - self._worth.of(partner, choice)
+            paid[f"{beside} beside it"] = part
         rules = sum((a for word, a in paid.items() if self._prices.is_rule(word)), 0.0)
         others = {word: a for word, a in paid.items() if not self._prices.is_rule(word)}
-        price = sum(others.values(), 0.0)
+        price, value = sum(others.values(), 0.0), self._worth.of(job, choice)
         ordered = tuple(sorted(others.items(), key=lambda pair: (-abs(pair[1]), pair[0])))
         return Option(
-            plan.label, shape.label, kind.name, shape.gpus, choice == STAY, value, price, ordered,
-            rules, value - price,
+            plan.label, shape.label, kind.name, shape.gpus, half == STAY, value, price, ordered,
+            rules, value - price, beside,
         )  # fmt: skip
 
-    def _examined(self, found: JobExplanation, job: int, candidate: int) -> JobExplanation:
+    def _examined(self, found: JobExplanation, job: int, rows: tuple[int, ...]) -> JobExplanation:
         """Force the best option and see what happens."""
-        solved = self._case.solve(self._problem, (candidate,))
-        if solved.selection is None and solved.outcome.status is not Status.INFEASIBLE:
+        solved = self._case.solve(self._posed, rows)
+        if solved.selection is None and solved.outcomes[0].status is not Status.INFEASIBLE:
             return replace(found, reason="not_examined")
         if solved.selection is None:
-            return replace(found, **self._forbidden(candidate))  # type: ignore[arg-type]
-        after = solved.selection.value(self._level)
-        displaces = Displacement(self._value - after, self._losses(solved.selection))
+            return replace(found, **self._forbidden(rows))  # type: ignore[arg-type]
+        after = solved.selection
+        cost = self._value - after.value(self._posed.worth)
         blocked = self._held_back(job)
-        if blocked:
-            reason = "rule"
-        elif displaces.cost < -self._small:
-            reason = "gap" if self._alone_decides() else "earlier_goal"
-        else:
-            reason = "tie" if displaces.cost <= self._small else "price"
-        return replace(found, displaces=displaces, blocked_by=blocked, reason=reason)
+        return replace(
+            found,
+            displaces=Displacement(cost, self._losses(after)),
+            blocked_by=blocked,
+            reason="rule" if blocked else self._reason(after, solved.complete),
+        )
 
-    def _alone_decides(self) -> bool:
-        """Whether the priced goal is the only one."""
-        promised = bool(self._problem.jobs.guaranteed.any())
-        return not promised and len(self._case.levels_of(self._problem)) == 1
+    def _reason(self, after: Selection, complete: bool) -> str:
+        """Why the best decision with an option is not what was decided."""
+        place, change = first_change(
+            reached(self._posed, self._decided), reached(self._posed, after)
+        )
+        if change < 0 and not complete:
+            return "not_examined"
+        if change == 0:
+            return "tie"
+        return "gap" if change > 0 else "earlier_goal" if place > 0 else "price"
 
-    def _forbidden(self, candidate: int) -> dict[str, object]:
+    def _forbidden(self, rows: tuple[int, ...]) -> dict[str, object]:
         """Rules without which the option would be possible, or that there is no room for it."""
-        if not self._by._rules.rules:
+        if not self._posed.rules.rules:
             return {"reason": "placement"}
         try:
-            found = rules_in_conflict(
-                self._plain, self._state, self._by._rules, self._case, forced=candidate
-            )
+            found = rules_in_conflict(self._posed, self._case, rows)
         except UnexplainedError:
             return {"reason": "not_examined"}
         words = () if found is None else tuple(rule.words for rule in found.items)
@@ -243,37 +264,28 @@ class _Round:
     def _held_back(self, job: int) -> tuple[str, ...]:
         """Rules without which the best decision would be better and give the job more."""
         if self._without is None:
-            self._without = []
-            for rule in self._by._rules.rules[: self._by._effort.rules]:
-                rules = self._by._rules.without(rule)
-                problem = apply_rules(self._plain, self._state, rules).problem
-                selection = self._case.solve(problem).selection
-                if selection is not None:
-                    self._without.append((rule.words, selection))
-        return tuple(
-            words
-            for words, selection in self._without
-            if selection.value(self._level) > self._value + self._small
-            and self._value_by_job(selection.choice)[job] > self._values[job] + self._small
-        )
+            self._without = list(self._without_each())
+        least = self._values[job] + self._small
+        return tuple(words for words, values in self._without if values[job] > least)
+
+    def _without_each(self) -> list[tuple[str, Floats]]:
+        """Rules without which the round is worth more, and what each job gets then."""
+        here, rules = reached(self._posed, self._decided), self._posed.rules
+        found = []
+        for rule in rules.rules[: self._effort.rules]:
+            other = self._posed.under(rules.without(rule))
+            selection = self._case.solve(other).selection
+            if selection is not None and first_change(here, reached(other, selection))[1] > 0:
+                found.append((rule.words, _Worth(other).by_job(selection.choice)))
+        return found
 
     # --- what a choice is worth -----------------------------------------------------------------
 
-    def _value_by_job(self, choice: np.ndarray) -> np.ndarray:
-        """Value of each job's choice, shape (J,)."""
-        started = (
-            self._level.value[np.maximum(choice, 0)]
-            if self._level.value.size
-            else np.zeros(choice.size)
-        )
-        return np.where(choice >= 0, started, np.where(choice == STAY, self._level.stay_value, 0.0))
-
     def _losses(self, selection: Selection) -> tuple[Loss, ...]:
-        after = self._value_by_job(selection.choice)
-        lost = self._values - after
+        lost = self._values - self._worth.by_job(selection.choice)
         return tuple(
             Loss(
-                self._state.jobs[job].job.name,
+                self._posed.state.jobs[job].job.name,
                 self._words(job, int(self._choice[job])),
                 self._words(job, int(selection.choice[job])),
                 float(lost[job]),
@@ -286,26 +298,36 @@ class _Round:
         if choice == NONE:
             return "queue"
         option = self._option(job, choice)
-        return f"{'stay in' if option.stay else 'start in'} {option.shape} {option.plan}"
+        beside = f" beside {option.partner}" if option.partner else ""
+        return f"{'stay in' if option.stay else 'start in'} {option.shape} {option.plan}{beside}"
 
     def _class_values(self) -> list[ClassValue]:
+        """One row per kind of node: what prices tell apart, leaf and NVLink domain."""
+        cluster, interval_s = self._posed.state.cluster, self._posed.state.interval_s
         found = []
-        for cell in self._prices.nodes():
-            node = self._state.cluster.nodes[cell.node]
-            gain = None
-            if self._by._effort.nodes:
-                more = self._case.solve(with_one_more_node(self._problem, cell.node)).selection
-                assert self._solved.selection is not None
-                before = self._solved.selection.value(self._level)
-                gain = None if more is None else more.value(self._level) - before
+        for cell in _by_place(self._prices.nodes(), self._posed):
+            node = cluster.nodes[cell.nodes[0]]
             gpu_price = cell.value / node.type.gpus
             found.append(
                 ClassValue(
-                    node.type.name, node.type.gpu_type.name, node.leaf, cell.nodes, gpu_price,
-                    gpu_price / self._state.interval_s, cell.value, gain,
+                    node.type.name, node.type.gpu_type.name, node.leaf, node.nvlink_domain,
+                    len(cell.nodes), gpu_price, gpu_price / interval_s, cell.value,
+                    self._node_gain(cell.nodes[0]) if self._effort.nodes else None,
                 )
             )  # fmt: skip
         return found
+
+    def _node_gain(self, like: int) -> float | None:
+        """What the round gains from one more node like this one."""
+        more = self._posed.with_one_more_node(like)
+        selection = self._case.solve(more).selection
+        if selection is None:
+            return None
+        return selection.value(more.worth) - self._optimum.value(self._posed.worth)
+
+
+def _what(option: Option) -> tuple[object, ...]:
+    return option.plan, option.shape, option.node_type, option.partner, option.stay, option.value
 
 
 def _reduced(found: JobExplanation) -> float:
@@ -314,42 +336,24 @@ def _reduced(found: JobExplanation) -> float:
     return found.best.reduced - (0.0 if found.granted is None else found.granted.reduced)
 
 
-def choice_of(state: RoundState, view: RoundView, allocation: Allocation) -> np.ndarray:
-    """A decision in the problem's indices, shape (J,): candidate, `STAY` or `NONE`.
+def _by_place(cells: list[CellPrice], posed: PosedRound) -> list[CellPrice]:
+    """Cells apart by leaf and NVLink domain, in the order of their first nodes."""
+    nodes = posed.state.cluster.nodes
+    found: dict[tuple[int, str, str | None], CellPrice] = {}
+    for number, cell in enumerate(cells):
+        for node in cell.nodes:
+            key = (number, nodes[node].leaf, nodes[node].nvlink_domain)
+            before = found[key].nodes if key in found else ()
+            found[key] = CellPrice((*before, node), cell.value)
+    return sorted(found.values(), key=lambda cell: cell.nodes[0])
 
-    Raises
-    ------
-    ValueError
-        If a job starts in a configuration that is no candidate.
-    """
+
+def as_granted(posed: PosedRound, selection: Selection, allocation: Allocation) -> Ints:
+    """Choice of every job, shape (J,), where a start in place is the stay that it comes to."""
+    choice = selection.choice.copy()
     granted = allocation.by_job()
-    cluster = state.cluster
-    choice = np.full(len(state.jobs), NONE, dtype=np.int64)
-    for job, known in enumerate(state.jobs):
+    for job, known in enumerate(posed.state.jobs):
         held = granted.get(known.job.name)
-        if held is None:
-            continue
-        if held == known.running:
+        if held is not None and held == known.running and held.partner is None:
             choice[job] = STAY
-            continue
-        kind = cluster.node_types.index(cluster.nodes[held.placement.nodes[0]].type)
-        what = (held.placement.shape, held.plan)
-        span = int(cluster.span(held.placement.nodes))
-        rows = view.slices[job].rows
-        fitting = [
-            i
-            for i, scoped in enumerate(rows)
-            if (scoped.row.shape, scoped.row.plan) == what
-            and view.slices[job].node_class[i] == kind
-            and int(scoped.scope) >= span
-        ]
-        if not fitting:
-            raise ValueError(f"job {known.job.name} starts in {what[0]} {what[1]}, no candidate")
-        tightest = min(fitting, key=lambda i: int(rows[i].scope))
-        choice[job] = int(view.offset[job]) + tightest
     return choice
-
-
-def _model_of(solved: Solved) -> RoundModel:
-    assert solved.model is not None
-    return solved.model

@@ -14,9 +14,12 @@ above 0.
 Where the duals are not unique, those are taken that value one more of every resource, not one less:
 the relaxation is solved again with slightly more of each, and its duals are checked to be optimal.
 
+Rows that hand demand on (``gangs``, ``parts``) are equations in the model. They are priced as
+"places for at least as many": the optimum is the same, and a place then never has a negative price.
+
 An idle node of a class is worth what its best pattern p sells at these prices,
-``max_p sum_g a[p,g] y[slots[c,g]] + ...``. That bounds from above by how much the *relaxation*
-gains from one more such node; what the round gains is found by solving it with one more.
+``max_p sum_g a[p,g] y[slots[c,g]] + ...``. That is no bound on what the round gains from one more:
+a node may make gangs possible that no set of the present nodes has room for.
 """
 
 from __future__ import annotations
@@ -46,6 +49,8 @@ LITTLE = 1e-5
 PROVEN = 1e-7
 """Tolerance in checking that duals are optimal."""
 
+_HANDED_ON = ("gangs", "parts", "one_host")
+
 _RESOURCES = ("pattern_count", "node_free", "uplink", "side", "capacity")
 
 _WORDS = {
@@ -71,16 +76,13 @@ class CellPrice:
 
     Parameters
     ----------
-    node
-        Index of one of them.
     nodes
-        How many there are.
+        Their indices, ascending.
     value
-        Of one more idle node to the relaxation, in the objective's unit.
+        Of an idle one at the round's prices, in the objective's unit.
     """
 
-    node: int
-    nodes: int
+    nodes: tuple[int, ...]
     value: float
 
 
@@ -88,14 +90,30 @@ def _unbounded(model: LinearModel) -> LinearModel:
     """The relaxation without upper limits of columns that its rows imply.
 
     Every column but those of rules is limited by a row (``one_config``, ``one_free``,
-    ``pattern_count``, ``gangs``). A limit that stands twice would share the row's price.
+    ``pattern_count``) or only costs (``gangs``). A limit that stands twice would share the row's
+    price. What is shut out, as pairs that may not meet are, stays out.
     """
-    upper = np.full(model.columns, np.inf)
+    upper = np.where(model.column_upper > 0.0, np.inf, model.column_upper)
     for block in model.column_blocks:
         if block.family == "u":
             own = slice(block.start, block.start + block.count)
             upper[own] = model.column_upper[own]
     return replace(model, column_upper=upper)
+
+
+def _handing_on(model: LinearModel, counted: bool) -> LinearModel:
+    """The relaxation with places for at least as many gangs and parts as are chosen.
+
+    Places only cost, so an optimum needs no more than there are chosen.
+    """
+    lower, upper = model.row_lower.copy(), model.row_upper.copy()
+    for block in model.row_blocks:
+        if block.family in _HANDED_ON:
+            # Where nodes are counted, the chosen stand with +1; where they are named, the places.
+            (lower if counted else upper)[block.start : block.start + block.count] = (
+                -np.inf if counted else np.inf
+            )
+    return replace(model, row_lower=lower, row_upper=upper)
 
 
 def _with_a_little_more(model: LinearModel) -> LinearModel:
@@ -150,7 +168,8 @@ class Prices:
         model = built.model
         # Duals in the unit of the objective; the solver sees a largest coefficient of 1.
         scale = model.scale
-        relaxed = _unbounded(model.with_objective(model.cost / scale).relaxed())
+        scaled = _handing_on(model.with_objective(model.cost / scale), built.spread is not None)
+        relaxed = _unbounded(scaled.relaxed())
         outcome = HighsSolver().solve(relaxed, limits)
         duals = outcome.row_duals if model.columns else np.zeros(model.rows)
         if outcome.status is not Status.OPTIMAL or duals is None:
@@ -176,6 +195,10 @@ class Prices:
     def stay(self, job: int) -> dict[str, float]:
         """Price of leaving a running job as it is."""
         return self._of(int(self._built.layout.stay[job]))
+
+    def surplus(self, job: int) -> float:
+        """What a job's best option is worth beyond its price (dual of ``one_config``)."""
+        return self._by_label("one_config")[(job,)]
 
     def is_rule(self, word: str) -> bool:
         """Whether an entry of a price is paid to an operator's rule."""
@@ -249,7 +272,7 @@ class Prices:
             worth += sum(
                 amount * float(capacity[r]) for (c, r), amount in side.items() if c == cell
             )
-            found.append(CellPrice(int(members[0]), int(members.size), worth))
+            found.append(CellPrice(tuple(members.tolist()), worth))
         return found
 
     def _named_nodes(self, cells: Cells) -> list[CellPrice]:
@@ -269,7 +292,7 @@ class Prices:
         for (_, node), amount in once.items():
             worth[node] += amount
         members = [np.flatnonzero(cells.of_node == cell) for cell in range(cells.count)]
-        return [CellPrice(int(m[0]), int(m.size), float(worth[m].min())) for m in members]
+        return [CellPrice(tuple(m.tolist()), float(worth[m].min())) for m in members]
 
     def _best_pattern(
         self, cell: int, cells: Cells, kinds: Kinds,

@@ -35,6 +35,8 @@ class Option:
         What operator's rules add to the price (the value of relaxing them).
     reduced
         ``value - price``; what rules add is not in it.
+    partner
+        The job on the same GPUs; None for a job alone.
     """
 
     plan: str
@@ -47,6 +49,7 @@ class Option:
     paid_for: tuple[tuple[str, float], ...]
     rules: float
     reduced: float
+    partner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +95,9 @@ class JobExplanation:
         ``best``: nothing is worth more. ``price``: its best option costs others at least what it
         adds. ``tie``: another optimum would grant the option. ``rule``: rules forbid it or hold
         it back. ``placement``: no placement has room for it. ``no_configuration``: it cannot
-        run. ``earlier_goal``: goals that rank higher exclude it. ``gap``: the decision is not
-        optimal and the option would improve it. ``not_examined``: beyond the effort asked for, or
-        the solver could not tell within its own.
+        run. ``earlier_goal``: promises or goals that rank higher would fall. ``gap``: the decision
+        is not optimal and the option would improve it. ``not_examined``: beyond the effort asked
+        for, or the solver could not tell within its own.
     displaces
         See `Displacement`; None if the option was not examined or cannot be forced.
     blocked_by
@@ -117,13 +120,15 @@ class ClassValue:
     Parameters
     ----------
     node_type, gpu_type, leaf, nodes
-        Kind of the open nodes, one leaf that they hang on, and their number.
+        Kind of the open nodes, the leaf that they hang on, and their number.
+    domain
+        Their NVLink domain; None where it ends at the node.
     gpu_price
         Price of one GPU in this round: that of an idle node over its GPUs.
     gpu_s_price
         The same per GPU-second: over the length of the round.
     node_value
-        Of one more idle node by the duals: at least what the relaxation gains from it.
+        Of an idle node at the round's prices.
     node_gain
         What the round gains, by solving it with one more node; None if that was not asked for.
     """
@@ -131,6 +136,7 @@ class ClassValue:
     node_type: str
     gpu_type: str
     leaf: str
+    domain: str | None
     nodes: int
     gpu_price: float
     gpu_s_price: float

@@ -26,7 +26,7 @@ def explanation_text(found: RoundExplanation) -> str:
         f"{found.unit}, optimum {_number(found.optimum)}, relaxation {_number(found.relaxation)}",
         "",
         *table(
-            ("nodes", "type", "leaf", "price per GPU", "per GPU-s", "node worth <=", "node gains"),
+            ("nodes", "type", "leaf", "price per GPU", "per GPU-s", "node worth", "node gains"),
             [
                 (
                     str(p.nodes), p.node_type, p.leaf, _number(p.gpu_price),
@@ -62,7 +62,8 @@ def _job_row(job: JobExplanation) -> tuple[str, ...]:
 
 
 def _what(option: Option) -> str:
-    return f"{option.shape} {option.plan} on {option.node_type}"
+    beside = f" beside {option.partner}" if option.partner else ""
+    return f"{option.shape} {option.plan} on {option.node_type}{beside}"
 
 
 def _worth(option: Option | None) -> tuple[str, str]:

@@ -142,8 +142,7 @@ class MilpPolicy:
             place_ms=solved.times.place_ms + laps.ms["place"],
             check_ms=laps.ms["check"],
         )
-        evidence = Evidence(posed, solved, selection, self._limits)
-        return Decision(allocation, report, evidence)
+        return Decision(allocation, report, Evidence(posed, solved, selection))
 
     def _report(self, posed: PosedRound, solved: Solved, selection: Selection) -> RoundReport:
         """How the round was answered, times apart."""

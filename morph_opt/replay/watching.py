@@ -33,7 +33,6 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
     if not (explain or folder is not None or rules.rules):
         return prepared
 
-    from morph_opt.explain import Effort
     from morph_opt.round.decide import make_explainer
     from morph_opt.round.watch import EXPLAIN, ExplanationLog, RoundDumper, WatchedPolicy, Watcher
 
@@ -55,11 +54,11 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         )
 
     if explain:
-        explainer = make_explainer(prepared.belief, prepared.policy_options, Effort())
+        explainer = make_explainer(prepared.policy_options)
         watchers.append(ExplanationLog(out / EXPLAIN, explainer))
     asked = None
     if rules.rules:
-        asked = make_explainer(prepared.belief, prepared.policy_options, Effort())
+        asked = make_explainer(prepared.policy_options)
     return replace(prepared, policy=WatchedPolicy(prepared.policy, watchers, asked))
 
 

@@ -11,7 +11,7 @@ from morph_opt.explain.report import rounded
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.milp import InfeasibleRoundError
-from morph_opt.policies.registry import BASELINES, PolicyOptions, make_objective, make_policy
+from morph_opt.policies.registry import BASELINES, PolicyOptions, make_policy
 from morph_opt.round.holding import Holding
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.rules import OperatorRules
@@ -153,31 +153,25 @@ def decide_round(
     decider = make_policy(policy, snapshot.speeds, options)
     if policy != "milp" and explain is not None:
         raise InputError(f"explains the policy milp only, not {policy!r}", field="--explain")
-    if options.packing and explain is not None:
-        raise InputError("cannot be combined with --packing", field="--explain")
-    explainer = make_explainer(snapshot.speeds, options, explain or Effort())
     try:
         decision = decider.decide(snapshot.state)
     except InfeasibleRoundError as error:
-        conflict = explainer.conflict(snapshot.state)
+        conflict = make_explainer(options).conflict(error.posed)
         raise (conflict or error) from error
     _require_sound(snapshot, decision.allocation, policy)
     explanation = None
-    if explain is not None and snapshot.state.jobs:
-        explainer.observe(snapshot.state)
-        explanation = explainer.explain(snapshot.state, decision.allocation)
+    if explain is not None and decision.evidence is not None:
+        explainer = make_explainer(options, explain)
+        explanation = explainer.explain(decision.evidence, decision.allocation)
     return RoundDecision(snapshot, policy, options, decision, explanation)
 
 
-def make_explainer(belief: SpeedModel, options: PolicyOptions, effort: Effort) -> Explainer:
+def make_explainer(options: PolicyOptions, effort: Effort | None = None) -> Explainer:
     """The explainer of the MILP policy with these options."""
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
-    return Explainer(
-        belief, make_objective(options.objective, belief, options), make_solver(options.solver),
-        limits, options.rules, effort,
-    )  # fmt: skip
+    return Explainer(make_solver(options.solver), limits, effort or Effort(), options.formulation)
 
 
 def _with_rules(options: PolicyOptions, rules: OperatorRules) -> PolicyOptions:

@@ -76,7 +76,7 @@ class WatchedPolicy:
         try:
             decision = self._policy.decide(state)
         except InfeasibleRoundError as error:
-            found = None if self._explainer is None else self._explainer.conflict(state)
+            found = None if self._explainer is None else self._explainer.conflict(error.posed)
             raise (found or error) from error
         for watcher in self._watchers:
             watcher.decided(state, decision)
@@ -165,19 +165,17 @@ class ExplanationLog:
         self._opened = False
 
     def observe(self, state: RoundState) -> None:
-        """Show the round to an objective that remembers."""
-        self._explainer.observe(state)
+        """A repeated round was explained when it was decided."""
 
     def decided(self, state: RoundState, decision: Decision) -> None:
         """Explain the round and append one line."""
         if not self._opened:
             self._keep_before(state.index)
             self._opened = True
-        if not state.jobs:
+        if decision.evidence is None:
             return
-        self._explainer.observe(state)
         try:
-            found = self._explainer.explain(state, decision.allocation).to_json()
+            found = self._explainer.explain(decision.evidence, decision.allocation).to_json()
         except UnexplainedError as error:
             found = {"round": state.index, "time_s": state.time_s, "error": str(error)}
         line = json.dumps(found, ensure_ascii=False, separators=(",", ":"))

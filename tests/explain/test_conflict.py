@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.objectives import Throughput
-from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.pose import RoundPoser
 from morph_opt.domain import RoundState
 from morph_opt.explain.case import Case
 from morph_opt.explain.conflict import Conflict, rules_in_conflict, smallest_conflict
@@ -88,9 +88,8 @@ def test_nothing_contradicts_itself() -> None:
 def conflict_of(
     speeds: SpeedModel, before: RoundState, rules: OperatorRules
 ) -> Conflict[Rule] | None:
-    view = CandidateBuilder(speeds, prune=rules.smallest_gang == 1).view(before)
-    case = Case(Throughput().levels, HighsSolver(), EXACT)
-    return rules_in_conflict(view, before, rules, case)
+    posed = RoundPoser(speeds, Throughput(), rules).pose(before)
+    return rules_in_conflict(posed, Case(HighsSolver(), EXACT))
 
 
 def test_random_rules_against_enumeration() -> None:

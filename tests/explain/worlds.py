@@ -30,8 +30,10 @@ def explained(
     """Decide to a gap of 0 and explain."""
     goal = objective or Throughput()
     policy = MilpPolicy.of(speed, goal, HighsSolver(), EXACT, rules=rules)
-    explainer = Explainer(speed, goal, HighsSolver(), EXACT, rules, effort or Effort(20, 20))
-    return explainer.explain(here, policy.decide(here).allocation)
+    explainer = Explainer(HighsSolver(), EXACT, effort or Effort(20, 20))
+    decision = policy.decide(here)
+    assert decision.evidence is not None
+    return explainer.explain(decision.evidence, decision.allocation)
 
 
 def by_job(found: RoundExplanation) -> dict[str, JobExplanation]:

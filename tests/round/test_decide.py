@@ -123,7 +123,7 @@ def test_what_the_solver_cannot_answer_is_said(
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "error: nothing to explain: time limit\n")
     options, here = PolicyOptions(), snapshot()
-    log = ExplanationLog(tmp_path / "e.jsonl", make_explainer(here.speeds, options, Effort()))
+    log = ExplanationLog(tmp_path / "e.jsonl", make_explainer(options))
     log.decided(here.state, decide_round(here, options).decision)
     line = json.loads((tmp_path / "e.jsonl").read_text())
     assert line == {"round": 3, "time_s": 180.0, "error": "nothing to explain: time limit"}
