@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBuilder
+from formulations.shares.patterns import boxes
 from formulations.shares.problem import ShareProblem
 
 
@@ -57,6 +58,14 @@ class PackedClasses:
     def classes(self) -> int:
         """Number of job classes C."""
         return int(self.count.size)
+
+    @property
+    def fastest(self) -> Floats:
+        """Largest throughput of a job of each class, alone or with another, shape (C,)."""
+        top: Floats = self.speed.max(axis=1)
+        np.maximum.at(top, self.first, self.pair_speed[:, :, 0].max(axis=1, initial=0.0))
+        np.maximum.at(top, self.second, self.pair_speed[:, :, 1].max(axis=1, initial=0.0))
+        return top
 
     def shares(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Totals per class (C, T) and pair class (Q, T) spread evenly over jobs and pairs."""
@@ -137,13 +146,20 @@ def class_model(classes: PackedClasses, pair: Ints, unit: float) -> LinearModel:
     c = classes
     single = np.argwhere(c.speed > 0)
     builder = ModelBuilder("target shares: packed")
-    x = builder.add_columns("X", single, np.inf, integer=False)
-    y = builder.add_columns("Y", pair, np.inf, integer=False)
-    t = builder.add_columns(
-        "t", np.zeros((1, 0), dtype=np.int64), np.inf, integer=False, lower=-np.inf
-    )
     job, kind = single[:, 0], single[:, 1]
     one, two = c.first[pair[:, 0]], c.second[pair[:, 0]]
+    asks = c.slope > 0
+    cap = float(((c.fastest - c.base)[asks] / c.slope[asks]).min())
+    need = c.base + cap * c.slope
+    speed = c.pair_speed[pair[:, 0], pair[:, 1]]
+    top = c.count[:, None] * boxes(c.speed, need)
+    shared = np.maximum(
+        c.count[one] * boxes(speed[:, :1], need[one])[:, 0],
+        c.count[two] * boxes(speed[:, 1:], need[two])[:, 0],
+    )
+    x = builder.add_columns("X", single, top[job, kind], integer=False)
+    y = builder.add_columns("Y", pair, shared, integer=False)
+    t = builder.add_columns("t", np.zeros((1, 0), dtype=np.int64), cap / unit, integer=False)
     every = np.arange(c.classes)
     builder.add_rows(
         "time",
@@ -163,7 +179,6 @@ def class_model(classes: PackedClasses, pair: Ints, unit: float) -> LinearModel:
         ],
     )
     size = 1.0 / (c.count * c.speed.max(axis=1))
-    speed = c.pair_speed[pair[:, 0], pair[:, 1]]
     each = c.count * size
     builder.add_rows(
         "share",

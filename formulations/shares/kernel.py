@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBuilder
-from formulations.shares.patterns import Patterns, affine_shares, price
+from formulations.shares.patterns import Patterns, affine_shares, boxes, price
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,11 @@ def reduced_model(
     unit = demands.unit
     entry = np.argwhere(demands.speed[rows] > 0)
     job, kind = rows[entry[:, 0]], entry[:, 1]
+    # Of those who ask: what the others hold is large against rounding, or nothing.
+    need = np.where(demands.slope > 0, demands.at(level[1]), np.inf)
+    top = boxes(demands.speed, need)
     builder = ModelBuilder("target shares: reduced")
-    x = builder.add_columns("x", np.stack([job, kind], axis=1), 1.0, integer=False)
+    x = builder.add_columns("x", np.stack([job, kind], axis=1), top[job, kind], integer=False)
     single = np.zeros((1, 0), dtype=np.int64)
     t = builder.add_columns("t", single, level[1] / unit, integer=False, lower=level[0] / unit)
     load = builder.add_columns(

@@ -19,6 +19,9 @@ from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBui
 from formulations.shares.patterns import affine_shares
 from formulations.shares.problem import ShareProblem
 
+NEGLIGIBLE = 1e-9
+"""Part of a job's top speed that takes less of the cluster than solvers can tell from nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShareModel:
@@ -182,15 +185,16 @@ def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = Non
     value
         Worth of one step of job i on type j, shape (J, T); of a pair: of both its jobs.
     floor
-        Steps per second that must be reached, shape (J,); 0 for none.
+        Steps per second that must be reached, shape (J,); 0 for none. Those that are `NEGLIGIBLE`
+        are left out: whoever reads the answer grants them.
     """
     top = _Polytope("target shares: value", problem, None)
     cost = np.zeros(top.x.size + top.y.size)
     for entry, columns in ((0, top.single), (1, top.pair), (2, top.pair)):
         job, place, throughput = top.throughput[entry]
         np.add.at(cost, place, value[job, columns[:, 1]] * throughput)
-    if floor is not None and (floor > 0).any():
-        rows = np.flatnonzero(floor > 0)
+    rows = np.flatnonzero((0.0 if floor is None else floor) > NEGLIGIBLE * fastest(problem))
+    if floor is not None and rows.size:
         size = np.zeros(problem.jobs)
         size[rows] = 1.0 / floor[rows]
         top.builder.add_rows("slo", rows[:, None], 1.0, np.inf, top.restricted(rows, size))

@@ -20,6 +20,7 @@ import numpy as np
 from formulations.linear_model import Floats, Ints
 
 _SLACK = 1e-12
+_SMALL_SHARE = 2.0**-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,16 @@ def price(speed: Floats, gang: Ints, prices: Floats, demand: Floats) -> Patterns
     slope = np.stack(slopes, axis=1)[rows, best]
     table[rows, best] = np.inf
     return Patterns(best, cost, np.where(np.isfinite(slope), slope, 0.0), table.min(axis=1))
+
+
+def boxes(speed: Floats, need: Floats) -> Floats:
+    """Shares that no job has to exceed to reach ``need`` (steps/s, shape (J,)), shape (J, T).
+
+    Far below 1 they tell a solver the size of a column; 1 where the need is not small.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = 2.0 * np.maximum(need, 0.0)[:, None] / speed
+    return np.asarray(np.where((speed > 0) & (share < _SMALL_SHARE), share, 1.0))
 
 
 def affine_shares(speed: Floats, best: Ints) -> tuple[Floats, Floats]:

@@ -100,8 +100,7 @@ class ShareProblem:
         self._require_runnable()
 
     def _require_runnable(self) -> None:
-        fits = self.oversize | (self.gang[:, None] <= self.capacity[None, :])
-        fits &= self.capacity[None, :] > 0
+        fits = self.holds & (self.capacity[None, :] > 0)
         homeless = np.flatnonzero(~fits.any(axis=1))
         if homeless.size:
             job = int(homeless[0])
@@ -121,10 +120,14 @@ class ShareProblem:
         return int(self.capacity.size)
 
     @property
+    def holds(self) -> Bools:
+        """Which gangs fit which types, shape (J, T)."""
+        return (self.gang[:, None] <= self.capacity[None, :]) | self.oversize
+
+    @property
     def allowed(self) -> Bools:
         """Where a job may have a share, shape (J, T)."""
-        holds = self.gang[:, None] <= self.capacity[None, :]
-        return (holds | self.oversize) & (self.throughput > 0) & (self.capacity > 0)
+        return self.holds & (self.throughput > 0) & (self.capacity > 0)
 
     @property
     def speed(self) -> Floats:
@@ -179,9 +182,11 @@ def equal_share_rates(problem: ShareProblem) -> Floats:
 def isolated_shares(problem: ShareProblem) -> Floats:
     """Shares of a job that owns 1/J of every type, shape (J, T).
 
-    ``x[i, j] = (N_j / J) / s_i``, a row scaled down to sum 1 where it exceeds 1.
+    ``x[i, j] = (N_j / J) / s_i`` on the types that can hold its gang, a row scaled down to sum 1
+    where it exceeds 1.
     """
     x = problem.capacity[None, :] / (problem.jobs * problem.gang[:, None])
+    x = np.where(problem.holds, x, 0.0)
     return np.asarray(x / np.maximum(1.0, x.sum(axis=1, keepdims=True)))
 
 

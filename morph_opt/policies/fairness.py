@@ -38,7 +38,7 @@ class FollowShares:
     belief
         Speeds that the policy goes by.
     policy
-        See `morph_opt.shares.policies.SHARE_POLICIES`.
+        See `morph_opt.shares.request.SHARE_POLICIES`.
     horizon_s, amortise_s
         See `HORIZON_S` and `AMORTISE_S`.
     """

@@ -20,7 +20,8 @@ from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.policies.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.shares.max_min import Solve, lp_solver
 from morph_opt.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent
-from morph_opt.shares.policies import ShareRequest, Shares, shares_of
+from morph_opt.shares.policies import Shares
+from morph_opt.shares.request import ShareRequest, shares_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -47,7 +48,7 @@ class ShareBook:
     Parameters
     ----------
     belief, policy
-        Speeds, and the share policy (`morph_opt.shares.policies.SHARE_POLICIES`).
+        Speeds, and the share policy (`morph_opt.shares.request.SHARE_POLICIES`).
     entity_weights
         Weight of a tenant by name, for the hierarchical policies; 1 where not given.
 

@@ -13,42 +13,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from formulations.shares.problem import check_shares
 from morph_opt.commandline import LineParser
 from morph_opt.domain import InputError
-from morph_opt.shares.max_min import lp_solver
-from morph_opt.shares.policies import SHARE_POLICIES, shares_of
-from morph_opt.shares.share_file import ShareInstance, read_instances
-
-
-def solve_instance(instance: ShareInstance, policy: str) -> dict[str, Any]:
-    """The answer for one instance, ready for JSON.
-
-    Raises
-    ------
-    InputError
-        If the instance lacks what the policy needs, or breaks one of its rules.
-    """
-    instance.require(policy)
-    request = instance.request
-    try:
-        found = shares_of(policy, request, lp_solver())
-    except ValueError as error:
-        raise InputError(str(error), field=instance.name) from None
-    problem = request.problem.agnostic() if policy == "fairness-agnostic" else request.problem
-    check_shares(problem, found.x, found.pair_x if problem.pairs.count else None)
-    return {
-        "id": instance.name,
-        "policy": policy,
-        "objective": found.objective,
-        "bound": found.bound,
-        "worker_types": list(instance.types),
-        "shares": found.x.tolist(),
-        "pair_shares": found.pair_x.tolist() if problem.pairs.count else [],
-        "dropped_slos": list(found.dropped),
-    }
+from morph_opt.shares.answer import solve_instance
+from morph_opt.shares.request import SHARE_POLICIES
+from morph_opt.shares.share_file import read_instances
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

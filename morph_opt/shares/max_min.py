@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.linear_model import LinearModel
+from formulations.scaling import lagrangian_bound, scaled
 from formulations.shares.kernel import Demands, forced_patterns, price_bound, reduced_model
 from formulations.shares.patterns import Patterns, affine_shares, price
-from morph_opt.solvers.outcome import Limits, Outcome
+from morph_opt.solvers.outcome import Limits, Outcome, relative_gap
 from morph_opt.solvers.registry import make_solver
 
 Floats = npt.NDArray[np.float64]
@@ -40,10 +41,29 @@ PATIENCE = 4
 
 
 def lp_solver(name: str = "highs") -> Solve:
-    """A function that solves continuous models with one thread to full precision."""
+    """A function that solves continuous models, however scaled, with one thread.
+
+    The bound of its outcomes is recomputed from the row duals where all columns have a box.
+    """
     solver = make_solver(name)
     limits = Limits(gap=0.0, time_s=600.0, threads=1)
-    return lambda model: solver.solve(model, limits)
+
+    def solve(model: LinearModel) -> Outcome:
+        small = scaled(model)
+        outcome = solver.solve(small.model, limits)
+        if outcome.x is None:
+            return outcome
+        x, duals = small.point(outcome.x), outcome.row_duals
+        duals = None if duals is None else small.duals(duals)
+        value = model.objective(x)
+        bound = np.inf if duals is None else lagrangian_bound(model, duals)
+        bound = bound if np.isfinite(bound) else outcome.bound / small.objective
+        return replace(
+            outcome, x=x, row_duals=duals, objective=value, bound=max(bound, value),
+            gap=relative_gap(value, max(bound, value)),
+        )  # fmt: skip
+
+    return solve
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +184,7 @@ class _Search:
         for attempt in range(ROUNDS):
             free = kept | self._doubtful(found, level, best, FREE << attempt)
             answer = self._step(free, found.best, level >= self.cap and not free.all())
-            if free.all() or answer.bound - answer.level <= GAP * max(abs(answer.level), 1e-12):
+            if free.all() or answer.bound - answer.level <= GAP * abs(answer.level):
                 break
             if answer.prices.any():
                 level, best = self._better((level, best), answer)

@@ -17,11 +17,16 @@ from formulations.shares.classes import (
     class_reduced_cost,
     packed_classes,
 )
+from formulations.shares.kernel import Demands
+from formulations.shares.model import fastest
 from formulations.shares.problem import ShareProblem
-from morph_opt.shares.max_min import Solve
+from morph_opt.shares.max_min import Raised, Solve, raise_level
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+ROUNDING = 1e-9
+"""Part of a floor that may be missing."""
 
 REDUCED_COST = 1e-9
 """Reduced cost (the objective is of the size of 1) below which a pair cannot improve it."""
@@ -112,3 +117,52 @@ def _spread(classes: PackedClasses, offers: Ints, gain: Floats, better: Ints) ->
             if len(taken) >= limit:
                 break
     return np.asarray(taken, dtype=np.int64)
+
+
+def raise_rates(
+    problem: ShareProblem,
+    slope: Floats,
+    solve: Solve,
+    base: Floats | None = None,
+    prices: Floats | None = None,
+) -> tuple[Raised, Floats]:
+    """Largest level of ``base + t slope`` with or without pairs, and the shares of the pairs.
+
+    Raises
+    ------
+    ValueError
+        If no level is feasible, or no job has a positive slope.
+    """
+    base = np.zeros(problem.jobs) if base is None else base
+    if problem.pairs.count:
+        level, x, y, turns = packed_raise(problem, base, slope, solve)
+        x, y = granted(problem, x, y, base + level * slope)
+        rates = problem.rates(x, y)
+        rows = slope > 0
+        reached = float(((rates - base)[rows] / slope[rows]).min())
+        none = np.zeros(problem.types)
+        return Raised(reached, level, x, none, np.zeros(problem.jobs), turns), y
+    demands = Demands(problem.speed, problem.gang, problem.capacity, base, slope)
+    return raise_level(demands, solve, prices), np.zeros((0, problem.types))
+
+
+def granted(problem: ShareProblem, x: Floats, y: Floats, floor: Floats) -> tuple[Floats, Floats]:
+    """Shares with the floors that a model left out or rounded away, and that fit to the last digit.
+
+    Only what is small against the rest may be missing: it is added on the fastest type, and all
+    that is there makes room for it.
+    """
+    missing = floor - problem.rates(x, y)
+    missing = np.where(missing > ROUNDING * floor, missing, 0.0)
+    if missing.any():
+        x = x.copy()
+        x[np.arange(problem.jobs), problem.speed.argmax(axis=1)] += missing / fastest(problem)
+    pairs = problem.pairs
+    time = x.sum(axis=1)
+    np.add.at(time, pairs.first, y.sum(axis=1))
+    np.add.at(time, pairs.second, y.sum(axis=1))
+    busy = np.maximum(time, 1.0)
+    x, y = x / busy[:, None], y / np.maximum(busy[pairs.first], busy[pairs.second])[:, None]
+    used = problem.gang @ x + problem.pair_gang @ y
+    over = np.maximum(used / np.maximum(problem.capacity, 1e-300), 1.0)
+    return x / over, y / over

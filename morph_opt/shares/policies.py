@@ -12,21 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from formulations.shares.kernel import Demands
-from formulations.shares.model import fastest, slo_model, value_model
+from formulations.shares.model import NEGLIGIBLE, fastest, slo_model, value_model
 from formulations.shares.problem import (
     ShareProblem,
     equal_share_rates,
-    isolated_rates,
-    isolated_shares,
 )
-from morph_opt.shares.max_min import Raised, Solve, lp_solver, raise_level
-from morph_opt.shares.packed_max_min import packed_raise
-from morph_opt.solvers.outcome import Limits
+from morph_opt.shares.finish_time import FinishTimes
+from morph_opt.shares.max_min import Solve, lp_solver
+from morph_opt.shares.packed_max_min import granted, raise_rates
+from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+HAIR = 1e-7
+"""Relative room below a floor already reached, so that rounding cannot make it infeasible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +69,6 @@ def _require(name: str, values: Floats, jobs: int, *, above: float) -> Floats:
     return values
 
 
-def _raise(
-    problem: ShareProblem,
-    slope: Floats,
-    solve: Solve,
-    base: Floats | None = None,
-    prices: Floats | None = None,
-) -> tuple[Raised, Floats]:
-    """The kernel, with or without pairs; the second value is the shares of pairs."""
-    base = np.zeros(problem.jobs) if base is None else base
-    if problem.pairs.count:
-        level, x, y, turns = packed_raise(problem, base, slope, solve)
-        rates = problem.rates(x, y)
-        rows = slope > 0
-        reached = float(((rates - base)[rows] / slope[rows]).min())
-        none = np.zeros(problem.types)
-        return Raised(reached, level, x, none, np.zeros(problem.jobs), turns), y
-    demands = Demands(problem.speed, problem.gang, problem.capacity, base, slope)
-    return raise_level(demands, solve, prices), np.zeros((0, problem.types))
-
-
 def max_min(
     problem: ShareProblem, weight: Floats, *, aware: bool = True, solve: Solve | None = None
 ) -> Shares:
@@ -103,7 +84,7 @@ def max_min(
     weight = _require("weight", weight, problem.jobs, above=0.0)
     target = problem if aware else problem.agnostic()
     slope = weight * equal_share_rates(target) / target.gang
-    raised, y = _raise(target, slope, solve or lp_solver())
+    raised, y = raise_rates(target, slope, solve or lp_solver())
     return Shares(raised.x, y, raised.level, raised.bound, solves=raised.solves)
 
 
@@ -113,7 +94,7 @@ def makespan(problem: ShareProblem, steps_left: Floats, *, solve: Solve | None =
     One linear program in 1/T. Paper and artifact bisect T; the artifact stops at 5 %.
     """
     steps_left = _require("steps_left", steps_left, problem.jobs, above=0.0)
-    raised, y = _raise(problem, steps_left, solve or lp_solver())
+    raised, y = raise_rates(problem, steps_left, solve or lp_solver())
     return Shares(raised.x, y, 1.0 / raised.level, 1.0 / raised.bound, solves=raised.solves)
 
 
@@ -129,7 +110,9 @@ def finish_time(
 
     With ``q = 1 / ratio`` the demand of job i is ``r_i q / (D_i - q t_i)``, convex in q, and
     linear where ``t_i = 0``. Newton's method from above: every tangent asks for less than the
-    job needs, so every LP bounds q from above, and the iterates decrease to the optimum.
+    job needs, so every LP bounds q from above, and the iterates decrease to the optimum. Where the
+    tangents are too steep for the digits of a double, q is bisected: every step is a kernel
+    without bases, and proves q too large or finds shares that reach it.
 
     Parameters
     ----------
@@ -138,29 +121,16 @@ def finish_time(
     isolated_s
         ``C``, seconds that the work done so far would have taken on 1/n of the cluster.
     """
-    steps_left = _require("steps_left", steps_left, problem.jobs, above=0.0)
-    since_s = _require("since_s", since_s, problem.jobs, above=-1e-9)
-    isolated_s = _require("isolated_s", isolated_s, problem.jobs, above=-1e-9)
-    solve = solve or lp_solver()
-    fair_s = isolated_s + steps_left / isolated_rates(problem)
-    top = float((fair_s / (since_s + steps_left / fastest(problem))).min())
-    q, prices, solves = 0.0, None, 0
-    worst, best, x, y = 0.0, np.inf, np.zeros((0, 0)), np.zeros((0, 0))
-    for _ in range(60):
-        room = fair_s - q * since_s
-        slope = steps_left * fair_s / room**2
-        raised, y = _raise(problem, slope, solve, steps_left * q / room - slope * q, prices)
-        solves += raised.solves
-        rates = np.maximum(problem.rates(raised.x, y), 1e-300)
-        reached = 1.0 / float(((since_s + steps_left / rates) / fair_s).max())
-        if reached > worst:
-            worst, x, pair_x = reached, raised.x, y
-        best = min(best, raised.bound, top)
-        prices = raised.prices if raised.prices.any() else None
-        if best - worst <= 1e-8 * best or min(raised.level, top) >= q > 0.0:
-            break
-        q = min(raised.level, top)
-    return Shares(x, pair_x, 1.0 / worst, 1.0 / best, solves=solves)
+    search = FinishTimes(
+        problem,
+        _require("steps_left", steps_left, problem.jobs, above=0.0),
+        _require("since_s", since_s, problem.jobs, above=-1e-9),
+        _require("isolated_s", isolated_s, problem.jobs, above=-1e-9),
+        solve or lp_solver(),
+    )
+    search.run()
+    x, y = search.shares
+    return Shares(x, y, 1.0 / search.reached, 1.0 / search.bound, solves=search.solves)
 
 
 def total_throughput(problem: ShareProblem, *, solve: Solve | None = None) -> Shares:
@@ -205,6 +175,8 @@ def cost(
     floor = np.where(np.isfinite(slo_s), steps_left / slo_s, 0.0)
     outcome = solve(value_model(problem, value, floor).model)
     dropped: tuple[int, ...] = ()
+    if outcome.x is None and outcome.status is not Status.INFEASIBLE:
+        raise ValueError(f"whether all SLOs can be kept could not be found out: {outcome.message}")
     if outcome.x is None:
         dropped = _dropped(problem, floor, solver)
         floor = floor.copy()
@@ -220,8 +192,9 @@ def cost(
 def _dropped(problem: ShareProblem, floor: Floats, solver: str) -> tuple[int, ...]:
     top = fastest(problem)
     hopeless = (floor > top) & (problem.pairs.count == 0)
-    model = slo_model(problem, np.where(hopeless, 0.0, floor))
-    rows = np.flatnonzero((floor > 0) & ~hopeless)
+    asked = np.where(hopeless | (floor <= NEGLIGIBLE * top), 0.0, floor)
+    model = slo_model(problem, asked)
+    rows = np.flatnonzero(asked > 0)
     outcome = make_solver(solver).solve(model.model, Limits(gap=0.0, time_s=600.0))
     if outcome.x is None or outcome.bound - outcome.objective > 1.0 - 1e-6:
         raise ValueError(f"the fewest SLOs to drop could not be proven: {outcome.message}")
@@ -236,6 +209,8 @@ def _value(problem: ShareProblem, value: Floats, floor: Floats | None, solve: So
     if outcome.x is None:
         raise ValueError(f"no shares keep every SLO: {outcome.message}")
     x, y = model.shares(outcome.x)
+    if floor is not None:
+        x, y = granted(problem, x, y, floor)
     return Shares(x, y, outcome.objective, outcome.bound, solves=1)
 
 
@@ -277,115 +252,10 @@ def filled(
     """
     with np.errstate(divide="ignore"):
         worth = np.where(problem.allowed, problem.gang[:, None] / problem.throughput, 0.0)
-    model = value_model(problem, worth, floor * (1.0 - 1e-7))
+    floor = floor * (1.0 - HAIR)
+    model = value_model(problem, worth, floor)
     outcome = (solve or lp_solver())(model.model)
     if outcome.x is None:
         return shares
-    x, y = model.shares(outcome.x)
+    x, y = granted(problem, *model.shares(outcome.x), floor)
     return Shares(x, y, shares.objective, shares.bound, shares.dropped, shares.solves + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ShareRequest:
-    """What a policy may look at, as columns of shape (J,) unless stated.
-
-    Parameters
-    ----------
-    problem
-        Jobs and types.
-    weight, steps_left, since_s, isolated_s, arrival
-        Share weight, remaining steps, seconds since submission, seconds that the work done so
-        far would have taken on an equal part of the cluster, rank of arrival.
-    entity
-        Owner of each job, 0..E-1.
-    slo_s
-        Seconds left until the deadline; inf without one.
-    price
-        Dollars per hour of a GPU of each type, shape (T,).
-    entity_weight
-        Weight of each entity, above 0, shape (E,); None: 1 each.
-    """
-
-    problem: ShareProblem
-    weight: Floats
-    steps_left: Floats
-    since_s: Floats
-    isolated_s: Floats
-    arrival: Ints
-    entity: Ints
-    slo_s: Floats
-    price: Floats
-    entity_weight: Floats | None = None
-
-    def weight_of_entities(self) -> Floats:
-        """Weight of each entity, shape (E,)."""
-        if self.entity_weight is not None:
-            return self.entity_weight
-        return np.ones(int(self.entity.max(initial=0)) + 1)
-
-
-def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
-    """Target shares of a policy by name (`SHARE_POLICIES`), filled up where LPs leave a choice.
-
-    Raises
-    ------
-    ValueError
-        If the policy is unknown, or its own rules are broken.
-    """
-    from morph_opt.shares.water_filling import Entities, hierarchical
-
-    p, q = request.problem, request
-    match policy:
-        case "fairness":
-            found = max_min(p, q.weight, solve=solve)
-            floor = q.weight * equal_share_rates(p) / p.gang * found.objective
-        case "fairness-agnostic":
-            found = max_min(p, q.weight, aware=False, solve=solve)
-            return filled(p.agnostic(), found, q.weight / p.gang * found.objective, solve=solve)
-        case "water-filling":
-            alone = Entities(np.arange(p.jobs, dtype=np.int64), q.weight, np.ones(p.jobs))
-            return hierarchical(p, alone, solve=solve)
-        case "isolated":
-            x = isolated_shares(p)
-            return Shares(x, np.zeros((p.pairs.count, p.types)), float(p.jobs), float(p.jobs))
-        case "makespan":
-            found = makespan(p, q.steps_left, solve=solve)
-            floor = q.steps_left / found.objective
-        case "ftf":
-            found = finish_time(p, q.steps_left, q.since_s, q.isolated_s, solve=solve)
-            fair_s = q.isolated_s + q.steps_left / isolated_rates(p)
-            floor = q.steps_left / (found.objective * fair_s - q.since_s)
-        case "hierarchical" | "hierarchical-fifo":
-            below = "fairness" if policy == "hierarchical" else "fifo"
-            entities = Entities(q.entity, q.weight_of_entities(), q.weight, below)
-            return hierarchical(p, entities, solve=solve)
-        case "max_throughput":
-            return total_throughput(p, solve=solve)
-        case "cost":
-            return cost(p, q.price, q.steps_left, q.slo_s, solve=solve)
-        case "fifo":
-            return in_order(p, np.argsort(q.arrival, kind="stable"))
-        case "srpt":
-            return in_order(p, srpt_order(p, q.steps_left))
-        case _:
-            raise ValueError(
-                f"unknown share policy {policy!r}; known are {', '.join(SHARE_POLICIES)}"
-            )
-    return filled(p, found, floor, solve=solve)
-
-
-SHARE_POLICIES = (
-    "fairness",
-    "fairness-agnostic",
-    "hierarchical",
-    "hierarchical-fifo",
-    "ftf",
-    "makespan",
-    "max_throughput",
-    "cost",
-    "fifo",
-    "srpt",
-    "isolated",
-    "water-filling",
-)
-"""Names that `shares_of` knows."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from formulations.shares.problem import PairTable, ShareProblem
 from morph_opt.domain import InputError
-from morph_opt.shares.policies import ShareRequest
+from morph_opt.shares.request import ShareRequest
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,6 +38,9 @@ FIELDS = (
     "pairs",
 )
 """Fields that are read; others are named to the caller."""
+
+LARGEST = 1e30
+"""Largest size of a number; products and quotients of a few of them are still doubles."""
 
 NEEDS = {
     "makespan": ("num_steps_remaining",),
@@ -183,6 +186,11 @@ def _mapping(entry: Mapping[str, Any], field: str) -> dict[str, Any]:
 def _number(value: object, field: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InputError(f"must be a number, got {value!r}", field=field)
+    if value != 0 and not 1.0 / LARGEST <= abs(value) <= LARGEST:
+        raise InputError(
+            f"must be 0 or of a size between {1 / LARGEST:g} and {LARGEST:g}, got {value:g}",
+            field=field,
+        )
     return float(value)
 
 

@@ -40,6 +40,7 @@ from morph_opt.shares.max_min import (
     row_prices,
     shrunk,
 )
+from morph_opt.shares.packed_max_min import granted
 from morph_opt.shares.policies import Shares
 
 Floats = npt.NDArray[np.float64]
@@ -122,10 +123,11 @@ def hierarchical(
     if problem.pairs.count:
         raise ValueError("pairs: water filling is defined without packing")
     filling = _Filling(problem, entities, solve or lp_solver())
-    x = filling.run()
+    x, y = filling.run(), np.zeros((0, problem.types))
+    x = granted(problem, x, y, filling.level * filling.unit * (1.0 - HAIR))[0]
     level = problem.rates(x) / filling.unit
     worst = float(level.min())
-    return Shares(x, np.zeros((0, problem.types)), worst, worst, solves=filling.solves)
+    return Shares(x, y, worst, worst, solves=filling.solves)
 
 
 class _Paper:
@@ -255,7 +257,9 @@ class _Filling:
         """Set the levels, to what the shares give where rounding left them below."""
         wanted = np.minimum(wanted, self.top)
         given = self.problem.rates(x) / self.unit
-        self.level = np.where(given < wanted * (1.0 - 2.0 * HAIR), given, wanted)
+        # What is nothing to a solver is granted at the end.
+        short = (given < wanted * (1.0 - 2.0 * HAIR)) & (wanted > RISE * self.top)
+        self.level = np.where(short, given, wanted)
 
     def _skip_own_tops(self) -> None:
         """Jump to the last state, on paper, in which only own top speeds stopped anybody."""

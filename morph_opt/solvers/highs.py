@@ -91,7 +91,8 @@ def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
     presolving again at the root. ``reports/rounds/options.md`` has the measurements.
     """
     if not model.integer.any():
-        return ()
+        # Entries below it are dropped without a word; by default those below 1e-9.
+        return (("small_matrix_value", 1e-12),)
     return (
         ("presolve", "off" if model.columns < PRESOLVE_FROM_COLUMNS else "choose"),
         ("mip_heuristic_run_feasibility_jump", False),

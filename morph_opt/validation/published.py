@@ -35,7 +35,7 @@ from morph_opt.policies.tiresias.artifact_events import (
 from morph_opt.policies.tiresias.artifact_events import simulate as simulate_rigid
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
 from morph_opt.shares.max_min import lp_solver
-from morph_opt.shares.policies import SHARE_POLICIES, ShareRequest, shares_of
+from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
 from morph_opt.traces.gavel import GavelRow, read_rows
 from morph_opt.traces.tiresias import TiresiasRow, read_samples, read_trace_rows
 
@@ -51,7 +51,7 @@ class PublishedShares:
     Parameters
     ----------
     policy
-        See `morph_opt.shares.policies.SHARE_POLICIES`.
+        See `morph_opt.shares.request.SHARE_POLICIES`.
     jobs, capacity
         Of the simulation.
     """

@@ -14,17 +14,15 @@ from formulations.shares.problem import (
 from morph_opt.shares.max_min import lp_solver, raise_level
 from morph_opt.shares.packed_max_min import packed_raise
 from morph_opt.shares.policies import (
-    SHARE_POLICIES,
-    ShareRequest,
     cost,
     finish_time,
     in_order,
     makespan,
     max_min,
-    shares_of,
     srpt_order,
     total_throughput,
 )
+from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
 from morph_opt.shares.water_filling import Entities, hierarchical
 from tests.shares.share_oracle import (
     Polytope,

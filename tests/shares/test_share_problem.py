@@ -1,5 +1,7 @@
 """The polytope of target shares: what is refused, and each rule of the checker."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -83,9 +85,12 @@ def test_pairs_count_for_the_time_of_both_jobs_and_once_for_capacity():
 
 def test_normalisers_by_hand():
     assert equal_share_rates(TWO) == pytest.approx([5 / 3, 7 / 3])
-    # job 0: 2/2 + 1/2 = 1.5 is scaled to 1; job 1: 2/4 + 1/4 of its time.
-    assert isolated_shares(TWO) == pytest.approx(np.array([[2 / 3, 1 / 3], [0.5, 0.25]]))
-    assert isolated_rates(TWO) == pytest.approx([5 / 3, 1.75])
+    # job 0: 2/2 + 1/2 = 1.5 is scaled to 1; job 1: 2/4 of its time, no type b holds its 2 GPUs.
+    assert isolated_shares(TWO) == pytest.approx(np.array([[2 / 3, 1 / 3], [0.5, 0.0]]))
+    assert isolated_rates(TWO) == pytest.approx([5 / 3, 1.5])
+    large = replace(TWO, oversize=True)
+    assert isolated_shares(large)[1] == pytest.approx([0.5, 0.25])
+    assert isolated_rates(large) == pytest.approx([5 / 3, 1.75])
 
 
 def test_rows_and_columns_carry_the_words_of_the_page():

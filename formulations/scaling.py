@@ -1,0 +1,118 @@
+"""Powers of two that bring a badly scaled model to the size of 1, and a bound from any row duals.
+
+Solvers take coefficients below about 1e-9 for 0 and keep rows to about 1e-7 *absolutely*, so a
+model whose numbers differ by more is answered for another model. Scaling by powers of two changes
+no digit of any number. The rule, for continuous columns:
+
+* a column is measured in its box (the larger of its two finite bounds);
+* a row whose largest entry is out of range is measured in its side where it has one, otherwise in
+  that entry, so that a row ``sum a x >= 0`` is held relative to what stands in it;
+* the objective is measured in its largest cost, which becomes `DEAREST`: reduced costs count as
+  nothing below an absolute 1e-7.
+
+Sizes between `SMALL` and `LARGE` stay as they are: a model that is scaled well is not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.linear_model import Bools, Floats, LinearModel
+
+SMALL, LARGE = 2.0**-10, 2.0**20
+"""Sizes that are left alone."""
+
+DEAREST = 2.0**10
+"""Largest cost of a scaled objective; one of 1 to `LARGE` stays."""
+
+WIDEST = 2.0**30
+"""Largest entry of a row, in units of its side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A scaled model and the way back; all factors are powers of two.
+
+    Parameters
+    ----------
+    model
+        Column ``x / column``, row times ``row``, objective times ``objective``.
+    column, row
+        Shapes (columns,) and (rows,).
+    objective
+        Factor of the objective.
+    """
+
+    model: LinearModel
+    column: Floats
+    row: Floats
+    objective: float
+
+    def point(self, x: Floats) -> Floats:
+        """A point of the scaled model as one of the original."""
+        return x * self.column
+
+    def duals(self, row_duals: Floats) -> Floats:
+        """Row duals of the scaled model as those of the original."""
+        return row_duals * self.row / self.objective
+
+
+def scaled(model: LinearModel) -> Scaled:
+    """Scale a model by the rule of the module; integer columns keep their size."""
+    box = np.maximum(np.abs(model.column_lower), np.abs(model.column_upper))
+    column = np.where(model.integer | ~np.isfinite(box), 1.0, _power(box))
+    owner = np.repeat(np.arange(model.rows), np.diff(model.start))
+    value = model.value * column[model.index]
+    largest = np.zeros(model.rows)
+    np.maximum.at(largest, owner, np.abs(value))
+    side = np.maximum(_finite(model.row_lower), _finite(model.row_upper))
+    measure = np.where(side > 0, np.maximum(side, largest / WIDEST), largest)
+    row = np.where(_stays(largest), 1.0, 1.0 / _power(measure))
+    cost = model.cost * column
+    dearest = float(np.abs(cost).max(initial=0.0))
+    stays = dearest == 0.0 or 1.0 <= dearest <= LARGE
+    objective = 1.0 if stays else DEAREST / float(_power(np.asarray(dearest), always=True))
+    lesser = replace(
+        model,
+        cost=cost * objective,
+        offset=model.offset * objective,
+        column_lower=model.column_lower / column,
+        column_upper=model.column_upper / column,
+        row_lower=model.row_lower * row,
+        row_upper=model.row_upper * row,
+        value=value * row[owner],
+    )
+    return Scaled(lesser, column, row, objective)
+
+
+def _finite(side: Floats) -> Floats:
+    return np.where(np.isfinite(side), np.abs(side), 0.0)
+
+
+def _stays(size: Floats) -> Bools:
+    return np.asarray((size == 0) | ((size >= SMALL) & (size <= LARGE)))
+
+
+def _power(size: Floats, *, always: bool = False) -> Floats:
+    """The nearest power of two of each size; 1 where the size is 0 or may stay."""
+    stays = (size == 0) if always else _stays(size)
+    return np.where(stays, 1.0, np.exp2(np.round(np.log2(np.where(stays, 1.0, size)))))
+
+
+def lagrangian_bound(model: LinearModel, row_duals: Floats) -> float:
+    """Upper bound on the objective of a continuous model from row duals of any origin.
+
+    ``max (c - A'y)'x`` over the columns' boxes plus what the rows' sides are worth at ``y`` (signs
+    as in a maximisation: at least 0 for a binding ``<=``): valid for every y that is 0 where its
+    side is open, whatever a solver claims; inf where a column that pays has no bound.
+    """
+    side = np.where(row_duals > 0, model.row_upper, model.row_lower)
+    y = np.where(np.isfinite(side), row_duals, 0.0)
+    reduced = model.cost - model.matrix().T @ y
+    box = np.where(reduced > 0, model.column_upper, model.column_lower)
+    with np.errstate(invalid="ignore"):
+        columns = np.where(reduced == 0, 0.0, reduced * box).sum()
+        rows = np.where(y == 0, 0.0, y * side).sum()
+    return float(columns + rows) + model.offset
