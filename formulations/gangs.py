@@ -35,7 +35,7 @@ def add_gangs(
     found: list[_Entry] = []
     of_type = types.of_candidate[parts.candidate]
     for q in range(types.count):
-        hosts = _hosts(cells, types, q)
+        hosts = hosts_of(cells, types, q)
         members = np.flatnonzero(types.of_candidate == q)
         kind = np.flatnonzero(types.counts[q])
         if not kind.size:
@@ -104,7 +104,7 @@ def _lie(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entr
     )
 
 
-def _hosts(cells: Cells, types: GangTypes, q: int) -> list[Ints]:
+def hosts_of(cells: Cells, types: GangTypes, q: int) -> list[Ints]:
     """Per place that may hold a whole gang of the type, the cells in it; never empty inside."""
     usable = np.flatnonzero(
         (cells.node_class == types.node_class[q]) & cells.in_set[types.node_set[q]]

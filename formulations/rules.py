@@ -1,15 +1,19 @@
-"""Operator's rules in a model: the same rows in every formulation, one block per rule row."""
+"""Rows over the decisions: operator's rules in a model, promises and goals as further rows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from formulations.linear_model import Ints, ModelBuilder
+from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.objectives import kept
 from formulations.round_problem import (
     RULE_S,
     RULE_U,
     RULE_X,
     STAY,
+    Level,
     RoundProblem,
     Selection,
 )
@@ -78,3 +82,70 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
     if bad.size:
         return rules.name[bad[0]], rules.label[bad[0]]
     return None
+
+
+def with_promises(problem: RoundProblem) -> RoundProblem:
+    """The round with a row ``guarantee[j]`` per guaranteed job: at least the speed it asked for."""
+    enough, stays = kept(problem)
+    promised = np.flatnonzero(problem.jobs.guaranteed)
+    row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
+    row_of[promised] = np.arange(promised.size)
+    starts = np.flatnonzero(enough & (row_of[problem.candidates.job] >= 0))
+    staying = promised[stays[promised]]
+    return _with_rows(
+        problem,
+        "guarantee",
+        promised,
+        np.ones(promised.size),
+        np.concatenate([row_of[problem.candidates.job[starts]], row_of[staying]]),
+        starts,
+        staying,
+        np.ones(starts.size + staying.size),
+    )
+
+
+def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> RoundProblem:
+    """The round with a row ``rank[r]``: a level that ranks higher is worth at least ``least``.
+
+    In units of its largest value, as solvers' row tolerances are absolute and units are not.
+    """
+    starts, stays = np.flatnonzero(level.value), np.flatnonzero(level.stay_value)
+    values = np.concatenate([level.value[starts], level.stay_value[stays]])
+    scale = float(np.abs(values).max(initial=0.0)) or 1.0
+    return _with_rows(
+        problem,
+        "rank",
+        np.asarray([rank], dtype=np.int64),
+        np.asarray([least / scale]),
+        np.zeros(values.size, dtype=np.int64),
+        starts,
+        stays,
+        values / scale,
+    )
+
+
+def _with_rows(
+    problem: RoundProblem,
+    name: str,
+    label: Ints,
+    lower: Floats,
+    row: Ints,
+    starts: Ints,
+    stays: Ints,
+    value: Floats,
+) -> RoundProblem:
+    """The round with rows of one family behind its rules; entries of starts, then of stays."""
+    rules = problem.rules
+    kinds = [np.full(starts.size, RULE_X), np.full(stays.size, RULE_S)]
+    more = replace(
+        rules,
+        name=(*rules.name, *([name] * label.size)),
+        label=(*rules.label, *((at,) for at in label.tolist())),
+        lower=np.concatenate([rules.lower, lower]),
+        upper=np.concatenate([rules.upper, np.full(label.size, np.inf)]),
+        row=np.concatenate([rules.row, rules.count + row]),
+        kind=np.concatenate([rules.kind, *kinds]).astype(np.int64),
+        index=np.concatenate([rules.index, starts, stays]),
+        value=np.concatenate([rules.value, value]),
+    )
+    return replace(problem, rules=more)

@@ -25,6 +25,9 @@ class RoundReport:
         Value of the allocation and proven upper bound, in the objective's unit; NaN if none.
     gap
         Certified relative gap, ``(bound - objective) / max(1e-12, |objective|)``; NaN if none.
+    bound_by
+        What proves the bound: ``"solver"`` or ``"prices"`` (docs/formulations/prices.md); empty
+        if nothing does.
     guarantees_short
         Guaranteed jobs below the speed of their request in this allocation.
     guarantee_shortfall
@@ -45,6 +48,7 @@ class RoundReport:
     objective: float = float("nan")
     bound: float = float("nan")
     gap: float = float("nan")
+    bound_by: str = ""
     guarantees_short: int = 0
     guarantee_shortfall: float = 0.0
     guarantees_possible: bool | None = None

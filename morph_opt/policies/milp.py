@@ -10,6 +10,7 @@ import numpy as np
 from formulations.check import check
 from formulations.objectives import SPEED_TOLERANCE, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
+from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.decision.placement import place
@@ -145,20 +146,29 @@ class MilpPolicy:
         return Decision(allocation, report, Evidence(posed, solved, selection))
 
     def _report(self, posed: PosedRound, solved: Solved, selection: Selection) -> RoundReport:
-        """How the round was answered, times apart."""
+        """How the round was answered, times apart; its bound is stated however it ended."""
         outcome = solved.outcome_of(posed.worth)
         value = selection.value(posed.worth)
-        bound = float("nan") if outcome is None else outcome.bound
+        status = "fallback" if outcome is None else str(outcome.status)
+        bound, bound_by = float("inf") if outcome is None else outcome.bound, "solver"
+        if outcome is None or outcome.status is not Status.OPTIMAL:
+            promised = bool(solved.promised) and outcome is not None
+            proven = bound_by_prices(posed.problem, posed.worth, promised).value
+            if proven < bound:
+                bound, bound_by = proven, "prices"
+            if outcome is not None and relative_gap(value, bound) <= self._limits.gap:
+                status = str(Status.OPTIMAL)
         short, shortfall = _shortfall(posed.problem, selection)
         dropped, restored = slo_changes(self._poser.objective)
         return RoundReport(
-            status="fallback" if outcome is None else str(outcome.status),
+            status=status,
             candidates=posed.problem.candidates.count,
             rows=solved.rows,
             columns=solved.columns,
             objective=value,
             bound=bound,
-            gap=float("nan") if outcome is None else relative_gap(value, bound),
+            gap=relative_gap(value, bound),
+            bound_by=bound_by,
             guarantees_short=short,
             guarantee_shortfall=shortfall,
             guarantees_possible=solved.promised,

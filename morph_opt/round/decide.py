@@ -57,6 +57,7 @@ class RoundDecision:
             "value": rounded(report.objective),
             "bound": rounded(report.bound),
             "gap": rounded(report.gap),
+            "bound_by": report.bound_by or None,
             "size": {
                 "jobs": len(state.jobs),
                 "candidates": report.candidates,

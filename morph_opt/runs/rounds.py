@@ -24,7 +24,7 @@ class RoundRow:
         Number and boundary.
     jobs, running, gpus_used
         Active jobs; jobs with GPUs and GPUs held after the decision.
-    candidates, rows, columns, status, objective, bound, gap
+    candidates, rows, columns, status, objective, bound, gap, bound_by
         Of the policy's report.
     guarantees_short, guarantee_shortfall, guarantees_possible
         Of the policy's report; possible is 1, 0 or empty.
@@ -48,6 +48,7 @@ class RoundRow:
     objective: float
     bound: float
     gap: float
+    bound_by: str
     guarantees_short: int
     guarantee_shortfall: float
     guarantees_possible: bool | None
@@ -100,6 +101,7 @@ def round_row(
         objective=report.objective,
         bound=report.bound,
         gap=report.gap,
+        bound_by=report.bound_by,
         guarantees_short=report.guarantees_short,
         guarantee_shortfall=report.guarantee_shortfall,
         guarantees_possible=report.guarantees_possible,

@@ -40,13 +40,16 @@ def poser(rules: OperatorRules | None = None) -> RoundPoser:
 
 
 def test_a_method_without_a_model_decides_rounds() -> None:
-    """One job on its four requested GPUs: 60 / (60 + 30) = 2/3; bound as the method states it."""
+    """One job on its four requested GPUs: 60 / (60 + 30) = 2/3.
+
+    The method claims a bound of 2; at 1/6 a GPU the job earns nothing and four GPUs cost 2/3.
+    """
     decision = MilpPolicy(poser(), Greedy(2 / 3), EXACT).decide(state(cluster(4), queued("a", 4)))
     report = decision.report
-    assert (report.status, report.rows, report.columns) == ("feasible", 0, 0)
+    assert (report.status, report.rows, report.columns) == ("optimal", 0, 0)
     assert report.objective == pytest.approx(2 / 3)
-    assert report.bound == 2.0
-    assert report.gap == pytest.approx(2.0)
+    assert report.bound == pytest.approx(2 / 3)
+    assert (report.bound_by, report.gap) == ("prices", 0.0)
     assert decision.evidence is not None
     assert decision.evidence.solved.model is None
 

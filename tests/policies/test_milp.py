@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,7 +159,8 @@ def test_without_promises_nothing_is_said_about_them() -> None:
 
 def keeps_and_fills(before_jobs: int, report: RoundReport, allocation: Allocation) -> None:
     assert report.status == "fallback"
-    assert math.isnan(report.gap)
+    assert report.bound_by == "prices"
+    assert report.gap == pytest.approx((report.bound - report.objective) / report.objective)
     assert grants(allocation)["old"] == {0: (6, 7)}
     assert len(allocation.assignments) == before_jobs
 
@@ -172,6 +172,10 @@ def test_fallback_keeps_what_runs_and_fills_up(lie: str, guaranteed: bool) -> No
     decision = policy(solver=FakeSolver(lie)).decide(before)
     keeps_and_fills(2, decision.report, decision.allocation)
     verify(before, decision.allocation)
+    best = policy().decide(before).report
+    assert best.status == "optimal"
+    assert best.bound_by == "solver"
+    assert decision.report.bound >= best.objective
 
 
 def test_fallback_does_not_claim_that_guarantees_are_possible() -> None:

@@ -1,0 +1,18 @@
+"""Prices for what a round shares, the bound that they prove, and how good ones are found.
+
+See ``docs/formulations/prices.md`` for the theorem and its proof.
+"""
+
+from formulations.prices.bound import Bound, Prices, price_bound
+from formulations.prices.choose import choose_prices
+from formulations.prices.relaxation import Relaxation, Shared, shared_rows
+
+__all__ = [
+    "Bound",
+    "Prices",
+    "Relaxation",
+    "Shared",
+    "choose_prices",
+    "price_bound",
+    "shared_rows",
+]

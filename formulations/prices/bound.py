@@ -1,0 +1,265 @@
+r"""The bound that prices prove, whatever the prices: docs/formulations/prices.md, theorem 1.
+
+    bound = sum_j U[j] + sum_n W[n] + sum_d p[d] limit[d] + auxiliary columns at their better end
+
+with p the prices of the shared rows, pi[c,g] >= 0 the price of a slot of kind g in cell c, and
+sigma[h] >= 0 what a job pays to stay where it holds h:
+
+    U[j]    best reduced value of job j's options; both jobs of a pair together earn what it does
+    W[n]    the most that can be collected on node n, over all subsets of what may stay there
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from formulations.cells import (
+    Cells,
+    Kinds,
+    count_parts,
+    find_cells,
+    find_gang_types,
+    find_kinds,
+)
+from formulations.gangs import hosts_of
+from formulations.linear_model import Floats, Ints
+from formulations.pair_table import JointHolds, joint_holds
+from formulations.patterns import SLACK, Vector, maximal_patterns
+from formulations.prices.relaxation import Evaluation, Relaxation, Shared, held_on_open
+from formulations.round_problem import RESOURCES, Level, RoundProblem
+
+ROUNDING = 1e-12
+"""The bound is raised by this share of the absolute values of its terms."""
+
+MARGIN = 1e-8
+"""Added to what is free on a node, relative to what it has: kinds are rounded, checks tolerant."""
+
+
+def _no_floats() -> Floats:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices of what a round shares.
+
+    Parameters
+    ----------
+    gpu
+        Of a GPU of each node class, at least 0, shape (T,).
+    side
+        Of a unit of each side resource of each class, at least 0, shape (T, R - 1).
+    uplink
+        Of a GB/s on any uplink, at least 0.
+    rule
+        Of each row of the operator's rules, shape (Q,): at least 0 where its upper limit is
+        priced, at most 0 where its lower one is.
+    slot
+        Besides, of a slot of each kind in each cell, at least 0, shape (C, S); None: nothing.
+    stay
+        Besides, of each hold on an open node, at least 0, shape (H,); None: nothing.
+    """
+
+    gpu: Floats
+    side: Floats
+    uplink: float = 0.0
+    rule: Floats = field(default_factory=_no_floats)
+    slot: Floats | None = None
+    stay: Floats | None = None
+
+    @classmethod
+    def of_rows(cls, problem: RoundProblem, shared: Shared, prices: Floats) -> Prices:
+        """Prices of the shared rows, shape (D,), under the names of what they are for."""
+        gpu = np.zeros(problem.nodes.classes)
+        side = np.zeros((problem.nodes.classes, len(RESOURCES) - 1))
+        rule = np.zeros(problem.rules.count)
+        uplink = 0.0
+        for (word, at, r), price in zip(shared.label, prices.tolist(), strict=True):
+            if word == "gpu":
+                gpu[at] = price
+            elif word == "side":
+                side[at, r - 1] = price
+            elif word == "uplink":
+                uplink = price
+            else:
+                rule[at] = price
+        return cls(gpu, side, uplink, rule)
+
+    def rows(self, shared: Shared) -> Floats:
+        """The prices as those of the shared rows, shape (D,).
+
+        Raises
+        ------
+        ValueError
+            If something is priced that cannot run out, or a price has the wrong sign.
+        """
+        side, left = np.zeros_like(self.side), float(self.uplink)
+        found: list[float] = []
+        for word, at, r in shared.label:
+            if word == "gpu":
+                found.append(float(self.gpu[at]))
+            elif word == "side":
+                place = at, r - 1
+                side[place] = self.side[place]
+                found.append(float(side[place]))
+            elif word == "uplink":
+                found.append(float(self.uplink))
+                left = 0.0
+            else:
+                found.append(float(self.rule[at]))
+        if left or (side != self.side).any():
+            raise ValueError("prices must be 0 for what cannot run out")
+        if min(self.gpu.min(initial=0.0), self.side.min(initial=0.0), self.uplink) < 0.0:
+            raise ValueError("prices must be at least 0")
+        return np.asarray(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound and the prices that prove it.
+
+    Parameters
+    ----------
+    value
+        No feasible decision of the round is worth more; -inf: there is none.
+    prices
+        The certificate; `formulations.check_bound` recomputes the value from it.
+    """
+
+    value: float
+    prices: Prices
+
+
+def price_bound(problem: RoundProblem, level: Level, prices: Prices) -> Bound:
+    """The bound at these prices, by its definition.
+
+    Raises
+    ------
+    formulations.patterns.TooManyPatternsError
+        With slot prices, if a node can be cut in too many ways.
+    """
+    relaxation = Relaxation(problem, level)
+    rows = prices.rows(relaxation.shared)
+    if prices.slot is None and prices.stay is None:
+        return Bound(rounded_up(relaxation.at(rows)), prices)
+    slots = _Slots(problem, prices)
+    evaluation = relaxation.at(rows, slots.paid())
+    worth = slots.collected()
+    total = float(worth.sum())
+    return Bound(rounded_up(evaluation, total, float(np.abs(worth).sum())), prices)
+
+
+def rounded_up(evaluation: Evaluation, more: float = 0.0, size: float = 0.0) -> float:
+    """The bound of an evaluation and further terms, raised by what rounding may have taken."""
+    value = evaluation.bound + more
+    return value + ROUNDING * (evaluation.size + size) if np.isfinite(value) else value
+
+
+class _Slots:
+    """Slot prices of a round: what options pay, what nodes collect."""
+
+    def __init__(self, problem: RoundProblem, prices: Prices) -> None:
+        self._problem = problem
+        self._cells, self._kinds = find_cells(problem), find_kinds(problem)
+        shape = (self._cells.count, self._kinds.count)
+        self._slot = np.zeros(shape) if prices.slot is None else prices.slot
+        holds = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
+        self._stay = np.where(held_on_open(problem), holds, 0.0)
+        self._joint: JointHolds = joint_holds(problem)
+
+    def paid(self) -> Floats:
+        """Price of each option, shape (K + J,); inf for a start that has no nodes."""
+        problem, cells, kinds = self._problem, self._cells, self._kinds
+        table = problem.candidates
+        types = find_gang_types(problem, kinds, count_parts(problem, kinds))
+        cost = np.zeros(types.count)
+        for q in range(types.count):
+            if types.counts[q].any():
+                cost[q] = min(
+                    (
+                        float(types.counts[q] @ self._slot[host].min(axis=0))
+                        for host in hosts_of(cells, types, q)
+                    ),
+                    default=np.inf,
+                )
+        paid = np.zeros(table.count + problem.jobs.count)
+        paid[: table.count] = cost[types.of_candidate]
+        np.add.at(paid, table.count + problem.holds.job, self._stay)
+        by_job = paid[table.count :]
+        base = table.count - problem.pairs.count
+        here = base + np.flatnonzero(problem.pairs.in_place)
+        paid[here] = by_job[table.job[here]]
+        return paid
+
+    def collected(self) -> Floats:
+        """The most that each open node collects, shape (N,)."""
+        problem = self._problem
+        holds, nodes = problem.holds, problem.nodes
+        gang = np.arange(problem.jobs.count, dtype=np.int64)
+        gang[problem.pairs.sharing[:, 1]] = problem.pairs.sharing[:, 0]
+        ways: list[dict[int, tuple[Floats, float]]] = [{} for _ in range(nodes.count)]
+        job = np.concatenate([holds.job, problem.candidates.job[self._joint.candidate]])
+        where = np.concatenate([holds.node, self._joint.node])
+        demand = np.concatenate([holds.demand, self._joint.demand])
+        price = np.concatenate([self._stay, self._price_in_place()])
+        for g, n, need, pays in zip(
+            gang[job].tolist(), where.tolist(), demand, price.tolist(), strict=True
+        ):
+            least, most = ways[n].get(g, (need, pays))
+            ways[n][g] = (np.minimum(least, need), max(most, pays))
+        worth = np.zeros(nodes.count)
+        known: dict[tuple[int, tuple[tuple[Vector, float], ...]], float] = {}
+        for n in np.flatnonzero(nodes.open).tolist():
+            cell = int(self._cells.of_node[n])
+            scarce = self._kinds.scarce[int(nodes.node_class[n])]
+            mine = tuple(
+                sorted(
+                    (tuple(np.round(need[scarce], 9).tolist()), pays)
+                    for need, pays in ways[n].values()
+                )
+            )
+            if (cell, mine) not in known:
+                known[cell, mine] = self._worth(cell, mine)
+            worth[n] = known[cell, mine]
+        return worth
+
+    def _price_in_place(self) -> Floats:
+        """Price of each row of the joint holds: that of the first job's hold on the node."""
+        holds, owner = self._problem.holds, self._problem.candidates.job
+        at = {
+            (j, n): h
+            for h, (j, n) in enumerate(zip(holds.job.tolist(), holds.node.tolist(), strict=True))
+        }
+        pairs = zip(owner[self._joint.candidate].tolist(), self._joint.node.tolist(), strict=True)
+        return np.asarray([self._stay[at[key]] for key in pairs], dtype=np.float64)
+
+    def _worth(self, cell: int, gangs: tuple[tuple[Vector, float], ...]) -> float:
+        """W: the best of all subsets of gangs that go on, with the best pattern beside them."""
+        t = int(self._cells.node_class[cell])
+        capacity = self._problem.nodes.capacity[t, self._kinds.scarce[t]]
+        best = 0.0
+        for goes_on in product((False, True), repeat=len(gangs)):
+            free, paid = capacity.copy(), 0.0
+            for (need, pays), stays in zip(gangs, goes_on, strict=True):
+                if stays:
+                    free -= need
+                    paid += pays
+            if (free >= -SLACK).all():
+                free = np.maximum(free, 0.0) + MARGIN * np.maximum(1.0, capacity)
+                state = tuple(np.round(free, 9).tolist())
+                best = max(best, paid + self._best_pattern(cell, t, state))
+        return best
+
+    def _best_pattern(self, cell: int, t: int, free: Vector) -> float:
+        first, last = int(self._kinds.first[t]), int(self._kinds.first[t + 1])
+        patterns: Ints = maximal_patterns(free, self._kinds.vectors[t])
+        return float((patterns @ self._slot[cell, first:last]).max(initial=0.0))
+
+
+def gpu_slots(cells: Cells, kinds: Kinds, gpu: Floats) -> Floats:
+    """Slot prices that amount to a price per GPU of each class, shape (C, S)."""
+    same = cells.node_class[:, None] == kinds.node_class[None, :]
+    return np.where(same, gpu[cells.node_class][:, None] * kinds.gpus[None, :], 0.0)

@@ -1,0 +1,255 @@
+r"""Good prices for the shared rows: where the bound of `formulations.prices.relaxation` is least.
+
+The bound is convex and piecewise linear in the prices; what the jobs choose at some prices is a
+subgradient there. One price: the tangents of both ends of a bracket are intersected, and every
+third step halves it. Several: cutting planes (Kelley 1960) inside a box around the best prices
+found, which is halved where the model was wrong and widened where it holds the model back. Rows
+enter when what the jobs choose breaks them. Nothing of this enters the guarantee: every price
+vector proves a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from formulations.linear_model import Floats, Ints
+from formulations.prices.relaxation import Evaluation, Relaxation
+
+TOLERANCE = 1e-9
+"""Relative distance to the least bound at which the search ends."""
+
+LinearProgram = Callable[[Floats, Floats, Floats, Floats, Floats], tuple[Floats, Floats] | None]
+"""Minimise ``c x`` subject to ``A x <= b`` and ``lower <= x <= upper``: (c, A, b, lower, upper) to
+the point and the multipliers (at least 0) of the rows; None where none was found."""
+
+
+def scipy_lp(
+    cost: Floats, matrix: Floats, limit: Floats, lower: Floats, upper: Floats
+) -> tuple[Floats, Floats] | None:
+    """A small linear program by scipy."""
+    found = linprog(cost, matrix, limit, bounds=np.column_stack([lower, upper]), method="highs-ds")
+    if found.status != 0:
+        return None
+    return np.asarray(found.x), -np.asarray(found.ineqlin.marginals)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The relaxation at some prices: a supporting plane of the bound, and a choice of every job.
+
+    Parameters
+    ----------
+    prices, slope
+        Of the shared rows, shape (D,).
+    value
+        The bound there.
+    choice
+        Option of each job, shape (J,).
+    """
+
+    prices: Floats
+    value: float
+    slope: Floats
+    choice: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Prices with the least bound that was found.
+
+    Parameters
+    ----------
+    prices
+        Of the shared rows, shape (D,).
+    evaluation
+        The relaxation there.
+    cuts
+        All that were made, in order.
+    active
+        Rows that were priced.
+    """
+
+    prices: Floats
+    evaluation: Evaluation
+    cuts: tuple[Cut, ...]
+    active: Ints
+
+
+def choose_prices(
+    relaxation: Relaxation,
+    start: Floats | None = None,
+    evaluations: int = 60,
+    lp: LinearProgram = scipy_lp,
+) -> Chosen:
+    """Prices of the shared rows at which the bound is least, as far as found.
+
+    Parameters
+    ----------
+    start
+        Prices to begin with, those of an earlier round for example.
+    evaluations
+        Of the relaxation, at most.
+    lp
+        Solves the master problems.
+    """
+    return _Search(relaxation, evaluations, lp).run(start)
+
+
+class _Search:
+    def __init__(self, relaxation: Relaxation, evaluations: int, lp: LinearProgram) -> None:
+        self._relaxation = relaxation
+        self._left = evaluations
+        self._lp = lp
+        shared = relaxation.shared
+        self._top = _highest(relaxation)
+        self._is_gpu = np.asarray([word[0] == "gpu" for word in shared.label], dtype=bool)
+        self._active = self._is_gpu.copy()
+        self._sign = np.where(np.isfinite(shared.upper), 1.0, -1.0)
+        self._cuts: list[Cut] = []
+        self._best: tuple[Cut, Evaluation] | None = None
+
+    def run(self, start: Floats | None) -> Chosen:
+        prices = np.zeros(self._top.size)
+        if start is not None and start.shape == prices.shape:
+            raised = self._sign > 0
+            ends = np.where(raised, 0.0, -self._top), np.where(raised, self._top, 0.0)
+            prices = np.clip(start, *ends)
+            self._active |= prices != 0
+        else:
+            prices[self._active] = 0.25 * self._top[self._active]
+        cut = self._evaluate(prices)
+        while self._left > 0 and np.isfinite(cut.value):
+            if int(self._active.sum()) == 1:
+                self._bracket(int(np.flatnonzero(self._active)[0]))
+            else:
+                self._boxed(0.6 if start is None else 0.05)
+            if not self._activate():
+                break
+        best, evaluation = self._known()
+        return Chosen(best.prices, evaluation, tuple(self._cuts), np.flatnonzero(self._active))
+
+    def _known(self) -> tuple[Cut, Evaluation]:
+        assert self._best is not None
+        return self._best
+
+    def _evaluate(self, prices: Floats) -> Cut:
+        self._left -= 1
+        relaxation, shared = self._relaxation, self._relaxation.shared
+        found = relaxation.at(prices)
+        limit = np.where(self._sign > 0, shared.upper, shared.lower)
+        aux = np.where(shared.aux_use.T @ prices < 0, shared.aux_upper, 0.0)
+        used = relaxation.usage(found.choice)
+        if aux.size:
+            used = used + shared.aux_use @ np.where(np.isfinite(aux), aux, 0.0)
+        slope = np.where(np.isfinite(limit), limit, 0.0) - used
+        cut = Cut(prices, found.bound, slope, found.choice)
+        self._cuts.append(cut)
+        if self._best is None or found.bound < self._best[0].value:
+            self._best = (cut, found)
+        return cut
+
+    def _activate(self) -> bool:
+        """Price rows that the choice at the best prices breaks; False if there are none."""
+        shared, slope = self._relaxation.shared, self._known()[0].slope
+        scale = TOLERANCE * np.maximum(1.0, np.abs(slope))
+        limited = np.isfinite(np.where(self._sign > 0, shared.upper, shared.lower))
+        broken = ~self._active & limited & (self._sign * slope < -scale) & (self._top > 0)
+        self._active |= broken
+        return bool(broken.any())
+
+    def _bracket(self, d: int) -> None:
+        """One price: intersect the tangents of the ends of a bracket, every third step halve it."""
+        low, high = self._ends(d)
+        step = 0
+        while self._left > 0:
+            step += 1
+            a, b = float(low.prices[d]), float(high.prices[d])
+            if b - a <= 1e-14 * self._top[d]:
+                return
+            fall, rise = float(low.slope[d]), float(high.slope[d])
+            if fall >= 0.0 or rise <= 0.0:
+                return
+            meet = (high.value - low.value + fall * a - rise * b) / (fall - rise)
+            floor = low.value + fall * (meet - a)
+            if self._known()[0].value - floor <= TOLERANCE * abs(floor):
+                return
+            at = 0.5 * (a + b) if step % 3 == 0 or not a < meet < b else meet
+            prices = low.prices.copy()
+            prices[d] = at
+            cut = self._evaluate(prices)
+            if cut.slope[d] < 0.0:
+                low = cut
+            else:
+                high = cut
+
+    def _ends(self, d: int) -> tuple[Cut, Cut]:
+        """Cuts of falling and of rising bound; price 0 is the lower one where it rises at once."""
+        low = high = self._known()[0]
+        if low.slope[d] < 0.0:
+            while high.slope[d] < 0.0 and self._left > 0:
+                prices = high.prices.copy()
+                prices[d] = min(1.25 * self._top[d], max(2.0 * prices[d], 1e-3 * self._top[d]))
+                low, high = high, self._evaluate(prices)
+                if prices[d] >= 1.25 * self._top[d]:
+                    break
+        else:
+            while low.slope[d] >= 0.0 and low.prices[d] > 0.0 and self._left > 0:
+                prices = low.prices.copy()
+                prices[d] = 0.5 * prices[d] if prices[d] > 1e-6 * self._top[d] else 0.0
+                high, low = low, self._evaluate(prices)
+        return low, high
+
+    def _boxed(self, radius: float) -> None:
+        """Several prices: cutting planes in a box around the best ones."""
+        rows = np.flatnonzero(self._active)
+        top = self._top[rows]
+        raised = self._sign[rows] > 0
+        least, most = np.where(raised, 0.0, -1.25 * top), np.where(raised, 1.25 * top, 0.0)
+        cost = np.append(np.zeros(rows.size), 1.0)
+        while self._left > 0 and radius > 1e-10:
+            best = self._known()[0]
+            width = radius * np.maximum(np.abs(best.prices[rows]), 0.05 * top)
+            lower = np.maximum(least, best.prices[rows] - width)
+            upper = np.minimum(most, best.prices[rows] + width)
+            scale = abs(best.value) or 1.0
+            ends = np.append(lower, -np.inf), np.append(upper, np.inf)
+            found = self._lp(cost, *self._planes(rows, scale), *ends)
+            if found is None:
+                return
+            point, floor = found[0][:-1], float(found[0][-1]) * scale
+            if best.value - floor <= TOLERANCE * scale:
+                held = ((point <= lower) & (lower > least)) | ((point >= upper) & (upper < most))
+                if not held.any():
+                    return
+                radius *= 4.0
+                continue
+            prices = best.prices.copy()
+            prices[rows] = np.clip(point, lower, upper)
+            cut = self._evaluate(prices)
+            if cut.value > best.value - 0.1 * (best.value - floor):
+                radius *= 0.5
+
+    def _planes(self, rows: Ints, scale: float) -> tuple[Floats, Floats]:
+        """The cuts as rows ``slope p - height <= ...`` in units of the bound."""
+        slope = np.asarray([cut.slope[rows] for cut in self._cuts])
+        at = np.asarray([cut.prices[rows] for cut in self._cuts])
+        value = np.asarray([cut.value for cut in self._cuts])
+        matrix = np.column_stack([slope / scale, -np.ones(len(self._cuts))])
+        return matrix, ((slope * at).sum(axis=1) - value) / scale
+
+
+def _highest(relaxation: Relaxation) -> Floats:
+    """A price of each row above which nobody would pay it, shape (D,)."""
+    use = relaxation.shared.use
+    columns = use.indices
+    amount = np.abs(use.data)
+    worth = np.abs(relaxation.value[columns])
+    ratio = np.divide(worth, amount, out=np.zeros_like(worth), where=amount > 0)
+    row = np.repeat(np.arange(use.shape[0]), np.diff(use.indptr))
+    top = np.zeros(use.shape[0])
+    np.maximum.at(top, row, np.where(np.isfinite(ratio), ratio, 0.0))
+    return top

@@ -1,0 +1,337 @@
+r"""A round in which only sums count: options of jobs, and the rows that they share.
+
+An *option* is what a job may do: candidate k is option k, the stay of job j option K + j. The rows
+
+    lower[d] <= sum over chosen options o of use[d,o] + sum_u aux_use[d,u] aux[u] <= upper[d]
+
+hold in every feasible decision of the round: GPUs of each node class, side resources of each class
+that can run out, all uplinks together, and the operator's rules. Which node a part lies on is
+forgotten. For prices p of the rows (at least 0 for an upper limit, at most 0 for a lower one) the
+best that every job can do by itself bounds what all of them can do together (Everett 1963).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from formulations.cells import scarce_resources, uplinks_matter
+from formulations.linear_model import Bools, Floats, Ints
+from formulations.pair_table import joint_holds, may_meet
+from formulations.round_problem import RESOURCES, RULE_S, RULE_U, RULE_X, Level, RoundProblem, Scope
+
+SLACK = 1e-9
+"""Absolute tolerance in comparing what a rule counts."""
+
+UPLINK = RESOURCES.index("rdma_gb_per_s") - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Rows that options share.
+
+    Parameters
+    ----------
+    label
+        Of each row ``("gpu", t, 0)``, ``("side", t, r)``, ``("uplink", 0, 0)`` or
+        ``("rule", q, 0)``, shape (D,).
+    lower, upper
+        Shape (D,).
+    use
+        Shape (D, K + J).
+    aux_use, aux_upper
+        Auxiliary columns of the operator's rules, shapes (D, U) and (U,).
+    """
+
+    label: tuple[tuple[str, int, int], ...]
+    lower: Floats
+    upper: Floats
+    use: sparse.csr_array
+    aux_use: Floats
+    aux_upper: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of rows D."""
+        return len(self.label)
+
+
+def held_on_open(problem: RoundProblem) -> Bools:
+    """Holds on open nodes, shape (H,): on closed ones there is nothing to compete for."""
+    return np.asarray(problem.nodes.open[problem.holds.node])
+
+
+def shared_rows(problem: RoundProblem) -> Shared:
+    """The rows of a round, GPUs of the classes first."""
+    table, nodes, holds = problem.candidates, problem.nodes, problem.holds
+    size = np.bincount(nodes.node_class[nodes.open], minlength=nodes.classes)
+    joint = joint_holds(problem)
+    on_open, joint_open = held_on_open(problem), nodes.open[joint.node]
+    held_class = nodes.node_class[holds.node]
+    joint_class = nodes.node_class[joint.node]
+    label: list[tuple[str, int, int]] = []
+    upper: list[float] = []
+    row: list[Ints] = []
+    option: list[Ints] = []
+    value: list[Floats] = []
+
+    def add(at: int, options: Ints, amounts: Floats) -> None:
+        row.append(np.full(options.size, at, dtype=np.int64))
+        option.append(options)
+        value.append(np.asarray(amounts, dtype=np.float64))
+
+    has_parts = np.diff(table.part_start) > 0
+    for resource in range(len(RESOURCES)):
+        for t in range(nodes.classes):
+            if resource and resource not in scarce_resources(problem, t):
+                continue
+            at = len(label)
+            label.append(("side" if resource else "gpu", t, resource))
+            upper.append(float(size[t] * nodes.capacity[t, resource]))
+            mine = np.flatnonzero((table.node_class == t) & has_parts)
+            per_gpu = 1.0 if resource == 0 else table.side[mine, resource - 1]
+            add(at, mine, table.gpus[mine] * per_gpu)
+            kept = np.flatnonzero(on_open & (held_class == t))
+            add(at, table.count + holds.job[kept], holds.demand[kept, resource])
+            both = np.flatnonzero(joint_open & (joint_class == t))
+            add(at, joint.candidate[both], joint.demand[both, resource])
+    if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():
+        at = len(label)
+        label.append(("uplink", 0, 0))
+        upper.append(float(nodes.uplink_gb_per_s.sum()))
+        away = np.flatnonzero((table.scope == Scope.POD) & has_parts)
+        add(at, away, table.gpus[away] * table.side[away, UPLINK])
+        add(at, table.count + holds.job, holds.uplink_gb_per_s)
+        add(at, joint.candidate, joint.uplink_gb_per_s)
+    return _with_rules(problem, label, upper, (row, option, value))
+
+
+def _with_rules(
+    problem: RoundProblem,
+    label: list[tuple[str, int, int]],
+    upper: list[float],
+    entries: tuple[list[Ints], list[Ints], list[Floats]],
+) -> Shared:
+    rules, first = problem.rules, len(label)
+    row, option, value = entries
+    columns = problem.candidates.count + problem.jobs.count
+    starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
+    for mine, offset in ((starts, 0), (stays, problem.candidates.count)):
+        row.append(first + rules.row[mine])
+        option.append(offset + rules.index[mine])
+        value.append(rules.value[mine])
+    aux_use = np.zeros((first + rules.count, rules.aux_upper.size))
+    own = rules.kind == RULE_U
+    np.add.at(aux_use, (first + rules.row[own], rules.index[own]), rules.value[own])
+    use = sparse.csr_array(
+        (np.concatenate(value), (np.concatenate(row), np.concatenate(option))),
+        shape=(first + rules.count, columns),
+    )
+    most = np.concatenate([np.asarray(upper), rules.upper])
+    return Shared(
+        (*label, *(("rule", q, 0) for q in range(rules.count))),
+        np.concatenate([np.full(first, -np.inf), rules.lower]),
+        most,
+        use,
+        aux_use,
+        _most_aux(rules.aux_upper, aux_use, use, most),
+    )
+
+
+def _most_aux(limit: Floats, aux_use: Floats, use: sparse.csr_array, upper: Floats) -> Floats:
+    """Limits of the auxiliary columns, with those that rows without negative entries imply."""
+    most = limit.copy()
+    for row in np.flatnonzero(aux_use.any(axis=1) & np.isfinite(upper)).tolist():
+        own = use.data[use.indptr[row] : use.indptr[row + 1]]
+        if (aux_use[row] >= 0).all() and (own >= 0).all():
+            columns = aux_use[row] > 0
+            most[columns] = np.minimum(most[columns], upper[row] / aux_use[row, columns])
+    return np.maximum(most, 0.0)
+
+
+def _jobs_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:
+    """First and second job of each option, shape (K + J,); the second is -1 but for pairs."""
+    table, jobs = problem.candidates, problem.jobs.count
+    first = np.concatenate([table.job, np.arange(jobs, dtype=np.int64)])
+    second = np.full(first.size, -1, dtype=np.int64)
+    second[table.count - problem.pairs.count : table.count] = problem.pairs.partner
+    return first, second
+
+
+def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
+    """Options that a job may take, shape (K + J,), and jobs that may have nothing, shape (J,).
+
+    A rule's row that concerns one job alone is a statement about its options, because it takes one
+    at most: those that break the row by themselves are out.
+    """
+    table, jobs = problem.candidates, problem.jobs.count
+    first, second = _jobs_of_options(problem)
+    fine = np.concatenate([np.ones(table.count, dtype=bool), problem.jobs.running])
+    fine[table.count - problem.pairs.count : table.count] &= may_meet(problem)
+    idle = np.ones(jobs, dtype=bool)
+    rules = problem.rules
+    option = np.where(rules.kind == RULE_S, table.count + rules.index, rules.index)
+    owner = _owners(problem, option, first, second)
+    mine = np.flatnonzero(owner[rules.row] >= 0)
+    if not mine.size:
+        return fine, idle
+    key, at = np.unique(rules.row[mine] * first.size + option[mine], return_inverse=True)
+    row, where = key // first.size, key % first.size
+    use = np.bincount(at.reshape(-1), rules.value[mine], minlength=key.size)
+    keeps = (use >= rules.lower[row] - SLACK) & (use <= rules.upper[row] + SLACK)
+    fine[where[~keeps]] = False
+    # Rows that ask for something rule out whatever of their job does not stand in them.
+    asks = (owner >= 0) & ((rules.lower > SLACK) | (rules.upper < -SLACK))
+    asked = np.bincount(owner[asks], minlength=jobs)
+    for job_of in (first, second):
+        of_job = asks[row] & keeps & (owner[row] == job_of[where])
+        kept = np.bincount(where[of_job], minlength=first.size)
+        fine &= (job_of < 0) | (kept >= asked[job_of])
+    return fine, asked == 0
+
+
+def _owners(problem: RoundProblem, option: Ints, first: Ints, second: Ints) -> Ints:
+    """The job that a rule's row concerns alone, shape (Q,); -1: several, or other columns."""
+    rules = problem.rules
+    owner = np.full(rules.count, -1, dtype=np.int64)
+    some, at = np.unique(rules.row, return_index=True)
+    shared = np.zeros(rules.count, dtype=bool)
+    shared[rules.row[rules.kind == RULE_U]] = True
+    some, at = some[~shared[some]], at[~shared[some]]
+    option = np.where(rules.kind == RULE_U, 0, option)
+    for job_of in (second, first):
+        guess = np.full(rules.count, -1, dtype=np.int64)
+        guess[some] = job_of[option[at]]
+        theirs = guess[rules.row]
+        other = (first[option] != theirs) & (second[option] != theirs)
+        alone = guess >= 0
+        alone[rules.row[other]] = False
+        owner[alone] = guess[alone]
+    return owner
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The relaxation at some prices.
+
+    Parameters
+    ----------
+    bound
+        Upper bound on the value of every feasible decision; -inf if there is none.
+    size
+        Sum of the absolute values of the terms that it is made of.
+    surplus
+        What each job earns at most, shape (J,).
+    choice
+        Option that earns it, -1 for nothing, shape (J,); a pair is the choice of both its jobs
+        where neither has a better one.
+    """
+
+    bound: float
+    size: float
+    surplus: Floats
+    choice: Ints
+
+
+class Relaxation:
+    """Options with their values under a level, and the rows that they share.
+
+    Parameters
+    ----------
+    problem, level
+        The round and what it is to maximise.
+    """
+
+    def __init__(self, problem: RoundProblem, level: Level) -> None:
+        self.shared = shared_rows(problem)
+        self.jobs = problem.jobs.count
+        self.value = np.concatenate([level.value, level.stay_value])
+        fine, self.idle = possible_options(problem)
+        self._first, self._second = _jobs_of_options(problem)
+        self.possible: Ints = np.flatnonzero(fine)
+        single = self.possible[self._second[self.possible] < 0]
+        self._order: Ints = single[np.argsort(self._first[single], kind="stable")]
+        owner = self._first[self._order]
+        self._start = np.flatnonzero(np.diff(owner, prepend=-1))
+        self._length = np.diff(np.append(self._start, owner.size))
+        self._owner = owner[self._start]
+        self._pairs = self.possible[self._second[self.possible] >= 0]
+        self._use = sparse.csr_array(self.shared.use.T)
+
+    def reduced(self, prices: Floats) -> Floats:
+        """Value of each option less its price, shape (K + J,)."""
+        return np.asarray(self.value - self._use @ prices)
+
+    def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
+        """The bound at prices of the rows, shape (D,).
+
+        Parameters
+        ----------
+        more
+            Further price of each option, shape (K + J,); inf where it is impossible.
+        """
+        paid = self._use @ prices
+        if more is not None:
+            paid = paid + more
+        reduced = self.value - paid
+        surplus, choice = self._best_alone(reduced)
+        self._raise_for_pairs(reduced, surplus, choice)
+        terms = np.concatenate([surplus, self._limits(prices)])
+        size = float(np.abs(terms).sum())
+        taken = choice[choice >= 0]
+        size += float(np.abs(paid[taken]).sum() + np.abs(self.value[taken]).sum())
+        return Evaluation(float(terms.sum()), size, surplus, choice)
+
+    def _best_alone(self, reduced: Floats) -> tuple[Floats, Ints]:
+        surplus = np.where(self.idle, 0.0, -np.inf)
+        choice = np.full(self.jobs, -1, dtype=np.int64)
+        if self._order.size:
+            mine = reduced[self._order]
+            best = np.maximum.reduceat(mine, self._start)
+            hit = np.flatnonzero(mine == np.repeat(best, self._length))
+            first = hit[np.searchsorted(hit, self._start)]
+            better = best > surplus[self._owner]
+            chosen = self._owner[better]
+            surplus[chosen] = best[better]
+            choice[chosen] = self._order[first[better]]
+        return surplus, choice
+
+    def _raise_for_pairs(self, reduced: Floats, surplus: Floats, choice: Ints) -> None:
+        """Raise what two jobs earn until no pair earns more than the two; in place."""
+        if not self._pairs.size:
+            return
+        one, two = self._first[self._pairs], self._second[self._pairs]
+        lost = np.isneginf(surplus)
+        paired = np.zeros(self.jobs, dtype=bool)
+        paired[one] = paired[two] = True
+        surplus[lost & paired] = 0.0
+        taken = np.zeros(self.jobs, dtype=bool)
+        # In the order of the table: what is gained by a better one hangs on ties of rounding.
+        for p in np.flatnonzero(reduced[self._pairs] > surplus[one] + surplus[two]).tolist():
+            i, j = int(one[p]), int(two[p])
+            excess = float(reduced[self._pairs[p]]) - float(surplus[i]) - float(surplus[j])
+            if excess <= 0.0:
+                continue
+            surplus[i] += 0.5 * excess
+            surplus[j] += 0.5 * excess
+            if not (taken[i] or taken[j]):
+                taken[i] = taken[j] = True
+                choice[i] = choice[j] = self._pairs[p]
+
+    def _limits(self, prices: Floats) -> Floats:
+        """What the prices pay for the limits of rows and auxiliary columns, term by term."""
+        shared = self.shared
+        bounded = np.where(prices > 0, shared.upper, shared.lower)
+        rows = np.where(prices == 0, 0.0, prices * np.where(prices == 0, 0.0, bounded))
+        gain = np.maximum(0.0, -(shared.aux_use.T @ prices))
+        aux = np.where(gain > 0, gain * np.where(gain > 0, shared.aux_upper, 0.0), 0.0)
+        return np.concatenate([rows, aux])
+
+    def usage(self, choice: Ints) -> Floats:
+        """What a choice uses of each row, shape (D,); a pair counts once."""
+        taken = np.unique(choice[choice >= 0])
+        chosen = np.zeros(self.value.size)
+        chosen[taken] = 1.0
+        return np.asarray(self.shared.use @ chosen)

@@ -1,0 +1,205 @@
+"""Prices prove bounds: never below brute force, recomputed alike, refused when claimed too low."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations.cells import find_cells, find_kinds
+from formulations.check_bound import BoundError, check_bound
+from formulations.prices import Prices, Relaxation, choose_prices, price_bound, shared_rows
+from formulations.prices.bound import gpu_slots, rounded_up
+from formulations.round_problem import RULE_S, RULE_X, Level, RoundProblem
+from tests.formulations import oracle
+from tests.formulations.packed_rounds import (
+    PACKED,
+    PACKED_GPUS,
+    best_value,
+    packed_level,
+    packed_round,
+)
+from tests.formulations.random_rounds import (
+    EVERYTHING,
+    SMALL,
+    RoundSize,
+    random_level,
+    random_round,
+)
+from tests.formulations.rounds import Candidate, Hold, Rule, rule_table, tiny
+
+ROUNDS = 25
+SIZES = {
+    "gpus": SMALL,
+    "side": RoundSize(side_resources_bind=True),
+    "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
+    "everything": EVERYTHING,
+}
+PACKS = {"packed": PACKED, "packed gpus": PACKED_GPUS}
+Drawn = tuple[RoundProblem, Level, float]
+
+
+def drawn(kind: str, seed: int) -> Drawn:
+    """A random round, its level, and the optimum by enumeration."""
+    draw = np.random.default_rng((seed, 77))
+    if kind in PACKS:
+        problem = packed_round(draw, PACKS[kind])
+        level = packed_level(draw, problem)
+        return problem, level, best_value(problem, level)
+    problem = random_round(draw, SIZES[kind])
+    level = random_level(draw, problem)
+    return problem, level, oracle.best(problem, [level]).value(level)
+
+
+def random_prices(draw: np.random.Generator, problem: RoundProblem, level: Level) -> Prices:
+    """Prices of every sort, of the size of the values per GPU, some 0."""
+    table = problem.candidates
+    unit = float((level.value / table.gpus).max(initial=0.0)) or 1.0
+    shared = shared_rows(problem)
+    rows = draw.uniform(0.0, unit, shared.count) * (draw.random(shared.count) < 0.7)
+    rows = np.where(np.isfinite(shared.upper), rows, -rows)
+    prices = Prices.of_rows(problem, shared, rows)
+    prices = replace(prices, side=prices.side * 0.1, uplink=prices.uplink * 0.1)
+    if draw.random() < 0.5:
+        return prices
+    shape = (find_cells(problem).count, find_kinds(problem).count)
+    return replace(
+        prices,
+        gpu=prices.gpu * float(draw.random() < 0.5),
+        slot=draw.uniform(0.0, 4 * unit, shape) * (draw.random(shape) < 0.8),
+        stay=draw.uniform(0.0, 4 * unit, problem.holds.count),
+    )
+
+
+@pytest.mark.parametrize("kind", [*SIZES, *PACKS])
+def test_no_prices_prove_less_than_the_optimum(kind: str) -> None:
+    for seed in range(ROUNDS):
+        problem, level, truth = drawn(kind, seed)
+        draw = np.random.default_rng(seed)
+        for _ in range(4):
+            bound = price_bound(problem, level, random_prices(draw, problem, level))
+            assert bound.value >= truth - 1e-9 * abs(truth), (kind, seed)
+            check_bound(problem, level, bound.prices, bound.value)
+            low = bound.value - 1e-9 * abs(bound.value)
+            if np.isfinite(low) and bound.value:
+                with pytest.raises(BoundError):
+                    check_bound(problem, level, bound.prices, low)
+
+
+@pytest.mark.parametrize("kind", [*SIZES, *PACKS])
+def test_chosen_prices_are_better_than_any_drawn(kind: str) -> None:
+    for seed in range(ROUNDS):
+        problem, level, truth = drawn(kind, seed)
+        relaxation = Relaxation(problem, level)
+        chosen = choose_prices(relaxation)
+        best = rounded_up(chosen.evaluation)
+        assert best >= truth - 1e-9 * abs(truth), (kind, seed)
+        prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
+        check_bound(problem, level, prices, best)
+        if problem.pairs.count:
+            continue  # the bound with pairs is no convex function of the prices
+        draw = np.random.default_rng(seed)
+        for _ in range(6):
+            other = replace(random_prices(draw, problem, level), slot=None, stay=None)
+            value = price_bound(problem, level, other).value
+            assert best <= value + 1e-6 * abs(value), (kind, seed)
+
+
+def plain(gpu: float, problem: RoundProblem) -> Prices:
+    """A price per GPU alone."""
+    return Prices(np.full(problem.nodes.classes, gpu), np.zeros((problem.nodes.classes, 3)))
+
+
+def bounded(problem: RoundProblem, level: Level, prices: Prices) -> float:
+    bound = price_bound(problem, level, prices).value
+    check_bound(problem, level, prices, bound)
+    return bound
+
+
+# Two nodes of 4 GPUs; job 0 holds two GPUs of node 0, jobs 1 and 2 wait.
+ROUND = tiny(
+    [4, 4],
+    [Candidate(0, (4,)), Candidate(1, (2,)), Candidate(1, (4,)), Candidate(2, (4, 4))],
+    holds=[Hold(0, 0, 2)],
+)
+WORTH = Level("worth", "points", np.asarray([5.0, 3.0, 4.0, 9.0]), np.asarray([4.0, 0.0, 0.0]))
+
+
+def test_gpu_prices_by_hand() -> None:
+    # At 1 a GPU: job 0 earns max(5 - 4, 4 - 2) = 2, job 1 max(3 - 2, 4 - 4) = 1, job 2 9 - 8 = 1,
+    # and eight GPUs cost 8: 12. At 0 everybody takes the best: 5 + 4 + 9 = 18. At 5 nobody pays.
+    for price, bound in ((1.0, 12.0), (0.0, 18.0), (5.0, 40.0)):
+        assert bounded(ROUND, WORTH, plain(price, ROUND)) == pytest.approx(bound, rel=1e-11)
+
+
+def test_a_stay_on_a_closed_node_pays_nothing() -> None:
+    # Node 0 is closed: four GPUs at 1 are paid for, and job 0 stays for nothing: 4 + 1 + 1 + 4.
+    closed = replace(ROUND, nodes=replace(ROUND.nodes, open=np.asarray([False, True])))
+    assert bounded(closed, WORTH, plain(1.0, closed)) == pytest.approx(10.0, rel=1e-11)
+
+
+def test_slot_prices_know_what_a_node_can_hold() -> None:
+    # Only slots of 4 are paid, 4 each; going on at node 0 is paid 1. Node 0 collects the slot (4)
+    # or the stay (1), node 1 the slot: 8. Job 0 earns max(5 - 4, 4 - 1) = 3, job 1 3 for nothing,
+    # job 2 9 - 8 = 1: 15.
+    slot = np.asarray([[0.0, 4.0]])
+    prices = replace(plain(0.0, ROUND), slot=slot, stay=np.asarray([1.0]))
+    assert bounded(ROUND, WORTH, prices) == pytest.approx(15.0, rel=1e-11)
+    # 3 GPUs on a node of 4: as slot prices, GPU prices of 1 know that the fourth sells nothing.
+    # At 1 a GPU: 4 - 3 = 1 earned and 4 paid. By slots the node collects 3 only: 1 + 3.
+    odd = tiny([4], [Candidate(0, (3,)), Candidate(1, (3,))])
+    level = Level("worth", "points", np.asarray([4.0, 3.0]), np.zeros(2))
+    assert bounded(odd, level, plain(1.0, odd)) == pytest.approx(4.0 + 1.0, rel=1e-11)
+    slots = gpu_slots(find_cells(odd), find_kinds(odd), np.asarray([1.0]))
+    assert bounded(odd, level, replace(plain(0.0, odd), slot=slots)) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "bound"),
+    [
+        # Job 0 must stay: 4 - 2 = 2, as it is best anyway.
+        (Rule("must", 1.0, np.inf, ((RULE_S, 0, 1.0),)), 12.0),
+        # Job 0 must start anew: 5 - 4 = 1 and no stay.
+        (Rule("must", 1.0, np.inf, ((RULE_X, 0, 1.0),)), 11.0),
+        # Job 2 must not start: it earns 0.
+        (Rule("never", -np.inf, 0.0, ((RULE_X, 3, 1.0),)), 11.0),
+        # Job 1 must start on 4 GPUs: 4 - 4 = 0.
+        (Rule("must", 1.0, np.inf, ((RULE_X, 2, 1.0),)), 11.0),
+    ],
+)
+def test_a_row_about_one_job_is_a_statement_about_its_options(rule: Rule, bound: float) -> None:
+    problem = replace(ROUND, rules=rule_table([rule]))
+    prices = replace(plain(1.0, problem), rule=np.zeros(1))
+    assert bounded(problem, WORTH, prices) == pytest.approx(bound, rel=1e-11)
+
+
+def test_a_promise_that_nothing_keeps_is_no_decision() -> None:
+    problem = replace(ROUND, rules=rule_table([Rule("must", 2.0, np.inf, ((RULE_S, 0, 1.0),))]))
+    prices = replace(plain(1.0, problem), rule=np.zeros(1))
+    assert bounded(problem, WORTH, prices) == -np.inf
+
+
+def test_a_priced_rule_is_paid_by_whom_it_concerns() -> None:
+    # Jobs 1 and 2 may start once together, at 0.5: 1 - 0.5 and 1 - 0.5 earned, 0.5 for the limit.
+    rule = Rule("once", -np.inf, 1.0, ((RULE_X, 1, 1.0), (RULE_X, 2, 1.0), (RULE_X, 3, 1.0)))
+    problem = replace(ROUND, rules=rule_table([rule]))
+    prices = replace(plain(1.0, problem), rule=np.asarray([0.5]))
+    assert bounded(problem, WORTH, prices) == pytest.approx(2 + 0.5 + 0.5 + 0.5 + 8, rel=1e-11)
+
+
+def test_what_must_not_be_priced_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        price_bound(ROUND, WORTH, plain(-1.0, ROUND))
+    with pytest.raises(ValueError, match="at least 0"):
+        check_bound(ROUND, WORTH, plain(-1.0, ROUND), 100.0)
+    with pytest.raises(ValueError, match="cannot run out"):
+        price_bound(ROUND, WORTH, replace(plain(1.0, ROUND), uplink=1.0))
+
+
+def test_the_search_repeats_itself_bit_by_bit() -> None:
+    problem = random_round(np.random.default_rng(9), EVERYTHING)
+    level = random_level(np.random.default_rng(10), problem)
+    one, two = (choose_prices(Relaxation(problem, level)) for _ in range(2))
+    assert one.prices.tobytes() == two.prices.tobytes()
+    assert one.evaluation.bound == two.evaluation.bound
