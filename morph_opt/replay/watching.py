@@ -64,14 +64,12 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
 
 def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
     options = prepared.options
-    if options.packing and (explain or dump):
-        # Neither a state nor an explanation has words for two jobs on the same GPUs yet.
-        field = "--explain" if explain else "--dump-rounds"
-        raise InputError("cannot be combined with --packing", field=field)
+    if options.packing and dump:
+        # A state has no words for two jobs on the same GPUs yet.
+        raise InputError("cannot be combined with --packing", field="--dump-rounds")
     if explain and options.policy != "milp":
         rule = f"explains the policy milp only, not {options.policy!r}"
         raise InputError(rule, field="--explain")
-    if options.online_fit and (explain or dump):
+    if options.online_fit and dump:
         # What such a policy believes differs from round to round.
-        field = "--explain" if explain else "--dump-rounds"
-        raise InputError("cannot be combined with --online-fit", field=field)
+        raise InputError("cannot be combined with --online-fit", field="--dump-rounds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -166,6 +167,27 @@ def test_a_resumed_run_has_the_same_explanations(
         assert (run / name).read_bytes() == content, name
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--trace", "naive", "--belief", "model", "--online-fit"],
+        ["--trace", "gavel-96", "--packing"],
+    ],
+)
+def test_beliefs_that_learn_and_pairs_are_explained(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every round with what was decided in it, and watching changes nothing."""
+    monkeypatch.chdir(tmp_path)
+    for name, more in (("plain", []), ("run", ["--explain"])):
+        assert cli.main([*given, "--quiet", "--until-s", "900", "--out", name, *more]) == 0
+    assert Path("plain/events.jsonl").read_bytes() == Path("run/events.jsonl").read_bytes()
+    lines = [json.loads(line) for line in Path("run/explain.jsonl").read_text().splitlines()]
+    with Path("run/rounds.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["status"] != "idle"]
+    assert [line["value"] for line in lines] == pytest.approx([float(r["objective"]) for r in rows])
+
+
 def test_rules_in_conflict_stop_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,7 +209,6 @@ def test_rules_in_conflict_stop_a_replay(
     ("arguments", "words"),
     [
         (["--explain", "--policy", "fifo"], "policy milp only"),
-        (["--explain", "--online-fit"], "cannot be combined with --online-fit"),
         (["--dump-rounds", "dump", "--online-fit"], "cannot be combined with --online-fit"),
         (["--dump-every", "2"], "together with --dump-rounds only"),
         (["--dump-gz"], "together with --dump-rounds only"),
