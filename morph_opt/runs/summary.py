@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 
-from morph_opt.metrics.bounds.lower import JobDemand, avg_jct_lower_bound, makespan_lower_bound
+from morph_opt.metrics.bounds.lower import Demands, avg_jct_lower_bound, makespan_lower_bound
 from morph_opt.metrics.history import History
 from morph_opt.metrics.schedule import ScheduleMetrics, quantile
 from morph_opt.runs.rounds import RoundRow
@@ -56,7 +56,7 @@ def build_summary(
     history: History,
     metrics: ScheduleMetrics,
     rows: Sequence[RoundRow],
-    demands: Sequence[JobDemand],
+    demands: Demands,
     labels: Mapping[str, Scalar],
 ) -> dict[str, Scalar]:
     """The flat object: ``labels`` (objective, solver, wall time ...) win over nothing else."""
@@ -71,8 +71,8 @@ def build_summary(
     }
     values |= dataclasses.asdict(metrics)
     values |= _wall_times(rows)
-    avg_jct = avg_jct_lower_bound(demands, history.begun.gpus)
-    makespan = makespan_lower_bound(demands, history.begun.gpus)
+    avg_jct = avg_jct_lower_bound(demands)
+    makespan = makespan_lower_bound(demands)
     values |= {
         "avg_jct_lower_bound_s": avg_jct.value_s,
         "avg_jct_lower_bound_by": avg_jct.relaxation,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from morph_opt.domain import Allocation, Cluster, InputError, Span, Trace
 from morph_opt.events.log import Begun, Completed
 from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
+from morph_opt.metrics.bounds.completion import completion_jct_s
 from morph_opt.metrics.bounds.demands import (
     job_demands,
     reachable_spans,
@@ -19,13 +20,14 @@ from morph_opt.metrics.bounds.demands import (
     why_impossible,
 )
 from morph_opt.metrics.bounds.lower import (
+    Demands,
     floor_jct_s,
     floor_makespan_s,
+    fluid_schedule,
     srpt_finish_s,
     srpt_jct_s,
     work_makespan_s,
 )
-from morph_opt.metrics.bounds.malleable import malleable_jct_s
 from morph_opt.policies.base import Decision
 from morph_opt.replay import Engine, ReplayConfig, random_failures, replay
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
@@ -33,11 +35,15 @@ from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold
 
 def demand(name: str, release_s: float, *ways: tuple[float, float], at: float = 0.0) -> JobDemand:
     gpus, duration_s = np.array([w[0] for w in ways]), np.array([w[1] for w in ways])
-    return JobDemand(name, at, release_s, gpus, duration_s)
+    return JobDemand(name, at, release_s, gpus, duration_s, np.zeros(len(ways), dtype=np.int64))
 
 
-def malleable(demands: Sequence[JobDemand], gpus: int) -> float:
-    value_s = malleable_jct_s(demands, gpus, srpt_finish_s(demands, gpus))
+def completion(demands: Sequence[JobDemand], gpus: int) -> float:
+    return completion_of(Demands(tuple(demands), (gpus,)))
+
+
+def completion_of(workload: Demands) -> float:
+    value_s = completion_jct_s(workload.jobs, workload.gpus, *fluid_schedule(workload))
     assert value_s is not None
     return value_s
 
@@ -52,20 +58,19 @@ def test_no_replay_beats_a_bound(seed: int, restart_s: float) -> None:
     failures = random_failures(nodes, mtbf_s=5000.0, mttr_s=100.0, seed=seed)
     events = failures if seed % 3 == 0 else ()
     result = replay(trace, nodes, policy, ToySpeeds(), config, node_events=events)
-    demands = job_demands(trace, nodes, ToySpeeds(), config)
+    workload = job_demands(trace, nodes, ToySpeeds(), config)
+    demands = workload.jobs
     avg_jct_s = float(result.summary["avg_jct_s"] or 0.0)
     makespan_s = float(result.summary["makespan_s"] or 0.0)
     for value_s in (
         floor_jct_s(demands),
         srpt_jct_s(demands, nodes.gpus),
-        malleable(demands, nodes.gpus),
+        completion(demands, nodes.gpus),
     ):
         assert value_s <= avg_jct_s * (1.0 + 1e-9)
     for value_s in (floor_makespan_s(demands), work_makespan_s(demands, nodes.gpus)):
         assert value_s <= makespan_s * (1.0 + 1e-9)
-    assert (
-        result.summary["avg_jct_lower_bound_s"] == avg_jct_lower_bound(demands, nodes.gpus).value_s
-    )
+    assert result.summary["avg_jct_lower_bound_s"] == avg_jct_lower_bound(workload).value_s
 
 
 # --- all schedules of tiny instances -----------------------------------------------------------
@@ -145,8 +150,8 @@ def test_no_schedule_at_all_beats_a_bound(
     nodes, speeds = cluster(1, 2), kind({"m": 10.0}, counts=(1, 2))
     config = ReplayConfig(restart_s=restart_s, stall_rounds=3)
     optimum_s = best_possible(trace, nodes, speeds, config)
-    demands = job_demands(trace, nodes, speeds, config)
-    bounds = [floor_jct_s(demands), srpt_jct_s(demands, 2), malleable(demands, 2)]
+    demands = job_demands(trace, nodes, speeds, config).jobs
+    bounds = [floor_jct_s(demands), srpt_jct_s(demands, 2), completion(demands, 2)]
     assert max(bounds) <= optimum_s * (1.0 + 1e-9)
     assert max(bounds) >= 0.6 * optimum_s  # and they are worth something
 
@@ -200,56 +205,77 @@ def test_work_bound_sees_a_late_burst() -> None:
     assert work_makespan_s([early, late], 1) == 1500.0
 
 
-def test_malleable_equals_the_floor_without_contention() -> None:
+def test_completion_equals_the_floor_without_contention() -> None:
     demands = [demand(f"j{i}", 60.0 * (1 + i), (1, 300.0), (2, 200.0)) for i in range(5)]
-    assert malleable(demands, 100) == pytest.approx(floor_jct_s(demands), rel=1e-3)
+    assert completion(demands, 100) == pytest.approx(floor_jct_s(demands), rel=1e-3)
 
 
-def test_malleable_sees_queues() -> None:
+def test_completion_sees_queues() -> None:
     """Two equal jobs on one GPU: one after the other, (D + 2 D) / 2."""
     demands = [demand("a", 0.0, (1, 100.0)), demand("b", 0.0, (1, 100.0))]
-    assert malleable(demands, 1) == pytest.approx(150.0, rel=0.03)
-    assert malleable(demands, 1) <= 150.0
+    assert 0.99 * 150.0 < completion(demands, 1) <= 150.0
 
 
-def test_malleable_beats_both_where_speed_up_is_poor() -> None:
+def test_completion_sees_the_queue_of_each_gpu_type() -> None:
+    """Both jobs need the one GPU of type 0; three idle ones of type 1 are of no use to them."""
+    demands = [
+        JobDemand(name, 0.0, 0.0, np.array([1.0]), np.array([100.0]), np.array([0]))
+        for name in "ab"
+    ]
+    assert 0.99 * 150.0 < completion_of(Demands(tuple(demands), (1, 3))) <= 150.0
+    assert completion_of(Demands(tuple(demands), (4,))) <= 100.0
+
+
+def test_completion_takes_the_slower_type_rather_than_wait() -> None:
+    """One fast GPU (100 s) and one slow one (150 s): 100 and 150, not 100 and 200."""
+    ways = np.array([1.0, 1.0]), np.array([100.0, 150.0]), np.array([0, 1])
+    demands = [JobDemand(name, 0.0, 0.0, *ways) for name in "ab"]
+    # 1/100 + 1/150 jobs a second, so that the relaxation may end them after 60 to 100 and 120 s.
+    assert 105.0 < completion_of(Demands(tuple(demands), (1, 1))) <= 125.0
+
+
+def test_completion_beats_both_where_speed_up_is_poor() -> None:
     """Three jobs on two GPUs, 100 s on one GPU or 80 s on two."""
     demands = [demand(f"j{i}", 0.0, (1, 100.0), (2, 80.0)) for i in range(3)]
-    assert malleable(demands, 2) > 1.05 * max(floor_jct_s(demands), srpt_jct_s(demands, 2))
+    assert completion(demands, 2) > 1.1 * max(floor_jct_s(demands), srpt_jct_s(demands, 2))
 
 
 @settings(max_examples=25)
 @given(st.data())
-def test_malleable_is_never_above_a_schedule_of_equal_rigid_jobs(data: st.DataObject) -> None:
+def test_completion_is_never_above_a_schedule_of_equal_rigid_jobs(data: st.DataObject) -> None:
     """n equal one-GPU jobs on g GPUs, all at once: in batches of g is the best there is."""
     jobs, gpus = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 5))
     duration_s = data.draw(st.floats(1.0, 1000.0))
     demands = [demand(f"j{i}", 10.0, (1, duration_s)) for i in range(jobs)]
     best_s = 10.0 + duration_s * sum(1 + i // gpus for i in range(jobs)) / jobs
-    assert malleable(demands, gpus) <= best_s * (1.0 + 1e-9)
+    assert completion(demands, gpus) <= best_s * (1.0 + 1e-9)
     assert srpt_jct_s(demands, gpus) <= best_s * (1.0 + 1e-9)
 
 
 def test_too_many_jobs_go_without_the_dear_bound() -> None:
     demands = [demand("a", 0.0, (1, 1.0))] * 5001
-    assert malleable_jct_s(demands, 1, [0.0] * 5001) is None
-    assert avg_jct_lower_bound(demands, 1).relaxation == "srpt"
-    assert makespan_lower_bound(demands, 1).value_s == 5001.0
+    assert completion_jct_s(demands, [1], [0.0] * 5001, [0] * 5001) is None
+    workload = Demands(tuple(demands), (1,))
+    assert avg_jct_lower_bound(workload).relaxation == "srpt"
+    assert makespan_lower_bound(workload).value_s == 5001.0
 
 
 @pytest.mark.parametrize(
-    ("gpus", "duration_s", "release_s"),
+    ("gpus", "duration_s", "kind", "release_s"),
     [
-        ([], [], 1.0),
-        ([1.0], [1.0, 2.0], 1.0),
-        ([0.0], [1.0], 1.0),
-        ([1.0], [-1.0], 1.0),
-        ([1.0], [1.0], -1.0),
+        ([], [], [], 1.0),
+        ([1.0], [1.0, 2.0], [0], 1.0),
+        ([1.0], [1.0], [0, 0], 1.0),
+        ([0.0], [1.0], [0], 1.0),
+        ([1.0], [-1.0], [0], 1.0),
+        ([1.0], [1.0], [0], -1.0),
     ],
 )
-def test_bad_demands(gpus: list[float], duration_s: list[float], release_s: float) -> None:
+def test_bad_demands(
+    gpus: list[float], duration_s: list[float], kind: list[int], release_s: float
+) -> None:
     with pytest.raises(InputError, match="a"):
-        JobDemand("a", 0.0, release_s, np.array(gpus), np.array(duration_s))
+        JobDemand("a", 0.0, release_s, np.array(gpus), np.array(duration_s), np.array(kind))
 
 
 # --- demands -------------------------------------------------------------------------------------

@@ -171,14 +171,14 @@ def test_bounds_with_packing_are_reached_where_two_jobs_fill_one_gpu() -> None:
     assert found["makespan_s"] == found["makespan_lower_bound_s"] == 60.0 + 75.0
     assert found["avg_jct_s"] == 135.0
     assert found["avg_jct_lower_bound_s"] <= 135.0
-    alone = job_demands(trace, cluster(1, 1), speeds, config)
+    alone = job_demands(trace, cluster(1, 1), speeds, config).jobs
     assert sum(d.work_gpu_s for d in alone) == 120.0  # a bound that a pair would beat
 
 
 def test_demands_with_packing_add_half_gangs_and_move_start_up_before_the_work() -> None:
     gpus, seconds = paired_curve(SPEEDS, "n", ["m", "n"], cluster(1, 2))
     assert (gpus.tolist(), seconds.tolist()) == ([1.0, 2.0], [1.5, 0.75])
-    (a, b) = packed_demands(TRACE, cluster(1, 2), SPEEDS, CONFIG)
+    (a, b) = packed_demands(TRACE, cluster(1, 2), SPEEDS, CONFIG).jobs
     assert (a.release_s, b.release_s) == (60.0 + 20.0, 120.0 + 20.0)
     assert b.gpus.tolist() == [1.0, 2.0, 0.5, 1.0]
     assert b.duration_s.tolist() == [60.0, 30.0, 90.0, 45.0]

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
 from morph_opt.domain.placement import DEMAND_TOLERANCE
 from morph_opt.domain.round_state import first_boundary
-from morph_opt.metrics.bounds.lower import JobDemand
+from morph_opt.metrics.bounds.lower import Demands, JobDemand
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+_Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
+"""GPUs, seconds per iteration and GPU type of some configurations."""
 
 
 class Timing(Protocol):
@@ -42,6 +44,24 @@ def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
     if len(set(leaves)) > 1:
         spans.append(Span.POD)
     return tuple(spans) or (Span.LEAF,)
+
+
+def by_gpu_type(cluster: Cluster) -> tuple[Cluster, ...]:
+    """The cluster's parts of one GPU type each, in the order of its types."""
+    return tuple(
+        Cluster(cluster.name, tuple(n for n in cluster.nodes if n.type.gpu_type == kind))
+        for kind in cluster.gpu_types
+    )
+
+
+def _joined(curves: Iterable[_Curve]) -> _Columns:
+    """Curves of the GPU types one behind the other."""
+    known = list(curves)
+    return (
+        np.concatenate([gpus for gpus, _ in known]),
+        np.concatenate([iteration_s for _, iteration_s in known]),
+        np.repeat(np.arange(len(known)), [gpus.size for gpus, _ in known]),
+    )
 
 
 def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: int = 0) -> _Curve:
@@ -165,11 +185,9 @@ def _fastest(
 ) -> tuple[float, str]:
     """Smallest iteration time and the GPU type that has it; "" if it runs nowhere."""
     best = (np.inf, "")
-    for kind in cluster.gpu_types:
-        nodes = tuple(node for node in cluster.nodes if node.type.gpu_type == kind)
-        part = Cluster(cluster.name, nodes)
+    for part in by_gpu_type(cluster):
         _, iteration_s = speed_curve(speeds, model, part, cpus_per_gpu)
-        best = min(best, (float(iteration_s.min(initial=np.inf)), kind.name))
+        best = min(best, (float(iteration_s.min(initial=np.inf)), part.gpu_types[0].name))
     return best if np.isfinite(best[0]) else (np.inf, "")
 
 
@@ -201,9 +219,7 @@ def paired_curve(speeds: SpeedModel, model: str, others: Iterable[str], cluster:
     return np.array(counts, dtype=float), np.array([best[g] for g in counts], dtype=float)
 
 
-def packed_demands(
-    trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing
-) -> tuple[JobDemand, ...]:
+def packed_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing) -> Demands:
     """Demands of a trace whose jobs may share GPUs in pairs, for the same bounds.
 
     Next to its configurations alone a job has one per gang size of a pair, on half of the GPUs
@@ -213,30 +229,27 @@ def packed_demands(
     ``docs/metrics.md``, "with packing".
     """
     models = sorted({job.model for job in trace.jobs})
-    restart_s = {job.name: timing.restart_of(job.model) for job in trace.jobs}
-    model_of = {job.name: job for job in trace.jobs}
-    curves = {model: paired_curve(truth, model, models, cluster) for model in models}
+    parts = by_gpu_type(cluster)
+    curves = {m: _joined(paired_curve(truth, m, models, part) for part in parts) for m in models}
+    alone = job_demands(trace, cluster, truth, timing)
     demands = []
-    for alone in job_demands(trace, cluster, truth, timing):
-        job = model_of[alone.job]
-        gpus, iteration_s = curves[job.model]
+    for job, demand in zip(trace.jobs, alone.jobs, strict=True):
+        restart_s = timing.restart_of(job.model)
+        gpus, iteration_s, kind = curves[job.model]
         demands.append(
             JobDemand(
-                alone.job,
-                alone.submission_s,
-                alone.release_s + restart_s[alone.job],
-                np.concatenate([alone.gpus, 0.5 * gpus]),
-                np.concatenate(
-                    [alone.duration_s - restart_s[alone.job], job.iterations * iteration_s]
-                ),
+                job.name,
+                job.submission_s,
+                demand.release_s + restart_s,
+                np.concatenate([demand.gpus, 0.5 * gpus]),
+                np.concatenate([demand.duration_s - restart_s, job.iterations * iteration_s]),
+                np.concatenate([demand.kind, kind]),
             )
         )
-    return tuple(demands)
+    return Demands(tuple(demands), alone.gpus)
 
 
-def job_demands(
-    trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing
-) -> tuple[JobDemand, ...]:
+def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timing) -> Demands:
     """One demand per job of the trace, in its order.
 
     Parameters
@@ -251,13 +264,16 @@ def job_demands(
     InputError
         If a job can never run.
     """
-    curves: dict[tuple[str, int], _Curve] = {}
+    parts = by_gpu_type(cluster)
+    curves: dict[tuple[str, int], _Columns] = {}
     demands = []
     for job in trace.jobs:
         key = (job.model, job.cpus_per_gpu)
         if key not in curves:
-            curves[key] = speed_curve(truth, job.model, cluster, job.cpus_per_gpu)
-        gpus, iteration_s = curves[key]
+            curves[key] = _joined(
+                speed_curve(truth, job.model, part, job.cpus_per_gpu) for part in parts
+            )
+        gpus, iteration_s, kind = curves[key]
         demands.append(
             JobDemand(
                 job.name,
@@ -265,6 +281,7 @@ def job_demands(
                 first_boundary(job.submission_s, timing.interval_s) * timing.interval_s,
                 gpus,
                 timing.restart_of(job.model) + job.iterations * iteration_s,
+                kind,
             )
         )
-    return tuple(demands)
+    return Demands(tuple(demands), tuple(part.gpus for part in parts))

@@ -1,7 +1,7 @@
 """Certified lower bounds: what no schedule under the engine's rules can beat.
 
 Every bound is the optimum of a relaxation, or a value that cannot exceed it; the proofs are in
-``docs/metrics.md`` under the names used here: **floor**, **srpt**, **malleable**, **work**.
+``docs/metrics.md`` under the names used here: **floor**, **srpt**, **completion**, **work**.
 
 Notation: job ``j`` is submitted at ``s_j`` and cannot start before its first boundary ``r_j``;
 configuration ``c`` of it uses ``g_c`` GPUs and, run alone from start to end, takes
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import InputError
-from morph_opt.metrics.bounds.malleable import malleable_jct_s
+from morph_opt.metrics.bounds.completion import completion_jct_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class JobDemand:
         GPU counts of its configurations, one entry per configuration.
     duration_s
         Start-up and all iterations in that configuration, seconds.
+    kind
+        Its GPU type, by number.
     """
 
     job: str
@@ -42,10 +44,12 @@ class JobDemand:
     release_s: float
     gpus: NDArray[np.float64]
     duration_s: NDArray[np.float64]
+    kind: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if self.gpus.size == 0 or self.gpus.shape != self.duration_s.shape:
-            raise InputError("needs a GPU count and a duration per configuration", field=self.job)
+        if self.gpus.size == 0 or not self.gpus.shape == self.duration_s.shape == self.kind.shape:
+            rule = "needs a GPU count, a duration and a GPU type per configuration"
+            raise InputError(rule, field=self.job)
         if self.release_s < self.submission_s or self.gpus.min() <= 0 or self.duration_s.min() < 0:
             raise InputError("must have positive GPUs and durations", field=self.job)
 
@@ -58,6 +62,22 @@ class JobDemand:
     def work_gpu_s(self) -> float:
         """Fewest GPU-seconds that complete the job."""
         return float((self.gpus * self.duration_s).min())
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """A workload as the bounds see it.
+
+    Parameters
+    ----------
+    jobs
+        At least one.
+    gpus
+        GPUs of the cluster by type, in the numbering of `JobDemand.kind`.
+    """
+
+    jobs: tuple[JobDemand, ...]
+    gpus: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +121,36 @@ def srpt_finish_s(demands: Sequence[JobDemand], gpus: int) -> list[float]:
     return finish_s
 
 
+def fluid_schedule(demands: Demands) -> tuple[list[float], list[int]]:
+    """A guess of each job's completion instant and GPU type, certified by nothing.
+
+    In order of release, each job goes to the type on which the work given so far lets it end
+    first; on each type, shortest remaining processing time.
+    """
+    free_s = [-np.inf] * len(demands.gpus)
+    kinds = [0] * len(demands.jobs)
+    for index in sorted(range(len(kinds)), key=lambda index: demands.jobs[index].release_s):
+        job = demands.jobs[index]
+        ends = []
+        for k in sorted(set(job.kind.tolist())):
+            work_s = float((job.gpus * job.duration_s)[job.kind == k].min()) / demands.gpus[k]
+            ends.append((max(free_s[k], job.release_s) + work_s, k))
+        free_s[min(ends)[1]], kinds[index] = min(ends)
+    finish_s = [0.0] * len(kinds)
+    for k, gpus in enumerate(demands.gpus):
+        mine = [index for index, kind in enumerate(kinds) if kind == k]
+        there = [_only(demands.jobs[index], k) for index in mine]
+        for index, end_s in zip(mine, srpt_finish_s(there, gpus), strict=True):
+            finish_s[index] = end_s
+    return finish_s, kinds
+
+
+def _only(job: JobDemand, kind: int) -> JobDemand:
+    """The job with its configurations of one GPU type."""
+    mine = job.kind == kind
+    return replace(job, gpus=job.gpus[mine], duration_s=job.duration_s[mine], kind=job.kind[mine])
+
+
 def srpt_jct_s(demands: Sequence[JobDemand], gpus: int) -> float:
     """Mean JCT of `srpt_finish_s`: SRPT is optimal on that machine (Schrage 1968)."""
     finish_s = srpt_finish_s(demands, gpus)
@@ -128,23 +178,17 @@ def _best(candidates: dict[str, float]) -> LowerBound:
     return LowerBound(candidates[name], name)
 
 
-def avg_jct_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:
-    """The strongest bound on the mean job completion time.
-
-    Parameters
-    ----------
-    demands
-        At least one job.
-    gpus
-        GPUs of the whole cluster.
-    """
-    values = {"floor": floor_jct_s(demands), "srpt": srpt_jct_s(demands, gpus)}
-    malleable_s = malleable_jct_s(demands, gpus, srpt_finish_s(demands, gpus))
-    if malleable_s is not None:
-        values["malleable"] = malleable_s
+def avg_jct_lower_bound(demands: Demands) -> LowerBound:
+    """The strongest bound on the mean job completion time."""
+    jobs, gpus = demands.jobs, sum(demands.gpus)
+    values = {"floor": floor_jct_s(jobs), "srpt": srpt_jct_s(jobs, gpus)}
+    completion_s = completion_jct_s(jobs, demands.gpus, *fluid_schedule(demands))
+    if completion_s is not None:
+        values["completion"] = completion_s
     return _best(values)
 
 
-def makespan_lower_bound(demands: Sequence[JobDemand], gpus: int) -> LowerBound:
-    """The strongest bound on the makespan; parameters as for `avg_jct_lower_bound`."""
-    return _best({"floor": floor_makespan_s(demands), "work": work_makespan_s(demands, gpus)})
+def makespan_lower_bound(demands: Demands) -> LowerBound:
+    """The strongest bound on the makespan."""
+    jobs, gpus = demands.jobs, sum(demands.gpus)
+    return _best({"floor": floor_makespan_s(jobs), "work": work_makespan_s(jobs, gpus)})

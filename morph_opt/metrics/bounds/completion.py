@@ -1,0 +1,331 @@
+"""The bound **completion**: what a job that ends at an instant must have paid for its GPUs.
+
+Relaxation: job ``j`` may at any instant run any mix of its configurations; configuration ``c``
+holds ``g_c`` GPUs of type ``k_c`` and makes the share ``1 / d_c`` of the job per second. For
+every path of prices ``lam_k(t) >= 0`` of a GPU-second of each type
+
+    sum_j min_{C >= r_j + D_j} [C + K_j(C)] - sum_k G_k * integral of lam_k
+        <=   sum_j completion_j
+
+    K_j(C) = max_{mu >= 0} (mu - integral over r_j <= t <= C of
+                                 max(0, max_c (mu / d_c - lam_{k_c}(t) g_c)))
+
+(proof in ``docs/metrics.md``). Prices are constant per cell of a grid, so for a fixed ``mu`` the
+bracket is linear in ``C`` within a cell; the largest over some ``mu`` of the smaller of its values
+at the two ends is not above its minimum there. Hence a finite set of ``mu`` certifies a value for
+every path of prices, and where the search for prices stops matters for strength only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_JOBS = 5_000
+"""Beyond, the bound is not computed: it would take longer than a replay may."""
+_SEGMENTS = 12_000
+_SEGMENTS_PER_JOB = 60
+_MOST_CELLS = 4_000
+_MU = 20
+"""Prices of a whole job that are tried, per job."""
+_CLOSE = 0.25
+"""Completions this near to the best one keep their prices of a job among those that are tried."""
+_STEPS = 60
+_REGRID = (6, 15, 30, 45)
+"""Steps after which windows are fitted to where completions have come to lie."""
+_MEAN, _SQUARE, _RATE = 0.9, 0.99, 0.4
+
+
+class Demand(Protocol):
+    """What is read of a `morph_opt.metrics.bounds.lower.JobDemand`."""
+
+    @property
+    def submission_s(self) -> float:
+        """Submission."""
+        ...
+
+    @property
+    def release_s(self) -> float:
+        """First boundary not before it."""
+        ...
+
+    @property
+    def gpus(self) -> Floats:
+        """GPUs per configuration."""
+        ...
+
+    @property
+    def duration_s(self) -> Floats:
+        """Duration per configuration."""
+        ...
+
+    @property
+    def kind(self) -> Ints:
+        """GPU type per configuration."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """Columns over jobs; ``gpus``, ``rate`` and ``kind`` have shape (configurations, jobs).
+
+    The first ``count[c]`` jobs have a configuration ``c``; what stands there for others means
+    nothing. ``capacity`` has shape (types,).
+    """
+
+    release_s: Floats
+    floor_s: Floats
+    gpus: Floats
+    rate: Floats
+    kind: Ints
+    count: Ints
+    capacity: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Stretches of time that are looked at, in order of jobs: ``job``, ``cell``, begin and end.
+
+    ``first`` is where each job's begin; ``end_s`` where its window ends. A completion beyond it
+    costs at least ``end_s``, so a window that is too short weakens the bound and keeps it valid.
+    """
+
+    job: Ints
+    cell: Ints
+    begin_s: Floats
+    until_s: Floats
+    first: Ints
+    end_s: Floats
+
+
+def completion_jct_s(
+    demands: Sequence[Demand],
+    gpus: Sequence[float],
+    guess_finish_s: Sequence[float],
+    guess_kind: Sequence[int],
+) -> float | None:
+    """A certified lower bound on the mean job completion time.
+
+    Parameters
+    ----------
+    demands
+        At least one job.
+    gpus
+        GPUs of the cluster by type, in the numbering of the demands' ``kind``.
+    guess_finish_s, guess_kind
+        A guess of each job's completion and GPU type; prices start from the queues that it means.
+
+    Returns
+    -------
+    float or None
+        Seconds; None for more than `MOST_JOBS` jobs.
+    """
+    if len(demands) > MOST_JOBS:
+        return None
+    useful = [_useful(d) for d in demands]
+    # Jobs with most configurations first: those with at least so many are then a prefix.
+    order = sorted(range(len(demands)), key=lambda j: -len(useful[j]))
+    jobs = _columns([demands[j] for j in order], [useful[j] for j in order], gpus)
+    guess_s = np.asarray(guess_finish_s, dtype=np.float64)[order]
+    kind = np.asarray(guess_kind, dtype=np.int64)[order]
+    reach_s = 4.0 * jobs.floor_s + 1.5 * np.maximum(guess_s - jobs.release_s, 0.0)
+    begin_s = float(jobs.release_s.min())
+    span_s = 1.3 * (float(max(guess_s.max(), (jobs.release_s + jobs.floor_s).max())) - begin_s)
+    wished = min(_SEGMENTS, _SEGMENTS_PER_JOB * len(demands))
+    step_s = max(float(reach_s.sum()) / wished, span_s / _MOST_CELLS, 1e-6)
+    edges_s = begin_s + step_s * np.arange(int(np.ceil(span_s / step_s)) + 2, dtype=np.float64)
+    best_s = _raise(jobs, reach_s, edges_s, _queue_prices(jobs, guess_s, kind, edges_s))
+    submitted_s = np.array([d.submission_s for d in demands])
+    bound_s = best_s / len(demands) - float(submitted_s.mean())
+    return bound_s - 1e-9 * (abs(bound_s) + float(np.abs(submitted_s).max()))  # rounding of sums
+
+
+def _columns(
+    demands: Sequence[Demand], rows: Sequence[list[tuple[float, float, int]]], gpus: Sequence[float]
+) -> _Jobs:
+    """Per job only the configurations that some prices make best."""
+    widest = len(rows[0])
+    padded = np.array([row + [row[-1]] * (widest - len(row)) for row in rows])
+    floor_s = np.array([float(d.duration_s.min()) for d in demands])
+    return _Jobs(
+        np.array([d.release_s for d in demands]),
+        floor_s,
+        np.ascontiguousarray(padded[:, :, 0].T),
+        np.ascontiguousarray(padded[:, :, 1].T),
+        np.ascontiguousarray(padded[:, :, 2].T.astype(np.int64)),
+        np.array([sum(len(row) > c for row in rows) for c in range(widest)]),
+        np.asarray(gpus, dtype=np.float64),
+    )
+
+
+def _useful(demand: Demand) -> list[tuple[float, float, int]]:
+    """(GPUs, rate, type) on the least concave function over each type's configurations."""
+    rate = 1.0 / np.maximum(demand.duration_s, 1e-9)
+    return [
+        (*corner, kind)
+        for kind in sorted(set(demand.kind.tolist()))
+        for corner in _hull(demand.gpus[demand.kind == kind], rate[demand.kind == kind])
+    ]
+
+
+def _hull(gpus: Floats, rate: Floats) -> list[tuple[float, float]]:
+    """Corners of the least concave function from the origin over these points, up to its top."""
+    corners = [(0.0, 0.0)]
+    for index in np.lexsort((-rate, gpus)).tolist():
+        point = (float(gpus[index]), float(rate[index]))
+        if point[1] <= corners[-1][1]:
+            continue
+        while len(corners) > 1 and _below(corners[-2], corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    return corners[1:]
+
+
+def _below(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether ``b`` is not above the line from ``a`` to ``c``."""
+    return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
+
+
+def _queue_prices(jobs: _Jobs, finish_s: Floats, kind: Ints, edges_s: Floats) -> Floats:
+    """Prices, shape (types, cells), if jobs ended at these instants on these types.
+
+    On one fluid machine a GPU-second delays everybody who ends after it: its price is their
+    number over the GPUs.
+    """
+    middle_s = 0.5 * (edges_s[:-1] + edges_s[1:])
+    price = np.zeros((jobs.capacity.size, middle_s.size))
+    for k, capacity in enumerate(jobs.capacity.tolist()):
+        begun = np.searchsorted(np.sort(jobs.release_s[kind == k]), middle_s, side="right")
+        ended = np.searchsorted(np.sort(finish_s[kind == k]), middle_s, side="right")
+        price[k] = np.maximum(begun - ended, 0) / capacity
+    return price
+
+
+def _windows(jobs: _Jobs, reach_s: Floats, edges_s: Floats) -> _Windows:
+    step_s, begin_s = float(edges_s[1] - edges_s[0]), float(edges_s[0])
+    first = np.floor((jobs.release_s - begin_s) / step_s).astype(np.int64)
+    first = np.clip(first, 0, edges_s.size - 2)
+    last = np.ceil((jobs.release_s + reach_s - begin_s) / step_s).astype(np.int64)
+    last = np.clip(last, first + 1, edges_s.size - 1)
+    count = last - first
+    job = np.repeat(np.arange(count.size), count)
+    offset = np.cumsum(count) - count
+    cell = np.arange(job.size) - np.repeat(offset - first, count)
+    until_s = edges_s[cell + 1]
+    begin_at_s = np.minimum(np.maximum(edges_s[cell], jobs.release_s[job]), until_s)
+    return _Windows(job, cell, begin_at_s, until_s, offset, edges_s[last])
+
+
+def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> float:
+    """The best certified sum of completions met while prices are raised from ``price``.
+
+    Supergradient steps with Adam's step lengths (Kingma and Ba 2015) and a falling rate, from the
+    best multiple of the first prices: a line search would stumble over the kinks. No linear
+    algebra, so nothing starts threads.
+    """
+    windows, step_s = _windows(jobs, reach_s, edges_s), float(edges_s[1] - edges_s[0])
+    supply = jobs.capacity[:, None] * step_s
+    mu = np.geomspace(2.0**-7.5, 2.0**5, _MU) * np.maximum(jobs.floor_s, 1e-9)[:, None]
+
+    def at(prices: Floats) -> tuple[float, Floats, _Paid]:
+        paid = _paid(jobs, windows, prices, mu)
+        value_s = float(paid.share_s.sum()) - float((supply * prices).sum())
+        return value_s, paid.used - supply, paid
+
+    best_s, scale = max((at(part * price)[0], part) for part in (0.0, 0.5, 1.0))
+    typical = float(price[price > 0.0].mean()) if (price > 0.0).any() else 1.0 / jobs.capacity.sum()
+    x = scale * price / typical
+    mean, square = np.zeros(x.shape), np.zeros(x.shape)
+    for step in range(1, _STEPS + 1):
+        value_s, slope, paid = at(x * typical)
+        best_s = max(best_s, value_s)
+        if step in _REGRID:
+            reach_s = 1.1 * (paid.share_s - jobs.release_s) + 4.0 * step_s
+            windows = _windows(jobs, reach_s, edges_s)
+            mu = np.geomspace(0.9 * paid.mu_low, 1.1 * paid.mu_high, _MU, axis=1)
+        slope = slope * typical
+        mean = _MEAN * mean + (1.0 - _MEAN) * slope
+        square = _SQUARE * square + (1.0 - _SQUARE) * slope * slope
+        size = np.sqrt(square / (1.0 - _SQUARE**step)) + 1e-12
+        rate = _RATE * (1.0 - (step - 1) / _STEPS) / (1.0 - _MEAN**step)
+        x = np.maximum(x + rate * mean / size, 0.0)
+    return best_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """Per job the least of completion and payment, and how it comes about.
+
+    ``share_s`` is a lower bound on ``min_C [C + K_j(C)]``; ``used`` the GPU-seconds held then by
+    type and cell (the supergradient); ``mu_low`` and ``mu_high`` the prices of a whole job between
+    which those of near-best completions lie.
+    """
+
+    share_s: Floats
+    used: Floats
+    mu_low: Floats
+    mu_high: Floats
+
+
+def _gains(
+    jobs: _Jobs, windows: _Windows, price: Floats, mu: Floats
+) -> tuple[Floats, NDArray[np.int16]]:
+    """What a second earns at best, and by which configuration (-1: none), per stretch and mu."""
+    gain = np.zeros(mu.shape)
+    which = np.full(mu.shape, -1, dtype=np.int16)
+    ends = np.append(windows.first, windows.job.size)
+    for c, count in enumerate(jobs.count.tolist()):
+        have = slice(0, int(ends[count]))
+        job = windows.job[have]
+        dear = price[jobs.kind[c, job], windows.cell[have]] * jobs.gpus[c, job]
+        with_c = mu[have] * jobs.rate[c, job][:, None] - dear[:, None]
+        better = with_c > gain[have]
+        np.copyto(gain[have], with_c, where=better)
+        np.copyto(which[have], c, where=better)
+    return gain, which
+
+
+def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats) -> _Paid:
+    """Evaluate the bracket of the module's formula; shapes: stretches by tried ``mu``."""
+    job, rows = windows.job, np.arange(windows.job.size)
+    mu = mu_of[job]
+    gain, which = _gains(jobs, windows, price, mu)
+    part = gain * (windows.until_s - windows.begin_s)[:, None]
+    earned = np.cumsum(part, axis=0)
+    earned -= (earned[windows.first] - part[windows.first])[job]
+    # No completion before this instant; in the cell where it lies, the bracket begins there.
+    earliest_s = (jobs.release_s + jobs.floor_s)[job]
+    from_s = np.clip(earliest_s, windows.begin_s, windows.until_s)
+    right = mu - earned + windows.until_s[:, None]
+    left = mu - earned + gain * (windows.until_s - from_s)[:, None] + from_s[:, None]
+    lower = np.minimum(left, right)
+    at_mu = lower.argmax(axis=1)
+    lower_s = np.where(windows.until_s >= earliest_s, lower[rows, at_mu], np.inf)
+    share_s = np.minimum(np.minimum.reduceat(lower_s, windows.first), windows.end_s)
+    last = np.full(share_s.size, -1)  # the first stretch with the least value; -1: beyond them all
+    hit = np.flatnonzero(lower_s == share_s[job])[::-1]
+    last[job[hit]] = hit
+    at = at_mu[last]
+    picked = which[rows, at[job]].astype(np.int64)
+    ends_left = left[last, at] < right[last, at]
+    ends_here = (rows == last[job]) & ends_left[job]
+    held_s = np.where(ends_here, from_s, windows.until_s) - windows.begin_s
+    held_s *= (rows <= last[job]) & (picked >= 0)
+    key = jobs.kind[picked, job] * price.shape[1] + windows.cell
+    used = np.bincount(key, held_s * jobs.gpus[picked, job], price.size).reshape(price.shape)
+    near = lower_s <= (share_s + _CLOSE * (share_s - jobs.release_s))[job]
+    tried = mu_of.shape[1] - 1
+    low = np.minimum.reduceat(np.where(near, at_mu, tried), windows.first)
+    high = np.maximum.reduceat(np.where(near, at_mu, 0), windows.first)
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    of = np.arange(share_s.size)
+    mu_low: Floats = mu_of[of, np.maximum(low - 1, 0)]
+    mu_high: Floats = mu_of[of, np.minimum(high + 1, tried)]
+    return _Paid(share_s, np.asarray(used, dtype=np.float64), mu_low, mu_high)
