@@ -4,7 +4,8 @@
   candidate or an uplink cares about leaves, same NVLink domain where a candidate cares about
   those, and member of the same node sets.
 * A *kind* of slot is a part's demand for the resources that can run out on a node of its class.
-* A *gang type* is what candidates of different jobs share: class, scope, node set, parts.
+* A *gang type* is what candidates of different jobs share: class, scope, strictness, node set,
+  parts.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ def uplinks_matter(problem: RoundProblem) -> bool:
 def find_cells(problem: RoundProblem) -> Cells:
     """Cells in the order of their first node."""
     nodes, scopes = problem.nodes, problem.candidates.scope
-    leaves = bool((scopes == Scope.LEAF).any()) or uplinks_matter(problem)
-    domains = bool((scopes == Scope.NVLINK).any())
+    strict = scopes[problem.candidates.strict]
+    leaves = bool((scopes == Scope.LEAF).any() or strict.size) or uplinks_matter(problem)
+    domains = bool((scopes == Scope.NVLINK).any() or (strict == Scope.LEAF).any())
     used = np.unique(problem.candidates.node_set)
     key = np.column_stack(
         [
@@ -202,7 +204,7 @@ class GangTypes:
     ----------
     of_candidate
         Type of each candidate, shape (K,).
-    node_class, scope, node_set
+    node_class, scope, strict, node_set
         Of each type, shape (G,).
     uplink_per_gpu
         Network share per GPU that the type reserves on uplinks, shape (G,).
@@ -216,6 +218,7 @@ class GangTypes:
     node_class: Ints
     scope: Ints
     node_set: Ints
+    strict: Bools
     uplink_per_gpu: Floats
     side: Floats
     counts: Ints
@@ -242,15 +245,17 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     for t, resources in enumerate(kinds.lazy):
         is_lazy[t, resources] = True
     side = np.where(is_lazy[c.node_class, 1:], c.side, 0.0)
-    table = np.column_stack([c.node_class, c.scope, c.node_set, share, side, counts])
+    table = np.column_stack([c.node_class, c.scope, c.node_set, c.strict, share, side, counts])
     unique, inverse = np.unique(table, axis=0, return_inverse=True)
     whole = unique[:, :3].astype(np.int64)
+    first = 5 + side.shape[1]
     return GangTypes(
         inverse.reshape(-1),
         whole[:, 0],
         whole[:, 1],
         whole[:, 2],
-        unique[:, 3],
-        unique[:, 4:7],
-        unique[:, 7:].astype(np.int64),
+        unique[:, 3] > 0,
+        unique[:, 4],
+        unique[:, 5:first],
+        unique[:, first:].astype(np.int64),
     )

@@ -2,8 +2,8 @@
 
 Rules, each a word of the formulation page: ``one_config``, ``stay``, ``own_candidate``,
 ``node_exists``, ``node_open``, ``node_class``, ``node_set``, ``parts``, ``distinct_nodes``,
-``scope``, ``partners``, ``same_nodes``, ``one_gang``, ``capacity``, ``uplink``, and the names of
-the operator's rules.
+``scope``, ``span``, ``partners``, ``same_nodes``, ``one_gang``, ``capacity``, ``uplink``, and the
+names of the operator's rules.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int,
     if len(set(nodes)) != len(nodes):
         raise RuleError("distinct_nodes", job, f"two parts share a node: {nodes}")
     _check_nodes(problem, job, choice, nodes)
-    _check_scope(problem, job, Scope(int(candidates.scope[choice])), nodes)
+    _check_scope(problem, job, choice, nodes)
 
 
 def _check_nodes(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
@@ -179,9 +179,16 @@ def _check_nodes(problem: RoundProblem, job: int, choice: int, nodes: tuple[int,
             raise RuleError("node_set", job, f"node {node} is not among those it may use")
 
 
-def _check_scope(problem: RoundProblem, job: int, scope: Scope, nodes: tuple[int, ...]) -> None:
-    where = list(nodes)
-    if scope is Scope.NVLINK and len(set(problem.nodes.domain[where].tolist())) > 1:
+def _check_scope(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
+    scope = Scope(int(problem.candidates.scope[choice]))
+    strict = bool(problem.candidates.strict[choice])
+    domains = len(set(problem.nodes.domain[list(nodes)].tolist()))
+    leaves = len(set(problem.nodes.leaf[list(nodes)].tolist()))
+    if scope is Scope.NVLINK and domains > 1:
         raise RuleError("scope", job, f"nodes {nodes} are not in one NVLink domain")
-    if scope is Scope.LEAF and len(set(problem.nodes.leaf[where].tolist())) > 1:
+    if scope is Scope.LEAF and leaves > 1:
         raise RuleError("scope", job, f"nodes {nodes} are not under one leaf switch")
+    if scope is Scope.LEAF and strict and domains == 1:
+        raise RuleError("span", job, f"nodes {nodes} are in one NVLink domain")
+    if scope is Scope.POD and strict and leaves == 1:
+        raise RuleError("span", job, f"nodes {nodes} are under one leaf switch")

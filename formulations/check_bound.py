@@ -15,7 +15,8 @@ import numpy as np
 from formulations.cells import find_cells, find_kinds
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.prices.bound import Prices
-from formulations.round_problem import RULE_S, RULE_U, RULE_X, STAY, Level, RoundProblem, Scope
+from formulations.round_problem import STAY, Level, RoundProblem, Scope
+from formulations.rule_table import RULE_S, RULE_U, RULE_X
 
 TOLERANCE = 1e-10
 """How far, relative to itself, a claim may lie below the bound that its prices prove."""

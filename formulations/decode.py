@@ -107,11 +107,16 @@ def _best_fit(
     candidates, leaf = problem.candidates, problem.nodes.leaf
     usable = usable.copy()
     crosses = candidates.scope[candidate] == Scope.POD
+    tighter = leaf if crosses else problem.nodes.domain
+    parts = candidates.parts(candidate)
     uplinks = room.uplinks.copy() if crosses else room.uplinks
     chosen: list[int] = []
-    for part in candidates.parts(candidate):
+    for part in parts:
         demand = candidates.demand(candidate, part)
         fits = usable & (room.nodes >= demand - SLACK).all(axis=1)
+        last = candidates.strict[candidate] and len(chosen) == len(parts) - 1
+        if last and np.unique(tighter[chosen]).size == 1:
+            fits &= tighter != tighter[chosen[0]]
         share = part * float(candidates.side[candidate, 2]) if crosses else 0.0
         if share:
             fits &= uplinks[leaf] >= share - SLACK

@@ -51,9 +51,12 @@ def add_gangs(
                     q,
                 )
             )
+            if types.strict[q]:
+                _add_span(builder, cells, types, (q, 0), layout.x[members], found[-1:])
             continue
         gangs = _gang_columns(builder, layout, q, hosts, members)
         for h, (host, column) in enumerate(zip(hosts, gangs, strict=True)):
+            before = len(found)
             for g in kind.tolist():
                 count = float(types.counts[q, g])
                 if len(host) == 1:
@@ -85,6 +88,8 @@ def add_gangs(
                     _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
                     for i, cell in enumerate(host.tolist())
                 ]
+            if types.strict[q]:
+                _add_span(builder, cells, types, (q, h), column, found[before:])
     none = np.zeros(0, dtype=np.int64)
     columns = [np.concatenate([entry[i] for entry in found] or [none]) for i in range(5)]
     return Lies(columns[0], columns[1], columns[2], columns[3], columns[4], types)
@@ -101,6 +106,40 @@ def _lie(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entr
         np.asarray(kind, dtype=np.int64),
         np.asarray(parts, dtype=np.float64),
         np.full(size, gang, dtype=np.int64),
+    )
+
+
+def _add_span(
+    builder: ModelBuilder,
+    cells: Cells,
+    types: GangTypes,
+    label: tuple[int, int],
+    gangs: Ints,
+    lies: list[_Entry],
+) -> None:
+    """Rows ``span``: no gang of a strict type has all its parts in one tighter place of a host.
+
+    Of n gangs of P parts each, at most n (P - 1) parts lie in one place. Necessary, and for parts
+    of one kind sufficient: parts can then be dealt to gangs so that each is in two places.
+    """
+    q = label[0]
+    place = cells.leaf if types.scope[q] == Scope.POD else cells.domain
+    column, cell, parts = (np.concatenate([entry[i] for entry in lies]) for i in (0, 1, 3))
+    places, row = np.unique(place[cell.astype(np.int64)], return_inverse=True)
+    rows = np.arange(places.size, dtype=np.int64)
+    builder.add_rows(
+        "span",
+        np.column_stack([np.full((places.size, 2), label), places]),
+        -np.inf,
+        0.0,
+        [
+            (row.reshape(-1), column, parts),
+            (
+                np.repeat(rows, gangs.size),
+                np.tile(gangs, places.size),
+                1.0 - float(types.counts[q].sum()),
+            ),
+        ],
     )
 
 

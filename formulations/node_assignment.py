@@ -18,6 +18,8 @@ Model
     (5) capacity[n,r]       sum demand[k,g,r] y[k,g,n] + sum_j hold[j,n,r] s[j] <= cap[n,r]
                             pairs in place hold like stays, here and in (6)
     (6) uplink[l]           network share of POD parts and staying jobs in leaf l <= capacity
+    (7) span[k,l]           sum_{g, n in l} y[k,g,n] - (parts of k - 1) x[j,k] <= 0
+                            k strict, l a leaf (scope POD) or an NVLink domain (LEAF)
     and the operator's rules (`formulations.rules`).
 
 Obvious, exact and symmetric: the oracle for small clusters, and the exact placement of a fixed
@@ -57,6 +59,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     _add_distinct_nodes(builder, problem, layout, spots, y)
     _add_capacity(builder, problem, layout, spots, y)
     _add_uplinks(builder, problem, layout, spots, y)
+    _add_span(builder, problem, layout, spots, y)
     add_rules(builder, problem, layout.x, layout.stay)
     layout = Layout(layout.x, layout.stay, builder.column_count)
     model = builder.build(layout.cost(level))
@@ -214,6 +217,28 @@ def _add_uplinks(
                 joint.uplink_gb_per_s[shared],
             ),
         ],
+    )
+
+
+def _add_span(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
+) -> None:
+    """Rows ``span``: the parts of a strict candidate do not all lie in one tighter place."""
+    c, nodes = problem.candidates, problem.nodes
+    mine = np.flatnonzero(c.strict[spots.candidate])
+    candidate, node = spots.candidate[mine], spots.node[mine]
+    place = np.where(c.scope[candidate] == Scope.POD, nodes.leaf[node], nodes.domain[node])
+    labels, row_of = np.unique(
+        np.column_stack([candidate, place]).reshape(-1, 2), axis=0, return_inverse=True
+    )
+    fewer = np.diff(c.part_start)[labels[:, 0]] - 1.0
+    rows = np.arange(labels.shape[0], dtype=np.int64)
+    builder.add_rows(
+        "span",
+        labels,
+        -np.inf,
+        0.0,
+        [(row_of.reshape(-1), y[mine], 1.0), (rows, layout.x[labels[:, 0]], -fewer)],
     )
 
 

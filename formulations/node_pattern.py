@@ -24,6 +24,8 @@ Model
     (4) pattern_count[c,i]  sum_p z[c,i,p] - sum_{n in c} w[n,i] <= idle nodes of c (full state)
     (5) gangs[q]            sum_{k of q} x[j,k] - sum_h m[q,h] = 0      only if q has several h
     (6) parts[q,h,g]        count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0    only if h has several c
+        span[q,h,l]         parts of q in l, in h - (parts of a gang - 1) gangs of q in h <= 0
+                            q strict, l a leaf (scope POD) or an NVLink domain (LEAF)
     (7) slots[c,g]          parts of kind g in c - sum_{i,p} a[p,g] z[c,i,p] <= 0
     (8) uplink[l]           network share of the parts and staying jobs that may leave leaf l
                             <= its capacity

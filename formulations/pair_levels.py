@@ -13,7 +13,8 @@ import numpy as np
 
 from formulations.linear_model import Floats, Ints
 from formulations.pair_table import PairTable
-from formulations.round_problem import STAY, Level, RoundProblem, RuleTable
+from formulations.round_problem import STAY, Level, RoundProblem
+from formulations.rule_table import RuleTable
 
 Levels = Callable[[RoundProblem], tuple[Level, ...]]
 

@@ -11,20 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.columns import no_floats, no_ints
 from formulations.linear_model import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from formulations.round_problem import RoundProblem
 
 _STAY = -2
-
-
-def _no_ints() -> Ints:
-    return np.zeros(0, dtype=np.int64)
-
-
-def _no_floats() -> Floats:
-    return np.zeros(0)
 
 
 def _no_couples() -> Ints:
@@ -54,10 +47,10 @@ class PairTable:
         Running jobs that hold the same GPUs as the round begins, shape (Q, 2), smaller first.
     """
 
-    partner: Ints = field(default_factory=_no_ints)
-    partner_iteration_s: Floats = field(default_factory=_no_floats)
-    first_half: Ints = field(default_factory=_no_ints)
-    second_half: Ints = field(default_factory=_no_ints)
+    partner: Ints = field(default_factory=no_ints)
+    partner_iteration_s: Floats = field(default_factory=no_floats)
+    first_half: Ints = field(default_factory=no_ints)
+    second_half: Ints = field(default_factory=no_ints)
     sharing: Ints = field(default_factory=_no_couples)
 
     @property

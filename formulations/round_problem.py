@@ -6,13 +6,15 @@ running jobs hold, one row per job and node). ``R`` node resources, in the order
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
 import numpy as np
 
+from formulations.columns import LEFT_OUT, fill, require_shapes
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.pair_table import PairTable, require_pairs
+from formulations.rule_table import RuleTable
 
 RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
 """Node resources; the first is the one that patterns and shapes count."""
@@ -32,14 +34,6 @@ class Scope(IntEnum):
     """Under one leaf switch."""
     POD = 3
     """Anywhere; network share is reserved on the uplink of every leaf that it touches."""
-
-
-def _no_ints() -> Ints:
-    return np.zeros(0, dtype=np.int64)
-
-
-def _no_floats() -> Floats:
-    return np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +72,9 @@ class JobTable:
     submission_s: Floats
     weight: Floats
 
+    def __post_init__(self) -> None:
+        require_shapes(self, **{column.name: (self.count,) for column in fields(self)})
+
     @property
     def count(self) -> int:
         """Number of jobs J."""
@@ -110,6 +107,10 @@ class CandidateTable:
         `Scope` of each candidate; left out: `Scope.POD` for several parts.
     node_set
         Row of ``NodeTable.sets`` that names the nodes it may use; left out: row 0, all nodes.
+    strict
+        Whether the parts must not all lie within a tighter scope either: under one leaf for
+        `Scope.POD`, in one NVLink domain for `Scope.LEAF`; there the job would run with other
+        speed and demand than these. Left out: no.
     """
 
     job: Ints
@@ -119,16 +120,22 @@ class CandidateTable:
     part_start: Ints
     part_gpus: Ints
     side: Floats
-    scope: Ints = field(default_factory=_no_ints)
-    node_set: Ints = field(default_factory=_no_ints)
+    scope: Ints = LEFT_OUT
+    node_set: Ints = LEFT_OUT
+    strict: Bools = LEFT_OUT
 
     def __post_init__(self) -> None:
-        if self.scope.size != self.job.size:
-            several = np.diff(self.part_start) > 1
-            scope = np.where(several, int(Scope.POD), int(Scope.NODE)).astype(np.int64)
-            object.__setattr__(self, "scope", scope)
-        if self.node_set.size != self.job.size:
-            object.__setattr__(self, "node_set", np.zeros(self.job.size, dtype=np.int64))
+        rows = (self.count,)
+        require_shapes(self, part_start=(self.count + 1,), side=(self.count, len(RESOURCES) - 1))
+        several = np.diff(self.part_start) > 1
+        fill(
+            self,
+            scope=np.where(several, int(Scope.POD), int(Scope.NODE)).astype(np.int64),
+            node_set=np.zeros(rows, dtype=np.int64),
+            strict=np.zeros(rows, dtype=bool),
+        )
+        one = ("job", "node_class", "iteration_s", "gpus", "scope", "node_set", "strict")
+        require_shapes(self, **dict.fromkeys(one, rows), part_gpus=(int(self.part_start[-1]),))
 
     @property
     def count(self) -> int:
@@ -165,6 +172,7 @@ class CandidateTable:
             self.side[keep],
             self.scope[keep],
             self.node_set[keep],
+            self.strict[keep],
         )
 
 
@@ -192,22 +200,29 @@ class NodeTable:
     node_class: Ints
     capacity: Floats
     open: Bools
-    leaf: Ints = field(default_factory=_no_ints)
-    domain: Ints = field(default_factory=_no_ints)
-    uplink_gb_per_s: Floats = field(default_factory=_no_floats)
-    sets: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    leaf: Ints = LEFT_OUT
+    domain: Ints = LEFT_OUT
+    uplink_gb_per_s: Floats = LEFT_OUT
+    sets: Bools = LEFT_OUT
 
     def __post_init__(self) -> None:
-        nodes = self.node_class.size
-        if self.leaf.size != nodes:
-            object.__setattr__(self, "leaf", np.zeros(nodes, dtype=np.int64))
-        if self.domain.size != nodes:
-            object.__setattr__(self, "domain", np.arange(nodes, dtype=np.int64))
+        nodes = self.count
+        fill(
+            self,
+            leaf=np.zeros(nodes, dtype=np.int64),
+            domain=np.arange(nodes, dtype=np.int64),
+            sets=np.ones((1, nodes), dtype=bool),
+        )
+        require_shapes(self, **dict.fromkeys(("node_class", "open", "leaf", "domain"), (nodes,)))
         leaves = int(self.leaf.max(initial=0)) + 1
-        if self.uplink_gb_per_s.size < leaves:
-            object.__setattr__(self, "uplink_gb_per_s", np.full(leaves, np.inf))
-        if self.sets.shape[0] == 0:
-            object.__setattr__(self, "sets", np.ones((1, nodes), dtype=bool))
+        fill(self, uplink_gb_per_s=np.full(leaves, np.inf))
+        # A leaf without nodes may have an uplink; a leaf with nodes must.
+        require_shapes(
+            self,
+            capacity=(self.classes, len(RESOURCES)),
+            sets=(max(1, self.sets.shape[0]), nodes),
+            uplink_gb_per_s=(max(leaves, self.uplink_gb_per_s.size),),
+        )
 
     @property
     def count(self) -> int:
@@ -238,52 +253,18 @@ class HoldTable:
     job: Ints
     node: Ints
     demand: Floats
-    uplink_gb_per_s: Floats = field(default_factory=_no_floats)
+    uplink_gb_per_s: Floats = LEFT_OUT
 
     def __post_init__(self) -> None:
-        if self.uplink_gb_per_s.size != self.job.size:
-            object.__setattr__(self, "uplink_gb_per_s", np.zeros(self.job.size))
+        rows = (self.count,)
+        fill(self, uplink_gb_per_s=np.zeros(rows))
+        require_shapes(self, **dict.fromkeys(("job", "node", "uplink_gb_per_s"), rows))
+        require_shapes(self, demand=(self.count, len(RESOURCES)))
 
     @property
     def count(self) -> int:
         """Number of holds H."""
         return int(self.job.size)
-
-
-@dataclass(frozen=True, slots=True)
-class RuleTable:
-    """Operator's rules as rows over the decisions: ``lower <= a x + b s + e u <= upper``.
-
-    Parameters
-    ----------
-    name, label
-        The rule's word and its subscripts, one per row Q.
-    lower, upper
-        Shape (Q,).
-    row, kind, index, value
-        Entries of the rows; ``kind`` is `RULE_X` (candidate ``index``), `RULE_S` (stay of job
-        ``index``) or `RULE_U` (auxiliary column ``index``).
-    aux_upper
-        Upper limits of the auxiliary columns u >= 0, shape (U,), for example GPUs borrowed.
-    """
-
-    name: tuple[str, ...] = ()
-    label: tuple[tuple[int, ...], ...] = ()
-    lower: Floats = field(default_factory=_no_floats)
-    upper: Floats = field(default_factory=_no_floats)
-    row: Ints = field(default_factory=_no_ints)
-    kind: Ints = field(default_factory=_no_ints)
-    index: Ints = field(default_factory=_no_ints)
-    value: Floats = field(default_factory=_no_floats)
-    aux_upper: Floats = field(default_factory=_no_floats)
-
-    @property
-    def count(self) -> int:
-        """Number of rows Q."""
-        return len(self.name)
-
-
-RULE_X, RULE_S, RULE_U = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +320,8 @@ class RoundProblem:
             raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
         if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
             raise ValueError("candidates.scope must not be NODE for several parts")
+        if (c.strict & (c.scope < Scope.LEAF)).any():
+            raise ValueError("candidates.strict must be left to the scopes LEAF and POD")
         require_pairs(self)
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
             raise ValueError("holds must not exceed the capacity of a node")

@@ -8,15 +8,8 @@ import numpy as np
 
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.objectives import kept
-from formulations.round_problem import (
-    RULE_S,
-    RULE_U,
-    RULE_X,
-    STAY,
-    Level,
-    RoundProblem,
-    Selection,
-)
+from formulations.round_problem import STAY, Level, RoundProblem, Selection
+from formulations.rule_table import RULE_S, RULE_U, RULE_X
 
 
 def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints) -> None:

@@ -20,7 +20,8 @@ from scipy import sparse
 from formulations.cells import scarce_resources, uplinks_matter
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.pair_table import joint_holds, may_meet
-from formulations.round_problem import RESOURCES, RULE_S, RULE_U, RULE_X, Level, RoundProblem, Scope
+from formulations.round_problem import RESOURCES, Level, RoundProblem, Scope
+from formulations.rule_table import RULE_S, RULE_U, RULE_X
 
 SLACK = 1e-9
 """Absolute tolerance in comparing what a rule counts."""

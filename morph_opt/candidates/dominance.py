@@ -8,6 +8,10 @@ when it has one part, or the scope of b, or when b is confined to an NVLink doma
 b's nodes: nothing else moves, capacity is freed, and every objective that does not lose from a
 faster configuration on fewer GPUs (``throughput``, ``jct``, guarantees) does not get worse. Hence
 some optimum uses no dominated configuration.
+
+A *strict* configuration (one that must not lie within less than its scope, because the belief has
+another row there) dominates only strict ones of its scope with as many parts, whose places are
+not tighter than its own.
 """
 
 from __future__ import annotations
@@ -20,54 +24,110 @@ from morph_opt.perf.speed import Configuration
 
 
 class Scoped(NamedTuple):
-    """A configuration and within what its parts must lie."""
+    """A configuration, within what its parts must lie, and whether not within less."""
 
     scope: Scope
     row: Configuration
+    strict: bool = False
 
 
-def embeds(a: Configuration, b: Configuration) -> bool:
+def embeds(a: Configuration, b: Configuration, cpus_per_gpu: int = 0) -> bool:
     """Whether the parts of ``a`` fit one to one into parts of ``b``.
+
+    Threads per GPU are what the job asks for where that is more.
 
     Both shapes are sorted, so it is enough to compare the i-th largest parts: if any one-to-one
     map exists, the sorted one does (exchange argument).
     """
     if a.shape.nodes > b.shape.nodes:
         return False
-    per_gpu = tuple(zip(_side(a), _side(b), strict=True))
+    per_gpu = tuple(zip(side_of(a, cpus_per_gpu), side_of(b, cpus_per_gpu), strict=True))
     return all(
         small <= large and all(small * x <= large * y for x, y in per_gpu)
         for small, large in zip(a.shape.parts, b.shape.parts, strict=False)
     )
 
 
-def _side(row: Configuration) -> tuple[float, float, float]:
-    return row.side.cpus, row.side.host_memory_gib, row.side.rdma_gb_per_s
+def side_of(row: Configuration, cpus_per_gpu: int) -> tuple[float, float, float]:
+    """Resources next to each GPU of a job that asks for that many threads per GPU."""
+    side = row.side
+    return float(max(cpus_per_gpu, side.cpus)), side.host_memory_gib, side.rdma_gb_per_s
 
 
-def _dominates(a: Scoped, b: Scoped) -> bool:
-    """Whether ``a``, known to be at least as fast, makes ``b`` superfluous."""
-    reaches = a.scope in (Scope.NODE, b.scope) or (a.scope, b.scope) == (Scope.LEAF, Scope.NVLINK)
-    return reaches and embeds(a.row, b.row)
+def _reaches(a: Scoped, b: Scoped) -> bool:
+    """Whether the first parts of wherever ``b`` lies are a place for ``a``."""
+    if a.strict:
+        same = (a.scope, a.row.shape.nodes) == (b.scope, b.row.shape.nodes)
+        return same and b.strict
+    return a.scope in (Scope.NODE, b.scope) or (a.scope, b.scope) == (Scope.LEAF, Scope.NVLINK)
 
 
-def undominated(rows: Sequence[Scoped]) -> list[Scoped]:
-    """The rows that no other row dominates, in their order; of equals the first stays."""
+def with_strictness(
+    rows: Sequence[Scoped], scopes: Sequence[Scope], cpus_per_gpu: int = 0
+) -> list[Scoped]:
+    """Rows of one model on one class, told whether they must not lie within less than their scope.
 
-    def rank(i: int) -> tuple[float, int, int, tuple[float, float, float], int, int]:
+    Where every tighter scope has a row of the same shape and plan that is no slower and holds no
+    more, a candidate that happens to lie there is worth no less than it says and takes no more, so
+    it may. Otherwise a placement there is that other row's, or does not exist.
+
+    Parameters
+    ----------
+    rows
+        Configurations with their scopes.
+    scopes
+        Scopes that placements on several nodes of the class may have.
+    cpus_per_gpu
+        What the job asks for.
+    """
+    own = {(entry.scope, entry.row.shape, entry.row.plan): entry.row for entry in rows}
+
+    def covers(tight: Configuration | None, wide: Configuration) -> bool:
+        if tight is None or tight.iteration_s > wide.iteration_s:
+            return False
+        sides = zip(side_of(tight, cpus_per_gpu), side_of(wide, cpus_per_gpu), strict=True)
+        return all(mine <= theirs for mine, theirs in sides)
+
+    def strict(entry: Scoped) -> bool:
+        several = entry.scope is not Scope.NODE
+        return several and not all(
+            covers(own.get((scope, entry.row.shape, entry.row.plan)), entry.row)
+            for scope in scopes
+            if scope < entry.scope
+        )
+
+    return [entry._replace(strict=strict(entry)) for entry in rows]
+
+
+def undominated(rows: Sequence[Scoped], cpus_per_gpu: int = 0) -> list[Scoped]:
+    """The rows that no other row dominates, in their order; of equals the first stays.
+
+    Parameters
+    ----------
+    rows
+        All of one model on one node class.
+    cpus_per_gpu
+        What the job asks for; a row that needs fewer threads takes as many all the same.
+    """
+
+    def rank(i: int) -> tuple[float, int, int, tuple[float, float, float], bool, int, int]:
         row = rows[i].row
-        # Of equals the wider scope comes first, because it dominates the narrower one.
         return (
             row.iteration_s,
             row.shape.gpus,
             row.shape.nodes,
-            _side(row),
+            side_of(row, cpus_per_gpu),
+            # Of equals the one that may lie in more places dominates the other.
+            rows[i].strict,
             -int(rows[i].scope),
             i,
         )
 
     kept: list[int] = []
     for i in sorted(range(len(rows)), key=rank):
-        if not any(_dominates(rows[k], rows[i]) for k in kept):
+        if not any(
+            _reaches(rows[k], rows[i]) and embeds(rows[k].row, rows[i].row, cpus_per_gpu)
+            for k in kept
+        ):
             kept.append(i)
     return [rows[i] for i in sorted(kept)]

@@ -199,12 +199,14 @@ class PairBuilder:
         held = view.states[host].running
         assert held is not None
         shape, kind = held.placement.shape, self._cluster.node_types[node_class]
+        span = self._cluster.span(held.placement.nodes)
         alone_s = float(view.problem.jobs.stay_iteration_s[host])
         found: list[tuple[float, int, tuple[int, tuple[float, float]]]] = []
         for key, jobs in groups.items():
             model = view.slices[jobs[0]]
             for row, scoped in enumerate(model.rows):
-                if model.node_class[row] != node_class or scoped.row.shape != shape:
+                alike = scoped.row.shape == shape and int(scoped.scope) == int(span)
+                if model.node_class[row] != node_class or not alike:
                     continue
                 pace_s = self._speeds.paired_iteration_s(
                     (view.states[host].job.model, model.model),
@@ -323,6 +325,9 @@ def _with_rows(problem: RoundProblem, rows: list[_Row]) -> RoundProblem:
     lengths[starts] = np.diff(fresh.part_start)
     scope = np.full(len(rows), int(Scope.NODE), dtype=np.int64)
     scope[starts] = fresh.scope
+    strict = np.zeros(len(rows), dtype=bool)
+    # Each of the two has the speed of its own span, so what one must not do neither does.
+    strict[starts] = fresh.strict | table.strict[halves[starts, 1]]
 
     def joined(old: Ints, new: list[int]) -> Ints:
         return np.concatenate([old, np.asarray(new, dtype=np.int64)])
@@ -337,6 +342,7 @@ def _with_rows(problem: RoundProblem, rows: list[_Row]) -> RoundProblem:
         side=np.concatenate([table.side, np.asarray([row.side for row in rows])]),
         scope=np.concatenate([table.scope, scope]),
         node_set=joined(table.node_set, [row.node_set for row in rows]),
+        strict=np.concatenate([table.strict, strict]),
     )
     pairs = PairTable(
         partner=np.asarray([row.jobs[1] for row in rows], dtype=np.int64),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.linear_model import Bools, Floats, Ints
 from formulations.pair_table import PairTable, half_of
 from formulations.round_problem import (
     CandidateTable,
@@ -20,7 +20,7 @@ from formulations.round_problem import (
     RoundProblem,
     Scope,
 )
-from morph_opt.candidates.dominance import Scoped, undominated
+from morph_opt.candidates.dominance import Scoped, side_of, undominated, with_strictness
 from morph_opt.domain import (
     Assignment,
     Cluster,
@@ -44,6 +44,7 @@ class ModelSlice:
     rows: tuple[Scoped, ...]
     node_class: Ints
     scope: Ints
+    strict: Bools
     iteration_s: Floats
     gpus: Ints
     part_count: Ints
@@ -110,7 +111,7 @@ class CandidateBuilder:
         self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
         self._requests: dict[tuple[str, int, ExecutionPlan], float] = {}
         self._sides: dict[
-            tuple[str, int, NodeType, Shape, ExecutionPlan], tuple[float, float, float]
+            tuple[str, int, NodeType, Shape, ExecutionPlan, Span], tuple[float, float, float]
         ] = {}
         self._nodes: NodeTable | None = None
         self._configurations: dict[tuple[str, NodeType], list[Scoped]] = {}
@@ -159,7 +160,10 @@ class CandidateBuilder:
         return self._requests[key]
 
     def configurations(self, model: str, node_type: NodeType) -> list[Scoped]:
-        """Configurations that fit the nodes of a class, each with its scope, unpruned."""
+        """Configurations that fit the nodes of a class, each with its scope, unpruned.
+
+        One per scope: a placement has the row of its own span, or does not exist.
+        """
         key = (model, node_type)
         if key not in self._configurations:
             assert self._cluster is not None
@@ -228,10 +232,11 @@ class CandidateBuilder:
                 for scoped in self.configurations(model, node_type)
                 if all(
                     scoped.row.shape.parts[0] * need <= limit * (1 + 1e-9)
-                    for need, limit in zip(_side(scoped.row, cpus_per_gpu), room, strict=True)
+                    for need, limit in zip(side_of(scoped.row, cpus_per_gpu), room, strict=True)
                 )
             ]
-            kept = undominated(fitting) if self._prune else fitting
+            fitting = with_strictness(fitting, scopes_of(cluster, node_type), cpus_per_gpu)
+            kept = undominated(fitting, cpus_per_gpu) if self._prune else fitting
             rows += [(index, scoped) for scoped in kept]
         configurations = [scoped.row for _, scoped in rows]
         return ModelSlice(
@@ -239,13 +244,14 @@ class CandidateBuilder:
             rows=tuple(scoped for _, scoped in rows),
             node_class=np.asarray([index for index, _ in rows], dtype=np.int64),
             scope=np.asarray([int(scoped.scope) for _, scoped in rows], dtype=np.int64),
+            strict=np.asarray([scoped.strict for _, scoped in rows], dtype=bool),
             iteration_s=np.asarray([row.iteration_s for row in configurations], dtype=np.float64),
             gpus=np.asarray([row.shape.gpus for row in configurations], dtype=np.int64),
             part_count=np.asarray([row.shape.nodes for row in configurations], dtype=np.int64),
             part_gpus=np.asarray(
                 [part for row in configurations for part in row.shape.parts], dtype=np.int64
             ),
-            side=np.asarray([_side(row, cpus_per_gpu) for row in configurations]).reshape(-1, 3),
+            side=np.asarray([side_of(row, cpus_per_gpu) for row in configurations]).reshape(-1, 3),
         )
 
     def _jobs(self, states: tuple[JobState, ...]) -> JobTable:
@@ -293,15 +299,23 @@ class CandidateBuilder:
         )
 
     def _running_side(self, job: Job, held: Assignment) -> tuple[float, float, float]:
-        """Side demand per GPU of a running assignment; looked up among all configurations."""
+        """Side demand per GPU of a running assignment: that of the row of its own span."""
         assert self._cluster is not None
         node_type = self._cluster.nodes[held.placement.nodes[0]].type
-        key = (job.model, job.cpus_per_gpu, node_type, held.placement.shape, held.plan)
+        span = self._cluster.span(held.placement.nodes)
+        key = (job.model, job.cpus_per_gpu, node_type, held.placement.shape, held.plan, span)
         if key not in self._sides:
-            rows = [scoped.row for scoped in self.configurations(job.model, node_type)]
-            same = [row for row in rows if (row.shape, row.plan) == key[3:]]
+            what = (held.placement.shape, held.plan, int(span))
+            same = (
+                scoped.row
+                for scoped in self.configurations(job.model, node_type)
+                if (scoped.row.shape, scoped.row.plan, int(scoped.scope)) == what
+            )
+            row = next(same, None)
             self._sides[key] = (
-                _side(same[0], job.cpus_per_gpu) if same else (float(job.cpus_per_gpu), 0.0, 0.0)
+                (float(job.cpus_per_gpu), 0.0, 0.0)
+                if row is None
+                else side_of(row, job.cpus_per_gpu)
             )
         return self._sides[key]
 
@@ -343,14 +357,6 @@ def _sharing(states: tuple[JobState, ...]) -> Ints:
     return np.asarray([c for c in couples if c[0] < c[1]], dtype=np.int64).reshape(-1, 2)
 
 
-def _side(row: Configuration, cpus_per_gpu: int) -> tuple[float, float, float]:
-    return (
-        float(max(cpus_per_gpu, row.side.cpus)),
-        row.side.host_memory_gib,
-        row.side.rdma_gb_per_s,
-    )
-
-
 def _concatenate(slices: tuple[ModelSlice, ...], counts: Ints) -> CandidateTable:
     if not slices:
         none = np.zeros(0, dtype=np.int64)
@@ -367,4 +373,5 @@ def _concatenate(slices: tuple[ModelSlice, ...], counts: Ints) -> CandidateTable
         part_gpus=np.concatenate([s.part_gpus for s in slices]),
         side=np.concatenate([s.side for s in slices]),
         scope=np.concatenate([s.scope for s in slices]),
+        strict=np.concatenate([s.strict for s in slices]),
     )

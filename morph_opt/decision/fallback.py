@@ -7,15 +7,8 @@ import numpy as np
 from formulations.decode import place_parts, room_after_stays, without_job
 from formulations.linear_model import Bools, Ints
 from formulations.pair_table import may_meet
-from formulations.round_problem import (
-    NONE,
-    RULE_S,
-    RULE_U,
-    STAY,
-    Level,
-    RoundProblem,
-    Selection,
-)
+from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.rule_table import RULE_S, RULE_U
 from formulations.rules import broken_rule
 
 

@@ -35,8 +35,8 @@ class JobState:
     starts
         Times that the job was given GPUs or changed them.
     recent_starts_s
-        Instants of the (re)starts of the last hour at least, ascending; the first start of all is
-        not a restart and not among them.
+        Instants of the (re)starts of the last hour at least, ascending. The first start of all is
+        not a restart: it may be among them, as ``first_start_s``, and does not count.
     first_start_s, last_start_s, last_stop_s
         Instants of the first and latest (re)start and the latest preemption; None before that.
     """

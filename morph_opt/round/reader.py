@@ -213,6 +213,10 @@ def _job_state(row: Fields, time_s: float, cluster: Cluster, holding: Holding) -
     left_s = row.number("restart_left_s", 0.0)
     if running is None and left_s > 0.0:
         raise row.error("restart_left_s", "must be 0 for a job that is queued")
+    restart_s = row.number("restart_s")
+    if left_s > restart_s >= 0.0:
+        rule = f"must be at most restart_s = {restart_s:g}, a whole start-up, got {left_s:g}"
+        raise row.error("restart_left_s", rule)
     recent = row.numbers("recent_starts_s")
     if any(not 0.0 <= instant <= time_s for instant in recent):
         raise row.error("recent_starts_s", f"must lie between 0 and time_s = {time_s:g}")
@@ -223,7 +227,7 @@ def _job_state(row: Fields, time_s: float, cluster: Cluster, holding: Holding) -
             iterations_done=done,
             running=running,
             restart_left_s=left_s,
-            restart_s=row.number("restart_s"),
+            restart_s=restart_s,
             attained_gpu_s=row.number("attained_gpu_s", 0.0),
             executed_s=row.number("executed_s", 0.0, least=0.0),
             queued_s=row.number("queued_s", 0.0, least=0.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from morph_opt.domain import (
@@ -60,7 +61,7 @@ class SpeedTable:
     Raises
     ------
     InputError
-        If a row stands twice.
+        If a row stands twice, or a configuration is faster in a wider span.
     """
 
     def __init__(self, rows: Iterable[SpeedRow]) -> None:
@@ -78,7 +79,23 @@ class SpeedTable:
                 )
             self._times[key] = found.iteration_s
             self._rows.setdefault((row.model, row.node_type), []).append(row)
+        self._require_slower_with_distance()
         self._models = tuple(sorted({row.model for row in self.rows}))
+
+    def _require_slower_with_distance(self) -> None:
+        """Refuse what no network does; a round may then count on the tighter of two places."""
+        for model, kind, shape, plan in dict.fromkeys(key[:4] for key in self._times):
+            what = (model, kind, shape, plan)
+            times = [(s, self._times.get((*what, s), self._times.get((*what, None))))
+                     for s in SPANS.values()]  # fmt: skip
+            known = [(span, seconds) for span, seconds in times if seconds is not None]
+            for (near, slow), (far, fast) in pairwise(known):
+                if fast < slow:
+                    raise InputError(
+                        f"{model} on {kind} with {plan} on {shape} takes {fast:g} s for span "
+                        f"{far.name.lower()} and {slow:g} s for {near.name.lower()}; a wider span "
+                        "must not be faster"
+                    )
 
     @property
     def name(self) -> str:

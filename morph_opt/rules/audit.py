@@ -7,6 +7,7 @@ found by it and not repeated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -175,10 +176,16 @@ def _restarted_again(
 ) -> str | None:
     if job.first_start_s is None or after == job.running:
         return None
-    before = sum(state.time_s - start_s < HOUR_S for start_s in job.recent_starts_s)
+    before = _restarts_within_the_hour(state, job)
     if before + 1 <= rule.per_hour:
         return None
     return f"would be restarted for the {before + 1}. time within an hour"
+
+
+def _restarts_within_the_hour(state: RoundState, job: JobState) -> int:
+    """Starts of the last hour that came after the first of all."""
+    restarts = set(job.recent_starts_s) - {job.first_start_s}
+    return sum(state.time_s - start_s < HOUR_S for start_s in restarts)
 
 
 def _in_maintenance(state: RoundState, granted: Granted, rule: Maintenance) -> list[Breach]:
@@ -255,11 +262,10 @@ def _could_use(state: RoundState, job: JobState, rules: OperatorRules, sizes: Si
     name = job.job.name
     mine = [rule for rule in rules.rules if isinstance(rule, GangLimit | RestartLimit)]
     mine = [rule for rule in mine if matches(name, rule.jobs)]
-    for rule in mine:
-        if isinstance(rule, RestartLimit) and job.first_start_s is not None:
-            recent = sum(state.time_s - start_s < HOUR_S for start_s in job.recent_starts_s)
-            if recent >= rule.per_hour:
-                return held
+    most_starts = [rule.per_hour for rule in mine if isinstance(rule, RestartLimit)]
+    started = job.first_start_s is not None
+    if started and _restarts_within_the_hour(state, job) >= min(most_starts, default=math.inf):
+        return held
     limits = [rule for rule in mine if isinstance(rule, GangLimit)]
     allowed = (
         gpus

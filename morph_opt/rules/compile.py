@@ -23,15 +23,8 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round_problem import (
-    RULE_S,
-    RULE_U,
-    RULE_X,
-    CandidateTable,
-    Level,
-    RoundProblem,
-    RuleTable,
-)
+from formulations.round_problem import CandidateTable, Level, RoundProblem
+from formulations.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
 from morph_opt.candidates.table import RoundView
 from morph_opt.domain import RoundState
 from morph_opt.rules.model import (
@@ -216,7 +209,8 @@ def _add_restart_limit(
     for job, known in enumerate(state.jobs):
         if not matches(known.job.name, rule.jobs) or known.first_start_s is None:
             continue
-        recent = [t for t in known.recent_starts_s if t > state.time_s - HOUR_S]
+        hour_ago_s, first_s = state.time_s - HOUR_S, known.first_start_s
+        recent = [t for t in known.recent_starts_s if t > hour_ago_s and t != first_s]
         if len(recent) >= rule.per_hour:
             entries = [(RULE_X, k, 1.0) for k in _own(problem, job)]
             rows.add("restart_limit", (job,), entries, upper=0.0)

@@ -147,6 +147,9 @@ _MANY_KINDS = [
     Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(KIND_LIMIT + 1)
 ]
 _IN_A_LEAF = [Candidate(0, (4, 4), scope=Scope.LEAF)]
+_ACROSS = [Candidate(0, (2, 2), scope=Scope.POD, strict=True), Candidate(1, (4,))]
+_LIGHT = [Candidate(0, (gpus,), side=(2.0, 0.0, 0.0)) for gpus in (1, 2)]
+_HEAVY = [Hold(1, 0, 1, (8.0, 0.0, 0.0))]
 _TWO_CELLS = [*_FOURS, Candidate(2, (4,)), Candidate(3, (4,), node_set=1)]
 _LEAVES: dict[str, Any] = {"leaf": [0, 1], "uplink": [5.0, 5.0]}
 
@@ -186,6 +189,14 @@ PAIRS: dict[str, Pair] = {
         _pattern([4, 4], _TWO_CELLS, [0, 1, 2], sets=[[0]]),
     ),
     "node_pattern.slots": Pair(_pattern([4, 4], _FOURS, [0, 1]), _pattern([4], _FOURS, [0, 1])),
+    "node_pattern.span": Pair(  # what has no row under one leaf must be under two
+        _pattern([4, 4, 4], _ACROSS, [0, 1], leaf=[0, 0, 1]),
+        _pattern([4, 4, 4], _ACROSS, [0, 1], leaf=[0, 0, 0]),
+    ),
+    "held.node_free": Pair(  # only what is held makes CPU threads scarce: 8 + 2 and 8 + 4 of 10
+        _pattern([4], _LIGHT, [0], [1], holds=_HEAVY, side=(10.0, 0.0, 0.0)),
+        _pattern([4], _LIGHT, [1], [1], holds=_HEAVY, side=(10.0, 0.0, 0.0)),
+    ),
     "node_pattern.uplink": Pair(
         _pattern([4, 4], _sharing(1.0), [0], **_LEAVES),
         _pattern([4, 4], _sharing(2.0), [0], **_LEAVES),
@@ -208,6 +219,10 @@ PAIRS: dict[str, Pair] = {
     "node_assignment.capacity": Pair(
         _assignment([4], _CPUS, [0, 1], side=(12.0, 0.0, 0.0)),
         _assignment([4], _CPUS, [0, 1], side=(11.0, 0.0, 0.0)),
+    ),
+    "node_assignment.span": Pair(
+        _assignment([4, 4, 4], _ACROSS, [0], leaf=[0, 0, 1], closed=[1]),
+        _assignment([4, 4, 4], _ACROSS, [0], leaf=[0, 0, 1], closed=[2]),
     ),
     "node_assignment.uplink": Pair(
         _assignment([4, 4], _sharing(1.0), [0], **_LEAVES),

@@ -14,17 +14,8 @@ from itertools import permutations, product
 import numpy as np
 from scipy.optimize import linprog
 
-from formulations.round_problem import (
-    NONE,
-    RULE_S,
-    RULE_U,
-    RULE_X,
-    STAY,
-    Level,
-    RoundProblem,
-    Scope,
-    Selection,
-)
+from formulations.round_problem import NONE, STAY, Level, RoundProblem, Scope, Selection
+from formulations.rule_table import RULE_S, RULE_U, RULE_X
 
 LARGEST = 200_000
 """Combinations beyond which a round is not small."""
@@ -124,6 +115,10 @@ def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
             and len({int(nodes.domain[n]) for n in where}) > 1
         ):
             continue
+        if table.strict[candidate]:
+            place = nodes.leaf if table.scope[candidate] == Scope.POD else nodes.domain
+            if len({int(place[n]) for n in where}) == 1:
+                continue
         yield where
 
 

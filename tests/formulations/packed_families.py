@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from formulations import node_assignment, node_pattern
+from formulations.cells import KIND_LIMIT
 from formulations.layout import RoundModel
 from formulations.pair_table import PairTable
-from formulations.round_problem import STAY, Level, RoundProblem
+from formulations.round_problem import STAY, Level, RoundProblem, Scope
 from tests.formulations.pairs import Pair, Wanted
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 
@@ -72,7 +75,75 @@ def _wanted(
     return make
 
 
+def joined(plain: RoundProblem, guest: int) -> RoundProblem:
+    """A round of which job 0 runs; its last row is the pair that a candidate's job comes to it."""
+    table, mine = plain.candidates, plain.holds.demand[plain.holds.job == 0]
+    row = table.take(np.asarray([guest]))
+    candidates = replace(
+        table,
+        job=np.append(table.job, 0),
+        node_class=np.append(table.node_class, row.node_class),
+        iteration_s=np.append(table.iteration_s, 1.5),
+        gpus=np.append(table.gpus, row.gpus),
+        part_start=np.append(table.part_start, table.part_start[-1]),
+        side=np.vstack([table.side, row.side + mine[0, 1:] / mine[0, 0]]),
+        scope=np.append(table.scope, int(Scope.NODE)),
+        node_set=np.append(table.node_set, 0),
+        strict=np.append(table.strict, False),
+    )
+    pairs = PairTable(row.job, np.asarray([1.5]), np.asarray([STAY]), np.asarray([guest]))
+    return replace(plain, candidates=candidates, pairs=pairs)
+
+
+def _joined(
+    gpus: Sequence[int],
+    rows: Sequence[Candidate],
+    want: Sequence[int],
+    build: Callable[[RoundProblem, Level], RoundModel] = node_pattern.build,
+    **more: Any,
+) -> Callable[[], Wanted]:
+    """Job 0 runs, the first candidate's job comes to it; both together, and what is wanted."""
+
+    def make() -> Wanted:
+        problem = joined(tiny(gpus, rows, **more), 0)
+        return Wanted(build(problem, plain_level(problem)), (len(rows), *want))
+
+    return make
+
+
+_GUEST = [Candidate(1, (1,)), Candidate(2, (1,)), Candidate(2, (2,))]
+_HOST = [Hold(0, 0, 1)]
+_ACROSS = [Candidate(job, (1, 1), side=(0.0, 0.0, 2.0)) for job in (1, 2)]
+_LEAVES: dict[str, Any] = {
+    "leaf": [0, 1], "holds": [Hold(0, node, 1, (0.0, 0.0, 1.0), 1.0) for node in (0, 1)]
+}  # fmt: skip
+_WIDE, _NARROW = {**_LEAVES, "uplink": [5.0, 5.0]}, {**_LEAVES, "uplink": [4.0, 4.0]}
+_THREADS = [
+    Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(1, KIND_LIMIT + 2)
+]
+_FULL: dict[str, Any] = {"holds": [Hold(0, 0, 1, (4.0, 0.0, 0.0))], "side": (10.0, 0.0, 0.0)}
+
 PACKED_PAIRS: dict[str, Pair] = {
+    # a pair in place holds its GPU: one of two is left
+    "packed.node_free": Pair(
+        _joined([2], _GUEST, [1], holds=_HOST), _joined([2], _GUEST, [2], holds=_HOST)
+    ),
+    "packed.capacity": Pair(
+        _joined([2], _GUEST, [1], node_assignment.build, holds=_HOST),
+        _joined([2], _GUEST, [2], node_assignment.build, holds=_HOST),
+    ),
+    # the two reserve 1 + 2 GB/s in each leaf, the third job 2
+    "packed.uplink": Pair(
+        _joined([2, 2], _ACROSS, [1], **_WIDE), _joined([2, 2], _ACROSS, [1], **_NARROW)
+    ),
+    "named.uplink": Pair(
+        _joined([2, 2], _ACROSS, [1], node_assignment.build, **_WIDE),
+        _joined([2, 2], _ACROSS, [1], node_assignment.build, **_NARROW),
+    ),
+    # CPU threads of too many kinds to count: 4 + 2.1 and 2.2, or 2.2 and 2.3, of 10
+    "packed.side": Pair(
+        _joined([8], _THREADS, [1], **_FULL), _joined([8], _THREADS, [1, 2], **_FULL)
+    ),
     # a pair is a configuration of both of its jobs
     "packed.one_config": Pair(_wanted([FRESH]), _wanted([FRESH, 1])),
     # two jobs that shared GPUs do not both go on there, each in its own way

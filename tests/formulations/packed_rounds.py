@@ -15,7 +15,6 @@ from formulations.pair_levels import lifted, with_pairs
 from formulations.pair_table import PairTable
 from formulations.round_problem import (
     NONE,
-    RULE_X,
     STAY,
     CandidateTable,
     HoldTable,
@@ -23,6 +22,7 @@ from formulations.round_problem import (
     RoundProblem,
     Selection,
 )
+from formulations.rule_table import RULE_X
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, RoundSize, random_round
 

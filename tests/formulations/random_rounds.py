@@ -7,17 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.objectives import Jct, Throughput
-from formulations.round_problem import (
-    RULE_S,
-    RULE_U,
-    RULE_X,
-    JobTable,
-    Level,
-    NodeTable,
-    RoundProblem,
-    RuleTable,
-    Scope,
-)
+from formulations.round_problem import JobTable, Level, NodeTable, RoundProblem, Scope
+from formulations.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
 from tests.formulations.rounds import (
     SIDES,
     Candidate,
@@ -283,11 +274,14 @@ def _random_candidates(
             parts = [parts[0]] * count
         need = _fitting(side * draw.choice([0.5, 1.0]), parts[0], nodes.capacity[node_class])
         seconds = float(draw.uniform(0.2, 4.0))
-        scope, node_set = Scope.NODE, 0
+        scope, node_set, strict = Scope.NODE, 0, False
         if count > 1:
             several = (Scope.NVLINK, Scope.LEAF, Scope.POD) if size.leaves > 1 else (Scope.POD,)
             scope = several[int(draw.integers(len(several)))]
+            strict = size.leaves > 1 and scope > Scope.NVLINK and draw.random() < 0.5
         if size.node_sets and draw.random() < 0.4:
             node_set = int(draw.integers(1, size.node_sets + 1))
-        rows.append(Candidate(job, tuple(parts), node_class, seconds, need, scope, node_set))
+        rows.append(
+            Candidate(job, tuple(parts), node_class, seconds, need, scope, node_set, strict)
+        )
     return rows

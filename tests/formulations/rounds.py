@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from formulations.round_problem import (
     Level,
     NodeTable,
     RoundProblem,
-    RuleTable,
     Scope,
 )
+from formulations.rule_table import RuleTable
 
 SIDES = len(RESOURCES) - 1
 
@@ -33,6 +34,7 @@ class Candidate:
     side: tuple[float, ...] = (0.0,) * SIDES
     scope: Scope | None = None
     node_set: int = 0
+    strict: bool = False
 
     @property
     def within(self) -> Scope:
@@ -78,6 +80,7 @@ def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
         side=np.asarray([row.side for row in rows], dtype=np.float64).reshape(-1, SIDES),
         scope=np.asarray([int(row.within) for row in rows], dtype=np.int64),
         node_set=np.asarray([row.node_set for row in rows], dtype=np.int64),
+        strict=np.asarray([row.strict for row in rows], dtype=bool),
     )
 
 
@@ -165,14 +168,19 @@ def tiny(
             np.asarray([kinds.index(size) for size in gpus], dtype=np.int64),
             np.asarray([[float(size), *side] for size in kinds]),
             is_open,
-            np.asarray(leaf, dtype=np.int64),
-            np.asarray(domain, dtype=np.int64),
-            np.asarray(uplink, dtype=np.float64),
+            _given(leaf, np.int64),
+            _given(domain, np.int64),
+            _given(uplink, np.float64),
             set_table(len(gpus), sets),
         ),
         holds=hold_table(holds),
         rules=RuleTable() if rules is None else rules,
     )
+
+
+def _given(column: Sequence[float], dtype: type) -> Any:
+    """A column, or None for one that is left out."""
+    return np.asarray(column, dtype=dtype) if len(column) else None
 
 
 def set_table(nodes: int, members: Sequence[Sequence[int]]) -> np.ndarray:

@@ -13,16 +13,8 @@ import pytest
 
 import formulations.check as module
 from formulations.check import RuleError, check
-from formulations.round_problem import (
-    NONE,
-    RULE_S,
-    RULE_U,
-    RULE_X,
-    STAY,
-    RoundProblem,
-    Scope,
-    Selection,
-)
+from formulations.round_problem import NONE, STAY, RoundProblem, Scope, Selection
+from formulations.rule_table import RULE_S, RULE_U, RULE_X
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, random_round
 from tests.formulations.rounds import Candidate, Hold, Rule, rule_table, tiny
@@ -141,6 +133,8 @@ def wide() -> RoundProblem:
             Candidate(1, (4,), node_set=1),  # 3
             Candidate(1, (4, 2), node_set=2),  # 4
             Candidate(1, (2, 2), side=(0.0, 0.0, 2.0)),  # 5
+            Candidate(1, (4, 2), strict=True),  # 6
+            Candidate(1, (4, 2), scope=Scope.LEAF, strict=True),  # 7
         ],
         holds=[Hold(2, 1, 2, uplink=4.0), Hold(2, 3, 2, uplink=1.0)],
         leaf=[0, 0, 1, 1],
@@ -173,6 +167,11 @@ WIDE_VIOLATIONS: dict[str, list[Selection]] = {
         chosen(0, NONE, STAY, (3, 1)),
         chosen(1, NONE, STAY, (2, 3)),
         chosen(1, NONE, NONE, (3, 0)),
+    ],
+    "span": [
+        chosen(NONE, 6, STAY, (0, 1)),  # one leaf
+        chosen(NONE, 6, STAY, (3, 2)),
+        chosen(NONE, 7, STAY, (1, 0)),  # one leaf, one domain
     ],
     "node_set": [
         chosen(NONE, 3, STAY, (0,)),
@@ -218,6 +217,8 @@ def test_a_violation_is_rejected_by_name(
         chosen(1, NONE, STAY, (2, 0)),
         chosen(NONE, 4, STAY, (3, 0)),
         chosen(NONE, 5, STAY, (2, 0)),  # 4 of the 4 that the stay leaves on leaf 0
+        chosen(NONE, 6, STAY, (0, 2)),  # one domain, two leaves
+        chosen(NONE, 7, STAY, (3, 2)),
     ],
 )
 def test_what_the_wide_round_allows_passes(selection: Selection) -> None:

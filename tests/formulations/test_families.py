@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import highspy
 import numpy as np
 import pytest
 
+from formulations.linear_model import ModelBuilder
 from morph_opt.solvers.outcome import Status
 from tests.formulations.families import (
     PAIRS,
@@ -35,6 +39,37 @@ def test_a_family_forbids_what_it_should_and_nothing_more(family: str) -> None:
 def test_every_family_that_the_source_can_write_has_a_pair_and_a_golden() -> None:
     assert emitted() == {word_of(family) for family in PAIRS}
     assert {path.stem for path in FOLDER.glob("*.lp")} == set(PAIRS)
+
+
+def test_every_term_that_a_family_can_have_stands_in_a_golden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row is a sum of terms, and a term that no golden has could be lost unseen.
+
+    Terms are told apart by the call that writes them and their position in it.
+    """
+    filled: dict[tuple[str, str, int], bool] = {}
+    add_rows = ModelBuilder.add_rows
+
+    def noting(self: ModelBuilder, family: str, *args: Any) -> Any:
+        frame = inspect.currentframe()
+        assert frame is not None
+        assert frame.f_back is not None
+        where = Path(frame.f_back.f_code.co_filename).stem
+        for position, (row, _, _) in enumerate(args[-1]):
+            key = (where, family, position % TERMS.get(family, len(args[-1])))
+            filled[key] = filled.get(key, False) or bool(row.size)
+        return add_rows(self, family, *args)
+
+    monkeypatch.setattr(ModelBuilder, "add_rows", noting)
+    for family in PAIRS:
+        PAIRS[family].forbids()
+    assert [term for term, seen in filled.items() if not seen] == []
+    assert {family for _, family, _ in filled} >= {"side", "uplink", "node_free", "capacity"}
+
+
+TERMS = {"side": 3}
+"""Terms of families that write them once per row."""
 
 
 def test_random_rounds_write_every_family_and_no_other() -> None:

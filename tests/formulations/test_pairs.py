@@ -13,16 +13,8 @@ from formulations.objectives import Jct, Throughput
 from formulations.pair_levels import lifted, with_pairs
 from formulations.pair_table import PairTable
 from formulations.round_json import from_json, to_json
-from formulations.round_problem import (
-    NONE,
-    RULE_S,
-    RULE_X,
-    STAY,
-    CandidateTable,
-    RoundProblem,
-    RuleTable,
-    Selection,
-)
+from formulations.round_problem import NONE, STAY, CandidateTable, RoundProblem, Selection
+from formulations.rule_table import RULE_S, RULE_X, RuleTable
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
 from tests.formulations import packed_rounds as brute

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round_problem import NONE, STAY, Level, RoundProblem, Scope, Selection
 from tests.formulations.rounds import Candidate, Hold, tiny
 
 
@@ -84,3 +84,61 @@ def test_value_of_a_selection() -> None:
     level = Level("l", "u", np.asarray([3.0, 5.0]), np.asarray([0.0, 7.0, 0.0]))
     assert Selection(int_row(1, STAY, NONE), ((0,), (), ())).value(level) == 12.0
     assert Selection(int_row(NONE, NONE, NONE), ((), (), ())).value(level) == 0.0
+
+
+TABLES = ("jobs", "candidates", "nodes", "holds", "rules")
+FREE = {
+    # columns whose length is the number of rows of something that nothing else counts
+    ("nodes", "uplink_gb_per_s"), ("nodes", "sets"), ("nodes", "capacity"),
+    ("rules", "name"), ("rules", "aux_upper"), ("rules", "row"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_column_of_another_length_is_refused_and_never_a_default(table: str) -> None:
+    whole = getattr(base(), table)
+    for column in fields(whole):
+        if (table, column.name) in FREE:
+            continue
+        given = getattr(whole, column.name)
+        longer = (*given, ()) if isinstance(given, tuple) else np.zeros(given.shape[0] + 1)
+        shorter = given[:-1]
+        for wrong in (longer, shorter) if len(given) else (longer,):
+            with pytest.raises(ValueError, match=rf"{table}\."):
+                replace(whole, **{column.name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("uplink_gb_per_s", np.asarray([5.0])),  # one limit for two leaves
+        ("sets", np.ones((1, 1), dtype=bool)),
+        ("sets", np.ones((0, 2), dtype=bool)),
+        ("capacity", np.ones((2, 3))),
+        ("leaf", int_row(0)),
+        ("domain", int_row()),
+    ],
+)
+def test_a_limit_is_not_lost_because_its_column_is_short(column: str, value: np.ndarray) -> None:
+    nodes = tiny([8, 4], [], leaf=[0, 1], uplink=[5.0, 5.0]).nodes
+    with pytest.raises(ValueError, match=rf"nodes\.{column} must have shape"):
+        replace(nodes, **{column: value})
+
+
+def test_columns_that_are_left_out_have_the_documented_defaults() -> None:
+    problem = tiny([8, 4], [Candidate(0, (4, 2)), Candidate(1, (4,), 1)])
+    table = replace(problem.candidates, scope=None, node_set=None, strict=None)
+    assert table.scope.tolist() == [Scope.POD, Scope.NODE]
+    assert table.node_set.tolist() == [0, 0]
+    assert table.strict.tolist() == [False, False]
+    assert problem.nodes.leaf.tolist() == [0, 0]
+    assert problem.nodes.domain.tolist() == [0, 1]
+    assert problem.nodes.uplink_gb_per_s.tolist() == [np.inf]
+    assert problem.nodes.sets.tolist() == [[True, True]]
+
+
+def test_strictness_is_for_scopes_that_have_a_tighter_place() -> None:
+    for scope in (Scope.NODE, Scope.NVLINK):
+        rows = [Candidate(0, (4, 2)[: 1 + (scope > 0)], scope=scope, strict=True)]
+        with pytest.raises(ValueError, match=r"candidates\.strict"):
+            tiny([8, 4, 4], rows)

@@ -206,7 +206,8 @@ def _random_job(
     for node, gpus in parts.items():
         free[node] = [gpu for gpu in free[node] if gpu not in gpus]
     held = Assignment(name, row.plan, Placement.of(parts))
-    return replace(waiting, running=held, restart_left_s=float(draw.uniform(0.0, 100.0)))
+    left_s = min(float(draw.uniform(0.0, 100.0)), waiting.restart_s)
+    return replace(waiting, running=held, restart_left_s=left_s)
 
 
 @dataclass

@@ -191,15 +191,20 @@ def test_fewer_moves_breaks_a_tie_for_staying() -> None:
 
 
 def test_tighter_packing_breaks_a_tie_for_fewer_nodes() -> None:
-    table = speeds({"m": {"2": 2.0, "1+1": 2.0}})
+    """In either order of the two: a solver that is not asked takes the first of equals, or not."""
     before = state(cluster(2, 2), queued("a"))
-    builder = CandidateBuilder(table, prune=False)
-    problem = builder.view(before).problem
-    level = make_objective("throughput").levels(problem)[0]
-    (rank,) = ranks_below(problem, OperatorRules(tighter_packing=True))
-    found = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level, rank)).selection
-    assert found is not None
-    assert problem.candidates.parts(int(found.choice[0])) == (2,)
+    for first, second in (("2", "1+1"), ("1+1", "2")):
+        table = speeds({"m": {first: 2.0, second: 2.0}})
+        problem = CandidateBuilder(table, prune=False).view(before).problem
+        level = make_objective("throughput").levels(problem)[0]
+        (rank,) = ranks_below(problem, OperatorRules(tighter_packing=True))
+        # 2 - 1 for one node, 2 - 2 for two; the other way round the rank must say the opposite.
+        assert sorted(rank.value.tolist()) == [0.0, 1.0]
+        wider = replace(rank, name="wider", value=-rank.value)
+        for goal, parts in ((rank, (2,)), (wider, (1, 1))):
+            found = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level, goal)).selection
+            assert found is not None
+            assert problem.candidates.parts(int(found.choice[0])) == parts
 
 
 def test_tighter_packing_never_pays_for_stopping_a_job() -> None:

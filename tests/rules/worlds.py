@@ -40,9 +40,7 @@ def ruled_world(draw: np.random.Generator) -> tuple[MeasuredTable, RoundState, O
 
 def _with_past(draw: np.random.Generator, known: JobState) -> JobState:
     tenant = str(draw.choice(["a", "b"]))
-    # Start-up that is left is never more than a start-up: a stay is worth no less than a start.
-    left_s = min(known.restart_left_s, known.restart_s)
-    known = replace(known, job=replace(known.job, tenant=tenant), restart_left_s=left_s)
+    known = replace(known, job=replace(known.job, tenant=tenant))
     if known.running is None and draw.random() < 0.5:
         return known
     starts = sorted(draw.uniform(0.0, NOW_S - 1.0, int(draw.integers(0, 3))).tolist())

@@ -1,0 +1,39 @@
+"""Columns of tables: what may be left out, and that nothing has another length than it should."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from formulations.linear_model import Floats, Ints
+
+
+def no_ints() -> Ints:
+    """An empty column of indices."""
+    return np.zeros(0, dtype=np.int64)
+
+
+def no_floats() -> Floats:
+    """An empty column of numbers."""
+    return np.zeros(0)
+
+
+LEFT_OUT: Any = None
+"""Default of a column that may be left out; the table fills it in."""
+
+
+def require_shapes(table: object, **shapes: tuple[int, ...]) -> None:
+    """Refuse columns of another shape: a shorter one would become a default without a word."""
+    for name, shape in shapes.items():
+        found = np.shape(getattr(table, name))
+        if found != shape:
+            kind = type(table).__name__.removesuffix("Table").lower() + "s"
+            raise ValueError(f"{kind}.{name} must have shape {shape}, got {found}")
+
+
+def fill(table: object, **defaults: Any) -> None:
+    """Give columns that were left out their values; what was given stays."""
+    for name, value in defaults.items():
+        if getattr(table, name) is None:
+            object.__setattr__(table, name, value)
