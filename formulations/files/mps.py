@@ -1,4 +1,4 @@
-"""Read and write a `LinearModel` as free MPS, compressed by the file's ending (.gz, .xz).
+"""A `LinearModel` to and from free MPS; files are compressed by their ending (.gz, .xz).
 
 What is written is read back bit for bit: names, bounds, integrality, offset, the order of rows
 and columns, and every number (shortest text that gives the same double). Conventions that differ
@@ -24,7 +24,7 @@ import numpy as np
 from formulations.files.mps_reader import CONSTANT, MpsError, from_mps
 from formulations.linear_model import LinearModel
 
-__all__ = ["MpsError", "from_mps", "read_mps", "to_mps", "write_mps"]
+__all__ = ["MpsError", "from_mps", "to_mps", "write_mps"]
 
 OBJECTIVE = "objective"
 
@@ -37,28 +37,6 @@ def write_mps(model: LinearModel, path: Path) -> None:
     elif path.suffix == ".xz":
         text = lzma.compress(text)
     path.write_bytes(text)
-
-
-def read_mps(path: Path) -> LinearModel:
-    """Read a free MPS file.
-
-    Raises
-    ------
-    MpsError
-        If the file is damaged; it names line and reason.
-    OSError
-        If it cannot be read.
-    """
-    data = path.read_bytes()
-    try:
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        elif path.suffix == ".xz":
-            data = lzma.decompress(data)
-        text = data.decode()
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, ValueError) as error:
-        raise MpsError(1, f"the compressed text cannot be read: {error}") from error
-    return from_mps(text)
 
 
 def to_mps(model: LinearModel) -> str:

@@ -5,8 +5,6 @@ python -m morph_opt.analysis.fairness_figure runs/a runs/b --out fairness.svg
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from morph_opt.commandline import LineParser
+from morph_opt.documents import exists, read_json, read_rows
 from morph_opt.domain import InputError
 
 _STYLES = (
@@ -37,16 +36,18 @@ def ratios_of(folder: Path) -> tuple[str, npt.NDArray[np.float64]]:
     InputError
         If the folder holds no finished run, or no job of it completed.
     """
-    try:
-        summary = json.loads((folder / "summary.json").read_text("utf-8"))
-        with (folder / "jobs.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, ValueError) as error:
-        raise InputError(f"is no finished run ({error})", file=str(folder)) from error
-    cells = [row.get("finish_time_ratio") or "" for row in rows]
-    ratios = np.sort(np.asarray([float(cell) for cell in cells if cell], dtype=np.float64))
+    for needed in ("summary.json", "jobs.csv"):
+        if not exists(folder / needed):
+            raise InputError(f"is no finished run (it has no {needed})", file=str(folder))
+    summary = read_json(folder / "summary.json")
+    rows = read_rows(folder / "jobs.csv", ("finish_time_ratio",), None)
+    filled = [row for row in rows if row.cells["finish_time_ratio"]]
+    numbers = [row.number("finish_time_ratio", at_least=0.0) for row in filled]
+    ratios = np.sort(np.asarray(numbers, dtype=np.float64))
     if not ratios.size:
         raise InputError("has no job with a finish_time_ratio", file=str(folder / "jobs.csv"))
+    if not isinstance(summary, dict) or not {"policy", "objective"} <= set(summary):
+        raise InputError("lacks keys of a summary", file=str(folder / "summary.json"))
     name = str(summary["policy"])
     return (f"milp, {summary['objective']}" if name == "milp" else name), ratios
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from morph_opt.analysis.cases import ORIGINALS, Case, cases
 from morph_opt.analysis.results import Results, Row
+from morph_opt.documents import LINES_BYTES, read_text, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.table import Table
 
@@ -266,8 +267,5 @@ def rewrite(text: str, made: Mapping[str, str], file: str = "README.md") -> str:
 
 def write(path: Path, results: Results) -> None:
     """Rewrite the blocks of a README in place."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
-    path.write_text(rewrite(text, blocks(results), str(path)), encoding="utf-8")
+    text = read_text(path, LINES_BYTES)
+    write_atomically(path, rewrite(text, blocks(results), str(path)))

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 
 from morph_opt.analysis.cases import Case
 from morph_opt.analysis.results import Measured
+from morph_opt.documents import read_json, write_atomically
 from morph_opt.domain import InputError
 
 _SAME_BYTES = ("events.jsonl", "jobs.csv")
@@ -95,7 +96,7 @@ def run_case(case: Case, runs: Path, *, twice: bool) -> Measured:
         )
         shutil.rmtree(again)
     measured = Measured(whole_s, same)
-    _measured_path(case, runs).write_text(json.dumps(asdict(measured)) + "\n", encoding="utf-8")
+    write_atomically(_measured_path(case, runs), json.dumps(asdict(measured)) + "\n")
     return measured
 
 
@@ -125,6 +126,6 @@ def read_measured(case: Case, runs: Path) -> Measured | None:
     if not path.exists():
         return None
     try:
-        return Measured(**json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError) as error:
+        return Measured(**read_json(path))
+    except TypeError as error:
         raise InputError(f"holds no measurement ({error})", file=str(path)) from error

@@ -8,6 +8,7 @@ these three files alone.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -17,7 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from morph_opt.documents import exists, read_json, read_rows, write_atomically
 from morph_opt.domain import InputError
+from morph_opt.domain.job import LATEST_S
 
 BIN_S = 600.0
 """Width of a bin of ``gpus.csv``, seconds of simulated time."""
@@ -121,16 +124,19 @@ def read_run(folder: Path, command: str, measured: Measured | None) -> Row:
         If the folder holds no summary with the keys of a finished run.
     """
     path = folder / "summary.json"
-    try:
-        summary = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"is no summary of a finished run ({error})", file=str(path)) from error
+    if not exists(path):
+        raise InputError("is no summary of a finished run (no such file)", file=str(path))
+    summary = read_json(path)
+    if not isinstance(summary, dict):
+        raise InputError("is no summary of a finished run", file=str(path))
     wanted = [field.name for field in fields(Row) if field.name not in _DERIVED]
     for name in wanted:
         if name not in summary:
             raise InputError("is missing", file=str(path), field=name)
         if summary[name] is None and name not in _MAY_LACK:
             raise InputError("has no value", file=str(path), field=name)
+        if isinstance(summary[name], dict | list):
+            raise InputError("must be a number or text", file=str(path), field=name)
     values = {name: summary[name] for name in wanted}
     return Row(
         command=command,
@@ -141,22 +147,19 @@ def read_run(folder: Path, command: str, measured: Measured | None) -> Row:
     )
 
 
-def _column(path: Path, name: str) -> list[str]:
-    """One column of a CSV file."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return [record[name] for record in csv.DictReader(file)]
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
-    except KeyError as error:
-        raise InputError("has no such column", file=str(path), field=name) from error
+def _column(path: Path, name: str) -> list[float | None]:
+    """One column of numbers of a CSV file; None for an empty cell."""
+    rows = read_rows(path, (name,), None)
+    return [row.number(name, at_least=0.0) if row.cells[name] else None for row in rows]
 
 
 def _guaranteed_jct_s(folder: Path) -> float | None:
     """Average completion time of the guaranteed jobs that completed."""
-    path = folder / "jobs.csv"
-    pairs = zip(_column(path, "guaranteed"), _column(path, "turnaround_time"), strict=True)
-    times_s = [float(cell) for guaranteed, cell in pairs if guaranteed == "1" and cell]
+    times_s = [
+        row.number("turnaround_time", at_least=0.0)
+        for row in read_rows(folder / "jobs.csv", ("guaranteed", "turnaround_time"), None)
+        if row.cells["guaranteed"] == "1" and row.cells["turnaround_time"]
+    ]
     return sum(times_s) / len(times_s) if times_s else None
 
 
@@ -165,10 +168,10 @@ def _guarantee_misses(folder: Path) -> int | None:
     path = folder / "rounds.csv"
     possible = _column(path, "guarantees_possible")
     short = _column(path, "guarantees_short")
-    known = [(may, int(count)) for may, count in zip(possible, short, strict=True) if may]
+    known = [(may, count) for may, count in zip(possible, short, strict=True) if may is not None]
     if not known:
         return None
-    return sum(may == "1" and count > 0 for may, count in known)
+    return sum(may == 1.0 and bool(count) for may, count in known)
 
 
 def gpus_over_time(folder: Path) -> npt.NDArray[np.float64]:
@@ -179,6 +182,8 @@ def gpus_over_time(folder: Path) -> npt.NDArray[np.float64]:
     # rounds without active jobs are not decided; the cluster is idle then
     interval_s = float(np.min(np.diff(time_s))) if len(time_s) > 1 else BIN_S
     rounds_per_bin = max(1, round(BIN_S / interval_s))
+    if not interval_s > 0.0 or time_s.max(initial=0.0) > LATEST_S:
+        raise InputError("must ascend, up to 1e10", file=str(path), field="time_s")
     place = np.rint(time_s / interval_s).astype(int) // rounds_per_bin
     return np.bincount(place, weights=gpus) / rounds_per_bin
 
@@ -186,7 +191,7 @@ def gpus_over_time(folder: Path) -> npt.NDArray[np.float64]:
 def jct_quantiles_s(folder: Path) -> npt.NDArray[np.float64]:
     """Quantiles of the completion times of a run's complete jobs."""
     cells = _column(folder / "jobs.csv", "turnaround_time")
-    times_s = np.array([float(cell) for cell in cells if cell])
+    times_s = np.array([cell for cell in cells if cell is not None])
     return np.asarray(np.quantile(times_s, QUANTILES), dtype=np.float64)
 
 
@@ -201,7 +206,7 @@ def save(results: Results, folder: Path) -> None:
         "runs": {slug: _plain(row) for slug, row in sorted(results.rows.items())},
     }
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    (folder / "results.json").write_text(text, encoding="utf-8")
+    write_atomically(folder / "results.json", text)
     _save_series(folder / "gpus.csv", results.gpus, "{:.2f}")
     _save_series(folder / "jct.csv", results.jct_s, "{:.1f}")
 
@@ -225,14 +230,14 @@ def _save_series(path: Path, series: Series, form: str) -> None:
     """One column per slug; shorter ones end in empty cells."""
     names = sorted(series)
     length = max((len(series[name]) for name in names), default=0)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        for index in range(length):
-            writer.writerow(
-                form.format(series[name][index]) if index < len(series[name]) else ""
-                for name in names
-            )
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for index in range(length):
+        writer.writerow(
+            form.format(series[name][index]) if index < len(series[name]) else "" for name in names
+        )
+    write_atomically(path, text.getvalue())
 
 
 def load(folder: Path) -> Results:
@@ -247,10 +252,12 @@ def load(folder: Path) -> Results:
     if not path.exists():
         return Results({}, {}, {}, {})
     try:
-        record = json.loads(path.read_text("utf-8"))
+        record = read_json(path)
         rows = {slug: _row(values) for slug, values in record["runs"].items()}
         versions = dict(record["versions"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"is not what `make readme` writes ({error})", file=str(path)) from error
     return Results(
         rows, _load_series(folder / "gpus.csv"), _load_series(folder / "jct.csv"), versions
@@ -264,9 +271,10 @@ def _row(values: dict[str, object]) -> Row:
 
 
 def _load_series(path: Path) -> Series:
-    with path.open(encoding="utf-8", newline="") as file:
-        header, *records = csv.reader(file)
-    return {
-        name: np.array([float(record[place]) for record in records if record[place]])
-        for place, name in enumerate(header)
-    }
+    found: dict[str, list[float]] = {}
+    for row in read_rows(path, (), None):
+        for name, cell in row.cells.items():
+            numbers = found.setdefault(name, [])
+            if cell:
+                numbers.append(row.number(name, at_least=-math.inf))
+    return {name: np.array(numbers) for name, numbers in found.items()}

@@ -6,12 +6,13 @@
 """
 
 from morph_opt.clusters.short import load_cluster, parse_short
-from morph_opt.clusters.spec import cluster_from_tables, cluster_from_toml, read_cluster
-from morph_opt.clusters.text import cluster_to_toml
+from morph_opt.clusters.spec import cluster_from_toml, cluster_of, read_cluster
+from morph_opt.clusters.text import cluster_to_tables, cluster_to_toml
 
 __all__ = [
-    "cluster_from_tables",
     "cluster_from_toml",
+    "cluster_of",
+    "cluster_to_tables",
     "cluster_to_toml",
     "load_cluster",
     "parse_short",

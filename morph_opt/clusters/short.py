@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from morph_opt.clusters.spec import read_cluster
+from morph_opt.documents import exists
 from morph_opt.domain import A800_NODE, GPU_TYPES, Cluster, InputError, Node, NodeType
+from morph_opt.domain.cluster import MOST_NODES
 
-_POOL = re.compile(r"(\d+)x(\d+)(?::([^+:]+))?")
+_POOL = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^+:]+))?")
 
 
 def parse_short(text: str) -> Cluster:
@@ -27,6 +29,8 @@ def parse_short(text: str) -> Cluster:
     pools = [_pool(part, text) for part in text.split("+")]
     if len(pools) == 1:
         return Cluster.uniform(pools[0][0], pools[0][1])
+    if sum(count for count, _ in pools) > MOST_NODES:
+        raise InputError(f"a cluster has at most {MOST_NODES} nodes, got {text!r}", field="cluster")
     nodes: list[Node] = []
     for index, (count, kind) in enumerate(pools):
         width = len(str(count - 1))
@@ -74,6 +78,6 @@ def load_cluster(text: str) -> Cluster:
         If it is neither, or the spec breaks a rule.
     """
     path = Path(text)
-    if _POOL.match(text) and path.suffix != ".toml" and not path.exists():
+    if _POOL.match(text) and path.suffix != ".toml" and not exists(path):
         return parse_short(text)
     return read_cluster(path)

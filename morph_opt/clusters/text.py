@@ -2,68 +2,58 @@
 
 from __future__ import annotations
 
-import json
-import re
 from itertools import groupby
+from typing import Any
 
-from morph_opt.domain import GPU_TYPES, Cluster, Node, NodeType
-
-
-def toml_string(value: str) -> str:
-    """A basic TOML string."""
-    return json.dumps(value, ensure_ascii=False)
+from morph_opt.documents import toml_text
+from morph_opt.domain import GPU_TYPES, Cluster, Node
 
 
-def cluster_to_toml(cluster: Cluster, *, under: str = "") -> str:
-    """The spec of a cluster.
+def cluster_to_toml(cluster: Cluster) -> str:
+    """The spec of a cluster as a file of its own."""
+    return toml_text(cluster_to_tables(cluster))
+
+
+def cluster_to_tables(cluster: Cluster) -> dict[str, Any]:
+    """The spec of a cluster as tables that `morph_opt.clusters.cluster_of` reads back.
 
     Runs of nodes that differ only in a counted name become one ``[[nodes]]`` entry.
-
-    Parameters
-    ----------
-    cluster
-        What to write.
-    under
-        Table that the spec is part of, for example ``"cluster"``; empty for a file of its own.
     """
-    text = _spec(cluster)
-    if not under:
-        return text
-    nested = re.sub(r"^(\[\[?)", rf"\g<1>{under}.", text, flags=re.MULTILINE)
-    return f"[{under}]\n{nested}"
-
-
-def _spec(cluster: Cluster) -> str:
-    blocks = [f"name = {toml_string(cluster.name)}\n"]
+    spec: dict[str, Any] = {"name": cluster.name}
     for gpu in cluster.gpu_types:
         if GPU_TYPES.get(gpu.name) != gpu:
-            header = f"[gpu_type.{toml_string(gpu.name)}]"
             price = gpu.price_per_hour
-            priced = "" if price is None else f"price_per_hour = {float(price)!r}\n"
-            blocks.append(f"{header}\nmemory_gib = {gpu.memory_gib!r}\n{priced}")
-    blocks += [_node_type(kind) for kind in cluster.node_types]
+            priced = {} if price is None else {"price_per_hour": float(price)}
+            table = {"memory_gib": float(gpu.memory_gib)} | priced
+            spec.setdefault("gpu_type", {})[gpu.name] = table
+    spec["node_type"] = {
+        kind.name: {
+            "gpu_type": kind.gpu_type.name,
+            "gpus": kind.gpus,
+            "cpus": kind.cpus,
+            "host_memory_gib": float(kind.host_memory_gib),
+            "nvlink_gb_per_s": float(kind.nvlink_gb_per_s),
+            "rdma_gb_per_s": float(kind.rdma_gb_per_s),
+        }
+        for kind in cluster.node_types
+    }
+    spec["nodes"] = _runs(cluster)
+    if cluster.leaves:
+        spec["leaf"] = {
+            leaf.name: {"uplink_gb_per_s": float(leaf.uplink_gb_per_s)} for leaf in cluster.leaves
+        }
+    return spec
+
+
+def _runs(cluster: Cluster) -> list[dict[str, Any]]:
     place = [(node.type.name, node.leaf, node.nvlink_domain, _stem(node)) for node in cluster.nodes]
+    entries: list[dict[str, Any]] = []
     position = 0
     for _, run in groupby(place):
         count = len(list(run))
-        blocks += _entries(cluster.nodes[position : position + count])
+        entries += _entries(cluster.nodes[position : position + count])
         position += count
-    for leaf in cluster.leaves:
-        header = f"[leaf.{toml_string(leaf.name)}]"
-        blocks.append(f"{header}\nuplink_gb_per_s = {float(leaf.uplink_gb_per_s)!r}\n")
-    return "\n".join(blocks)
-
-
-def _node_type(kind: NodeType) -> str:
-    return (
-        f"[node_type.{toml_string(kind.name)}]\n"
-        f"gpu_type = {toml_string(kind.gpu_type.name)}\n"
-        f"gpus = {kind.gpus}\n"
-        f"cpus = {kind.cpus}\n"
-        f"host_memory_gib = {float(kind.host_memory_gib)!r}\n"
-        f"nvlink_gb_per_s = {float(kind.nvlink_gb_per_s)!r}\n"
-        f"rdma_gb_per_s = {float(kind.rdma_gb_per_s)!r}\n"
-    )
+    return entries
 
 
 def _stem(node: Node) -> str:
@@ -72,7 +62,7 @@ def _stem(node: Node) -> str:
     return head if dash and tail.isascii() and tail.isdigit() else node.name
 
 
-def _entries(nodes: tuple[Node, ...]) -> list[str]:
+def _entries(nodes: tuple[Node, ...]) -> list[dict[str, Any]]:
     stem, count = _stem(nodes[0]), len(nodes)
     width = len(str(count - 1))
     counted = [f"{stem}-{index:0{width}d}" for index in range(count)]
@@ -81,14 +71,6 @@ def _entries(nodes: tuple[Node, ...]) -> list[str]:
     return [_entry(node, node.name, 1) for node in nodes]
 
 
-def _entry(node: Node, name: str, count: int) -> str:
-    lines = [
-        "[[nodes]]",
-        f"type = {toml_string(node.type.name)}",
-        f"count = {count}",
-        f"name = {toml_string(name)}",
-        f"leaf = {toml_string(node.leaf)}",
-    ]
-    if node.nvlink_domain is not None:
-        lines.append(f"nvlink_domain = {toml_string(node.nvlink_domain)}")
-    return "\n".join(lines) + "\n"
+def _entry(node: Node, name: str, count: int) -> dict[str, Any]:
+    entry = {"type": node.type.name, "count": count, "name": name, "leaf": node.leaf}
+    return entry if node.nvlink_domain is None else entry | {"nvlink_domain": node.nvlink_domain}

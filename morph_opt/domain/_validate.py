@@ -7,6 +7,19 @@ from collections.abc import Iterable
 
 from morph_opt.domain.errors import InputError
 
+MOST_WHOLE = (1 << 63) - 1
+"""Whole numbers end in arrays of 64 bits."""
+
+LONGEST_NAME = 1_000
+"""Characters; more is no name, and each is written once a round."""
+
+
+def spoken(value: object) -> str:
+    """A value for a message; whole numbers of many digits by their size."""
+    if isinstance(value, int) and not -(10**30) < value < 10**30:
+        return f"a number of more than {30 if value > 0 else 31} characters"
+    return repr(value)
+
 
 def require_name(field: str, value: str) -> None:
     """A name is a non-empty string without control characters or surrounding blanks."""
@@ -14,28 +27,57 @@ def require_name(field: str, value: str) -> None:
         raise InputError(
             f"must be a non-empty name without surrounding blanks, got {value!r}", field=field
         )
+    if len(value) > LONGEST_NAME:
+        rule = f"must have at most {LONGEST_NAME} characters, got {len(value)}"
+        raise InputError(rule, field=field)
 
 
-def require_int(field: str, value: int, *, at_least: int, at_most: int | None = None) -> None:
+def require_int(field: str, value: int, *, at_least: int, at_most: int = MOST_WHOLE) -> None:
     """A whole number (`bool` is refused) between ``at_least`` and ``at_most``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {value!r}", field=field)
     if value < at_least:
-        raise InputError(f"must be at least {at_least}, got {value}", field=field)
-    if at_most is not None and value > at_most:
-        raise InputError(f"must be at most {at_most}, got {value}", field=field)
+        raise InputError(f"must be at least {at_least}, got {spoken(value)}", field=field)
+    if value > at_most:
+        raise InputError(f"must be at most {at_most}, got {spoken(value)}", field=field)
 
 
 def require_finite(
-    field: str, value: float, *, at_least: float = -math.inf, above: float = -math.inf
+    field: str,
+    value: float,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
 ) -> None:
-    """A finite number within the stated lower limit (``at_least`` closed, ``above`` open)."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"must be a finite number, got {value!r}", field=field)
+    """A finite number within the stated limits (``at_least``, ``at_most`` closed, ``above`` open).
+
+    A whole number that no double holds is not finite.
+    """
+    try:
+        finite = not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        finite = False
+    if not finite or not isinstance(value, int | float):
+        raise InputError(f"must be a finite number, got {spoken(value)}", field=field)
     if value < at_least:
         raise InputError(f"must be at least {at_least:g}, got {value:g}", field=field)
     if value <= above:
         raise InputError(f"must be above {above:g}, got {value:g}", field=field)
+    if value > at_most:
+        raise InputError(f"must be at most {at_most:g}, got {value:g}", field=field)
+
+
+SHORTEST_S, LONGEST_S = 1e-9, 1e9
+"""An iteration outside is a slip of the keyboard, and sums of such numbers overflow."""
+
+
+def require_iteration_s(value: float) -> None:
+    """Seconds per iteration, between `SHORTEST_S` and `LONGEST_S`."""
+    require_finite("iteration_s", value, above=0.0)
+    if not SHORTEST_S <= value <= LONGEST_S:
+        rule = f"must be from {SHORTEST_S:g} to {LONGEST_S:g} seconds, got {value:g}"
+        raise InputError(rule, field="iteration_s")
 
 
 def require_unique(field: str, names: Iterable[str]) -> None:

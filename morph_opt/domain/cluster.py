@@ -14,8 +14,11 @@ from morph_opt.domain.span import Span
 MOST_GPUS_PER_NODE = 1024
 """More is a slip of the keyboard, not a node."""
 
-MOST_NODES = 1_000_000
+MOST_NODES = 100_000
 """More is a slip of the keyboard, not a cluster."""
+
+MOST_AMOUNT = 1e12
+"""Of CPU threads, memory in GiB, bandwidth in GB/s, and dollars per hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,10 @@ class GpuType:
 
     def __post_init__(self) -> None:
         require_name("gpu_type.name", self.name)
-        require_finite("gpu_type.memory_gib", self.memory_gib, above=0.0)
+        require_finite("gpu_type.memory_gib", self.memory_gib, above=0.0, at_most=MOST_AMOUNT)
         if self.price_per_hour is not None:
-            require_finite("gpu_type.price_per_hour", self.price_per_hour, above=0.0)
+            price = self.price_per_hour
+            require_finite("gpu_type.price_per_hour", price, above=0.0, at_most=MOST_AMOUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +81,12 @@ class NodeType:
     def __post_init__(self) -> None:
         require_name("node_type.name", self.name)
         require_int("node_type.gpus", self.gpus, at_least=1, at_most=MOST_GPUS_PER_NODE)
-        require_int("node_type.cpus", self.cpus, at_least=0)
-        require_finite("node_type.host_memory_gib", self.host_memory_gib, at_least=0.0)
-        require_finite("node_type.nvlink_gb_per_s", self.nvlink_gb_per_s, above=0.0)
-        require_finite("node_type.rdma_gb_per_s", self.rdma_gb_per_s, above=0.0)
+        require_int("node_type.cpus", self.cpus, at_least=0, at_most=int(MOST_AMOUNT))
+        memory_gib = self.host_memory_gib
+        require_finite("node_type.host_memory_gib", memory_gib, at_least=0.0, at_most=MOST_AMOUNT)
+        for name in ("nvlink_gb_per_s", "rdma_gb_per_s"):
+            value = getattr(self, name)
+            require_finite(f"node_type.{name}", value, above=0.0, at_most=MOST_AMOUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,8 @@ class Leaf:
 
     def __post_init__(self) -> None:
         require_name("leaf.name", self.name)
-        require_finite("leaf.uplink_gb_per_s", self.uplink_gb_per_s, above=0.0)
+        rate = self.uplink_gb_per_s
+        require_finite("leaf.uplink_gb_per_s", rate, above=0.0, at_most=MOST_AMOUNT)
 
 
 @dataclass(frozen=True)
@@ -161,6 +168,9 @@ class Cluster:
         require_name("cluster.name", self.name)
         if not self.nodes:
             raise InputError("the cluster has no nodes", field="nodes")
+        if len(self.nodes) > MOST_NODES:
+            rule = f"a cluster has at most {MOST_NODES} nodes, got {len(self.nodes)}"
+            raise InputError(rule, field="nodes")
         require_unique("node.name", (node.name for node in self.nodes))
         by_name: dict[str, NodeType] = {}
         gpu_by_name: dict[str, GpuType] = {}
@@ -184,8 +194,9 @@ class Cluster:
                     field="node.nvlink_domain",
                 )
         require_unique("leaf.name", (leaf.name for leaf in self.leaves))
+        in_use = set(self.leaf_names)
         for leaf in self.leaves:
-            if leaf.name not in self.leaf_names:
+            if leaf.name not in in_use:
                 raise InputError(f"leaf {leaf.name!r} has no node", field="leaf.name")
 
     @classmethod

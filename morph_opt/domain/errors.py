@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
+import re
+
+MOST_SHOWN = 120
+"""Characters of foreign content (a word, a quotation, a field) that a message repeats."""
+MOST_RULE = 500
+"""Characters of a whole rule, lists of what is known included."""
+_QUOTED = re.compile(rf"(?<!\w)(['\"])(?:(?!\1).){{{MOST_SHOWN + 1},}}\1")
+_WORD = re.compile(rf"\S{{{MOST_SHOWN + 1},}}")
+
+
+def shown(text: str, most: int = MOST_SHOWN) -> str:
+    """Foreign text as a message may repeat it: one line, nothing that a terminal obeys, cut."""
+    if len(text) > most:
+        text = text[: most - 3] + "..."
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _shown_rule(rule: str) -> str:
+    """A rule with every long quotation and word in it cut."""
+    if len(rule) > MOST_SHOWN:
+        for pattern in (_QUOTED, _WORD):
+            rule = pattern.sub(lambda found: shown(found[0]), rule)
+    return shown(rule, MOST_RULE)
+
+
+def _shown_file(file: str) -> str:
+    """A path; of a long one the end is what tells."""
+    return shown(file if len(file) <= MOST_RULE // 2 else "..." + file[-MOST_SHOWN:], MOST_RULE)
+
 
 class InputError(ValueError):
     """Input that the engine refuses, with everything needed to mend it.
@@ -15,7 +46,9 @@ class InputError(ValueError):
 
     Notes
     -----
-    Command lines print ``str(error)`` and exit with 2; no traceback is shown.
+    Command lines print ``str(error)`` and exit with 2; no traceback is shown. The message is one
+    line without control characters, and what it repeats of a file is cut (`shown`); ``rule``,
+    ``file`` and ``field`` stay as they were given.
     """
 
     def __init__(
@@ -32,10 +65,15 @@ class InputError(ValueError):
         self.field = field
         place = [
             part
-            for part in (file, None if line is None else f"line {line}", field)
+            for part in (
+                None if file is None else _shown_file(file),
+                None if line is None else f"line {line}",
+                None if field is None else shown(field),
+            )
             if part is not None
         ]
-        super().__init__(": ".join([", ".join(place), rule]) if place else rule)
+        said = _shown_rule(rule)
+        super().__init__(": ".join([", ".join(place), said]) if place else said)
 
     def located(
         self, *, file: str | None = None, line: int | None = None, field: str | None = None

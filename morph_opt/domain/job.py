@@ -8,8 +8,18 @@ from morph_opt.domain._validate import require_finite, require_int, require_name
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.plan import ExecutionPlan
 
-MOST_ITERATIONS = 10**18
-"""More is a slip of the keyboard; products with seconds stay far from overflowing."""
+MOST_ITERATIONS = 10**12
+"""More is a slip of the keyboard: at a thousand a second they take 32 years."""
+
+LATEST_S = 1e10
+"""Latest submission and deadline, 317 years: seconds since 1970 are below, and instants stay exact
+to a microsecond."""
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
+"""Weights outside vanish beside others or make them vanish."""
+
+MOST_GPUS = 10**9
+"""GPUs of a request, and CPU threads per GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,7 @@ class Job:
     model
         Key of the speed model, for example ``"gpt2"``.
     submission_s
-        Seconds since the start of the trace, at least 0.
+        Seconds since the start of the trace, from 0 to `LATEST_S`.
     iterations
         Work: training iterations until the job is complete, from 1 to `MOST_ITERATIONS`.
     requested_gpus
@@ -35,7 +45,7 @@ class Job:
     guaranteed
         Service-level guarantee: at least the speed of the requested GPUs and plan.
     weight
-        Share weight for fairness policies, above 0.
+        Share weight for fairness policies, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
     tenant
         Owner for quotas and per-tenant metrics.
     deadline_s
@@ -64,11 +74,12 @@ class Job:
         require_name("name", self.name)
         require_name("model", self.model)
         require_name("tenant", self.tenant)
-        require_finite("submission_s", self.submission_s, at_least=0.0)
+        require_finite("submission_s", self.submission_s, at_least=0.0, at_most=LATEST_S)
         require_int("iterations", self.iterations, at_least=1, at_most=MOST_ITERATIONS)
-        require_int("requested_gpus", self.requested_gpus, at_least=1)
-        require_int("cpus_per_gpu", self.cpus_per_gpu, at_least=0)
+        require_int("requested_gpus", self.requested_gpus, at_least=1, at_most=MOST_GPUS)
+        require_int("cpus_per_gpu", self.cpus_per_gpu, at_least=0, at_most=MOST_GPUS)
         require_finite("weight", self.weight, above=0.0)
+        require_finite("weight", self.weight, at_least=LEAST_WEIGHT, at_most=MOST_WEIGHT)
         if self.deadline_s is not None:
             self._require_future(self.deadline_s)
         needed = self.requested_plan.gpus
@@ -80,7 +91,7 @@ class Job:
             )
 
     def _require_future(self, deadline_s: float) -> None:
-        require_finite("deadline_s", deadline_s)
+        require_finite("deadline_s", deadline_s, at_most=LATEST_S)
         if deadline_s <= self.submission_s:
             raise InputError(
                 f"SLO in the past: job {self.name} ({self.model}) must be complete by "

@@ -24,7 +24,7 @@ class PlanFamily(StrEnum):
     """Pipeline x tensor x data parallelism (Megatron)."""
 
 
-_THREE_D = re.compile(r"pp([1-9][0-9]*)-tp([1-9][0-9]*)-dp([1-9][0-9]*)")
+_THREE_D = re.compile(r"pp([1-9][0-9]{0,8})-tp([1-9][0-9]{0,8})-dp([1-9][0-9]{0,8})")
 
 
 @dataclass(frozen=True, slots=True, order=True)

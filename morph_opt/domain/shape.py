@@ -10,7 +10,7 @@ from typing import Self
 
 from morph_opt.domain.errors import InputError
 
-_LABEL = re.compile(r"[1-9][0-9]*(\+[1-9][0-9]*)*")
+_LABEL = re.compile(r"[1-9][0-9]{0,8}(\+[1-9][0-9]{0,8})*")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,16 +6,16 @@ CSV with the header ``time_s,node,event``. Events are ``fail``, ``drain`` and ``
 
 from __future__ import annotations
 
-import csv
 import heapq
-import json
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from morph_opt.documents import Fields, parse_json, read_lines, read_rows
 from morph_opt.domain import Cluster, InputError
+from morph_opt.domain.job import LATEST_S
 from morph_opt.events.log import NodeStatus
 
 EVENT_STATUS = {
@@ -43,68 +43,42 @@ def read_node_events(path: Path, cluster: Cluster) -> tuple[NodeEvent, ...]:
     InputError
         If the file is missing or a line breaks a rule; the message names file, line and field.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read ({_reason(error)})", file=str(path)) from error
-    rows = _csv_rows(text, path) if path.suffix.lower() == ".csv" else _json_rows(text, path)
-    events = [_event(row, cluster, path, line) for line, row in rows]
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
+    events = [_event(time_s, row, cluster, path, line) for line, time_s, row in rows]
     return tuple(sorted(events, key=lambda event: event.time_s))
 
 
-def _reason(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+_Rows = Iterator[tuple[int, float, Mapping[str, str]]]
 
 
-def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    reader = csv.reader(text.splitlines())
-    header = next(reader, [])
-    if sorted(header) != sorted(_COLUMNS):
-        raise InputError(
-            f"must have the columns {','.join(_COLUMNS)}, got {','.join(header) or 'nothing'}",
-            file=str(path),
-            line=1,
-        )
-    for cells in reader:
-        if cells and len(cells) != len(header):
-            raise InputError(
-                f"must have {len(header)} cells, got {len(cells)}",
-                file=str(path),
-                line=reader.line_num,
-            )
-        if cells:
-            yield reader.line_num, dict(zip(header, cells, strict=True))
+def _csv_rows(path: Path) -> _Rows:
+    for row in read_rows(path, _COLUMNS):
+        yield row.line, row.number("time_s", at_least=0.0), row.cells
 
 
-def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
+def _json_rows(path: Path) -> _Rows:
+    for number, line in read_lines(path):
         try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"is not JSON ({error})", file=str(path), line=number) from error
-        if not isinstance(row, dict) or set(row) != set(_COLUMNS):
-            raise InputError(
-                f"must be an object with {', '.join(_COLUMNS)}", file=str(path), line=number
-            )
-        yield number, row
+            value = parse_json(line, str(path), first_line=number)
+            row = Fields(value, "", str(path), _COLUMNS)
+            cells = {name: row.text(name) for name in ("node", "event")}
+            yield number, row.number("time_s", least=0.0), cells
+        except InputError as error:
+            raise error.located(line=number) from None
 
 
-def _event(row: dict[str, object], cluster: Cluster, path: Path, line: int) -> NodeEvent:
+def _event(
+    time_s: float, row: Mapping[str, str], cluster: Cluster, path: Path, line: int
+) -> NodeEvent:
     def refuse(field: str, rule: str) -> InputError:
         return InputError(rule, file=str(path), line=line, field=field)
 
-    try:
-        time_s = float(str(row["time_s"]))
-    except ValueError:
-        time_s = math.nan
-    if not math.isfinite(time_s) or time_s < 0.0:
-        raise refuse("time_s", f"must be a number at least 0, got {row['time_s']!r}")
-    node = cluster.node_index.get(str(row["node"]))
+    if time_s > LATEST_S:
+        raise refuse("time_s", f"must be at most {LATEST_S:g}, got {time_s:g}")
+    node = cluster.node_index.get(row["node"])
     if node is None:
         raise refuse("node", f"{row['node']!r} is not a node of cluster {cluster.name!r}")
-    status = EVENT_STATUS.get(str(row["event"]))
+    status = EVENT_STATUS.get(row["event"])
     if status is None:
         raise refuse("event", f"must be one of {', '.join(EVENT_STATUS)}, got {row['event']!r}")
     return NodeEvent(time_s, node, status)

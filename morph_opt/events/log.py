@@ -7,11 +7,11 @@ finished from it. It holds simulated time only, never wall time.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_type_hints
 
+from morph_opt.documents import parse_json
 from morph_opt.domain import Assignment, ExecutionPlan, InputError, Placement
 
 LOG_VERSION = 1
@@ -220,6 +220,7 @@ _LABELS: dict[type[Event], str] = {
     Ended: "end",
 }
 _FIELDS = {kind: tuple(kind.__dataclass_fields__) for kind in _LABELS}
+_TYPES = {kind: get_type_hints(kind) for kind in _LABELS}
 _KINDS = {label: kind for kind, label in _LABELS.items()}
 
 
@@ -259,7 +260,7 @@ def event_from_line(text: str) -> Event:
         If the line is no event of this log version.
     """
     try:
-        record = json.loads(text)
+        record = parse_json(text, None)
         kind = _KINDS[record.pop("event")]
         if set(record) != set(_FIELDS[kind]):
             raise KeyError(sorted(set(record) ^ set(_FIELDS[kind])))
@@ -268,10 +269,13 @@ def event_from_line(text: str) -> Event:
                 record[name] = reader(record[name])
         if "placement" in record:
             record["placement"] = _placement(record["placement"])
-        if not math.isfinite(record["time_s"]):
-            raise ValueError(f"time_s {record['time_s']}")
+        for name, value in record.items():
+            wanted = _TYPES[kind][name]
+            number = type(value) is int and isinstance(0.5, wanted)
+            if not (number or isinstance(value, wanted)) or (wanted is int and value is True):
+                raise TypeError(f"{name} is {value!r}")
         event: Event = kind(**record)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"is not an event of log version {LOG_VERSION} ({error})") from error
     if isinstance(event, Begun) and event.version != LOG_VERSION:
         raise InputError(f"log version {event.version} is unknown, known is {LOG_VERSION}")

@@ -9,15 +9,25 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from formulations.files.mps import MpsError, read_mps, write_mps
+from formulations.files.mps import MpsError, from_mps, write_mps
 from formulations.linear_model import LinearModel
 from formulations.round_json import RoundJsonError, from_json, to_json
 from formulations.round_problem import RoundProblem
+from morph_opt.documents import (
+    JSON_BYTES,
+    LINES_BYTES,
+    Row,
+    parse_json,
+    read_rows,
+    read_text,
+    write_atomically,
+)
 from morph_opt.domain import InputError
 from morph_opt.instances.solution import read_solution, write_solution
 from morph_opt.solvers.outcome import Floats
@@ -110,32 +120,19 @@ def read_table(folder: Path) -> tuple[Instance, ...]:
         If the table is missing or damaged; it names line and field.
     """
     path = folder / TABLE
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
-    rows = csv.DictReader(io.StringIO(text))
     wanted = [field.name for field in fields(Instance)]
-    if rows.fieldnames != wanted:
-        raise InputError(f"the columns must be {','.join(wanted)}", file=str(path), line=1)
-    return tuple(_row(row, path, rows.line_num) for row in rows)
+    return tuple(_row(row) for row in read_rows(path, wanted))
 
 
-def _row(row: dict[str, str], path: Path, line: int) -> Instance:
+def _row(row: Row) -> Instance:
     values: dict[str, object] = {}
     for field in fields(Instance):
-        text = row[field.name]
-        convert = {"int": int, "float": float, "str": str}[str(field.type)]
-        try:
-            value = convert(text)
+        text, kind = row.cells[field.name], str(field.type)
+        if kind == "float":
+            value = row.number(field.name, at_least=-math.inf)
             values[field.name] = -value if field.name in MINIMISED else value
-        except (TypeError, ValueError):
-            raise InputError(
-                f"must be of type {field.type}, got {text!r}",
-                file=str(path),
-                line=line,
-                field=field.name,
-            ) from None
+        else:
+            values[field.name] = row.integer(field.name, at_least=0) if kind == "int" else text
     return Instance(**values)  # type: ignore[arg-type]  # each was just converted to its type
 
 
@@ -147,7 +144,7 @@ def write_table(folder: Path, rows: Iterable[Instance]) -> None:
     for row in sorted(rows, key=lambda instance: (instance.gpus, instance.name)):
         values = asdict(row)
         writer.writerow(values | {name: -values[name] for name in MINIMISED})
-    (folder / TABLE).write_text(text.getvalue(), "utf-8")
+    write_atomically(folder / TABLE, text.getvalue())
 
 
 def find(folder: Path, name: str) -> Instance:
@@ -182,22 +179,21 @@ def load(folder: Path, name: str) -> LinearModel:
 
 def load_mps(path: Path) -> LinearModel:
     """Model of an MPS file, with errors as `InputError`."""
+    text = read_text(path, LINES_BYTES)
     try:
-        return read_mps(path)
+        return from_mps(text)
     except MpsError as error:
         raise InputError(error.reason, file=str(path), line=error.line) from error
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
 
 
 def load_round(folder: Path, name: str) -> RoundProblem:
     """Round of an instance, with errors as `InputError`."""
     path = folder / f"{name}.round.json.xz"
+    text = read_text(path, JSON_BYTES)
+    parse_json(text, str(path))  # its limits; the mathematics reads plain JSON
     try:
-        return from_json(lzma.decompress(path.read_bytes()).decode())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
-    except (EOFError, lzma.LZMAError, UnicodeDecodeError, RoundJsonError) as error:
+        return from_json(text)
+    except RoundJsonError as error:
         raise InputError(str(error), file=str(path)) from error
 
 
@@ -211,7 +207,6 @@ def store(
 ) -> None:
     """Write the three files of an instance; the same input gives the same bytes."""
     write_mps(model, folder / f"{instance.name}.mps.xz")
-    (folder / f"{instance.name}.round.json.xz").write_bytes(
-        lzma.compress(to_json(problem).encode())
-    )
+    packed = lzma.compress(to_json(problem).encode())
+    write_atomically(folder / f"{instance.name}.round.json.xz", packed)
     write_solution(folder / f"{instance.name}.sol", model, best, instance.best)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from formulations.linear_model import LinearModel
+from morph_opt.documents import read_lines, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.solvers.outcome import Floats
 
@@ -25,7 +26,7 @@ def write_solution(path: Path, model: LinearModel, x: Floats, objective: float) 
     for column in np.flatnonzero(x).tolist():
         value = float(x[column])
         lines.append(f"{names[column]} {int(value) if value == int(value) else repr(value)}")
-    path.write_text("\n".join([*lines, ""]), "utf-8")
+    write_atomically(path, "\n".join([*lines, ""]))
 
 
 def read_solution(path: Path, model: LinearModel) -> Floats:
@@ -42,17 +43,11 @@ def read_solution(path: Path, model: LinearModel) -> Floats:
 
 def read_claim(path: Path, model: LinearModel) -> tuple[Floats, float | None]:
     """The point, and the maximised objective that is claimed for it; None if none is."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is no text: {error}", file=str(path)) from error
     columns = {name: column for column, name in enumerate(model.column_names())}
     x = np.zeros(model.columns)
     seen: set[str] = set()
     claim = None
-    for line, raw in enumerate(text.splitlines(), start=1):
+    for line, raw in read_lines(path):
         words = raw.partition("#")[0].split()
         if not words:
             continue

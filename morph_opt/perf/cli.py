@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from morph_opt.commandline import LineParser
+from morph_opt.documents import TOML_BYTES, read_text, write_atomically
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
 from morph_opt.perf.analytic.model import ModelEntry
 from morph_opt.perf.analytic.modelfile import dump, outlines_of
@@ -103,11 +104,7 @@ def _outline(options: argparse.Namespace) -> ModelEntry:
     if options.architecture is None:
         text, file = zoo_text(), ZOO_FILE
     else:
-        file = str(options.architecture)
-        try:
-            text = options.architecture.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot be read: {error}", file=file) from None
+        text, file = read_text(options.architecture, TOML_BYTES), str(options.architecture)
     found = {entry.architecture.name: entry for entry in outlines_of(text, file)}
     if options.model not in found:
         raise InputError(
@@ -170,7 +167,7 @@ def _fit(options: argparse.Namespace) -> None:
     found = _fitted(options, entry, 64)
     fitted = ModelEntry(entry.architecture, found.constants, entry.support)
     header = f"Fitted to {len(found.runs)} runs by `python -m morph_opt.perf fit`."
-    _write(options.out, dump([fitted], None, header))
+    write_atomically(options.out, dump([fitted], None, header))
     print("constant,value,uncertainty_percent,told_by_runs_percent")
     told = found.told()
     for index, (name, share) in enumerate(told.items()):
@@ -251,12 +248,5 @@ def _fit_zoo(options: argparse.Namespace) -> None:
     from morph_opt.data import locate
     from morph_opt.perf.study.regenerate import zoo_from
 
-    _write(options.out, zoo_from(locate("morphling")))
+    write_atomically(options.out, zoo_from(locate("morphling")))
     print(options.out)
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(file)) from None

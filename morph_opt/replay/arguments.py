@@ -117,6 +117,11 @@ def _output(group: argparse._ArgumentGroup) -> None:
         "--out", type=Path, metavar="DIR", help="run folder; default runs/TRACE-POLICY-DIGEST"
     )
     group.add_argument("--resume", type=Path, metavar="RUN", help="finish an interrupted run")
+    group.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="with --resume: import what the run's config.toml names as package.module:attribute",
+    )
     group.add_argument("--json", action="store_true", help="print the summary alone, as JSON")
     group.add_argument("--quiet", action="store_true", help="no progress, no notes")
     group.add_argument(
@@ -134,7 +139,7 @@ def _output(group: argparse._ArgumentGroup) -> None:
 WATCHING = {"explain", "dump_rounds", "dump_every", "dump_gz"}
 """What looks at a run and decides nothing of it; may be given again with ``--resume``."""
 
-_OUTPUT = {"out", "resume", "json", "quiet"} | WATCHING
+_OUTPUT = {"out", "resume", "allow_code", "json", "quiet"} | WATCHING
 _CLUSTER_SIZES = (
     "--nodes", "--gpus-per-node", "--gpu-type", "--cpus-per-node", "--host-memory-gib",
     "--nvlink-gb-per-s", "--rdma-gb-per-s",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import re
 import resource
@@ -13,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from morph_opt.documents import read_json
 from morph_opt.domain import InputError
 from morph_opt.engine.strict import AllocationError
 from morph_opt.events.log import RoundDecided
+from morph_opt.extend import named_by_file
 from morph_opt.replay.api import Progress, RunExtras, replay
 from morph_opt.replay.arguments import WATCHING, make_parser, options_from
 from morph_opt.replay.options import RunOptions, read_options
@@ -54,11 +55,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace, began: float) -> int:
+    resume: Path | None = getattr(arguments, "resume", None)
+    allow_code = getattr(arguments, "allow_code", False)
+    if resume is None:
+        if allow_code:
+            raise InputError("is given together with --resume", field="--allow-code")
+        return _begin_or_resume(arguments, began)
+    with named_by_file(str(resume / CONFIG), allow_code=allow_code):
+        return _begin_or_resume(arguments, began)
+
+
+def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
     given = vars(arguments)
     quiet = bool(given.get("quiet"))
     resume: Path | None = given.get("resume")
     if resume is not None:
-        others = sorted(set(given) - {"resume", "json", "quiet"} - WATCHING)
+        others = sorted(set(given) - {"resume", "allow_code", "json", "quiet"} - WATCHING)
         if others:
             names = ", ".join("--" + name.replace("_", "-") for name in others)
             raise InputError(f"takes everything from the run, not {names}", field="--resume")
@@ -153,12 +165,12 @@ def _free_default(options: RunOptions) -> Path:
 def _finished(folder: Path) -> Summary:
     """The summary of a complete run."""
     path = folder / SUMMARY
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"damaged ({error})", file=str(path)) from error
+    summary = read_json(path)
     if not isinstance(summary, dict) or not set(KEYS) <= set(summary):
         raise InputError("lacks keys of a summary", file=str(path))
+    for name, value in summary.items():
+        if isinstance(value, dict | list) or not f"{name}{value}".isprintable():
+            raise InputError("must be a number or one line of text", file=str(path), field=name)
     if (folder / (EVENTS + PARTIAL)).exists():
         raise InputError("holds a finished and an unfinished log", file=str(folder))
     return summary

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from morph_opt.clusters import cluster_from_tables, cluster_to_toml
+from morph_opt.clusters import cluster_of, cluster_to_tables
+from morph_opt.clusters.spec import CLUSTER_FIELDS
 from morph_opt.commandline import named_numbers
+from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
 from morph_opt.domain import Cluster, InputError, default_cluster
 from morph_opt.engine.config import RANGES, ReplayConfig
 from morph_opt.policies.spec import OPTIONS
@@ -112,14 +112,15 @@ class RunOptions:
 
     def to_toml(self) -> str:
         """Text of ``config.toml``."""
-        lines = [f"version = {CONFIG_VERSION}", "", "[run]"]
-        lines += [f"{name} = {_literal(getattr(self, name))}" for name in _PLAIN]
-        lines += ["", "[restart_s_by_model]"]
-        lines += [
-            f"{_literal(model)} = {_literal(float(seconds))}"
-            for model, seconds in sorted(self.restart_s_by_model.items())
-        ]
-        return "\n".join(lines) + "\n\n" + cluster_to_toml(self.cluster, under="cluster")
+        restarts = {model: float(s) for model, s in sorted(self.restart_s_by_model.items())}
+        return toml_text(
+            {
+                "version": CONFIG_VERSION,
+                "run": {name: getattr(self, name) for name in _PLAIN},
+                "restart_s_by_model": restarts,
+                "cluster": cluster_to_tables(self.cluster),
+            }
+        )
 
     @property
     def digest(self) -> str:
@@ -133,9 +134,13 @@ _PLAIN = tuple(
 _HINTS = get_type_hints(RunOptions)
 
 
-def _literal(value: object) -> str:
-    """A TOML literal; JSON's are valid TOML for text, whole numbers and booleans."""
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+_READ: dict[type, Callable[[Fields, str], Any]] = {
+    str: Fields.text,
+    int: Fields.whole,
+    float: Fields.number,
+    bool: Fields.flag,
+}
+_TOP = ("version", "run", "restart_s_by_model", "cluster")
 
 
 def read_options(path: Path) -> RunOptions:
@@ -146,36 +151,16 @@ def read_options(path: Path) -> RunOptions:
     InputError
         If the file is missing or is not one.
     """
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"is no run folder ({error.strerror})", file=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"is not TOML: {error}", file=str(path)) from error
-    if set(tables) != {"version", "run", "restart_s_by_model", "cluster"}:
-        rule = "must hold version, [run], [restart_s_by_model] and [cluster]"
-        raise InputError(rule, file=str(path))
-    if tables["version"] != CONFIG_VERSION:
-        rule = f"must be {CONFIG_VERSION}, got {tables['version']!r}"
-        raise InputError(rule, file=str(path), field="version")
-    run = _run_table(tables["run"], path)
-    try:
-        restarts = {str(k): float(v) for k, v in tables["restart_s_by_model"].items()}
-        cluster = cluster_from_tables(tables["cluster"], file=str(path))
-        return RunOptions(cluster=cluster, restart_s_by_model=restarts, **run)
-    except InputError as error:
-        raise error.located(file=str(path)) from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"damaged ({error})", file=str(path)) from error
-
-
-def _run_table(run: Any, path: Path) -> dict[str, Any]:
-    if not isinstance(run, dict) or set(run) != set(_PLAIN):
-        odd = set(run) ^ set(_PLAIN) if isinstance(run, dict) else _PLAIN
-        rule = f"missing or unknown keys: {', '.join(sorted(odd))}"
-        raise InputError(rule, file=str(path), field="run")
-    for name, value in run.items():
-        if type(value) is not _HINTS[name]:
-            rule = f"must be of type {_HINTS[name].__name__}, got {value!r}"
-            raise InputError(rule, file=str(path), field=f"run.{name}")
-    return run
+    if not exists(path):
+        raise InputError(f"is no run folder (it has no {path.name})", file=str(path.parent))
+    tables, text = read_toml(path)
+    document = Fields(tables, "", str(path), _TOP, key_lines(text))
+    version = document.whole("version")
+    if version != CONFIG_VERSION:
+        raise document.error("version", f"must be {CONFIG_VERSION}, got {version!r}")
+    run = document.object("run", _PLAIN)
+    values: dict[str, Any] = {name: _READ[_HINTS[name]](run, name) for name in _PLAIN}
+    restarts = document.object("restart_s_by_model", None)
+    values["restart_s_by_model"] = {model: restarts.number(model) for model in restarts}
+    values["cluster"] = cluster_of(document.object("cluster", CLUSTER_FIELDS))
+    return run.built(lambda: RunOptions(**values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from morph_opt.documents import Fields, exists, parse_json
 from morph_opt.domain import (
     Assignment,
     Cluster,
@@ -20,12 +21,11 @@ from morph_opt.domain import (
     RoundState,
 )
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.round.fields import Fields, parse_json
 from morph_opt.round.holding import Holding
 from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
 from morph_opt.rules import OperatorRules, require_known_nodes
-from morph_opt.rules.spec import rules_of
+from morph_opt.rules.spec import RULE_FIELDS, rules_of
 
 STATE = (
     "schema", "round", "time_s", "interval_s", "cluster", "jobs", "speeds", "rules"
@@ -106,17 +106,14 @@ def _require_schema(document: Fields, schema: str) -> None:
 
 
 def _rules(document: Fields, cluster: Cluster) -> OperatorRules | None:
-    if not document.has("rules"):
+    if not document.given("rules"):
         return None
-    rules = document.raw("rules")
-    if not isinstance(rules, dict):
-        raise document.error("rules", "must be an object")
+    rules = rules_of(document.object("rules", RULE_FIELDS))
     try:
-        found = rules_of(rules)
-        require_known_nodes(found, cluster)
-        return found
+        require_known_nodes(rules, cluster)
     except InputError as error:
         raise document.error(f"rules.{error.field}", error.rule) from error
+    return rules
 
 
 def _cluster(table: Fields) -> tuple[Cluster, set[int], set[int]]:
@@ -133,28 +130,30 @@ def _cluster(table: Fields) -> tuple[Cluster, set[int], set[int]]:
         if kinds.setdefault(kind.name, kind) is not kind:
             raise row.error("name", f"node type {kind.name!r} is listed twice")
     nodes: list[Node] = []
+    names: set[str] = set()
     status: dict[str, set[int]] = {word: set() for word in STATUS}
     for i, row in enumerate(table.objects("nodes", NODE)):
         node = _node(row, kinds)
-        if any(node.name == other.name for other in nodes):
+        if node.name in names:
             raise row.error("name", f"node {node.name!r} is listed twice")
         word = row.text("status", "up")
         if word not in STATUS:
             raise row.error("status", f"must be one of {', '.join(STATUS)}, got {word!r}")
         nodes.append(node)
+        names.add(node.name)
         status[word].add(i)
     if not nodes:
         raise table.error("nodes", "the cluster has no nodes")
-    leaves: list[Leaf] = []
+    leaves: dict[str, Leaf] = {}
+    in_use = {node.leaf for node in nodes}
     for row in table.objects("leaves", ("name", "uplink_gb_per_s"), ()):
         leaf = row.built(partial(Leaf, row.text("name"), row.number("uplink_gb_per_s")))
-        if all(leaf.name != node.leaf for node in nodes):
+        if leaf.name not in in_use:
             raise row.error("name", f"no node hangs on it, got {leaf.name!r}")
-        if any(leaf.name == other.name for other in leaves):
+        if leaves.setdefault(leaf.name, leaf) is not leaf:
             raise row.error("name", f"leaf {leaf.name!r} is listed twice")
-        leaves.append(leaf)
     name = table.text("name", "cluster")
-    cluster = table.built(partial(Cluster, name, tuple(nodes), tuple(leaves)), "nodes")
+    cluster = table.built(partial(Cluster, name, tuple(nodes), tuple(leaves.values())), "nodes")
     return cluster, status["failed"], status["drained"]
 
 
@@ -281,7 +280,7 @@ def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
     if table.has("rows"):
         return rows_from_json(table, cluster)
     path = folder / table.text("file")
-    if not path.is_file():
+    if not exists(path):
         raise table.error("file", f"there is no file {path}")
     other = Fields(parse_json(read_text(str(path)), str(path)), "", str(path), ("schema", "rows"))
     _require_schema(other, SPEEDS_SCHEMA)

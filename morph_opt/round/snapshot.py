@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.domain import Assignment, Cluster, InputError, JobState, RoundState
+from morph_opt.documents import JSON_BYTES, read_stdin, write_atomically
+from morph_opt.documents import read_text as file_text
+from morph_opt.domain import Assignment, Cluster, JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.rules import OperatorRules
 from morph_opt.rules.spec import to_dict
@@ -173,25 +174,16 @@ def write_document(path: Path, document: dict[str, Any], indent: int | None = No
         If the file cannot be written.
     """
     data = to_text(document, indent).encode()
-    try:
-        path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", file=str(path)) from error
+    packed = gzip.compress(data, mtime=0) if path.suffix == ".gz" else data
+    write_atomically(path, packed, durable=False)
 
 
 def read_text(path: str) -> str:
-    """Text of a file, of a compressed file (``.gz``), or of stdin (``-``).
+    """Text of a file, of a compressed file (``.gz``, ``.xz``), or of stdin (``-``).
 
     Raises
     ------
     InputError
-        If it cannot be read.
+        If it cannot be read or is too large; see `morph_opt.documents`.
     """
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return (gzip.decompress(data) if path.endswith(".gz") else data).decode("utf-8")
-    except (OSError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read ({reason})", file=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text ({error.reason})", file=path) from error
+    return read_stdin(JSON_BYTES) if path == "-" else file_text(path, JSON_BYTES)

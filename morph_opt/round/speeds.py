@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from morph_opt.documents import Fields
 from morph_opt.domain import (
     Cluster,
     ExecutionPlan,
@@ -16,17 +17,13 @@ from morph_opt.domain import (
     SideDemand,
     Span,
 )
-from morph_opt.domain._validate import require_finite
+from morph_opt.domain._validate import require_iteration_s
 from morph_opt.perf.speed import Configuration, SpeedModel
-from morph_opt.round.fields import Fields
 
 ROW_FIELDS = (
     "model", "node_type", "shape", "plan", "iteration_s", "span", "cpus", "host_memory_gib",
     "rdma_gb_per_s",
 )  # fmt: skip
-SHORTEST_S, LONGEST_S = 1e-9, 1e9
-"""An iteration outside is a slip of the keyboard, and sums of such numbers overflow."""
-
 SPANS = {span.name.lower(): span for span in (Span.NVLINK, Span.LEAF, Span.POD)}
 
 
@@ -220,10 +217,7 @@ def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:
             raise row.error("span", rule)
         span = SPANS[word]
     seconds = row.number("iteration_s")
-    row.built(lambda: require_finite("iteration_s", seconds, above=0.0))
-    if not SHORTEST_S <= seconds <= LONGEST_S:
-        rule = f"must be from {SHORTEST_S:g} to {LONGEST_S:g} seconds, got {seconds:g}"
-        raise row.error("iteration_s", rule)
+    row.built(lambda: require_iteration_s(seconds))
     side = row.built(
         lambda: SideDemand(
             row.whole("cpus", 0),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from morph_opt.documents import LINES_BYTES, exists, parse_json, read_text, write_atomically
 from morph_opt.domain import Cluster, InputError, RoundState
 from morph_opt.explain import Explainer, UnexplainedError
 from morph_opt.perf.speed import SpeedModel
@@ -184,14 +185,14 @@ class ExplanationLog:
 
     def _keep_before(self, index: int) -> None:
         """Cut the file behind the last whole line of an earlier round."""
-        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        text = read_text(self._path, LINES_BYTES) if exists(self._path) else ""
         kept: list[str] = []
         for line in text.split("\n")[:-1]:
             try:
-                if json.loads(line)["round"] >= index:
+                if parse_json(line, None)["round"] >= index:
                     break
             except (ValueError, KeyError, TypeError) as error:
                 rule = "is no line of explanations"
                 raise InputError(rule, file=str(self._path), line=len(kept) + 1) from error
             kept.append(line + "\n")
-        self._path.write_text("".join(kept), encoding="utf-8")
+        write_atomically(self._path, "".join(kept))

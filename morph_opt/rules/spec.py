@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from morph_opt.documents import Fields, key_lines, read_toml
 from morph_opt.domain import Cluster, InputError
 from morph_opt.rules.known import require_known_nodes
 from morph_opt.rules.model import (
@@ -35,6 +34,9 @@ KINDS: dict[str, type[Rule]] = {
 
 FLAGS = ("fewer_moves", "tighter_packing")
 
+RULE_FIELDS = (*KINDS, *FLAGS)
+"""Everything that a file of rules may have."""
+
 
 def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRules:
     """Rules of a TOML file.
@@ -52,37 +54,30 @@ def read_rules(path: Path | str, cluster: Cluster | None = None) -> OperatorRule
         Missing file, damaged TOML, unknown table or field, value outside its range, unknown node;
         the message names file, field and rule.
     """
-    file = str(path)
-    try:
-        with Path(path).open("rb") as stream:
-            data = tomllib.load(stream)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"is not valid TOML: {error}", file=file) from error
-    try:
-        rules = rules_of(data)
-        if cluster is not None:
+    tables, text = read_toml(path)
+    document = Fields(tables, "", str(path), RULE_FIELDS, key_lines(text))
+    rules = rules_of(document)
+    if cluster is not None:
+        try:
             require_known_nodes(rules, cluster)
-    except InputError as error:
-        raise error.located(file=file) from None
+        except InputError as error:
+            raise error.located(file=str(path)) from None
     return rules
 
 
-def rules_of(data: Mapping[str, Any]) -> OperatorRules:
-    """Rules of the parsed file: table arrays named as in `KINDS`, and the flags."""
-    found: list[Rule] = []
-    for key, value in data.items():
-        if key in FLAGS:
-            if not isinstance(value, bool):
-                raise InputError(f"must be true or false, got {value!r}", field=key)
-            continue
-        if key not in KINDS:
-            raise InputError(f"unknown rule; known are {', '.join((*KINDS, *FLAGS))}", field=key)
-        if not isinstance(value, list):
-            raise InputError(f"must be an array of tables [[{key}]]", field=key)
-        found += [_rule(key, KINDS[key], row, i) for i, row in enumerate(value, 1)]
-    return OperatorRules(tuple(found), *(bool(data.get(flag, False)) for flag in FLAGS))
+def rules_of(document: Fields) -> OperatorRules:
+    """Rules of a table with `RULE_FIELDS`: table arrays named as in `KINDS`, and the flags."""
+    flags = [document.flag(name, False) for name in FLAGS]
+    found = [
+        _rule(row, kind)
+        for name in document
+        if (kind := KINDS.get(name)) is not None
+        for row in document.objects(name, [field.name for field in dataclasses.fields(kind)])
+    ]
+    try:
+        return OperatorRules(tuple(found), *flags)
+    except InputError as error:
+        raise document.error(error.field, error.rule) from error
 
 
 def to_dict(rules: OperatorRules) -> dict[str, Any]:
@@ -101,36 +96,13 @@ def to_dict(rules: OperatorRules) -> dict[str, Any]:
     return data
 
 
-def _rule(key: str, kind: type[Rule], row: Any, number: int) -> Rule:
-    place = f"{key}[{number}]"
-    if not isinstance(row, Mapping):
-        raise InputError("must be a table", field=place)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    unknown = sorted(set(row) - set(fields))
-    if unknown:
-        raise InputError(
-            f"unknown field {unknown[0]!r}; known are {', '.join(fields)}", field=place
-        )
-    missing = [
-        name
-        for name, field in fields.items()
-        if field.default is dataclasses.MISSING and name not in row
-    ]
-    if missing:
-        raise InputError(f"lacks the field {missing[0]!r}", field=place)
-    values = {name: _value(f"{place}.{name}", value) for name, value in row.items()}
+def _rule(row: Fields, kind: type[Rule]) -> Rule:
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if row.given(field.name) or field.default is dataclasses.MISSING:
+            value = row.raw(field.name)
+            # Lists of patterns become tuples; everything else is checked by the rule itself.
+            values[field.name] = row.texts(field.name) if isinstance(value, list) else value
     if kind is TenantQuota and values.get("borrow_gpus") == "unlimited":
         values["borrow_gpus"] = None
-    try:
-        return kind(**values)
-    except InputError as error:
-        raise InputError(error.rule, field=f"{place}: {error.field}") from None
-
-
-def _value(place: str, value: Any) -> Any:
-    """Lists of strings become tuples; everything else is checked by the rule itself."""
-    if not isinstance(value, list):
-        return value
-    if not all(isinstance(item, str) for item in value):
-        raise InputError("must be a list of patterns", field=place)
-    return tuple(value)
+    return row.built(lambda: kind(**values))

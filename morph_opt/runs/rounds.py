@@ -157,7 +157,10 @@ def row_from_line(text: str) -> RoundRow:
     InputError
         If it is not such a line.
     """
-    cells = next(csv.reader([text]), [])
+    try:
+        cells = next(csv.reader([text], strict=True), [])
+    except csv.Error as error:
+        raise InputError(f"is not a CSV line: {error}") from None
     if len(cells) != len(COLUMNS):
         raise InputError(f"must have {len(COLUMNS)} cells, got {len(cells)}")
     values: dict[str, object] = {}

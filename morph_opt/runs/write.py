@@ -9,6 +9,7 @@ two growing files lose their suffix, ``events.jsonl`` last: its presence means a
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -18,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TypeVar
 
+from morph_opt.documents import LINES_BYTES, not_a_file, read_bytes, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.events.log import Event, RoundDecided, event_from_line, event_to_line
 from morph_opt.runs.rounds import HEADER, RoundRow, row_from_line, row_to_line
@@ -27,16 +29,6 @@ CONFIG, VERSIONS = "config.toml", "versions.json"
 PARTIAL = ".partial"
 _SYNC_EVERY = 64
 _T = TypeVar("_T")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is there in full or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def require_free(folder: Path) -> None:
@@ -156,9 +148,15 @@ class RunWriter:
 def _open_growing(path: Path) -> IO[bytes]:
     """The file, locked, at its end."""
     try:
-        file = path.open("r+b")
+        # A link that somebody planted would have the run written into another file.
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise InputError(f"cannot be opened ({error.strerror})", file=str(path)) from error
+        rule = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise InputError(f"cannot be opened ({rule})", file=str(path)) from error
+    file = os.fdopen(descriptor, "r+b", closefd=True) if _is_plain(descriptor) else None
+    if file is None:
+        os.close(descriptor)
+        raise InputError("must be a file, it is something else", file=str(path))
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -224,11 +222,11 @@ class Recorded:
 
 def _whole_lines(path: Path) -> list[str]:
     """Lines that end in a line break; a torn last line is left out."""
-    try:
-        text = path.read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
-    return text.split("\n")[:-1]
+    return read_bytes(path, LINES_BYTES).decode("utf-8", errors="replace").split("\n")[:-1]
+
+
+def _is_plain(descriptor: int) -> bool:
+    return not_a_file(os.fstat(descriptor).st_mode) is None
 
 
 def _parsed(reader: Callable[[str], _T], text: str, path: Path, number: int) -> _T:

@@ -5,7 +5,6 @@ A file is one instance or ``{"instances": [...]}``; the fields are on ``docs/tar
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.shares.problem import PairTable, ShareProblem
+from morph_opt.documents import read_json
 from morph_opt.domain import InputError
 from morph_opt.shares.request import ShareRequest
 
@@ -103,12 +103,7 @@ def read_instances(path: Path, *, oversize: bool = False) -> tuple[ShareInstance
     InputError
         Naming file, instance, field and rule.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"is not JSON ({error})", file=str(path)) from None
+    data = read_json(path)
     entries = data.get("instances", [data]) if isinstance(data, dict) else data
     if not isinstance(entries, list) or not entries:
         raise InputError("must be an instance or a list of instances", file=str(path))
@@ -246,7 +241,8 @@ def _entities(entry: Mapping[str, Any], jobs: int) -> tuple[npt.NDArray[np.int64
     if not isinstance(owners, list) or len(owners) != jobs:
         raise InputError(f"must be a list of {jobs} names, one per job", field="entities")
     names = sorted({str(owner) for owner in owners})
-    index = np.asarray([names.index(str(owner)) for owner in owners], dtype=np.int64)
+    place = {name: i for i, name in enumerate(names)}
+    index = np.asarray([place[str(owner)] for owner in owners], dtype=np.int64)
     if weights is None:
         return index, np.ones(len(names))
     found = _mapping(entry, "entity_weights")
@@ -275,7 +271,7 @@ def _pairs(entry: Mapping[str, Any], jobs: int, types: int) -> PairTable:
             raise InputError("must have jobs, two indices", field=field)
         a, b = (int(_number(job, f"{field}.jobs")) for job in both)
         if a == b or not (0 <= a < jobs and 0 <= b < jobs):
-            raise InputError(f"must name two of the {jobs} jobs, got {both}", field=field)
+            raise InputError(f"must name two of the {jobs} jobs, got {(a, b)}", field=field)
         table = _table(row, "throughputs", 2)
         if len(table) != types:
             raise InputError(f"must have {types} rows, one per type", field=f"{field}.throughputs")

@@ -8,10 +8,13 @@ seven: job_type, command, num_steps_arg, needs_data_dir, total_steps, arrival_ti
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from morph_opt.documents import read_lines
 from morph_opt.domain import InputError, Job, Trace
+from morph_opt.domain._validate import require_finite
+from morph_opt.domain.job import LATEST_S, LEAST_WEIGHT, MOST_ITERATIONS, MOST_WEIGHT
 from morph_opt.perf.tables.gavel import (
     RIGID_PLAN,
     GavelTable,
@@ -56,6 +59,8 @@ class GavelRow:
         None without.
     arrival_s
         Seconds.
+    file, line
+        Where it stands; no part of comparisons.
     """
 
     job_type: str
@@ -64,6 +69,12 @@ class GavelRow:
     weight: float
     slo: float | None
     arrival_s: float
+    file: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
+
+    def located(self, error: InputError) -> InputError:
+        """A complaint about this job, with its place."""
+        return error.located(file=self.file, line=self.line)
 
 
 def read_rows(path: Path) -> list[GavelRow]:
@@ -76,16 +87,10 @@ def read_rows(path: Path) -> list[GavelRow]:
         steps or gang below 1, a weight that is not above 0, an SLO of 0 or below other than -1,
         arrivals that are negative or descend, no line at all.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read ({error})", file=str(path)) from error
     rows: list[GavelRow] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in read_lines(path):
         try:
-            row = _row(line.split("\t"))
+            row = _row(line.split("\t"), str(path), number)
             if rows and row.arrival_s < rows[-1].arrival_s:
                 raise InputError(
                     f"must not be before the line above, got {row.arrival_s:g}",
@@ -101,7 +106,7 @@ def read_rows(path: Path) -> list[GavelRow]:
     return rows
 
 
-def _row(cells: list[str]) -> GavelRow:
+def _row(cells: list[str], file: str, line: int) -> GavelRow:
     if len(cells) not in (10, 7):
         raise InputError(f"must have 10 or 7 tab-separated columns, got {len(cells)}")
     kind, steps, gang, weight, slo, arrival = _TEN if len(cells) == 10 else _SEVEN
@@ -115,19 +120,20 @@ def _row(cells: list[str]) -> GavelRow:
         weight=1.0 if weight is None else _number("priority_weight", cells[weight]),
         slo=None if slo_value == -1.0 else slo_value,
         arrival_s=_number("arrival_time", cells[arrival]),
+        file=file,
+        line=line,
     )
     if not row.job_type:
         raise InputError("must not be empty", field="job_type")
-    if row.weight <= 0:
-        raise InputError(f"must be above 0, got {row.weight:g}", field="priority_weight")
-    if row.arrival_s < 0:
-        raise InputError(f"must be at least 0, got {row.arrival_s:g}", field="arrival_time")
+    require_finite("priority_weight", row.weight, above=0.0)
+    require_finite("priority_weight", row.weight, at_least=LEAST_WEIGHT, at_most=MOST_WEIGHT)
+    require_finite("arrival_time", row.arrival_s, at_least=0.0, at_most=LATEST_S)
     return row
 
 
 def _number(field: str, text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if "_" not in text else math.nan
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
@@ -137,8 +143,9 @@ def _number(field: str, text: str) -> float:
 
 def _whole(field: str, text: str) -> int:
     value = _number(field, text)
-    if value != int(value) or value < 1:
-        raise InputError(f"must be a whole number of at least 1, got {text!r}", field=field)
+    if value != int(value) or not 1 <= value <= MOST_ITERATIONS:
+        rule = f"must be a whole number from 1 to {MOST_ITERATIONS:g}, got {text!r}"
+        raise InputError(rule, field=field)
     return int(value)
 
 
@@ -179,7 +186,7 @@ def read_trace(
                 deadline_s=deadline_of(row, submission_s, throughputs),
             )
         except InputError as error:
-            raise error.located(file=str(path), line=number + 1) from None
+            raise row.located(error) from None
         jobs.append(job)
     return Trace.of(name, jobs, description)
 
@@ -221,6 +228,8 @@ def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
     if (root / UPSTREAM / TABLE).is_file():
         root = root / UPSTREAM
     files = known_files(root)
+    if not files:
+        raise InputError("has no traces/*.trace", file=str(root), field="data set gavel")
     if argument not in files:
         raise InputError(
             f"unknown trace 'gavel/{argument}'; known are "

@@ -18,9 +18,9 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from morph_opt.documents import Row, read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Job, PlanFamily, Shape, Trace
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
-from morph_opt.traces.csvfile import Row, read_rows
 
 GPU_TYPE = "A800-80GB"
 """GPU type on which the artifact's tables were measured."""
@@ -115,7 +115,7 @@ def read_workload(
     Raises
     ------
     InputError
-        Naming file, line, field and rule: see `morph_opt.traces.csvfile.read_rows`; further
+        Naming file, line, field and rule: see `morph_opt.documents.read_rows`; further
         negative or non-finite times, counts that are not whole, unknown models and plans, 3D
         plans that do not match ``num_gpus``, a job name that occurs twice, no job at all.
     """

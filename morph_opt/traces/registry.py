@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from morph_opt.data import locate
+from morph_opt.documents import exists
 from morph_opt.domain import InputError, Trace
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
@@ -23,7 +24,7 @@ from morph_opt.traces.twins import TWINS, twin
 ENTRY_POINT_GROUP = "morph_opt.traces"
 """Entry points of this group are trace sources under their own name."""
 
-_EXTENSION = re.compile(r"[\w.-]+(:\w+)?")
+_EXTENSION = re.compile(r"[\w.-]{1,200}(:\w{1,200})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
     if source is not None:
         return source[0](source[1], seed=seed)
     path = Path(spec)
-    if path.suffix == ".csv" or (path.exists() and not path.is_dir()):
+    if path.suffix == ".csv" or (exists(path) and not path.is_dir()):
         return _load_file(path)
     raise InputError(
         f"unknown trace {spec!r}; known are {', '.join(known_traces())}, or give a CSV file",

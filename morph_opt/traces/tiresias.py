@@ -7,13 +7,15 @@ is one iteration: the speed model `RigidSeconds` knows one model per gang size.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from morph_opt.documents import read_rows
 from morph_opt.domain import (
     Cluster,
     ExecutionPlan,
@@ -25,11 +27,12 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
+from morph_opt.domain._validate import spoken
 from morph_opt.domain.catalog import GPU_TYPES
-from morph_opt.domain.cluster import Node
+from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES, Node
+from morph_opt.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.speed import Configuration
-from morph_opt.traces.csvfile import read_rows
 
 SAMPLES = "yarn-gput1000.csv"
 """GPU-second samples for the Gittins index, relative to the data set's root."""
@@ -39,6 +42,8 @@ UPSTREAM = "simulator"
 
 TRACES = {"60": "60_job.csv"}
 """Trace files by short name."""
+
+_TIMES = re.compile(r"[1-9][0-9]{0,17}")
 
 RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 
@@ -58,6 +63,8 @@ class TiresiasRow:
         Gang.
     submit_s, duration_s
         Whole seconds.
+    file, line
+        Where it stands; no part of comparisons.
     """
 
     name: str
@@ -65,6 +72,21 @@ class TiresiasRow:
     gpus: int
     submit_s: int
     duration_s: int
+    file: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
+
+    def times(self, factor: int) -> TiresiasRow:
+        """The job with its run time times a factor.
+
+        Raises
+        ------
+        InputError
+            If it becomes longer than `MOST_ITERATIONS` seconds.
+        """
+        if factor * self.duration_s > MOST_ITERATIONS:
+            rule = f"times {spoken(factor)} must be at most {MOST_ITERATIONS:g} seconds"
+            raise InputError(rule, file=self.file, line=self.line, field="duration")
+        return replace(self, duration_s=factor * self.duration_s)
 
 
 def read_trace_rows(path: Path) -> list[TiresiasRow]:
@@ -73,7 +95,7 @@ def read_trace_rows(path: Path) -> list[TiresiasRow]:
     Raises
     ------
     InputError
-        Naming file, line, field and rule: see `morph_opt.traces.csvfile.read_rows`; further
+        Naming file, line, field and rule: see `morph_opt.documents.read_rows`; further
         counts below 1, times that are negative or descend, a job that occurs twice, no job.
     """
     rows: list[TiresiasRow] = []
@@ -88,9 +110,11 @@ def read_trace_rows(path: Path) -> list[TiresiasRow]:
         job = TiresiasRow(
             name,
             row.text("model_name"),
-            row.integer("num_gpu", at_least=1),
-            row.integer("submit_time", at_least=0),
-            row.integer("duration", at_least=1),
+            row.integer("num_gpu", at_least=1, at_most=MOST_GPUS),
+            row.integer("submit_time", at_least=0, at_most=int(LATEST_S)),
+            row.integer("duration", at_least=1, at_most=MOST_ITERATIONS),
+            row.file,
+            row.line,
         )
         if rows and job.submit_s < rows[-1].submit_s:
             raise row.error("submit_time", f"must not be before the line above, got {job.submit_s}")
@@ -133,8 +157,11 @@ def read_cluster_spec(path: Path) -> Cluster:
     row = rows[0]
     switches = row.integer("num_switch", at_least=1)
     per_switch = row.integer("num_node_p_switch", at_least=1)
+    if switches * per_switch > MOST_NODES:
+        rule = f"a cluster has at most {MOST_NODES} nodes, got {switches * per_switch}"
+        raise row.error("num_node_p_switch", rule)
     kind = rigid_node(
-        row.integer("num_gpu_p_node", at_least=1),
+        row.integer("num_gpu_p_node", at_least=1, at_most=MOST_GPUS_PER_NODE),
         cpus=row.integer("num_cpu_p_node", at_least=0),
         memory_gib=row.number("mem_p_node", at_least=0.0),
     )
@@ -270,7 +297,7 @@ def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
         If there is no such trace, or a file is wrong.
     """
     base, _, times = argument.partition("x")
-    if base not in TRACES or (times and not times.isdigit()) or times == "0":
+    if base not in TRACES or (times and not _TIMES.fullmatch(times)):
         raise InputError(
             f"unknown trace 'tiresias/{argument}'; known are "
             + ", ".join(f"tiresias/{name}, tiresias/{name}x10" for name in TRACES),
@@ -278,10 +305,7 @@ def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
         )
     factor = int(times) if times else 1
     root = files_root(root)
-    rows = [
-        TiresiasRow(r.name, r.model, r.gpus, r.submit_s, r.duration_s * factor)
-        for r in read_trace_rows(root / TRACES[base])
-    ]
+    rows = [row.times(factor) for row in read_trace_rows(root / TRACES[base])]
     notice = f"tiresias/{argument}: original trace of the public Tiresias artifact" + (
         f", run times x {factor}" if factor > 1 else ""
     )

@@ -97,7 +97,10 @@ def gavel_jobs(
     """
     table.require_types(types)
     for row in rows:
-        table.require_key((row.job_type, row.gang))
+        try:
+            table.require_key((row.job_type, row.gang))
+        except InputError as error:
+            raise row.located(error) from None
     speed = [[table.alone[kind].get((r.job_type, r.gang), 0.0) for kind in types] for r in rows]
     return RoundJobs(
         np.asarray(speed),
@@ -193,10 +196,7 @@ def _gavel(options: argparse.Namespace) -> dict[str, float | int | str]:
 
 
 def _tiresias(options: argparse.Namespace) -> dict[str, float | int | str | bool]:
-    rows = [
-        TiresiasRow(r.name, r.model, r.gpus, r.submit_s, r.duration_s * options.times)
-        for r in read_trace_rows(Path(options.trace))
-    ]
+    rows = [row.times(options.times) for row in read_trace_rows(Path(options.trace))]
     index = None
     if options.samples:
         index = GittinsIndex.of(read_samples(Path(options.samples)))

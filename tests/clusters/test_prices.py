@@ -52,7 +52,7 @@ def test_prices_survive_the_run_folder() -> None:
         (["price_per_hour = 0"], r"price_per_hour: must be above 0|must be above 0, got 0"),
         (["price_per_hour = nan"], "must be a finite number"),
         (['price_per_hour = "2"'], "must be a number"),
-        (["prices = 2"], "unknown key"),
+        (["prices = 2"], "unknown field"),
     ],
 )
 def test_bad_prices_in_a_spec(lines: list[str], message: str) -> None:

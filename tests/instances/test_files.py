@@ -157,5 +157,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_solution(tmp_path / "none.sol", MODEL)
     path = tmp_path / "bytes.sol"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="is no text"):
+    with pytest.raises(InputError, match="must be UTF-8 text"):
         read_solution(path, MODEL)

@@ -102,7 +102,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--policy", "coin"], ["unknown policy 'coin'", "srtf"]),
         (["--policy", "no.such:thing"], ["no.such:thing"]),
         (["--belief", "hope"], ["--belief", "hope"]),
-        ([*TOY, "--nodes", "0"], ["--nodes", "from 1 to 1000000, got '0'"]),
+        ([*TOY, "--nodes", "0"], ["--nodes", "from 1 to 100000, got '0'"]),
         ([*TOY, "--nodes", "two"], ["--nodes", "got 'two'"]),
         ([*TOY, "--gpus-per-node", "-1"], ["--gpus-per-node", "from 1 to 1024, got '-1'"]),
         ([*TOY, "--gpu-type", "Abacus"], ["unknown GPU type 'Abacus'"]),
@@ -123,7 +123,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ([*TOY, "--events", "none.jsonl"], ["none.jsonl", "No such file"]),
         ([*TOY, "--until-s", "-1"], ["--until-s", "got '-1'"]),
         ([*TOY, "--colour", "red"], ["unrecognized arguments: --colour red"]),
-        (["--resume", "nothing"], ["nothing/config.toml", "is no run folder"]),
+        (["--resume", "nothing"], ["nothing", "is no run folder"]),
         (["--resume", "x", "--seed", "1"], ["--resume", "not --seed"]),
     ],
 )
@@ -219,7 +219,9 @@ def test_changed_inputs_on_resume(here: Path, capsys: pytest.CaptureFixture[str]
     (here / "run" / "events.jsonl").rename(here / "run" / "events.jsonl.partial")
     (here / "e.csv").write_text("time_s,node,event\n100,node-1,drain\n")
     capsys.readouterr()
-    assert "is not the events that the run began with" in refused(["--resume", "run"], capsys)
+    assert "is not the events that the run began with" in refused(
+        ["--resume", "run", "--allow-code"], capsys
+    )
 
 
 def test_as_a_process_with_a_closed_terminal(project_root: Path, tmp_path: Path) -> None:

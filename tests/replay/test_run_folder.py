@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
 from morph_opt.events.log import EndReason, RoundDecided, event_from_line
 from morph_opt.replay import cli
 from morph_opt.runs.rounds import COLUMNS, row_from_line, row_to_line
 from morph_opt.runs.summary import KEYS
-from morph_opt.runs.write import RunWriter, create_folder, require_free, write_atomically
+from morph_opt.runs.write import RunWriter, create_folder, require_free
 from tests.engine.toys import make_shuffler
 
 COMMAND = ["--trace", "tests.engine.toys:trace/14", "--policy", "tests.engine.toys:make_shuffler"]
@@ -106,14 +107,14 @@ def test_resume_from_any_byte(whole: Path, tmp_path: Path, share: float, ahead: 
     decided = events[:cut].count(b'{"event":"round"')
     folder = tmp_path / "run"
     interrupted(whole, folder, cut, decided + ahead)
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 0
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 0
     assert_same(folder, whole)
 
 
 def test_resume_with_fewer_rows_than_rounds(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     interrupted(whole, folder, len((whole / "events.jsonl").read_bytes()) // 2, 5)
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 0
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 0
     assert_same(folder, whole)
 
 
@@ -121,7 +122,7 @@ def test_resume_after_a_kill_between_the_last_renames(whole: Path, tmp_path: Pat
     folder = tmp_path / "run"
     shutil.copytree(whole, folder)
     (folder / "events.jsonl").rename(folder / "events.jsonl.partial")
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 0
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 0
     assert_same(folder, whole)
 
 
@@ -129,7 +130,7 @@ def test_resume_of_a_complete_run_changes_nothing(
     whole: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {p.name: p.read_bytes() for p in whole.iterdir()}
-    assert cli.main(["--resume", str(whole)]) == 0
+    assert cli.main(["--resume", str(whole), "--allow-code"]) == 0
     assert {p.name: p.read_bytes() for p in whole.iterdir()} == before
     captured = capsys.readouterr()
     assert "complete already" in captured.err
@@ -156,7 +157,7 @@ def test_recorded_decisions_are_taken_not_decided_again(
             return self._inner.decide(state)
 
     monkeypatch.setattr("tests.engine.toys.make_shuffler", lambda *_: Spy())
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 0
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 0
     assert_same(folder, whole)
     kept = (whole / "events.jsonl").read_bytes()[: size // 2].splitlines()[:-1]
     decided = [e for e in map(event_from_line, map(bytes.decode, kept)) if type(e) is RoundDecided]
@@ -181,7 +182,7 @@ def spoil(path: Path, line: int, old: str, new: str) -> None:
         ("rounds.csv.partial", 1, "round", "rund", "line 1: has no such header"),
         ("rounds.csv.partial", 3, ",", ",,", "line 3: must have"),
         ("config.toml", 1, "1", "2", "version: must be 1, got 2"),
-        ("config.toml", 3, "[run]", "[ran]", "must hold version, [run]"),
+        ("config.toml", 3, "[run]", "[ran]", "ran: unknown field"),
         ("config.toml", 4, '"', "", "is not TOML"),
     ],
 )
@@ -199,7 +200,7 @@ def test_damage_is_said_in_one_line(
     interrupted(whole, folder, len((whole / "events.jsonl").read_bytes()) // 2, 10_000)
     spoil(folder / name, line, old, new)
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 2
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert f"{folder / name}" in err
@@ -214,7 +215,7 @@ def test_missing_file_on_resume(
     folder = tmp_path / "run"
     interrupted(whole, folder, 2000, 10)
     (folder / name).unlink()
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 2
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert name in err
@@ -227,7 +228,7 @@ def test_damaged_summary_of_a_complete_run(
     folder = tmp_path / "run"
     shutil.copytree(whole, folder)
     (folder / "summary.json").write_text(text)
-    assert cli.main(["--resume", str(folder)]) == 2
+    assert cli.main(["--resume", str(folder), "--allow-code"]) == 2
     assert "summary.json" in capsys.readouterr().err
 
 
@@ -237,10 +238,10 @@ def test_a_folder_that_is_being_written_cannot_be_resumed(
     folder = tmp_path / "run"
     interrupted(whole, folder, 2000, 10_000)
     writer = RunWriter(folder)
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 2
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 2
     assert "another process" in capsys.readouterr().err
     writer.close()
-    assert cli.main(["--resume", str(folder), "--quiet"]) == 0
+    assert cli.main(["--resume", str(folder), "--allow-code", "--quiet"]) == 0
 
 
 def test_a_violation_leaves_the_log_without_a_result(

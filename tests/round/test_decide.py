@@ -242,7 +242,7 @@ def test_bad_usage_is_one_line(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = spoiled("jobs.0.running.nodes.0.node", "n9")
-    values = {"{s}": document(), "{r}": spoiled("rules", None), "{b}": bad}
+    values = {"{s}": document(), "{r}": spoiled("rules", ...), "{b}": bad}
     for key, value in values.items():
         (tmp_path / f"{key[1]}.json").write_text(json.dumps(value))
     given = [str(tmp_path / f"{a[1]}.json") if a in values else a for a in arguments]

@@ -183,14 +183,15 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("speeds.rows.0.host_memory_gib", -1.0, "speeds.rows[0].host_memory_gib", "at least 0"),
     ("speeds.rows.0.shape", "2", "speeds.rows", "stands twice"),
     ("rules", [], "rules", "must be an object"),
-    ("rules", {"curfew": []}, "rules.curfew", "unknown rule"),
+    ("rules", None, "rules", "must be an object, got null"),
+    ("rules", {"curfew": []}, "rules.curfew", "unknown field"),
     (
         "rules",
         {"maintenance": [{"nodes": ["n9"], "start_s": 0, "end_s": 9}]},
         "rules.maintenance.nodes",
         "'n9' matches nothing",
     ),
-    ("rules.quota.0.gpus", -1, "rules.quota[1]: quota.gpus", "at least 0"),
+    ("rules.quota.0.gpus", -1, "rules.quota[0].gpus", "at least 0"),
 ]
 
 
@@ -232,7 +233,7 @@ def test_resources_of_a_node_are_summed_over_jobs() -> None:
         ('{"schema": NaN}', "finite numbers, got NaN"),
         ('{"round": 1, "round": 2}', "round: stands twice"),
         ("[]", "must be an object, got a list"),
-        ("1" * 5000, "is not JSON that can be read"),
+        ("1" * 5000, "one has thousands of digits"),
     ],
 )
 def test_damaged_text(text: str, words: str) -> None:
@@ -244,7 +245,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(b"not gzip")
     (tmp_path / "b.json").write_bytes(b"\xff\xfe")
     for name, words in (
-        ("a.json.gz", "cannot be read"),
+        ("a.json.gz", "is damaged"),
         ("b.json", "UTF-8"),
         ("c.json", "No such"),
     ):

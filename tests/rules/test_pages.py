@@ -8,8 +8,9 @@ import re
 import tomllib
 from pathlib import Path
 
+from morph_opt.documents import Fields
 from morph_opt.rules import Maintenance, TenantQuota
-from morph_opt.rules.spec import KINDS, rules_of
+from morph_opt.rules.spec import KINDS, RULE_FIELDS, rules_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/rules.md"
@@ -40,7 +41,7 @@ def test_examples_run() -> None:
 def test_the_example_file_has_a_rule_of_every_kind() -> None:
     block = re.search(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert block is not None
-    rules = rules_of(tomllib.loads(block[1]))
+    rules = rules_of(Fields(tomllib.loads(block[1]), "", None, RULE_FIELDS))
     assert {type(rule) for rule in rules.rules} == set(KINDS.values())
     assert rules.fewer_moves
     assert rules.tighter_packing

@@ -115,5 +115,5 @@ def test_numbers_out_of_bounds_name_the_line(
     (tmp_path / "gavel" / "simulation_throughputs.json").write_text(json.dumps(TABLE))
     (folder / "x.trace").write_text(line("A", steps, 1, "1", slo, 0))
     monkeypatch.setenv("MORPH_OPT_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"x\.trace, line 1, (iterations|deadline_s): must be"):
+    with pytest.raises(InputError, match=r"x\.trace, line 1, (total_steps|deadline_s): must be"):
         load_trace("gavel/x")

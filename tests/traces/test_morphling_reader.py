@@ -168,8 +168,8 @@ def test_bad_structure(
 
 def test_missing_file_folder_and_encoding(tmp_path: Path, workload_text: str) -> None:
     for path, rule in (
-        (tmp_path / "absent.csv", "no such file"),
-        (tmp_path, "cannot be read: Is a directory"),
+        (tmp_path / "absent.csv", "cannot be read (No such file"),
+        (tmp_path, "must be a file, it is a folder"),
     ):
         with pytest.raises(InputError, match=re.escape(f"{path}: {rule}")):
             read(path)

@@ -82,7 +82,7 @@ def test_unknown_name_lists_the_known_ones(spec: str) -> None:
 
 
 def test_missing_file_and_too_much_behind_a_twin() -> None:
-    with pytest.raises(InputError, match=r"absent\.csv: no such file"):
+    with pytest.raises(InputError, match=r"absent\.csv: cannot be read \(No such file"):
         load_trace("absent.csv")
     with pytest.raises(InputError, match="base takes nothing behind it"):
         load_trace("base/2")

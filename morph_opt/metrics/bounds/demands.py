@@ -16,6 +16,9 @@ from morph_opt.metrics.bounds.lower import Demands, JobDemand
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
+LONGEST_JOB_S = 1e9
+"""Of a job alone at its fastest, 32 years: its rounds could not be replayed in anybody's time."""
+
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 _Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 """GPUs, seconds per iteration and GPU type of some configurations."""
@@ -142,12 +145,24 @@ def impossible_jobs(
 ) -> tuple[tuple[Job, str], ...]:
     """Jobs that can never run on this cluster, each with the rule that says so."""
     reasons: dict[tuple[object, ...], str | None] = {}
+    fastest_s: dict[tuple[str, int], float] = {}
     found = []
     for job in jobs:
         key = (job.model, job.requested_gpus, job.requested_plan, job.cpus_per_gpu)
         if key not in reasons:
             reasons[key] = why_impossible(job, speeds, cluster)
         reason = reasons[key]
+        if reason is None:
+            curve = (job.model, job.cpus_per_gpu)
+            if curve not in fastest_s:
+                _, iteration_s = speed_curve(speeds, job.model, cluster, job.cpus_per_gpu)
+                fastest_s[curve] = float(iteration_s.min(initial=np.inf))
+            needed_s = job.iterations * fastest_s[curve]
+            if needed_s > LONGEST_JOB_S:
+                reason = (
+                    f"{job.iterations} iterations of {job.model} take {needed_s:g} s at its "
+                    f"fastest, a job takes at most {LONGEST_JOB_S:g} s"
+                )
         if reason is not None:
             found.append((job, reason))
     return tuple(found)

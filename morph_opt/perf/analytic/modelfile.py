@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from morph_opt.documents import Fields, key_lines, parse_toml, toml_text
 from morph_opt.domain import ExecutionPlan, InputError
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Constants
 from morph_opt.perf.analytic.model import ModelEntry, Quirk
 from morph_opt.perf.analytic.prior import Population
 from morph_opt.perf.analytic.support import Support
+
+_ARCHITECTURE = tuple(field.name for field in fields(Architecture) if field.name != "name")
+_SUPPORT = tuple(field.name for field in fields(Support))
+_QUIRK = ("gpus", "plans", "work")
+_ENTRY = ("architecture", "support", "constants", "quirks")
 
 
 def outlines_of(text: str, file: str) -> list[ModelEntry]:
@@ -22,23 +28,7 @@ def outlines_of(text: str, file: str) -> list[ModelEntry]:
     For users who have a model's architecture and no run yet. Parameters and errors as
     `entries_of`.
     """
-    from morph_opt.perf.analytic.prior import prior
-    from morph_opt.perf.analytic.zoo import builtin_population
-
-    document = _document(text, file)
-    for name, table in document.get("models", {}).items():
-        if isinstance(table, dict) and "constants" not in table:
-            try:
-                architecture = Architecture(name=name, **table["architecture"])
-            except InputError as error:
-                raise error.located(file=file, field=f"models.{name}") from None
-            except (TypeError, KeyError) as error:
-                raise InputError(
-                    f"has a wrong or missing key: {error}", file=file, field=f"models.{name}"
-                ) from None
-            values = np.exp(prior(architecture, builtin_population()).log_mean)
-            table["constants"] = dict(zip(CONSTANT_NAMES, values, strict=True))
-    return _entries(document, file)
+    return _entries(text, file, outlines=True)
 
 
 def entries_of(text: str, file: str) -> list[ModelEntry]:
@@ -56,24 +46,19 @@ def entries_of(text: str, file: str) -> list[ModelEntry]:
     InputError
         If the text is no TOML or a table lacks a key, has an unknown one, or a wrong value.
     """
-    return _entries(_document(text, file), file)
+    return _entries(text, file)
 
 
-def _entries(document: Mapping[str, Any], file: str) -> list[ModelEntry]:
-    models = document.get("models", {})
-    if not isinstance(models, dict) or not models:
+def _document(text: str, file: str) -> Fields:
+    return Fields(parse_toml(text, file), "", file, ("population", "models"), key_lines(text))
+
+
+def _entries(text: str, file: str, *, outlines: bool = False) -> list[ModelEntry]:
+    document = _document(text, file)
+    tables = document.named("models", _ENTRY)
+    if not tables:
         raise InputError("has no [models.*] table", file=file)
-    found = []
-    for name, table in models.items():
-        try:
-            found.append(_entry(name, table))
-        except InputError as error:
-            raise error.located(file=file, field=f"models.{name}") from None
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"has a wrong or missing key: {error}", file=file, field=f"models.{name}"
-            ) from None
-    return found
+    return [_entry(name, table, outlines) for name, table in tables.items()]
 
 
 def population_of(text: str, file: str) -> Population:
@@ -84,18 +69,10 @@ def population_of(text: str, file: str) -> Population:
     InputError
         If the file has none, or it does not name exactly the constants of the model.
     """
-    table = _document(text, file).get("population", {})
-    for part in ("shift", "log_sd"):
-        if not isinstance(table.get(part), dict) or set(table[part]) != set(CONSTANT_NAMES):
-            raise InputError(
-                "must name exactly the constants of the model",
-                file=file,
-                field=f"population.{part}",
-            )
-    return Population(
-        np.array([float(table["shift"][name]) for name in CONSTANT_NAMES]),
-        np.array([float(table["log_sd"][name]) for name in CONSTANT_NAMES]),
-    )
+    table = _document(text, file).object("population", ("shift", "log_sd"))
+    parts = [table.object(name, CONSTANT_NAMES) for name in ("shift", "log_sd")]
+    shift, log_sd = (np.array([part.number(name) for name in CONSTANT_NAMES]) for part in parts)
+    return Population(shift, log_sd)
 
 
 def dump(entries: Sequence[ModelEntry], population: Population | None, header: str) -> str:
@@ -106,69 +83,78 @@ def dump(entries: Sequence[ModelEntry], population: Population | None, header: s
     header
         Comment for the first line.
     """
-    blocks = [f"# {header}"]
+    tables: dict[str, Any] = {}
     if population is not None:
-        for part in ("shift", "log_sd"):
-            values = getattr(population, part)
-            lines = [f"{n} = {v:.4g}" for n, v in zip(CONSTANT_NAMES, values, strict=True)]
-            blocks.append("\n".join([f"[population.{part}]", *lines]))
-    for entry in entries:
-        blocks.extend(_blocks(entry))
-    return "\n\n".join(blocks) + "\n"
+        tables["population"] = {
+            part: {
+                name: float(f"{value:.4g}")
+                for name, value in zip(CONSTANT_NAMES, getattr(population, part), strict=True)
+            }
+            for part in ("shift", "log_sd")
+        }
+    tables["models"] = {entry.architecture.name: _tables(entry) for entry in entries}
+    return f"# {header}\n\n{toml_text(tables)}"
 
 
-def _blocks(entry: ModelEntry) -> list[str]:
-    name = f"models.{entry.architecture.name}"
-    numbers = [
-        f"{field.name} = {getattr(entry.architecture, field.name)}"
-        for field in fields(Architecture)
-        if field.name != "name"
+def _tables(entry: ModelEntry) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "architecture": {name: getattr(entry.architecture, name) for name in _ARCHITECTURE},
+        "support": {
+            "plans": [plan.label for plan in entry.support.plans],
+            "gpus": list(entry.support.gpus),
+            "three_d": [plan.label for plan in entry.support.three_d],
+            "parts": list(entry.support.parts),
+        },
+        "constants": {n: float(f"{getattr(entry.constants, n):.6g}") for n in CONSTANT_NAMES},
+    }
+    if entry.quirks:
+        found["quirks"] = [
+            {"gpus": quirk.gpus, "plans": [plan.label for plan in quirk.plans], "work": quirk.work}
+            for quirk in entry.quirks
+        ]
+    return found
+
+
+def _entry(name: str, table: Fields, outlines: bool) -> ModelEntry:
+    known = table.object("architecture", _ARCHITECTURE)
+    sizes = {field: known.whole(field) for field in _ARCHITECTURE}
+    architecture = known.built(lambda: Architecture(name=name, **sizes))
+    if table.given("constants") or not outlines:
+        given = table.object("constants", CONSTANT_NAMES)
+        values = {field: given.number(field) for field in CONSTANT_NAMES}
+        constants = given.built(lambda: Constants(**values))
+    else:
+        constants = _expected(architecture)
+    support = table.object("support", _SUPPORT)
+    parts = (
+        _plans(support, "plans", ()), _wholes(support, "gpus"),
+        _plans(support, "three_d", ()), _wholes(support, "parts"),
+    )  # fmt: skip
+    quirks = [
+        Quirk(row.whole("gpus"), _plans(row, "plans"), row.number("work"))
+        for row in table.objects("quirks", _QUIRK, ())
     ]
-    support = [
-        f"plans = {_labels(entry.support.plans)}",
-        f"gpus = {list(entry.support.gpus)}",
-        f"three_d = {_labels(entry.support.three_d)}",
-        f"parts = {list(entry.support.parts)}",
-    ]
-    constants = [f"{n} = {getattr(entry.constants, n):.6g}" for n in CONSTANT_NAMES]
-    blocks = [
-        "\n".join([f"[{name}.architecture]", *numbers]),
-        "\n".join([f"[{name}.support]", *support]),
-        "\n".join([f"[{name}.constants]", *constants]),
-    ]
-    for quirk in entry.quirks:
-        lines = [f"gpus = {quirk.gpus}", f"plans = {_labels(quirk.plans)}", f"work = {quirk.work}"]
-        blocks.append("\n".join([f"[[{name}.quirks]]", *lines]))
-    return blocks
-
-
-def _labels(plans: Sequence[ExecutionPlan]) -> str:
-    if len(plans) <= 6:
-        return "[" + ", ".join(f'"{plan}"' for plan in plans) + "]"
-    return "[\n" + "".join(f'    "{plan}",\n' for plan in plans) + "]"
-
-
-def _document(text: str, file: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is no TOML: {error}", file=file) from None
-
-
-def _entry(name: str, table: Mapping[str, Any]) -> ModelEntry:
-    support = dict(table["support"])
-    for key in ("plans", "three_d"):
-        support[key] = [ExecutionPlan.parse(label) for label in support.get(key, ())]
     return ModelEntry(
-        architecture=Architecture(name=name, **table["architecture"]),
-        constants=Constants(**{key: float(v) for key, v in table["constants"].items()}),
-        support=Support(**{key: tuple(value) for key, value in support.items()}),
-        quirks=tuple(
-            Quirk(
-                gpus=quirk["gpus"],
-                plans=tuple(ExecutionPlan.parse(label) for label in quirk["plans"]),
-                work=quirk["work"],
-            )
-            for quirk in table.get("quirks", ())
-        ),
+        architecture, constants, support.built(lambda: Support(*parts)), tuple(quirks)
     )
+
+
+def _expected(architecture: Architecture) -> Constants:
+    """The median of the population."""
+    from morph_opt.perf.analytic.prior import prior
+    from morph_opt.perf.analytic.zoo import builtin_population
+
+    values = np.exp(prior(architecture, builtin_population()).log_mean).tolist()
+    return Constants(**dict(zip(CONSTANT_NAMES, values, strict=True)))
+
+
+def _plans(table: Fields, name: str, *default: Any) -> tuple[ExecutionPlan, ...]:
+    labels = table.texts(name, *default)
+    return tuple(table.built(partial(ExecutionPlan.parse, label), name) for label in labels)
+
+
+def _wholes(table: Fields, name: str) -> tuple[int, ...]:
+    numbers = table.numbers(name)
+    if any(value != int(value) for value in numbers):
+        raise table.error(name, "must be a list of whole numbers")
+    return tuple(int(value) for value in numbers)

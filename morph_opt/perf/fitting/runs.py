@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from morph_opt.documents import read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Shape
-from morph_opt.domain._validate import require_finite
+from morph_opt.domain._validate import require_iteration_s
 from morph_opt.perf.analytic.phases import Phase, Timers, phases_of
 
 PUBLIC_LABELS = {
@@ -43,7 +44,7 @@ class Run:
     phases: tuple[Phase, ...] = ()
 
     def __post_init__(self) -> None:
-        require_finite("iteration_s", self.iteration_s, above=0.0)
+        require_iteration_s(self.iteration_s)
         if self.plan.gpus not in (None, self.shape.gpus):
             raise InputError(
                 f"plan {self.plan} needs {self.plan.gpus} GPUs, the shape has {self.shape.gpus}",
@@ -105,20 +106,19 @@ def read_public(file: Path, timers: Timers | None = None) -> tuple[list[Run], li
     runs: list[Run] = []
     refused: list[Refused] = []
     columns = ("exec_plan", "placement", "iter_time", *(_PHASES if timers else ()))
-    for line, row in _rows(file, columns):
-        placement, label = row["placement"], row["exec_plan"]
+    for row in read_rows(file, columns, None):
+        placement, label = row.text("placement"), row.text("exec_plan")
+        seconds = row.number("iter_time", at_least=-math.inf)
+        parts = [row.number(name, at_least=-math.inf) for name in _PHASES] if timers else []
         try:
+            if not (placement.isascii() and placement.isdigit()):
+                raise row.error("placement", f"must be digits, got {placement!r}")
             shape = Shape.of(*(int(digit) for digit in placement))
             plan = public_plan(label, shape.gpus)
-            seconds = float(row["iter_time"])
-            phases = _public_phases(plan, seconds, row, timers) if timers else ()
+            phases = _public_phases(plan, seconds, parts, timers) if timers else ()
             runs.append(Run(shape, plan, seconds, phases))
         except InputError as error:
-            refused.append(Refused(line, label, placement, error.rule))
-        except ValueError:
-            raise InputError(
-                "must be numbers", file=str(file), line=line, field=", ".join(columns[1:])
-            ) from None
+            refused.append(Refused(row.line, label, placement, error.rule))
     return runs, refused
 
 
@@ -126,21 +126,9 @@ _PHASES = ("forward", "overlap_sync", "optimize")
 
 
 def _public_phases(
-    plan: ExecutionPlan, seconds: float, row: dict[str, str], timers: Timers
+    plan: ExecutionPlan, seconds: float, parts: Sequence[float], timers: Timers
 ) -> tuple[Phase, ...]:
     """Phases of a public row: in seconds or milliseconds, whichever fits its iteration time."""
-    forward, sync, optimizer = (float(row[name]) for name in _PHASES)
+    forward, sync, optimizer = parts
     unit = 1.0 if forward + sync + optimizer < 30 * seconds else 1e-3
     return phases_of(plan, seconds, (unit * forward, unit * sync, unit * optimizer), timers)
-
-
-def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(file)) from None
-    reader = csv.DictReader(text.splitlines())
-    missing = [name for name in columns if name not in (reader.fieldnames or ())]
-    if missing:
-        raise InputError(f"lacks the columns {', '.join(missing)}", file=str(file), line=1)
-    yield from enumerate(reader, start=2)

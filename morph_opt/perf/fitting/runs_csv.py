@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from pathlib import Path
 
+from morph_opt.documents import Row, read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.domain._validate import require_finite
 from morph_opt.perf.analytic.phases import Phase, phases_of
@@ -29,57 +28,41 @@ def read_runs(file: Path) -> list[Run]:
         If the file cannot be read, has other columns or no rows, a row is malformed, or a
         configuration occurs twice.
     """
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", file=str(file)) from None
-    reader = csv.DictReader(io.StringIO(text))
-    columns = tuple(reader.fieldnames or ())
-    if columns not in (COLUMNS, COLUMNS + PHASE_COLUMNS):
-        raise InputError(
-            f"must have exactly the columns {','.join(COLUMNS)}, and "
-            f"{','.join(PHASE_COLUMNS)} if phases are known",
-            file=str(file),
-            line=1,
-        )
-    runs: list[Run] = []
-    for line, row in enumerate(reader, start=2):
+    runs: dict[tuple[Shape, ExecutionPlan], Run] = {}
+    phased: bool | None = None
+    for row in read_rows(file, COLUMNS, PHASE_COLUMNS):
+        if phased is None:
+            phased = _has_phases(row)
         try:
-            run = _run(row)
+            run = _run(row, phased)
         except InputError as error:
-            raise error.located(file=str(file), line=line) from None
-        if any((run.shape, run.plan) == (known.shape, known.plan) for known in runs):
-            raise InputError(
-                f"{run.plan} on {run.shape} occurs twice", file=str(file), line=line, field="plan"
-            )
-        runs.append(run)
+            raise row.located(error) from None
+        if runs.setdefault((run.shape, run.plan), run) is not run:
+            raise row.error("plan", f"{run.plan} on {run.shape} occurs twice")
     if not runs:
         raise InputError("has no rows", file=str(file))
-    return runs
+    return list(runs.values())
 
 
-def _run(row: dict[str, str]) -> Run:
-    if None in row or None in row.values():
-        raise InputError(f"must have {len(row) - (None in row)} cells")
-    seconds = _number(row, "iteration_s")
-    plan = ExecutionPlan.parse(row["plan"])
+def _has_phases(row: Row) -> bool:
+    """Whether the header has the phases; part of them is refused."""
+    missing = [name for name in PHASE_COLUMNS if name not in row.cells]
+    if 0 < len(missing) < len(PHASE_COLUMNS):
+        rule = f"column is missing; {', '.join(PHASE_COLUMNS)} belong together"
+        raise InputError(rule, file=row.file, field=missing[0])
+    return not missing
+
+
+def _run(row: Row, phased: bool) -> Run:
+    seconds = row.number("iteration_s", at_least=0.0)
+    plan = ExecutionPlan.parse(row.text("plan"))
     phases: tuple[Phase, ...] = ()
-    filled = [name for name in PHASE_COLUMNS if row.get(name, "").strip()]
+    filled = [name for name in PHASE_COLUMNS if phased and row.cells[name]]
     if filled:
-        for name in PHASE_COLUMNS:
-            if name not in filled:
-                raise InputError("is empty while other phases are given", field=name)
         require_finite("iteration_s", seconds, above=0.0)
-        forward, sync, optimizer = (_number(row, name) for name in PHASE_COLUMNS)
+        forward, sync, optimizer = (row.number(n, at_least=0.0) for n in PHASE_COLUMNS)
         phases = phases_of(plan, seconds, (forward, sync, optimizer))
-    return Run(Shape.parse(row["shape"]), plan, seconds, phases)
-
-
-def _number(row: dict[str, str], name: str) -> float:
-    try:
-        return float(row[name])
-    except ValueError:
-        raise InputError(f"must be a number, got {row[name]!r}", field=name) from None
+    return Run(Shape.parse(row.text("shape")), plan, seconds, phases)
 
 
 def runs_to_csv(runs: Iterable[Run]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from morph_opt.domain import ExecutionPlan, InputError, PlanFamily, Shape
+from morph_opt.documents import read_rows
+from morph_opt.domain import ExecutionPlan, PlanFamily, Shape
 from morph_opt.perf.analytic.architecture import Architecture
 from morph_opt.perf.analytic.layout import rails
 from morph_opt.perf.analytic.phases import Timers, phases_of
@@ -135,10 +135,7 @@ def _sampled(root: Path, name: str) -> tuple[Run, ...]:
     found = []
     rows = []
     for file in (place / "config.csv", place / "data.csv"):
-        try:
-            rows.append(list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines())))
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", file=str(file)) from None
+        rows.append([row.cells for row in read_rows(file, (), None)])
     for config, data in zip(*rows, strict=True):
         plan = ExecutionPlan.parse(SAMPLED_PLANS[data["strategy"]])
         seconds, *told = (float(data[column]) / 1e3 for column in _SAMPLED_COLUMNS)

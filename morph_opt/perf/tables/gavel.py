@@ -12,14 +12,14 @@ own, ``"ResNet-18 (batch size 16) x2"``, which runs on exactly that many GPUs.
 
 from __future__ import annotations
 
-import ast
-import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from morph_opt.documents import read_json
 from morph_opt.domain import Cluster, ExecutionPlan, InputError, NodeType, PlanFamily, Shape, Span
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.speed import Configuration
@@ -28,6 +28,9 @@ RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 """Plan of every gang: the table tells no other."""
 
 _SPREAD = "_unconsolidated"
+_KEY = re.compile(r"""\((['"])([^'"\\]+)\1, ([0-9]{1,9})\)""")
+FASTEST, SLOWEST = 1e9, 1e-9
+"""Steps per second; outside is a slip of the keyboard, and durations overflow."""
 
 Key = tuple[str, int]
 """Job type and gang size."""
@@ -122,12 +125,7 @@ def read_throughputs(path: Path) -> GavelThroughputs:
         If the file is missing, is not JSON, or a key or number is malformed (type, job and rule
         are named).
     """
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=str(path)) from error
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}", file=str(path)) from error
+    raw = read_json(path)
     if not isinstance(raw, dict) or not raw:
         raise InputError("must map GPU types to job keys", file=str(path))
     try:
@@ -175,21 +173,21 @@ def _rows(
 
 
 def _key(text: str, kind: str) -> Key:
-    try:
-        job_type, gang = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError):
-        job_type, gang = None, None
-    if not isinstance(job_type, str) or isinstance(gang, bool) or not isinstance(gang, int):
+    found = _KEY.fullmatch(text)
+    if found is None:
         raise InputError(f"must look like ('job type', gang), got {text!r}", field=kind)
-    if gang < 1:
+    if int(found[3]) < 1:
         raise InputError(f"must have a gang of at least 1, got {text!r}", field=kind)
-    return job_type, gang
+    return found[2], int(found[3])
 
 
 def _speed(value: Any, place: str) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < 0:
         raise InputError(f"must be a speed of at least 0, got {value!r}", field=place)
+    if value and not SLOWEST <= value <= FASTEST:
+        rule = f"must be 0 or from {SLOWEST:g} to {FASTEST:g} steps per second, got {value:g}"
+        raise InputError(rule, field=place)
     return float(value)
 
 

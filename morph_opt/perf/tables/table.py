@@ -14,7 +14,7 @@ from morph_opt.domain import (
     SideDemand,
     Span,
 )
-from morph_opt.domain._validate import require_finite, require_name
+from morph_opt.domain._validate import require_iteration_s, require_name
 from morph_opt.perf.speed import Configuration
 
 
@@ -53,7 +53,7 @@ class Measurement:
     def __post_init__(self) -> None:
         require_name("model", self.model)
         require_name("gpu_type", self.gpu_type)
-        require_finite("iteration_s", self.iteration_s, above=0.0)
+        require_iteration_s(self.iteration_s)
         if self.plan.gpus not in (None, self.shape.gpus):
             raise InputError(
                 f"plan {self.plan} needs {self.plan.gpus} GPUs, the shape has {self.shape.gpus}",

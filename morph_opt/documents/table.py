@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
-from morph_opt.domain import InputError
+from morph_opt.documents.limits import COLUMNS, LINES_BYTES
+from morph_opt.documents.source import read_text
+from morph_opt.domain.errors import InputError, shown
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -48,14 +51,16 @@ class Row:
             raise self.error(field, "must not be empty")
         return value
 
-    def integer(self, field: str, *, at_least: int) -> int:
-        """The cell as a whole number written without a decimal point."""
+    def integer(self, field: str, *, at_least: int, at_most: int | None = None) -> int:
+        """The cell as a whole number written without a decimal point, of at most 18 digits."""
         text = self.text(field)
         if not _INTEGER.fullmatch(text):
             raise self.error(field, f"must be a whole number, got {text!r}")
         value = int(text)
         if value < at_least:
             raise self.error(field, f"must be at least {at_least}, got {value}")
+        if at_most is not None and value > at_most:
+            raise self.error(field, f"must be at most {at_most}, got {value}")
         return value
 
     def number(self, field: str, *, at_least: float) -> float:
@@ -100,24 +105,14 @@ def read_rows(
         If the file cannot be read or decoded, its header is wrong, or a line has more or fewer
         cells than the header.
     """
-    file = str(path)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            yield from _rows(stream, file, required, optional)
-    except FileNotFoundError:
-        raise InputError("no such file", file=file) from None
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"must be UTF-8 text, byte {error.start} is not; save the file as UTF-8", file=file
-        ) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=file) from None
+    yield from rows_of(read_text(path, LINES_BYTES), str(path), required, optional)
 
 
-def _rows(
-    stream: TextIO, file: str, required: Collection[str], optional: Collection[str] | None
+def rows_of(
+    text: str, file: str, required: Collection[str], optional: Collection[str] | None = ()
 ) -> Iterator[Row]:
-    reader = csv.reader(stream, strict=True)
+    """Rows of a CSV text, as `read_rows`."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     try:
         for raw in reader:
@@ -138,7 +133,9 @@ def _rows(
     except csv.Error as error:
         raise InputError(f"is not a CSV line: {error}", file=file, line=reader.line_num) from None
     if header is None:
-        raise InputError(f"is empty; it needs a header with {', '.join(required)}", file=file)
+        raise InputError(
+            f"is empty; it needs a header with {', '.join(required)}", file=file, line=1
+        )
 
 
 def _check_header(
@@ -148,13 +145,16 @@ def _check_header(
     required: Collection[str],
     optional: Collection[str] | None,
 ) -> None:
-    for index, column in enumerate(header):
-        if column in header[:index]:
-            raise InputError("column occurs twice", file=file, line=line, field=column)
+    if len(header) > COLUMNS:
+        rule = f"must have at most {COLUMNS} columns, got {len(header)}"
+        raise InputError(rule, file=file, line=line)
+    column, times = Counter(header).most_common(1)[0]
+    if times > 1:
+        raise InputError("column occurs twice", file=file, line=line, field=column)
     for column in required:
         if column not in header:
             raise InputError(
-                f"column is missing; the header has {', '.join(header)}",
+                f"column is missing; the header has {shown(', '.join(header))}",
                 file=file,
                 line=line,
                 field=column,

@@ -7,6 +7,9 @@ import re
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"\s*(\"[^\"]*\"|'[^']*'|[A-Za-z0-9_.-]+)\s*=")
 
+_LONGEST = 1_000
+"""Characters of a line that is looked at: the patterns take the square of them."""
+
 
 def key_lines(text: str) -> dict[str, int]:
     """Line of every header and key.
@@ -21,7 +24,9 @@ def key_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}
     prefix = ""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > _LONGEST:
+            continue
         header = _HEADER.match(line)
         if header:
             name = _plain(header.group(2))
@@ -31,6 +36,8 @@ def key_lines(text: str) -> dict[str, int]:
                 name = f"{name}[{index}]"
             prefix = name
             lines.setdefault(name, number)
+            for dot in (i for i, letter in enumerate(name) if letter == "."):
+                lines.setdefault(name[:dot], number)  # the tables above begin here too
             continue
         key = _KEY.match(line)
         if key:

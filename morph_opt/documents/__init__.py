@@ -1,0 +1,42 @@
+"""Files in and out: bounded, strict readers under every format, and one safe writer."""
+
+from morph_opt.documents.fields import Fields, kind_of
+from morph_opt.documents.limits import JSON_BYTES, LIMIT_VARIABLE, LINES_BYTES, TOML_BYTES
+from morph_opt.documents.parse import parse_json, parse_toml, read_json, read_lines, read_toml
+from morph_opt.documents.source import (
+    exists,
+    is_file,
+    not_a_file,
+    read_bytes,
+    read_stdin,
+    read_text,
+)
+from morph_opt.documents.table import Row, read_rows, rows_of
+from morph_opt.documents.toml_lines import key_lines
+from morph_opt.documents.writing import toml_text, write_atomically
+
+__all__ = [
+    "JSON_BYTES",
+    "LIMIT_VARIABLE",
+    "LINES_BYTES",
+    "TOML_BYTES",
+    "Fields",
+    "Row",
+    "exists",
+    "is_file",
+    "key_lines",
+    "kind_of",
+    "not_a_file",
+    "parse_json",
+    "parse_toml",
+    "read_bytes",
+    "read_json",
+    "read_lines",
+    "read_rows",
+    "read_stdin",
+    "read_text",
+    "read_toml",
+    "rows_of",
+    "toml_text",
+    "write_atomically",
+]

@@ -1,0 +1,163 @@
+"""Bytes and text of a file: a plain file, of bounded size, or one `InputError`."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from morph_opt.documents.limits import LIMIT_VARIABLE, MIB, XZ_MEMORY_BYTES, raised
+from morph_opt.domain.errors import InputError
+
+_CHUNK = 1 << 18
+_BOM = b"\xef\xbb\xbf"
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISLNK, "a symbolic link"),
+)
+
+
+def not_a_file(mode: int) -> str | None:
+    """What something is that is no plain file (``"a device"``); None for a plain file."""
+    if stat.S_ISREG(mode):
+        return None
+    return next((name for test, name in _KINDS if test(mode)), "something else")
+
+
+def is_file(path: Path | str) -> bool:
+    """Whether there is a plain file of that name; False too for a name that no file can have."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def exists(path: Path | str) -> bool:
+    """Whether there is anything of that name; False too for a name that nothing can have."""
+    try:
+        os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def read_bytes(path: Path | str, most_bytes: int) -> bytes:
+    """Content of a file, unpacked if its name ends in ``.gz`` or ``.xz``.
+
+    Parameters
+    ----------
+    path
+        A plain file, or a symbolic link to one.
+    most_bytes
+        Limit of the unpacked content; `raised` by the environment.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is a device, FIFO, socket or folder, cannot be read, is
+        damaged, or is larger than the limit. No more than the limit is ever held.
+    """
+    file, most = str(path), raised(most_bytes)
+    try:
+        with _opened(path) as raw:
+            return _bounded(_chunks(raw, file), most, file)
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(f"is damaged ({error})", file=file) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", file=file) from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be read ({error})", file=file) from None
+
+
+def read_text(path: Path | str, most_bytes: int) -> str:
+    """UTF-8 text of a file as `read_bytes`, without a byte-order mark; line breaks as they are."""
+    return decoded(read_bytes(path, most_bytes), str(path))
+
+
+def read_stdin(most_bytes: int) -> str:
+    """UTF-8 text of the standard input, bounded alike."""
+    if sys.stdin is None:
+        raise InputError("is closed", file="stdin")
+    try:
+        content = _bounded(
+            iter(lambda: sys.stdin.buffer.read(_CHUNK), b""), raised(most_bytes), "stdin"
+        )
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", file="stdin") from None
+    return decoded(content, "stdin")
+
+
+def decoded(content: bytes, file: str) -> str:
+    """The text of UTF-8 bytes.
+
+    Raises
+    ------
+    InputError
+        If they are not UTF-8; names the first byte that is not.
+    """
+    try:
+        return content.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = error.start + (len(_BOM) if content.startswith(_BOM) else 0)
+        rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
+        raise InputError(rule, file=file) from None
+
+
+def _opened(path: Path | str) -> BinaryIO:
+    """The file, open; asked what it is before it is opened (that alone can act) and after."""
+    _require_plain(os.stat(path).st_mode, str(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _require_plain(os.fstat(descriptor).st_mode, str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _require_plain(mode: int, file: str) -> None:
+    other = not_a_file(mode)
+    if other is not None:
+        raise InputError(f"must be a file, it is {other}", file=file)
+
+
+def _chunks(raw: BinaryIO, file: str) -> Iterator[bytes]:
+    if file.endswith(".xz"):
+        yield from _unpacked_xz(raw)
+        return
+    stream = gzip.GzipFile(fileobj=raw) if file.endswith(".gz") else raw
+    while chunk := stream.read(_CHUNK):
+        yield chunk
+
+
+def _unpacked_xz(raw: BinaryIO) -> Iterator[bytes]:
+    engine = lzma.LZMADecompressor(memlimit=raised(XZ_MEMORY_BYTES))
+    while not engine.eof:
+        packed = raw.read(_CHUNK) if engine.needs_input else b""
+        if engine.needs_input and not packed:
+            raise EOFError("it ends too early")
+        yield engine.decompress(packed, _CHUNK)
+    if engine.unused_data or raw.read(1):
+        raise lzma.LZMAError("data behind its end")
+
+
+def _bounded(chunks: Iterable[bytes], most: int, file: str) -> bytes:
+    held = bytearray()
+    for chunk in chunks:
+        held += chunk
+        if len(held) > most:
+            rule = f"must be at most {most // MIB} MiB (unpacked); {LIMIT_VARIABLE} raises that"
+            raise InputError(rule, file=file)
+    return bytes(held)

@@ -1,0 +1,91 @@
+"""Files that are there in full or not at all, and never written through a planted link."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from morph_opt.documents.source import not_a_file
+from morph_opt.domain.errors import InputError
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) -> None:
+    """Write a file: under a random name that nobody else can have made, then by rename.
+
+    A symbolic link that has the name is replaced and not followed.
+
+    Parameters
+    ----------
+    path
+        The file; one that is there is replaced.
+    content
+        Text (UTF-8) or bytes.
+    durable
+        Wait until it is on the disk.
+
+    Raises
+    ------
+    InputError
+        If the name belongs to a device, FIFO, socket or folder, or the file cannot be written;
+        nothing is left behind then.
+    """
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        require_no_special(path)
+        temporary = path.with_name(f".{secrets.token_hex(12)}.tmp")
+        descriptor = os.open(temporary, _NEW, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), 0o666 & ~_umask())
+                if durable:
+                    os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        rule = f"cannot be written ({error.strerror or error})"
+        raise InputError(rule, file=str(path)) from error
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be written ({error})", file=str(path)) from None
+
+
+def require_no_special(path: Path) -> None:
+    """Refuse to write where a device, FIFO, socket or folder has the name.
+
+    Raises
+    ------
+    InputError
+        Naming what is there.
+    """
+    try:
+        other = not_a_file(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return
+    if other is not None:
+        raise InputError(f"cannot be written (it is {other})", file=str(path))
+
+
+def toml_text(tables: Mapping[str, Any]) -> str:
+    """TOML that `morph_opt.documents.parse.parse_toml` reads back to the same tables."""
+    return tomli_w.dumps(tables)
+
+
+def _umask() -> int:
+    """The process's mask; it can only be read by setting it, to the strictest meanwhile."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
