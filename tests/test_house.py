@@ -253,7 +253,7 @@ def imports(source: Path) -> set[str]:
 
 def test_dependencies_are_what_is_imported() -> None:
     foreign = set().union(*(imports(path) for path in SOURCES)) - set(PACKAGES)
-    foreign -= sys.stdlib_module_names
+    foreign = {canonicalize_name(name) for name in foreign - sys.stdlib_module_names}
     core = {canonicalize_name(item.name) for item in declared()}
     known = core | {canonicalize_name(item.name) for item in declared("plot", "solvers")}
     known |= LICENSED
