@@ -21,7 +21,7 @@ def test_one_line_and_status_2_for_sub_commands_too(capsys: pytest.CaptureFixtur
         assert stopped.value.code == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1
-        assert error.startswith("p")
+        assert error.startswith("error: ")
 
 
 def test_no_room_makes_a_parser_of_another_kind(project_root: Path) -> None:

@@ -26,14 +26,16 @@ from morph_opt.analysis.results import (
     read_run,
     save,
 )
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
 
 _RERUN = {"base.jct", "morphling-base.jct"}
 _PICTURES = {"base": "base.svg"}
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
+    """The parser."""
     parser = LineParser(prog="python -m morph_opt.analysis", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     replay = commands.add_parser("replay", help="run the replays that the README shows")
@@ -41,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only", nargs="+", metavar="CASE", help="some of them, for example base.jct"
     )
     replay.add_argument(
-        "--jobs", type=_positive, default=1, metavar="N", help="replays at once (1)"
+        "--jobs", type=whole(1, 1024), default=1, metavar="N", help="replays at once (1)"
     )
     write = commands.add_parser("readme", help="rewrite tables and pictures of the README")
     write.add_argument("--readme", type=Path, default=Path("README.md"), help="file to rewrite")
@@ -52,13 +54,6 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--runs", type=Path, help="parent of the run folders")
     replay.set_defaults(runs=Path("runs/readme"))
     return parser
-
-
-def _positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
 
 
 def _chosen(only: Sequence[str] | None) -> tuple[Case, ...]:
@@ -108,18 +103,16 @@ def _readme(path: Path, data: Path, runs: Path | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 2 for bad input, said in one line."""
-    options = _parser().parse_args(arguments)
-    try:
-        if options.command == "replay":
-            chosen = _chosen(options.only)
-            run_cases(chosen, options.runs, twice=_RERUN, at_once=options.jobs)
-        else:
-            _readme(options.readme, options.data, options.runs)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "replay":
+        run_cases(_chosen(options.only), options.runs, twice=_RERUN, at_once=options.jobs)
+    else:
+        _readme(options.readme, options.data, options.runs)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

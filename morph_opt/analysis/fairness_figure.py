@@ -5,6 +5,7 @@ python -m morph_opt.analysis.fairness_figure runs/a runs/b --out fairness.svg
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import exists, read_json, read_rows
 from morph_opt.domain import InputError
 
@@ -82,19 +83,25 @@ def draw(folders: Sequence[Path], out: Path) -> None:
         figure.savefig(out, format="svg", metadata={"Date": None})
 
 
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m morph_opt.analysis.fairness_figure", description=__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders")
+    parser.add_argument("--out", type=Path, required=True, help="SVG file to write")
+    return parser
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; exit 2 with one line on bad input."""
-    parser = LineParser(prog="python -m morph_opt.analysis.fairness_figure")
-    parser.add_argument("runs", nargs="+", type=Path, help="run folders")
-    parser.add_argument("--out", type=Path, required=True, help="SVG file to write")
-    options = parser.parse_args(arguments)
-    try:
-        draw(options.runs, options.out)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.out.suffix.lower() != ".svg":
+        raise InputError(f"must end in .svg, got {str(options.out)!r}", field="--out")
+    draw(options.runs, options.out)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

@@ -3,6 +3,7 @@
 from morph_opt.commandline.catalog import COMMANDS, Command, parser_of
 from morph_opt.commandline.described import OptionFacts, described
 from morph_opt.commandline.parser import Condition, LineParser
+from morph_opt.commandline.running import as_process, run_command
 from morph_opt.commandline.types import NamedNumbers, Number, named_numbers
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "NamedNumbers",
     "Number",
     "OptionFacts",
+    "as_process",
     "described",
     "named_numbers",
     "parser_of",
+    "run_command",
 ]

@@ -7,6 +7,7 @@ option that would have no effect next to the others (`LineParser.only`).
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +77,6 @@ class LineParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """As of argparse, with the stricter rules."""
-        import sys
-
         words = list(sys.argv[1:] if args is None else args)
         given = self._given(words)
         parsed, rest = super().parse_known_args(words, namespace)
@@ -102,7 +101,11 @@ class LineParser(argparse.ArgumentParser):
             found.append(option)
         return list(dict.fromkeys(found))
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; unlike argparse's own it does not keep silent about a full disk."""
+        print(self.format_help(), end="", file=sys.stdout if file is None else file)
+
     def error(self, message: str) -> NoReturn:
         """Print the line on stderr and leave with status 2."""
         line = " ".join(message.splitlines())
-        self.exit(2, f"{self.prog}: error: {line} (see --help)\n")
+        self.exit(2, f"error: {line} (see {self.prog} --help)\n")

@@ -6,13 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.data.datasets import DATASETS
 from morph_opt.data.store import DATA_VARIABLE, fetch, find, locate
-from morph_opt.domain import InputError
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
+    """The parser."""
     parser = LineParser(
         prog="python -m morph_opt.data",
         description="Public data sets: list them, fetch one with checksums, say where one is.",
@@ -29,17 +29,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
-    arguments = _parser().parse_args(argv)
-    try:
-        if arguments.command == "list":
-            _list()
-        elif arguments.command == "fetch":
-            print(fetch(arguments.name, base_url=arguments.base_url))
-        else:
-            print(locate(arguments.name))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(make_parser(), _run, argv)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "list":
+        _list()
+    elif arguments.command == "fetch":
+        print(fetch(arguments.name, base_url=arguments.base_url))
+    else:
+        print(locate(arguments.name))
     return 0
 
 
@@ -53,4 +52,4 @@ def _list() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

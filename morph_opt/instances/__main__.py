@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from morph_opt.commandline import LineParser
-from morph_opt.domain import InputError
+from morph_opt.commandline import LineParser, Number, as_process, run_command
+from morph_opt.commandline.types import whole
+from morph_opt.domain import SEEDS, InputError, Range
+from morph_opt.instances.building import NoPointError
 from morph_opt.instances.checking import check_solution
 from morph_opt.instances.library import default_folder, find, load, load_best, read_table
 from morph_opt.instances.solution import write_solution
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
+_SECONDS = Number(Range(0.0, 1e6))
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 good, 1 a bad solution or none, 2 bad usage or input."""
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.run
-    try:
-        return command(options)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-    except OSError as error:
-        print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
-    return 2
+    return run_command(
+        make_parser(), lambda given: int(given.run(given)), arguments, failures=(NoPointError,)
+    )
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
+    """The parser."""
     parser = LineParser(prog="python -m morph_opt.instances", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
     build = commands.add_parser("build", help="make the library anew from replays of the twins")
     build.add_argument("--out", type=Path, help="folder; the library itself by default")
     build.add_argument("--large", action="store_true", help="also those too large to commit")
-    build.add_argument("--only", default="", help="only names that contain this text")
-    build.add_argument("--time-limit-s", type=float, default=60.0, help="per solver and instance")
+    build.add_argument("--only", help="only names that contain this text")
+    build.add_argument("--time-limit-s", type=_SECONDS, default=60.0, help="per solver and file")
     build.set_defaults(run=_build)
 
     listing = commands.add_parser("list", help="the instances and their features")
@@ -50,10 +49,10 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("instance", metavar="INSTANCE")
     solve.add_argument("--folder", type=Path)
     solve.add_argument("--solver", default="highs", help="name; python -m morph_opt.solvers")
-    solve.add_argument("--gap", type=float, default=1e-3)
-    solve.add_argument("--time-limit-s", type=float, default=60.0)
-    solve.add_argument("--nodes", type=int)
-    solve.add_argument("--seed", type=int, default=0)
+    solve.add_argument("--gap", type=Number(Range(0.0, 1.0)), default=1e-3)
+    solve.add_argument("--time-limit-s", type=_SECONDS, default=60.0)
+    solve.add_argument("--nodes", type=whole(1, 10**9))
+    solve.add_argument("--seed", type=Number(SEEDS), default=0)
     solve.add_argument("--start", action="store_true", help="begin with the best-known solution")
     solve.add_argument("--out", type=Path, help="write the solution there")
     solve.set_defaults(run=_solve)
@@ -76,7 +75,7 @@ def _build(options: argparse.Namespace) -> int:
     wanted = [
         recipe
         for recipe in recipes()
-        if options.only in recipe.name and (options.large or not recipe.large)
+        if (options.only or "") in recipe.name and (options.large or not recipe.large)
     ]
     if not wanted:
         raise InputError(f"no instance has {options.only!r} in its name", field="--only")
@@ -107,7 +106,15 @@ def _solve(options: argparse.Namespace) -> int:
     model = load(folder, instance.name)
     start = load_best(folder, instance.name, model) if options.start else None
     limits = Limits(options.gap, options.time_limit_s, options.nodes, seed=options.seed)
-    outcome = make_solver(options.solver).solve(model, limits, start)
+    solver = make_solver(options.solver)
+    for option, asked, can in (
+        ("--start", options.start, solver.capabilities.mip_start),
+        ("--nodes", options.nodes is not None, solver.capabilities.node_limit),
+    ):
+        if asked and not can:
+            rule = f"solver {options.solver!r} does not know it (python -m morph_opt.solvers)"
+            raise InputError(rule, field=option)
+    outcome = solver.solve(model, limits, start)
     print(f"solver     {outcome.solver}")
     print(f"status     {outcome.status} ({outcome.stop}) {outcome.message}".rstrip())
     print(f"objective  {-outcome.objective:.9g} (minimised, as in the MPS file)")
@@ -143,4 +150,4 @@ def _check(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

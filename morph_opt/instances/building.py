@@ -193,12 +193,16 @@ def _rigid_states(trace: str, seed: int) -> tuple[list[RoundState], SpeedModel]:
     return replayed_states(trace, seed, "srtf", "throughput")
 
 
+class NoPointError(RuntimeError):
+    """No solver found a point of an instance in its time."""
+
+
 def best_known(model: LinearModel, time_limit_s: float) -> tuple[Floats, float, float, str]:
     """Best point, its objective, the best bound, and what proved it.
 
     Raises
     ------
-    RuntimeError
+    NoPointError
         If no solver finds a point.
     """
     best: Floats | None = None
@@ -216,5 +220,5 @@ def best_known(model: LinearModel, time_limit_s: float) -> tuple[Floats, float, 
             proof = f"{outcome.solver} optimal"
             break
     if best is None:
-        raise RuntimeError(f"no solver found a point of {model.name}")
+        raise NoPointError(f"no solver found a point of {model.name}")
     return best, value, max(bound, value), proof

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.documents import TOML_BYTES, read_text, write_atomically
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
 from morph_opt.perf.analytic.model import ModelEntry
@@ -41,8 +42,10 @@ def make_parser() -> LineParser:
 
     plan = add("plan-profiling", _plan, "which runs to profile next")
     _model_arguments(plan, runs_required=False)
-    plan.add_argument("--count", type=int, default=4, help="runs to name (default 4)")
-    plan.add_argument("--max-gpus", type=int, default=64, help="of a candidate (default 64)")
+    plan.add_argument(
+        "--count", type=whole(1, 1000), default=4, metavar="N", help="runs to name (default 4)"
+    )
+    _max_gpus(plan, 64, "of a candidate")
     plan.add_argument(
         "--without-phases",
         action="store_true",
@@ -57,7 +60,12 @@ def make_parser() -> LineParser:
     _model_arguments(predict, runs_required=False)
     predict.add_argument("--shape", help="GPUs per node, such as 8 or 4+4 (default: all)")
     predict.add_argument("--plan", help="such as dp+ga or pp2-tp4-dp4 (default: all)")
-    predict.add_argument("--max-gpus", type=int, default=8, help="of all shapes (default 8)")
+    _max_gpus(predict, 8, "of all shapes")
+    predict.only(
+        "--max-gpus",
+        "has no effect next to --shape, --plan and no --runs: one configuration is asked for",
+        lambda given: not (given.shape and given.plan) or given.runs is not None,
+    )
 
     plot = add("plot", _plot, "measured against predicted, and speed over GPUs per plan")
     _model_arguments(plot, runs_required=True)
@@ -69,6 +77,13 @@ def make_parser() -> LineParser:
     zoo = add("fit-zoo", _fit_zoo, "regenerate the zoo's constants from the public tables")
     zoo.add_argument("--out", type=Path, required=True, metavar="ZOO.toml")
     return parser
+
+
+def _max_gpus(command: LineParser, default: int, text: str) -> None:
+    command.add_argument(
+        "--max-gpus", type=whole(1, 4096), default=default, metavar="N",
+        help=f"{text} (default {default})",
+    )  # fmt: skip
 
 
 def _model_arguments(command: argparse.ArgumentParser, *, runs_required: bool) -> None:
@@ -90,12 +105,11 @@ def _model_arguments(command: argparse.ArgumentParser, *, runs_required: bool) -
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    options = make_parser().parse_args(arguments)
-    try:
-        options.run(options)
-    except InputError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    options.run(options)
     return 0
 
 
@@ -145,8 +159,6 @@ def _fitted(options: argparse.Namespace, entry: ModelEntry, max_gpus: int) -> Fi
 
 def _plan(options: argparse.Namespace) -> None:
     entry = _outline(options)
-    if options.count < 1:
-        raise InputError(f"must be at least 1, got {options.count}", field="--count")
     runs = _checked_runs(options, entry)
     belief = fit(entry.architecture, runs, prior(entry.architecture, builtin_population()))
     candidates = _candidates(entry, options.max_gpus)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.policies.registry import OBJECTIVES, POLICIES
 from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS, PolicySpec
 
@@ -20,7 +20,10 @@ def make_parser() -> LineParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    given: argparse.Namespace = make_parser().parse_args(arguments)
+    return run_command(make_parser(), _print_tables, arguments)
+
+
+def _print_tables(given: argparse.Namespace) -> int:
     if given.markdown:
         print(f"{objectives_table()}\n\n{baselines_table()}\n\n{options_table()}")
         return 0
@@ -92,4 +95,4 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from morph_opt.commandline import run_command
 from morph_opt.documents import read_json
 from morph_opt.domain import InputError
 from morph_opt.engine.strict import AllocationError
 from morph_opt.events.log import RoundDecided
 from morph_opt.extend import named_by_file
+from morph_opt.policies.milp import ClaimError
 from morph_opt.replay.api import Progress, RunExtras, replay
 from morph_opt.replay.arguments import WATCHING, make_parser, options_from
 from morph_opt.replay.options import RunOptions, read_options
@@ -33,25 +35,15 @@ from morph_opt.runs.write import (
     require_free,
 )
 
+SECONDS_BETWEEN_LINES = 30.0
+"""Between two lines of progress where no terminal shows a bar."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     began = time.perf_counter()
-    parser = make_parser()
-    arguments = parser.parse_args(argv)
-    try:
-        return _run(arguments, began)
-    except InputError as error:
-        # Rules that contradict each other are named one per line.
-        lines = [f"  {line}" for line in getattr(error, "lines", ())]
-        print("\n".join([f"error: {error}", *lines]), file=sys.stderr)
-        return 2
-    except AllocationError as error:
-        print(f"error: the replay stopped: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted; --resume RUN finishes the run", file=sys.stderr)
-        return 130
+    failures = (AllocationError, ClaimError)
+    return run_command(make_parser(), lambda given: _run(given, began), argv, failures=failures)
 
 
 def _run(arguments: argparse.Namespace, began: float) -> int:
@@ -88,7 +80,8 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
     if resume is None:
         out = given["out"] if "out" in given else _free_default(prepared.options)
     prepared = watched(prepared, out, given)
-    summary = _replay(prepared, out, resume is not None, quiet, began)
+    with _resumable(out):
+        summary = _replay(prepared, out, resume is not None, quiet, began)
     _note(f"run folder: {out}", quiet)
     return _tell(summary, as_json=bool(given.get("json")))
 
@@ -198,10 +191,26 @@ def _note(text: str, quiet: bool) -> None:
 
 
 @contextmanager
+def _resumable(out: Path) -> Iterator[None]:
+    """Say how to go on with a run that was cut short from outside."""
+    try:
+        yield
+    except (OSError, MemoryError, KeyboardInterrupt) as error:
+        if (out / CONFIG).is_file():
+            error.add_note(
+                f"no decision is lost: python -m morph_opt.replay --resume {out} finishes the run"
+            )
+        raise
+
+
+@contextmanager
 def _progress(jobs: int, quiet: bool) -> Iterator[Progress | None]:
-    """A progress bar over completed jobs, only on a terminal."""
-    if quiet or not sys.stderr.isatty():
+    """A bar over completed jobs on a terminal, a line now and then elsewhere."""
+    if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines_now_and_then(jobs)
         return
     from tqdm import tqdm
 
@@ -212,3 +221,22 @@ def _progress(jobs: int, quiet: bool) -> Iterator[Progress | None]:
             bar.update(completed - bar.n)
 
         yield update
+
+
+def _lines_now_and_then(jobs: int) -> Progress:
+    began = said = time.perf_counter()
+
+    def update(decided: RoundDecided, completed: int) -> None:
+        nonlocal said
+        now = time.perf_counter()
+        if now - said < SECONDS_BETWEEN_LINES:
+            return
+        said = now
+        print(
+            f"{now - began:.0f} s: {completed} of {jobs} jobs complete, {decided.active} active, "
+            f"simulated {decided.time_s / 3600.0:.1f} h",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return update

@@ -2,7 +2,8 @@
 
 import sys
 
+from morph_opt.commandline import as_process
 from morph_opt.round.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from morph_opt.commandline import LineParser, Number, named_numbers
+from morph_opt.commandline import LineParser, Number, named_numbers, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError
-from morph_opt.explain import Effort, RuleConflictError, explanation_text
+from morph_opt.explain import Effort, RuleConflictError, UnexplainedError, explanation_text
+from morph_opt.policies.milp import ClaimError
 from morph_opt.policies.registry import BASELINES, PolicyOptions, require_understood
 from morph_opt.policies.spec import OPTIONS
-from morph_opt.round.decide import decide_round
+from morph_opt.round.decide import BrokenWordError, decide_round
 from morph_opt.round.reader import read_snapshot
 from morph_opt.round.snapshot import to_text
 from morph_opt.round.text import decision_text
@@ -58,19 +59,10 @@ def make_parser() -> LineParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    arguments = make_parser().parse_args(argv)
-    try:
-        return _run(arguments)
-    except RuleConflictError as error:
-        lines = [f"error: {error}", *(f"  {line}" for line in error.lines)]
-        print("\n".join(lines), file=sys.stderr)
-        return 2
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except RuntimeError as error:  # a policy or solver that does not keep its word
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    # A user's own policy, or a solver, that does not keep its word.
+    return run_command(
+        make_parser(), _run, argv, failures=(BrokenWordError, ClaimError, UnexplainedError)
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -18,6 +18,11 @@ from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
+
+class BrokenWordError(RuntimeError):
+    """A policy's allocation is impossible."""
+
+
 DECISION_SCHEMA = "morph-opt/round-decision/1"
 
 
@@ -186,9 +191,9 @@ def _require_sound(snapshot: Snapshot, allocation: Allocation, policy: str) -> N
     jobs = {known.job.name: known.job for known in state.jobs}
     for held in allocation.assignments:
         if held.job not in jobs:
-            raise RuntimeError(f"policy {policy} grants GPUs to the unknown job {held.job}")
+            raise BrokenWordError(f"policy {policy} grants GPUs to the unknown job {held.job}")
         rules = [holding.take(held.job, node, gpus) for node, gpus in held.placement.parts]
         rules += [holding.add_side(jobs[held.job], held, node) for node in held.placement.nodes]
         for rule in rules:
             if rule is not None:
-                raise RuntimeError(f"policy {policy}: {rule}")
+                raise BrokenWordError(f"policy {policy}: {rule}")

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.domain import InputError
 from morph_opt.shares.answer import solve_instance
 from morph_opt.shares.request import SHARE_POLICIES
@@ -23,31 +23,31 @@ from morph_opt.shares.share_file import read_instances
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; exit 2 with one line on bad input."""
-    options = _parser().parse_args(arguments)
-    try:
-        instances = read_instances(Path(options.file), oversize=options.oversize)
-        if options.id is not None:
-            instances = tuple(i for i in instances if i.name == options.id)
-            if not instances:
-                raise InputError(f"has no instance {options.id!r}", file=options.file)
-        for instance in instances:
-            print(json.dumps(solve_instance(instance, options.policy), allow_nan=False))
-            sys.stdout.flush()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    instances = read_instances(options.file, oversize=options.oversize)
+    if options.id is not None:
+        instances = tuple(i for i in instances if i.name == options.id)
+        if not instances:
+            raise InputError(f"has no instance {options.id!r}", file=str(options.file))
+    for instance in instances:
+        print(json.dumps(solve_instance(instance, options.policy), allow_nan=False))
+        sys.stdout.flush()
     unread = sorted({field for instance in instances for field in instance.unread})
     if unread:
         print(f"fields not looked at: {', '.join(unread)}", file=sys.stderr)
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
+    """The parser."""
     parser = LineParser(
         prog="python -m morph_opt.shares",
         description="Target shares of a policy for instances from a JSON file.",
     )
-    parser.add_argument("file", metavar="FILE.json")
+    parser.add_argument("file", type=Path, metavar="FILE.json")
     parser.add_argument(
         "--policy", choices=SHARE_POLICIES, default="fairness", metavar="POLICY",
         help=f"{', '.join(SHARE_POLICIES)} (default fairness)",
@@ -62,4 +62,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

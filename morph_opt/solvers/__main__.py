@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.domain import InputError
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.registry import installed, make_solver, unavailable
@@ -13,9 +15,17 @@ from morph_opt.solvers.selfcheck import clash, installed_versions, refused
 from morph_opt.solvers.worker import WorkerError
 
 
-def main() -> int:
-    """Print the table; exit 2 if installed versions must not be used together."""
-    LineParser(prog="python -m morph_opt.solvers", description=__doc__).parse_args()
+def make_parser() -> LineParser:
+    """The parser."""
+    return LineParser(prog="python -m morph_opt.solvers", description=__doc__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 2 if installed versions must not be used together."""
+    return run_command(make_parser(), _print_table, arguments)
+
+
+def _print_table(_given: argparse.Namespace) -> int:
     flags = [field.name for field in fields(Capabilities)]
     print("solver         " + " ".join(flags))
     for name in installed():
@@ -38,4 +48,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

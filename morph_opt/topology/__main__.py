@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from morph_opt.clusters import load_cluster
-from morph_opt.commandline import LineParser
-from morph_opt.domain import InputError
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.topology.draw import draw_topology
 from morph_opt.topology.text import topology_text
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
+    """The parser."""
     parser = LineParser(
         prog="python -m morph_opt.topology",
         description="The network of a cluster: spine, leaf switches, NVLink domains, nodes, GPUs.",
@@ -31,19 +31,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
-    arguments = _parser().parse_args(argv)
-    try:
-        cluster = load_cluster(arguments.spec)
-        if arguments.command == "show":
-            print(topology_text(cluster))
-        else:
-            draw_topology(cluster, arguments.out)
-            print(arguments.out)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(make_parser(), _run, argv)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    cluster = load_cluster(arguments.spec)
+    if arguments.command == "show":
+        print(topology_text(cluster))
+    else:
+        draw_topology(cluster, arguments.out)
+        print(arguments.out)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

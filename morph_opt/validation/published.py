@@ -21,8 +21,16 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.shares.problem import ShareProblem, isolated_rates
-from morph_opt.commandline import LineParser
-from morph_opt.domain import InputError
+from morph_opt.commandline import (
+    LineParser,
+    NamedNumbers,
+    Number,
+    as_process,
+    named_numbers,
+    run_command,
+)
+from morph_opt.commandline.types import whole
+from morph_opt.domain import InputError, Range
 from morph_opt.perf.tables.gavel import GavelThroughputs, read_throughputs
 from morph_opt.policies.gavel.mechanism import Moment, RoundJobs, RoundRun, simulate
 from morph_opt.policies.tiresias.artifact_events import (
@@ -33,6 +41,7 @@ from morph_opt.policies.tiresias.artifact_events import (
     RigidRun,
 )
 from morph_opt.policies.tiresias.artifact_events import simulate as simulate_rigid
+from morph_opt.policies.tiresias.artifact_lists import QUEUED
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
 from morph_opt.shares.max_min import lp_solver
 from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
@@ -40,6 +49,8 @@ from morph_opt.traces.gavel import GavelRow, read_rows
 from morph_opt.traces.tiresias import TiresiasRow, read_samples, read_trace_rows
 
 Floats = npt.NDArray[np.float64]
+
+_GPUS = Range(1, 1_000_000, whole=True)
 
 SERVED_FIRST = ("v100", "p100", "k80")
 """Order in which Gavel's simulator serves the types; others follow by name."""
@@ -169,21 +180,20 @@ def run_tiresias(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; exit 2 with one line on bad input."""
-    options = _parser().parse_args(arguments)
-    try:
-        result = _gavel(options) if options.simulator == "gavel" else _tiresias(options)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    result = _gavel(options) if options.simulator == "gavel" else _tiresias(options)
     print(json.dumps(result, indent=2))
     return 0
 
 
 def _gavel(options: argparse.Namespace) -> dict[str, float | int | str]:
     run = run_gavel(
-        read_rows(Path(options.trace)),
-        read_throughputs(Path(options.table)),
-        _gpus(options.gpus),
+        read_rows(options.trace),
+        read_throughputs(options.table),
+        {kind.lower(): int(n) for kind, n in named_numbers(options.gpus, "--gpus", _GPUS).items()},
         options.policy,
     )
     return {
@@ -196,10 +206,10 @@ def _gavel(options: argparse.Namespace) -> dict[str, float | int | str]:
 
 
 def _tiresias(options: argparse.Namespace) -> dict[str, float | int | str | bool]:
-    rows = [row.times(options.times) for row in read_trace_rows(Path(options.trace))]
+    rows = [row.times(options.times) for row in read_trace_rows(options.trace)]
     index = None
     if options.samples:
-        index = GittinsIndex.of(read_samples(Path(options.samples)))
+        index = GittinsIndex.of(read_samples(options.samples))
     runs = run_tiresias(
         rows,
         options.gpus,
@@ -219,34 +229,46 @@ def _tiresias(options: argparse.Namespace) -> dict[str, float | int | str | bool
     }
 
 
-def _gpus(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        kind, _, count = part.partition("=")
-        if not kind or not count.isdigit() or int(count) < 1:
-            raise InputError(f"must look like v100=4,p100=4, got {text!r}", field="--gpus")
-        found[kind.lower()] = int(count)
-    return found
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = LineParser(prog="python -m morph_opt.validation.published")
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.validation.published",
+        description="The published simulators' figures, repeated; prints one JSON object.",
+    )
     commands = parser.add_subparsers(dest="simulator", required=True)
     gavel = commands.add_parser("gavel", help="rounds of 360 s after target shares")
-    gavel.add_argument("--trace", required=True)
-    gavel.add_argument("--table", required=True, help="simulation_throughputs.json")
-    gavel.add_argument("--gpus", required=True, help="v100=4,p100=4,k80=4")
+    gavel.add_argument("--trace", required=True, type=Path, metavar="FILE")
+    gavel.add_argument(
+        "--table", required=True, type=Path, metavar="FILE", help="simulation_throughputs.json"
+    )
+    gavel.add_argument(
+        "--gpus", required=True, type=NamedNumbers(_GPUS), metavar="TYPE=N,...",
+        help="v100=4,p100=4,k80=4",
+    )  # fmt: skip
     gavel.add_argument("--policy", choices=SHARE_POLICIES, default="fairness")
     rigid = commands.add_parser("tiresias", help="event-driven rigid gangs")
-    rigid.add_argument("--trace", required=True)
-    rigid.add_argument("--gpus", type=int, required=True)
-    rigid.add_argument("--schedule", default="dlas-gpu", help=", ".join(Discipline))
-    rigid.add_argument("--times", type=int, default=1, help="factor on all run times")
-    rigid.add_argument("--knob", type=float, default=0.0, help="starvation knob")
-    rigid.add_argument("--samples", help="GPU-seconds for the Gittins index")
+    rigid.add_argument("--trace", required=True, type=Path, metavar="FILE")
+    rigid.add_argument("--gpus", type=Number(_GPUS), required=True)
+    rigid.add_argument("--schedule", choices=[str(one) for one in Discipline], default="dlas-gpu")
+    rigid.add_argument("--times", type=whole(1, 10**6), default=1, help="factor on all run times")
+    rigid.add_argument(
+        "--knob", type=Number(Range(0.0, 1e6)), default=0.0, help="starvation knob (0: never)"
+    )
+    rigid.add_argument(
+        "--samples", type=Path, metavar="FILE", help="GPU-seconds for the Gittins index"
+    )
     rigid.add_argument("--artifact-quirks", action="store_true", help="as the published code")
+    for option in ("--knob", "--artifact-quirks"):
+        rigid.only(
+            option, "has an effect on schedules with queues only (dlas...)",
+            lambda given: Discipline(given.schedule) in QUEUED,
+        )  # fmt: skip
+    rigid.only(
+        "--samples", f"has an effect on --schedule {Discipline.GITTINS} only",
+        lambda given: given.schedule == Discipline.GITTINS,
+    )  # fmt: skip
     return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

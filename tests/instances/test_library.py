@@ -154,7 +154,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["solve", "nosuch"], "unknown instance 'nosuch'"),
         (["solve", TABLE[0].name, "--solver", "cplex"], "unknown solver 'cplex'; installed are"),
-        (["solve", TABLE[0].name, "--gap", "-1"], "gap: must be at least 0"),
+        (["solve", TABLE[0].name, "--gap", "-1"], "--gap: must be a number from 0 to 1, got '-1'"),
         (["check", TABLE[0].name, "nosuch.sol"], "nosuch.sol: cannot be read"),
         (["list", "--folder", "nosuch"], "library.csv: cannot be read"),
         (["build", "--only", "nosuch"], "no instance has 'nosuch'"),

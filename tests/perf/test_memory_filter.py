@@ -105,10 +105,11 @@ def test_the_command_tells_parts_and_verdict(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["nope", "dp", "8"], "error: model: unknown model 'nope'; known are bert"),
+        (["nope", "dp", "8"], "error: argument MODEL: invalid choice: 'nope' (choose from 'bert'"),
         (["bert", "dq", "8"], "error: plan: unknown plan 'dq'"),
         (["bert", "dp", "0"], "error: shape: must look like"),
-        (["bert", "dp", "8", "--gpu", "B52"], "error: gpu: unknown GPU type 'B52'"),
+        (["bert", "pp2-tp4-dp1", "4"], "error: shape: plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has"),
+        (["bert", "dp", "8", "--gpu", "B52"], "error: argument --gpu: invalid choice: 'B52'"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -17,7 +17,6 @@ from morph_opt.replay.options import RunOptions
 from morph_opt.replay.setup import prepare
 from morph_opt.replay.watching import watched
 from morph_opt.round import decide_round, read_snapshot
-from tests.commands.running import exit_status
 
 MORE = ["--trace", "naive", "--quiet", "--until-s", "1500"]
 CLUSTER = """
@@ -227,7 +226,7 @@ def test_refused(
     monkeypatch.chdir(tmp_path)
     Path("full").mkdir()
     Path("full", "file").touch()
-    assert exit_status(cli.main, [*MORE, *arguments]) == 2
+    assert cli.main([*MORE, *arguments]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
     assert words in captured.err

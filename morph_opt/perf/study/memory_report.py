@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from morph_opt.commandline import LineParser
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Shape
 from morph_opt.perf.fitting.runs import Refused, public_plan, read_public
 from morph_opt.perf.memory.facts import ModelFacts, facts_of, published_facts
@@ -111,6 +111,9 @@ def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
         If the model or the GPU type is unknown.
     """
     facts = _known(model)
+    if plan.gpus is not None and plan.gpus != shape.gpus:
+        rule = f"plan {plan} is for {plan.gpus} GPUs, shape {shape} has {shape.gpus}"
+        raise InputError(rule, field="shape")
     if gpu not in GPU_TYPES:
         known = ", ".join(GPU_TYPES)
         raise InputError(f"unknown GPU type {gpu!r}; known are {known}", field="gpu")
@@ -129,7 +132,8 @@ def explain(model: str, plan: ExecutionPlan, shape: Shape, gpu: str) -> str:
     return "\n".join(lines)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> LineParser:
+    """The parser."""
     parser = LineParser(
         prog="python -m morph_opt.perf.study.memory_report",
         description="Memory that plans need, from the formulas of docs/memory.md.",
@@ -140,29 +144,28 @@ def _parser() -> argparse.ArgumentParser:
     measured = commands.add_parser("measured", help="the public measurements, in aggregate")
     measured.add_argument("folder", type=Path, help="root of the public Morphling artifact")
     why = commands.add_parser("why", help="one plan, part by part, and whether it fits")
-    why.add_argument("model")
+    why.add_argument("model", choices=sorted(published_facts()), metavar="MODEL")
     why.add_argument("plan", help="such as zero-offload+gc or pp2-tp4-dp1")
     why.add_argument("shape", help="GPUs per node, such as 8 or 4+4")
-    why.add_argument("--gpu", default=A800_NODE.gpu_type.name, help=", ".join(GPU_TYPES))
+    why.add_argument("--gpu", choices=list(GPU_TYPES), default=A800_NODE.gpu_type.name)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, with one line on stderr)."""
-    arguments = _parser().parse_args(argv)
-    try:
-        if arguments.command == "why":
-            plan, shape = ExecutionPlan.parse(arguments.plan), Shape.parse(arguments.shape)
-            print(explain(arguments.model, plan, shape, arguments.gpu))
-        elif arguments.command == "measured":
-            print(measured_tables(arguments.folder))
-        else:
-            print(facts_table() if arguments.command == "facts" else zoo_table())
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(make_parser(), _run, argv)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "why":
+        plan, shape = ExecutionPlan.parse(arguments.plan), Shape.parse(arguments.shape)
+        print(explain(arguments.model, plan, shape, arguments.gpu))
+    elif arguments.command == "measured":
+        print(measured_tables(arguments.folder))
+    else:
+        print(facts_table() if arguments.command == "facts" else zoo_table())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

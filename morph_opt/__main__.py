@@ -1,0 +1,57 @@
+"""``python -m morph_opt``, and the console script ``morph-opt``: the commands of the package.
+
+``morph-opt COMMAND ...`` does what ``python -m morph_opt.COMMAND ...`` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from morph_opt import __version__
+from morph_opt.commandline import COMMANDS, LineParser, as_process, run_command
+
+
+def make_parser() -> LineParser:
+    """The parser of the command without a command."""
+    width = max(len(command.name) for command in COMMANDS)
+    listed = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
+    parser = LineParser(
+        prog="python -m morph_opt",
+        usage="python -m morph_opt COMMAND ... (or python -m morph_opt.COMMAND ...)",
+        description=f"morph-opt {__version__}: training jobs on GPU clusters, scheduled by proven "
+        f"MILPs.\n\ncommands, each with --help:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, or list them."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    known = {command.name: command for command in COMMANDS}
+    if words and words[0] in known:
+        module = importlib.import_module(known[words[0]].module)
+        status: int = module.main(words[1:])
+        return status
+    parser = make_parser()
+    if words and not words[0].startswith("-"):
+        parser.error(f"unknown command {words[0][:40]!r}; known are {', '.join(known)}")
+
+    def answer(given: object) -> int:
+        print(__version__ if getattr(given, "version", False) else parser.format_help().rstrip())
+        return 0
+
+    return run_command(parser, answer, words)
+
+
+def console() -> int:
+    """The console script."""
+    return as_process(main)
+
+
+if __name__ == "__main__":
+    sys.exit(console())

@@ -1,0 +1,181 @@
+"""How every command runs: what it answers to bad input, full disks, closed pipes and signals."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from morph_opt.commandline.parser import LineParser
+from morph_opt.domain import InputError
+
+BAD_INPUT, FAILED, BUG = 2, 1, 70
+"""Exit statuses: the user's to mend; the machine's; ours (EX_SOFTWARE of sysexits.h)."""
+
+BROKEN_PIPE = 128 + signal.SIGPIPE
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+
+TRACEBACK_VARIABLE = "MORPH_OPT_TRACEBACK"
+"""Set to show where an unexpected error came from."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a command just as the user's Ctrl-C does."""
+
+
+def run_command(
+    parser: LineParser,
+    run: Callable[[argparse.Namespace], int],
+    arguments: Sequence[str] | None = None,
+    *,
+    failures: tuple[type[Exception], ...] = (),
+) -> int:
+    """Parse, run, and answer in one line what is no defect of ours.
+
+    Parameters
+    ----------
+    parser
+        Says itself what is wrong with the usage.
+    run
+        Returns the exit status. Notes of what it raises are printed behind the line
+        (`BaseException.add_note`), for example how to go on.
+    arguments
+        None: those of the process.
+    failures
+        What else is no defect of ours, such as a user's own policy that breaks its word.
+
+    Returns
+    -------
+    int
+        Exit status. What is not expected is raised; see `as_process`.
+    """
+    try:
+        status = run(parser.parse_args(arguments))
+        sys.stdout.flush()
+        return status
+    except InputError as error:
+        # Rules that contradict each other are named one per line.
+        _say(f"error: {error}", error, *(f"  {line}" for line in getattr(error, "lines", ())))
+        return BAD_INPUT
+    except SystemExit as left:  # of the parser: usage or help
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except BrokenPipeError:
+        return BROKEN_PIPE  # who read has enough: nothing is wrong
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""  # none: a stream
+        _say(f"error: {what}{error.strerror or error}", error)
+        return FAILED
+    except failures as error:
+        _say(f"error: {error}", error)
+        return FAILED
+    except MemoryError as error:
+        _say("error: out of memory", error)
+        return FAILED
+    except KeyboardInterrupt as error:
+        ended = isinstance(error, Terminated)
+        _say("terminated" if ended else "interrupted", error)
+        return TERMINATED if ended else INTERRUPTED
+
+
+def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
+    """Run a command as the process: its streams, its signals, and a last resort.
+
+    Parameters
+    ----------
+    main
+        Of a command; takes the arguments, None for those of the process.
+
+    Notes
+    -----
+    What `run_command` does not answer is a defect of ours: one line that says so, and status 70.
+    Only a process hides it so; a test that calls `main` sees the error itself.
+    """
+    _open_streams()
+    try:
+        with _sigterm():
+            return _flushed(main(None))
+    except KeyboardInterrupt as error:  # before or after the command itself
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+    except BaseException as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            with suppress(OSError):
+                traceback.print_exc()
+        text = " ".join(str(error).split())[:200]
+        _say(
+            f"error: a defect of morph-opt ({type(error).__name__}: {text}); please report it with "
+            f"this command and what it prints with {TRACEBACK_VARIABLE}=1",
+            error,
+        )
+        return BUG
+
+
+def _say(line: str, error: BaseException, *more: str) -> None:
+    """Lines on stderr; nobody is left to be told if that fails."""
+    notes = getattr(error, "__notes__", ())
+    with suppress(OSError, ValueError):
+        print("\n".join(("; ".join((line, *notes)), *more)), file=sys.stderr)
+
+
+def _flushed(status: int) -> int:
+    """The status, once everything printed is out; else what came in between."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = status or BROKEN_PIPE
+    except OSError as error:
+        if not status:
+            _say(f"error: stdout: {error.strerror}", error)
+        status = status or FAILED
+    else:
+        return status
+    # What is left in the buffer would be tried again, and complained of, when Python ends.
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+class _Closed(io.TextIOBase):
+    """Stands for a stdout that was closed before the start: writing to it fails, as it should."""
+
+    def write(self, _text: str, /) -> int:
+        """Fail."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
+
+
+def _open_streams() -> None:
+    """Give closed standard streams something to stand on.
+
+    Python has None for them: `print` to a closed stderr would go to stdout, and the first file that
+    is opened would get the number of the closed stream, and whatever a library prints there.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(number)
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BytesIO())
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as we live)
+
+
+@contextmanager
+def _sigterm() -> Iterator[None]:
+    """Raise `Terminated` on SIGTERM."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
