@@ -16,6 +16,7 @@ RANGES = {
     "until_s": Range(0.0, 1e12, above=True),
     "stall_rounds": Range(1, 10**9, whole=True),
     "seed": SEEDS,
+    "first_boundary": Range(0, 1, whole=True),
     "mtbf_s": Range(60.0, 1e12),
     "mttr_s": Range(1.0, 1e9),
 }
@@ -30,7 +31,7 @@ class ReplayConfig:
     Parameters
     ----------
     interval_s
-        Seconds between two decisions; boundaries are its multiples from 1 on.
+        Seconds between two decisions; boundaries are its multiples.
     restart_s
         Start-up of a first start and of every change of shape, plan, node or GPU, seconds.
     restart_s_by_model
@@ -47,6 +48,10 @@ class ReplayConfig:
         The replay gives up when nothing ran, arrived or changed for so many rounds.
     seed
         Recorded; the engine itself draws nothing.
+    first_boundary
+        1: what is submitted at 0 waits for the first boundary after it, as everything else that
+        comes between two boundaries. 0: the boundary at 0 decides what is there at 0, as event-driven
+        simulators do.
 
     Raises
     ------
@@ -62,9 +67,17 @@ class ReplayConfig:
     until_s: float | None = None
     stall_rounds: int = 1000
     seed: int = 0
+    first_boundary: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("interval_s", "restart_s", "lost_work_s", "checkpoint_s", "stall_rounds"):
+        for name in (
+            "interval_s",
+            "restart_s",
+            "lost_work_s",
+            "checkpoint_s",
+            "stall_rounds",
+            "first_boundary",
+        ):
             RANGES[name].require(name, getattr(self, name))
         for model, seconds in self.restart_s_by_model.items():
             RANGES["restart_s"].require(f"restart_s of {model}", seconds)
@@ -77,5 +90,5 @@ class ReplayConfig:
         return float(self.restart_s_by_model.get(model, self.restart_s))
 
     def boundary_at_or_after(self, time_s: float) -> int:
-        """Number k >= 1 of the first boundary that is not before an instant."""
-        return first_boundary(time_s, self.interval_s)
+        """Number of the first boundary that is not before an instant."""
+        return first_boundary(time_s, self.interval_s, self.first_boundary)

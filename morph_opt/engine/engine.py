@@ -82,7 +82,8 @@ class Engine:
         self._unavailable: frozenset[int] = frozenset()
         self._failed: frozenset[int] = frozenset()
         self._finishes: list[tuple[float, int, int, str]] = []
-        self._boundary = 0
+        # The one before the first, at which nothing is decided.
+        self._boundary = config.first_boundary - 1
         self._idle_rounds = 0
         self._last_completion_s = 0.0
         self._decision_due = False
@@ -94,6 +95,11 @@ class Engine:
     def now_s(self) -> float:
         """Instant of the current boundary."""
         return self._time_of(self._boundary)
+
+    @property
+    def _round(self) -> int:
+        """Number of the round that the current boundary begins, from 0 on."""
+        return self._boundary - self._config.first_boundary
 
     def _time_of(self, boundary: int) -> float:
         return boundary * self._config.interval_s
@@ -151,7 +157,7 @@ class Engine:
             self._lookup.paired_iteration_s,
         )
         if violations:
-            raise AllocationError(self._boundary - 1, self.now_s, violations)
+            raise AllocationError(self._round, self.now_s, violations)
         granted = {assignment.job: assignment for assignment in assignments}
         for name in [name for name in self._held if name not in granted]:
             self._preempt(self._active[name])
@@ -334,7 +340,7 @@ class Engine:
     def _snapshot(self) -> RoundState:
         now_s = self.now_s
         return RoundState(
-            index=self._boundary - 1,
+            index=self._round,
             time_s=now_s,
             interval_s=self._config.interval_s,
             cluster=self._cluster,
@@ -346,7 +352,7 @@ class Engine:
     def _decided(self, report: RoundReport) -> RoundDecided:
         return RoundDecided(
             time_s=self.now_s,
-            index=self._boundary - 1,
+            index=self._round,
             active=len(self._active),
             running=len(self._held),
             gpus=Allocation(tuple(self._held.values())).gpus,

@@ -108,6 +108,8 @@ class RunOptions:
             checkpoint_s=self.checkpoint_s,
             until_s=self.until_s or None,
             seed=self.seed,
+            # The published simulators act on what is there at 0 at 0.
+            first_boundary=0 if self.artifact_quirks else 1,
         )
 
     def to_toml(self) -> str:

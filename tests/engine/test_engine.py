@@ -262,3 +262,24 @@ def test_over_capacity_is_seen_in_a_log_that_a_worse_engine_would_write() -> Non
     assert rounds_over_capacity(log, two) == 1
     assert rounds_over_capacity([started[0], decided(1)], two) == 0
     assert rounds_over_capacity([started[0], decided(1)], cluster(1, 1)) == 1
+
+
+def test_the_boundary_at_0_decides_what_is_there_at_0_where_asked() -> None:
+    # 12 steps of 8 s each on one GPU, boundaries every 60 s: "a" from 60 or from 0; "b" comes at 10 and is
+    # first seen at 60, so it starts when the first boundary after the end of "a" is reached.
+    trace = Trace.of("two", [job("a", 0.0, 12), job("b", 10.0, 12)])
+
+    def starts(first: int) -> list[tuple[float | None, float | None]]:
+        config = ReplayConfig(restart_s=0.0, first_boundary=first)
+        found = replay(trace, cluster(1, 1), Fifo(), ToySpeeds(counts=(1,)), config)
+        rounds = [e.index for e in found.events if isinstance(e, RoundDecided)]
+        assert rounds == list(range(len(rounds))), "rounds are numbered from 0 on"
+        return [(r.starting_s, r.finish_s) for r in found.history.jobs]
+
+    assert starts(1) == [(60.0, 156.0), (180.0, 276.0)]
+    assert starts(0) == [(0.0, 96.0), (120.0, 216.0)]
+
+
+def test_a_replay_may_begin_at_0_or_1_only() -> None:
+    with pytest.raises(InputError, match="first_boundary"):
+        ReplayConfig(first_boundary=2)

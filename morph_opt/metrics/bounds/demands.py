@@ -13,6 +13,7 @@ from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
 from morph_opt.domain.placement import DEMAND_TOLERANCE
 from morph_opt.domain.round_state import first_boundary
 from morph_opt.metrics.bounds.lower import Demands, JobDemand
+from morph_opt.metrics.bounds.lower import JobDemand
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
@@ -30,6 +31,9 @@ class Timing(Protocol):
     @property
     def interval_s(self) -> float:
         """Seconds between two round boundaries."""
+
+    def boundary_at_or_after(self, time_s: float) -> int:
+        """Number of the first boundary that is not before an instant."""
 
     def restart_of(self, model: str) -> float:
         """Start-up seconds of a model."""
@@ -293,7 +297,7 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
             JobDemand(
                 job.name,
                 job.submission_s,
-                first_boundary(job.submission_s, timing.interval_s) * timing.interval_s,
+                timing.boundary_at_or_after(job.submission_s) * timing.interval_s,
                 gpus,
                 timing.restart_of(job.model) + job.iterations * iteration_s,
                 kind,
