@@ -23,12 +23,13 @@ from morph_opt.analysis.results import (
     gpus_over_time,
     jct_quantiles_s,
     load,
-    read_run,
+    row_of,
     save,
 )
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
+from morph_opt.runs.read import read_run
 
 _RERUN = {"base.jct", "morphling-base.jct"}
 _PICTURES = {"base": "base.svg"}
@@ -74,9 +75,10 @@ def _gather(results: Results, runs: Path) -> Results:
     for case in cases(TRACES):
         folder = runs / case.slug
         if (folder / "summary.json").exists():
-            rows[case.slug] = read_run(folder, case.command, read_measured(case, runs))
-            gpus[case.slug] = gpus_over_time(folder)
-            jct_s[case.slug] = jct_quantiles_s(folder)
+            run = read_run(folder)
+            rows[case.slug] = row_of(run, case.command, read_measured(case, runs))
+            gpus[case.slug] = gpus_over_time(run)
+            jct_s[case.slug] = jct_quantiles_s(run)
     return Results(rows, gpus, jct_s, _versions())
 
 

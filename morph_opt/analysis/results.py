@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.documents import exists, read_json, read_rows, write_atomically
+from morph_opt.documents import read_json, read_rows, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.domain.job import LATEST_S
+from morph_opt.runs.read import Run
 
 BIN_S = 600.0
 """Width of a bin of ``gpus.csv``, seconds of simulated time."""
@@ -115,83 +116,58 @@ class Results:
     versions: Mapping[str, str]
 
 
-def read_run(folder: Path, command: str, measured: Measured | None) -> Row:
-    """The row of a finished run folder.
+def row_of(run: Run, command: str, measured: Measured | None) -> Row:
+    """The row of a finished run.
 
     Raises
     ------
     InputError
-        If the folder holds no summary with the keys of a finished run.
+        If the run's summary has no value where the row needs one.
     """
-    path = folder / "summary.json"
-    if not exists(path):
-        raise InputError("is no summary of a finished run (no such file)", file=str(path))
-    summary = read_json(path)
-    if not isinstance(summary, dict):
-        raise InputError("is no summary of a finished run", file=str(path))
     wanted = [field.name for field in fields(Row) if field.name not in _DERIVED]
-    for name in wanted:
-        if name not in summary:
-            raise InputError("is missing", file=str(path), field=name)
-        if summary[name] is None and name not in _MAY_LACK:
-            raise InputError("has no value", file=str(path), field=name)
-        if isinstance(summary[name], dict | list):
-            raise InputError("must be a number or text", file=str(path), field=name)
-    values = {name: summary[name] for name in wanted}
+    values = {name: run.summary.values[name] for name in wanted}
+    for name, value in values.items():
+        if value is None and name not in _MAY_LACK:
+            raise InputError("has no value", file=str(run.folder), field=name)
     return Row(
         command=command,
-        guaranteed_jct_s=_guaranteed_jct_s(folder),
-        guarantee_misses=_guarantee_misses(folder),
+        guaranteed_jct_s=_guaranteed_jct_s(run),
+        guarantee_misses=_guarantee_misses(run),
         measured=measured,
-        **values,
+        **values,  # type: ignore[arg-type]
     )
 
 
-def _column(path: Path, name: str) -> list[float | None]:
-    """One column of numbers of a CSV file; None for an empty cell."""
-    rows = read_rows(path, (name,), None)
-    return [row.number(name, at_least=0.0) if row.cells[name] else None for row in rows]
-
-
-def _guaranteed_jct_s(folder: Path) -> float | None:
+def _guaranteed_jct_s(run: Run) -> float | None:
     """Average completion time of the guaranteed jobs that completed."""
-    times_s = [
-        row.number("turnaround_time", at_least=0.0)
-        for row in read_rows(folder / "jobs.csv", ("guaranteed", "turnaround_time"), None)
-        if row.cells["guaranteed"] == "1" and row.cells["turnaround_time"]
-    ]
+    times_s = [job.turnaround_time for job in run.jobs if job.guaranteed and job.success]
     return sum(times_s) / len(times_s) if times_s else None
 
 
-def _guarantee_misses(folder: Path) -> int | None:
+def _guarantee_misses(run: Run) -> int | None:
     """Rounds in which every guarantee could be kept and one was not."""
-    path = folder / "rounds.csv"
-    possible = _column(path, "guarantees_possible")
-    short = _column(path, "guarantees_short")
-    known = [(may, count) for may, count in zip(possible, short, strict=True) if may is not None]
+    known = [row for row in run.rounds if row.guarantees_possible is not None]
     if not known:
         return None
-    return sum(may == 1.0 and bool(count) for may, count in known)
+    return sum(bool(row.guarantees_possible) and row.guarantees_short > 0 for row in known)
 
 
-def gpus_over_time(folder: Path) -> npt.NDArray[np.float64]:
+def gpus_over_time(run: Run) -> npt.NDArray[np.float64]:
     """GPUs in use after each decision of a run, averaged over bins of `BIN_S`."""
-    path = folder / "rounds.csv"
-    time_s = np.array(_column(path, "time_s"), dtype=float)
-    gpus = np.array(_column(path, "gpus_used"), dtype=float)
+    time_s = np.array(run.rounds.column("time_s"), dtype=float)
+    gpus = np.array(run.rounds.column("gpus_used"), dtype=float)
     # rounds without active jobs are not decided; the cluster is idle then
     interval_s = float(np.min(np.diff(time_s))) if len(time_s) > 1 else BIN_S
     rounds_per_bin = max(1, round(BIN_S / interval_s))
     if not interval_s > 0.0 or time_s.max(initial=0.0) > LATEST_S:
-        raise InputError("must ascend, up to 1e10", file=str(path), field="time_s")
+        raise InputError("must ascend, up to 1e10", file=str(run.folder), field="time_s")
     place = np.rint(time_s / interval_s).astype(int) // rounds_per_bin
     return np.bincount(place, weights=gpus) / rounds_per_bin
 
 
-def jct_quantiles_s(folder: Path) -> npt.NDArray[np.float64]:
+def jct_quantiles_s(run: Run) -> npt.NDArray[np.float64]:
     """Quantiles of the completion times of a run's complete jobs."""
-    cells = _column(folder / "jobs.csv", "turnaround_time")
-    times_s = np.array([cell for cell in cells if cell is not None])
+    times_s = np.array([job.turnaround_time for job in run.jobs if job.success])
     return np.asarray(np.quantile(times_s, QUANTILES), dtype=np.float64)
 
 

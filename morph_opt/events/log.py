@@ -224,9 +224,14 @@ _TYPES = {kind: get_type_hints(kind) for kind in _LABELS}
 _KINDS = {label: kind for kind, label in _LABELS.items()}
 
 
+def label_of(event: Event) -> str:
+    """The word for its kind in the log."""
+    return _LABELS[type(event)]
+
+
 def event_to_line(event: Event) -> str:
     """One line of JSON without the line break; the same event always gives the same bytes."""
-    record: dict[str, object] = {"event": _LABELS[type(event)]}
+    record: dict[str, object] = {"event": label_of(event)}
     for name in _FIELDS[type(event)]:
         value = getattr(event, name)
         if isinstance(value, ExecutionPlan):

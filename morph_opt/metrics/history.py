@@ -214,35 +214,89 @@ def read_history(events: Iterable[Event], trace: Trace) -> History:
     return reader.history()
 
 
+def segments_of(events: Iterable[Event]) -> Iterator[tuple[str, Segment]]:
+    """Segments with the job that held them, in the order in which they ended.
+
+    Raises
+    ------
+    InputError
+        If a job stops that does not run.
+    """
+    open_ = _OpenSegments()
+    for event in events:
+        if isinstance(event, Ended):
+            yield from open_.all_at(event.time_s)
+        else:
+            yield from open_.after(event)
+
+
+class _OpenSegments:
+    """Jobs that hold GPUs at one point of the log."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Started] = {}
+        self._sharing: dict[str, list[tuple[float, bool, float]]] = {}
+
+    def after(self, event: Event) -> Iterator[tuple[str, Segment]]:
+        """Take in the next event; the segment that it ends, if it ends one."""
+        match event:
+            case Started():
+                if event.kind is StartKind.CHANGE:
+                    yield self._ended(event.job, event.time_s)
+                self._open[event.job] = event
+            case Preempted() | Completed():
+                yield self._ended(event.job, event.time_s)
+            case Shared():
+                mark = (event.time_s, event.partner is not None, event.iteration_s)
+                self._sharing.setdefault(event.job, []).append(mark)
+            case _:
+                pass
+
+    def all_at(self, end_s: float) -> Iterator[tuple[str, Segment]]:
+        """Segments that the end of the replay cuts off."""
+        for job in list(self._open):
+            yield self._ended(job, end_s)
+
+    def _ended(self, job: str, end_s: float) -> tuple[str, Segment]:
+        started = self._open.pop(job, None)
+        if started is None:
+            raise InputError(f"stops job {job!r}, which does not run", field="events")
+        return job, Segment(
+            started.placement,
+            started.plan.label,
+            started.time_s,
+            end_s,
+            started.restart_s,
+            started.iteration_s,
+            started.iterations_done,
+            tuple(self._sharing.pop(job, ())),
+        )
+
+
 class _Reader:
     def __init__(self, trace: Trace) -> None:
         self._records = {job.name: JobRecord(job) for job in trace.jobs}
-        self._open: dict[str, Started] = {}
-        self._sharing: dict[str, list[tuple[float, bool, float]]] = {}
+        self._segments = _OpenSegments()
         self._rounds: list[RoundDecided] = []
         self._begun: Begun | None = None
         self._ended: Ended | None = None
 
     def read(self, event: Event) -> None:
         """Take in the next event."""
+        self._keep(self._segments.after(event))
         match event:
             case Begun():
                 self._begun = event
             case Submitted():
                 self._record(event.job).submitted = True
-            case Started():
-                self._start(event)
+            case Started(kind=StartKind.CHANGE):
+                self._record(event.job).changes += 1
             case Preempted():
-                self._close(event.job, event.time_s)
                 record = self._record(event.job)
                 record.preemptions += event.cause is StopCause.POLICY
                 record.node_failures += event.cause is StopCause.NODE_FAILURE
             case Completed():
-                self._close(event.job, event.time_s)
                 self._record(event.job).finish_s = event.time_s
-            case Shared():
-                mark = (event.time_s, event.partner is not None, event.iteration_s)
-                self._sharing.setdefault(event.job, []).append(mark)
             case SloChanged():
                 self._record(event.job).slo_drops += event.change is SloChange.DROPPED
             case RoundDecided():
@@ -256,38 +310,18 @@ class _Reader:
         """What was read."""
         if self._begun is None or self._ended is None:
             raise InputError("the event log has no beginning or no end", field="events")
-        for name in list(self._open):
-            self._close(name, self._ended.time_s)
+        self._keep(self._segments.all_at(self._ended.time_s))
         if self._ended.reason is EndReason.COMPLETE and any(
             record.finish_s is None for record in self._records.values()
         ):
             raise InputError("the event log is not one of this trace", field="events")
         return History(self._begun, tuple(self._records.values()), tuple(self._rounds), self._ended)
 
+    def _keep(self, ended: Iterable[tuple[str, Segment]]) -> None:
+        for job, segment in ended:
+            self._record(job).segments.append(segment)
+
     def _record(self, job: str) -> JobRecord:
         if job not in self._records:
             raise InputError(f"names job {job!r}, which is not in the trace", field="events")
         return self._records[job]
-
-    def _start(self, event: Started) -> None:
-        if event.kind is StartKind.CHANGE:
-            self._close(event.job, event.time_s)
-            self._record(event.job).changes += 1
-        self._open[event.job] = event
-
-    def _close(self, job: str, end_s: float) -> None:
-        started = self._open.pop(job, None)
-        if started is None:
-            raise InputError(f"stops job {job!r}, which does not run", field="events")
-        self._record(job).segments.append(
-            Segment(
-                started.placement,
-                started.plan.label,
-                started.time_s,
-                end_s,
-                started.restart_s,
-                started.iteration_s,
-                started.iterations_done,
-                tuple(self._sharing.pop(job, ())),
-            )
-        )

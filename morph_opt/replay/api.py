@@ -36,9 +36,9 @@ from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
-from morph_opt.runs.jobs import jobs_csv
+from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
 from morph_opt.runs.rounds import RoundRow, round_row
-from morph_opt.runs.summary import Scalar, Summary, build_summary, summary_json
+from morph_opt.runs.summary import Scalar, Values, build_summary, summary_json
 from morph_opt.runs.write import (
     EVENTS,
     PARTIAL,
@@ -87,8 +87,10 @@ class ReplayResult:
 
     Parameters
     ----------
+    history
+        What happened to each job, segment by segment.
     jobs
-        What happened to each job (`History.jobs`), with ``history`` around it.
+        Rows of ``jobs.csv``.
     rounds
         Rows of ``rounds.csv``.
     events
@@ -98,9 +100,10 @@ class ReplayResult:
     """
 
     history: History
+    jobs: tuple[JobRow, ...]
     rounds: tuple[RoundRow, ...]
     events: tuple[Event, ...]
-    summary: Summary
+    summary: Values
 
 
 def replay(
@@ -172,9 +175,10 @@ def replay(
         labels |= packing_metrics(history)
     labels |= dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
+    jobs = job_rows(history, cluster, ratios)
     if out is not None:
-        writer.finish(jobs_csv(history, cluster, ratios), summary_json(summary))
-    return ReplayResult(history, tuple(run.rows), tuple(run.events), summary)
+        writer.finish(jobs_csv(jobs), summary_json(summary))
+    return ReplayResult(history, jobs, tuple(run.rows), tuple(run.events), summary)
 
 
 def _take_up(run: _Run, writer: RunWriter, folder: Path) -> bool:

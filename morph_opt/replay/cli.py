@@ -25,7 +25,7 @@ from morph_opt.replay.options import RunOptions, read_options
 from morph_opt.replay.report import result_table
 from morph_opt.replay.setup import Prepared, prepare, versions_json
 from morph_opt.replay.watching import watched
-from morph_opt.runs.summary import KEYS, Scalar, Summary, summary_json
+from morph_opt.runs.summary import KEYS, Scalar, Values, summary_json
 from morph_opt.runs.write import (
     CONFIG,
     EVENTS,
@@ -86,7 +86,7 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
     return _tell(summary, as_json=bool(given.get("json")))
 
 
-def _replay(prepared: Prepared, out: Path, resume: bool, quiet: bool, began: float) -> Summary:
+def _replay(prepared: Prepared, out: Path, resume: bool, quiet: bool, began: float) -> Values:
     options = prepared.options
     config = options.to_toml()
 
@@ -155,7 +155,7 @@ def _free_default(options: RunOptions) -> Path:
     return out
 
 
-def _finished(folder: Path) -> Summary:
+def _finished(folder: Path) -> Values:
     """The summary of a complete run."""
     path = folder / SUMMARY
     summary = read_json(path)
@@ -169,7 +169,7 @@ def _finished(folder: Path) -> Summary:
     return summary
 
 
-def _tell(summary: Summary, *, as_json: bool) -> int:
+def _tell(summary: Values, *, as_json: bool) -> int:
     sys.stdout.write(summary_json(summary) if as_json else result_table(summary))
     problems = [
         text

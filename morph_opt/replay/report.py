@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from morph_opt.runs.summary import Scalar, Summary
+from morph_opt.runs.summary import Scalar, Values
 
 
 def _seconds(value: Scalar) -> str:
@@ -28,7 +28,7 @@ def _times(value: Scalar, bound: Scalar, complete: bool) -> str:
     return ""
 
 
-def result_table(summary: Summary) -> str:
+def result_table(summary: Values) -> str:
     """Plain text, aligned, one figure per line, ending in a line break."""
     s = summary
     complete = s["completed"] == s["jobs"]
@@ -73,14 +73,14 @@ def result_table(summary: Summary) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _by_type(summary: Summary) -> str:
+def _by_type(summary: Values) -> str:
     """Utilisation by GPU type, where there are several."""
     prefix = "gpu_utilization_"
     types = {key.removeprefix(prefix): v for key, v in summary.items() if key.startswith(prefix)}
     return ", ".join(f"{name} {_share(v)}" for name, v in types.items()) if len(types) > 1 else ""
 
 
-def _money(s: Summary) -> list[tuple[str, str, str]]:
+def _money(s: Values) -> list[tuple[str, str, str]]:
     """Cost where every GPU has a price, SLOs where the trace has any."""
     rows = []
     if isinstance(s.get("cost_usd"), int | float):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import get_type_hints
+from dataclasses import dataclass
 
 from morph_opt.domain import InputError
 from morph_opt.events.log import Event, Preempted, RoundDecided, Started, StartKind
 from morph_opt.policies.base import RoundReport
+from morph_opt.runs.rows import columns, from_cells, line, to_cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,8 @@ class RoundRow:
     engine_ms: float
 
 
-COLUMNS = tuple(field.name for field in fields(RoundRow))
-HEADER = ",".join(COLUMNS) + "\n"
-_TYPES = get_type_hints(RoundRow)
+COLUMNS = columns(RoundRow)
+HEADER = line(COLUMNS)
 
 
 def round_row(
@@ -118,35 +115,9 @@ def round_row(
     )
 
 
-def _cell(name: str, value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, float):
-        if math.isnan(value):
-            return ""
-        return f"{value:.4f}" if name.endswith("_ms") else repr(value)
-    return str(value)
-
-
 def row_to_line(row: RoundRow) -> str:
     """One CSV line with its line break; numbers that are not there are empty cells."""
-    buffer = io.StringIO()
-    cells = [_cell(name, getattr(row, name)) for name in COLUMNS]
-    csv.writer(buffer, lineterminator="\n").writerow(cells)
-    return buffer.getvalue()
-
-
-def _value(name: str, cell: str) -> object:
-    kind = _TYPES[name]
-    if kind is int:
-        return int(cell)
-    if kind is float:
-        return float(cell) if cell else math.nan
-    if kind is str:
-        return cell
-    return bool(int(cell)) if cell else None
+    return line(to_cells(row, COLUMNS))
 
 
 def row_from_line(text: str) -> RoundRow:
@@ -161,12 +132,4 @@ def row_from_line(text: str) -> RoundRow:
         cells = next(csv.reader([text], strict=True), [])
     except csv.Error as error:
         raise InputError(f"is not a CSV line: {error}") from None
-    if len(cells) != len(COLUMNS):
-        raise InputError(f"must have {len(COLUMNS)} cells, got {len(cells)}")
-    values: dict[str, object] = {}
-    for name, cell in zip(COLUMNS, cells, strict=True):
-        try:
-            values[name] = _value(name, cell)
-        except ValueError as error:
-            raise InputError(f"got {cell!r}", field=name) from error
-    return RoundRow(**values)  # type: ignore[arg-type]
+    return from_cells(RoundRow, COLUMNS, cells)

@@ -6,14 +6,17 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import get_type_hints
 
+from morph_opt.domain import InputError
 from morph_opt.metrics.bounds.lower import Demands, avg_jct_lower_bound, makespan_lower_bound
 from morph_opt.metrics.history import History
 from morph_opt.metrics.schedule import ScheduleMetrics, quantile
 from morph_opt.runs.rounds import RoundRow
 
 Scalar = str | int | float | bool | None
-Summary = Mapping[str, Scalar]
+Values = Mapping[str, Scalar]
+"""Content of ``summary.json``."""
 
 KEYS = (
     "trace",
@@ -103,6 +106,108 @@ def _finite(value: Scalar) -> Scalar:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def summary_json(summary: Summary) -> str:
+def summary_json(summary: Values) -> str:
     """Text of ``summary.json``."""
     return json.dumps(dict(summary), indent=2, allow_nan=False) + "\n"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of a run; a float is NaN where nothing can be said.
+
+    Parameters
+    ----------
+    trace, trace_sha256, objective, policy, solver
+        What was run; objective and solver are None for a policy without one.
+    nodes, gpus, jobs, completed
+        Sizes, and jobs that completed.
+    average_jct_s, median_jct_s, p99_jct_s, max_jct_s, makespan_s, average_queue_s
+        Of the jobs that completed, seconds.
+    gpu_utilization
+        Share of GPU-time held.
+    restarts_per_job, preemptions
+        Starts after the first; jobs stopped by the policy or by a node.
+    rounds, rounds_over_capacity, fallback_rounds
+        Decided rounds; those that an independent count found over capacity (must be 0); those in
+        which no solver answered in time.
+    build_ms_p50, solve_ms_p50, solve_ms_p99, solve_ms_max, round_ms_p50, round_ms_p99
+        Wall times of rounds, milliseconds.
+    gap_max
+        Largest gap that was left unproven.
+    average_jct_lower_bound_s, makespan_lower_bound_s
+        What no schedule can be below.
+    wall_s, peak_rss_mib
+        Of the whole run.
+    values
+        Everything that ``summary.json`` has, by the names there (``docs/metrics.md``), also what
+        has no attribute; ``avg_`` there is ``average_`` here.
+    """
+
+    trace: str
+    trace_sha256: str
+    objective: str | None
+    policy: str
+    solver: str | None
+    nodes: int
+    gpus: int
+    jobs: int
+    completed: int
+    average_jct_s: float
+    median_jct_s: float
+    p99_jct_s: float
+    max_jct_s: float
+    makespan_s: float
+    average_queue_s: float
+    gpu_utilization: float
+    restarts_per_job: float
+    preemptions: int
+    rounds: int
+    rounds_over_capacity: int
+    fallback_rounds: int
+    build_ms_p50: float
+    solve_ms_p50: float
+    solve_ms_p99: float
+    solve_ms_max: float
+    round_ms_p50: float
+    round_ms_p99: float
+    gap_max: float
+    average_jct_lower_bound_s: float
+    makespan_lower_bound_s: float
+    wall_s: float
+    peak_rss_mib: float
+    values: Values
+
+    @classmethod
+    def of(cls, values: Values) -> Summary:
+        """The typed form of these values.
+
+        Raises
+        ------
+        InputError
+            If a value is missing or of another type.
+        """
+        kinds = get_type_hints(cls)
+        found: dict[str, object] = {"values": dict(values)}
+        for key in KEYS:
+            name = key.replace("avg_", "average_")
+            found[name] = _typed(key, values, kinds[name])
+        return cls(**found)  # type: ignore[arg-type]
+
+
+def _typed(key: str, values: Values, kind: object) -> Scalar:
+    """One value, checked."""
+    if key not in values:
+        raise InputError("is missing", field=key)
+    value = values[key]
+    if kind is float:
+        if value is None:
+            return math.nan
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    elif kind is int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    elif isinstance(value, str) or (value is None and kind is not str):
+        return value
+    word = getattr(kind, "__name__", "str")
+    raise InputError(f"must be of type {word}, got {value!r}", field=key)

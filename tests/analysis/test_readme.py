@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +19,16 @@ from morph_opt.analysis.results import (
     gpus_over_time,
     jct_quantiles_s,
     load,
-    read_run,
+    row_of,
     save,
 )
 from morph_opt.domain import InputError
+from morph_opt.runs.jobs import jobs_csv
+from morph_opt.runs.read import Parts, Run, read_run
+from morph_opt.runs.rounds import HEADER, row_to_line
+from morph_opt.runs.summary import KEYS, summary_json
 from morph_opt.traces.registry import load_trace
+from tests.runs.worlds import job_row, round_row
 
 DATA = Path("reports") / "readme"
 
@@ -67,24 +70,20 @@ def results(**rows: Row) -> Results:
     return Results(named, gpus, jct_s, {"morph-opt": "0.1.0"})
 
 
-JOBS = [["job_id", "turnaround_time", "guaranteed"], ["a", 10.0, 1], ["b", 30.0, 0]]
-
-
-def run_folder(folder: Path, **summary: object) -> Path:
-    """A run folder with the files that the generator reads."""
-    folder.mkdir(parents=True)
-    values = {name: getattr(row(), name) for name in row().__dataclass_fields__}
-    values |= {"measured": None, "interval_s": 60.0, **summary}
-    (folder / "summary.json").write_text(json.dumps(values), encoding="utf-8")
-    with (folder / "rounds.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["time_s", "gpus_used", "guarantees_short", "guarantees_possible"])
-        writer.writerow([60.0, 8, 1, 0])
-        writer.writerow([120.0, 4, 1, 1])
-        writer.writerow([660.0, 6, 0, 1])
-    with (folder / "jobs.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(JOBS)
-    return folder
+def run_of(**changes: object) -> Run:
+    """A run of two jobs and three rounds, with what the generator reads of it."""
+    values = dict.fromkeys(KEYS, None) | {"trace": "t", "policy": "p", "nodes": 1, "preemptions": 0}
+    values |= {name: getattr(row(), name) for name in row().__dataclass_fields__ if name in KEYS}
+    jobs = [
+        job_row(job_id="a", turnaround_time=10.0, guaranteed=True),
+        job_row(job_id="b", turnaround_time=30.0),
+    ]
+    rounds = [
+        round_row(time_s=60.0, gpus_used=8, guarantees_short=1, guarantees_possible=False),
+        round_row(time_s=120.0, gpus_used=4, guarantees_short=1, guarantees_possible=True),
+        round_row(time_s=660.0, gpus_used=6, guarantees_short=0, guarantees_possible=True),
+    ]
+    return Run(Parts(lambda: values | changes, lambda: jobs, lambda: rounds, lambda: ()))  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- the committed README
@@ -120,38 +119,27 @@ def test_picture_shows_its_committed_data(project_root: Path) -> None:
 # ---------------------------------------------------------------- reading runs
 
 
-def test_run_folder_is_read(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path / "run", avg_jct_s=777.0)
-    found = read_run(folder, "the command", Measured(3.0))
+def test_row_of_a_run() -> None:
+    found = row_of(run_of(avg_jct_s=777.0), "the command", Measured(3.0))
     assert found.avg_jct_s == 777.0
     assert found.guarantee_misses == 1  # in the first round it was impossible, in the third kept
     assert found.guaranteed_jct_s == 10.0
     assert found.measured == Measured(3.0, None)
 
 
-def test_gpus_are_averaged_over_bins_with_idle_rounds(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path / "run")
-    assert gpus_over_time(folder).tolist() == [(8 + 4) / 10, 6 / 10]
+def test_gpus_are_averaged_over_bins_with_idle_rounds() -> None:
+    assert gpus_over_time(run_of()).tolist() == [(8 + 4) / 10, 6 / 10]
 
 
-def test_quantiles_of_completion_times(tmp_path: Path) -> None:
-    found = jct_quantiles_s(run_folder(tmp_path / "run"))
+def test_quantiles_of_completion_times() -> None:
+    found = jct_quantiles_s(run_of())
     assert (found[0], found[50], found[100]) == (10.0, 20.0, 30.0)
 
 
-def test_unfinished_run_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    with pytest.raises(InputError, match=r"summary\.json: is no summary"):
-        read_run(tmp_path / "run", "", None)
-
-
-def test_summary_without_a_key_names_it(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path / "run")
-    summary = json.loads((folder / "summary.json").read_text())
-    del summary["makespan_s"]
-    (folder / "summary.json").write_text(json.dumps(summary))
-    with pytest.raises(InputError, match="makespan_s: is missing"):
-        read_run(folder, "", None)
+def test_a_row_needs_its_figures() -> None:
+    assert row_of(run_of(gap_max=None), "", None).gap_max is None
+    with pytest.raises(InputError, match="makespan_s: has no value"):
+        row_of(run_of(makespan_s=None), "", None)
 
 
 def test_saved_results_are_read_back_and_saved_alike(tmp_path: Path) -> None:
@@ -264,7 +252,11 @@ def test_picture_of_nothing_is_refused(tmp_path: Path) -> None:
 def test_command_rewrites_a_readme_from_run_folders(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for case in (Case("base", BY_KEY["jct"]), Case("mt", BY_KEY["fifo"])):
-        run_folder(runs / case.slug)
+        folder, run = runs / case.slug, run_of()
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text(summary_json(run.summary.values))
+        (folder / "jobs.csv").write_text(jobs_csv(run.jobs))
+        (folder / "rounds.csv").write_text(HEADER + "".join(map(row_to_line, run.rounds)))
     names = ("base", "mt", "commands", "versions")
     page = tmp_path / "README.md"
     page.write_text("".join(TEXT.replace(":a", f":{name}") for name in names))
@@ -305,7 +297,7 @@ def test_replays_are_run_measured_and_compared_with_a_second_run(tmp_path: Path)
     assert measured is not None
     assert measured.rerun_identical is True
     assert measured.whole_s > 0.0
-    found = read_run(tmp_path / case.slug, case.command, measured)
+    found = row_of(read_run(tmp_path / case.slug), case.command, measured)
     assert found.completed == found.jobs
     assert not (tmp_path / f"{case.slug}.again").exists()
 

@@ -1,0 +1,225 @@
+"""A run as values: of a run folder, or of a replay that wrote none.
+
+>>> from morph_opt.runs.read import read_run  # doctest: +SKIP
+>>> read_run("runs/base").summary.average_jct_s  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from morph_opt.documents import exists, read_json, read_lines, read_rows
+from morph_opt.domain import ExecutionPlan, InputError, Placement
+from morph_opt.events.log import Event, event_from_line, label_of
+from morph_opt.metrics.history import Segment, segments_of
+from morph_opt.runs.jobs import COLUMNS as JOB_COLUMNS
+from morph_opt.runs.jobs import PACKED_COLUMNS, JobRow, gpus_text
+from morph_opt.runs.rounds import COLUMNS as ROUND_COLUMNS
+from morph_opt.runs.rounds import RoundRow
+from morph_opt.runs.rows import Records, Row, columns, from_cells
+from morph_opt.runs.summary import Summary, Values
+from morph_opt.runs.write import EVENTS, JOBS, PARTIAL, ROUNDS, SUMMARY
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """A stretch in which a job held the same GPUs with the same plan.
+
+    Parameters
+    ----------
+    job, plan
+        Who, and how it ran.
+    start_s, end_s, held_s
+        From, until, and the difference.
+    gpus, allocated_gpus
+        How many GPUs, and which: ``0:0-3 2:1`` are four of node 0 and one of node 2.
+    startup_s
+        Seconds of these before progress began.
+    iteration_s
+        Seconds per iteration after that, alone on the GPUs.
+    iterations_from, iterations
+        Progress at its beginning, and what was done in it, those included that were lost later.
+    shared_s
+        Seconds next to a partner.
+    """
+
+    job: str
+    plan: str
+    start_s: float
+    end_s: float
+    held_s: float
+    gpus: int
+    allocated_gpus: str
+    startup_s: float
+    iteration_s: float
+    iterations_from: float
+    iterations: float
+    shared_s: float
+
+    @classmethod
+    def of(cls, job: str, segment: Segment) -> SegmentRow:
+        """The row of a segment."""
+        return cls(
+            job,
+            segment.plan,
+            segment.start_s,
+            segment.end_s,
+            segment.held_s,
+            segment.gpus,
+            gpus_text(segment.placement),
+            segment.startup_s,
+            segment.iteration_s,
+            segment.iterations_from,
+            segment.iterations,
+            segment.shared_s_between(segment.start_s, segment.end_s),
+        )
+
+
+class EventLog(Records[Event]):
+    """Every event of a run, in order; each is of a class of `morph_opt.events.log`."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        log = tuple(events)
+        kinds = dict.fromkeys(type(event) for event in log)
+        super().__init__(log, ("event", *dict.fromkeys(n for kind in kinds for n in columns(kind))))
+
+    def column(self, name: str) -> list[Any]:
+        """One field of every event, None for kinds without it; ``event`` is the kind."""
+        if name == "event":
+            return [label_of(event) for event in self]
+        return [_plain(getattr(event, name, None)) for event in self]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Placement):
+        return gpus_text(value)
+    return str(value) if isinstance(value, ExecutionPlan) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where a run's values come from; each is asked for when it is needed.
+
+    Parameters
+    ----------
+    summary
+        Content of ``summary.json``.
+    jobs, rounds, events
+        Rows of ``jobs.csv`` and ``rounds.csv``, lines of ``events.jsonl``.
+    """
+
+    summary: Callable[[], Values]
+    jobs: Callable[[], Iterable[JobRow]]
+    rounds: Callable[[], Iterable[RoundRow]]
+    events: Callable[[], Iterable[Event]]
+
+
+class Run:
+    """A finished run.
+
+    Everything but the summary has ``to_pandas()``; a folder's files are read when they are asked
+    for.
+
+    Parameters
+    ----------
+    parts
+        Where the values come from: `folder_parts` of a folder.
+    folder
+        The run folder; None for a run that was not written.
+    """
+
+    def __init__(self, parts: Parts, folder: Path | None = None) -> None:
+        self._parts = parts
+        self.folder = folder
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Figures of the whole run."""
+        return Summary.of(self._parts.summary())
+
+    @cached_property
+    def jobs(self) -> Records[JobRow]:
+        """What became of each job, in the order of the trace."""
+        return Records(self._parts.jobs(), columns(JobRow))
+
+    @cached_property
+    def rounds(self) -> Records[RoundRow]:
+        """What was decided in each round, and how long that took."""
+        return Records(self._parts.rounds(), columns(RoundRow))
+
+    @cached_property
+    def segments(self) -> Records[SegmentRow]:
+        """Who held which GPUs from when to when, in the order in which that ended."""
+        rows = (SegmentRow.of(job, segment) for job, segment in segments_of(self.events))
+        return Records(rows, columns(SegmentRow))
+
+    @cached_property
+    def events(self) -> EventLog:
+        """The log."""
+        return EventLog(self._parts.events())
+
+    def __repr__(self) -> str:
+        s = self.summary
+        where = "" if self.folder is None else f" in {self.folder}"
+        return f"<Run of {s.trace} by {s.policy}: {s.completed} of {s.jobs} jobs{where}>"
+
+
+def read_run(folder: str | Path) -> Run:
+    """The run that a folder holds.
+
+    Raises
+    ------
+    InputError
+        If it holds no finished run, or a file of it is not what a replay writes; files are read
+        when they are asked for, so a damaged one may be found later.
+    """
+    path = Path(folder)
+    if exists(path / (EVENTS + PARTIAL)):
+        raise InputError("holds a run that is not finished (--resume finishes it)", file=str(path))
+    run = Run(folder_parts(path), path)
+    _ = run.summary
+    return run
+
+
+def folder_parts(folder: Path) -> Parts:
+    """The files of a run folder, none of them read yet."""
+    return Parts(
+        partial(_summary, folder / SUMMARY),
+        partial(_rows, folder / JOBS, JobRow, JOB_COLUMNS, PACKED_COLUMNS),
+        partial(_rows, folder / ROUNDS, RoundRow, ROUND_COLUMNS),
+        partial(_events, folder / EVENTS),
+    )
+
+
+def _summary(path: Path) -> Values:
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise InputError("is no summary of a run", file=str(path))
+    try:
+        Summary.of(values)
+    except InputError as error:
+        raise error.located(file=str(path)) from error
+    return values
+
+
+def _events(path: Path) -> Iterable[Event]:
+    for number, text in read_lines(path):
+        try:
+            yield event_from_line(text)
+        except InputError as error:
+            raise error.located(file=str(path), line=number) from error
+
+
+def _rows(
+    path: Path, kind: type[Row], names: Sequence[str], more: Sequence[str] = ()
+) -> Iterable[Row]:
+    """Rows of a CSV file with these columns, and perhaps more."""
+    for row in read_rows(path, names, more):
+        try:
+            yield from_cells(kind, tuple(row.cells), tuple(row.cells.values()))
+        except InputError as error:
+            raise row.located(error) from error

@@ -1,0 +1,136 @@
+"""Rows of a run as values: written to CSV, read back, and handed out as data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints, overload
+
+from morph_opt.domain import InputError
+from morph_opt.table import Cell, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = TypeVar("Row")
+
+
+def columns(kind: type) -> tuple[str, ...]:
+    """Names of the fields of a row, in order: the header of its file."""
+    return tuple(field.name for field in fields(kind))
+
+
+_HINTS: dict[type, Mapping[str, Any]] = {}
+
+
+def _types(kind: type) -> Mapping[str, Any]:
+    """Types of the fields; looking them up takes longer than reading a row."""
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind)
+    return _HINTS[kind]
+
+
+def line(cells: Iterable[str]) -> str:
+    """One line of CSV with its line break."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()
+
+
+def to_cells(row: object, names: Sequence[str]) -> list[str]:
+    """Texts of these fields; nothing for None and NaN, wall times to a tenth of a microsecond."""
+    return [_cell(name, getattr(row, name)) for name in names]
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    return f"{value:.4f}" if isinstance(value, float) and name.endswith("_ms") else str(value)
+
+
+def from_cells(kind: type[Row], names: Sequence[str], cells: Sequence[str]) -> Row:
+    """The row with these fields; what is not named has its default.
+
+    Raises
+    ------
+    InputError
+        If there are more or fewer cells than names, or one is not of its field's type.
+    """
+    if len(cells) != len(names):
+        raise InputError(f"must have {len(names)} cells, got {len(cells)}")
+    values: dict[str, object] = {}
+    for name, cell in zip(names, cells, strict=True):
+        try:
+            values[name] = _value(_types(kind)[name], cell)
+        except ValueError as error:
+            raise InputError(f"got {cell!r}", field=name) from error
+    return kind(**values)
+
+
+def _value(kind: object, cell: str) -> object:
+    if kind is not str and "_" in cell:  # a number to Python, not to others
+        raise ValueError(cell)
+    if kind is int:
+        return int(cell)
+    if kind is float:
+        return float(cell) if cell else math.nan
+    if kind is str:
+        return cell
+    if not cell and kind is not bool:
+        return None
+    return bool(int(cell))
+
+
+class Records(Sequence[Row], Generic[Row]):
+    """Rows of one kind, in order.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    names
+        Their columns, known also where there is no row.
+    """
+
+    def __init__(self, rows: Iterable[Row], names: Sequence[str]) -> None:
+        self._rows = tuple(rows)
+        self.names = tuple(names)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows of {', '.join(self.names)}>"
+
+    def column(self, name: str) -> list[Any]:
+        """One field of every row."""
+        return [getattr(row, name) for row in self]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line per row, one column per field; NaN or None where there is no value."""
+        import pandas as pd
+
+        return pd.DataFrame({name: self.column(name) for name in self.names})
+
+    def to_table(self, *names: str) -> Table:
+        """A table of these fields, or of all."""
+        shown = names or self.names
+        return Table(shown, list(zip(*(map(_shown, self.column(n)) for n in shown), strict=True)))
+
+
+def _shown(value: object) -> Cell:
+    return value if value is None or isinstance(value, int | float) else str(value)

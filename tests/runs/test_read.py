@@ -1,0 +1,188 @@
+"""Runs as values: what is read is what was written, whether from memory or from a folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from morph_opt.domain import InputError, Trace
+from morph_opt.events.log import Completed, Started, StartKind, event_to_line
+from morph_opt.replay import ReplayConfig, ReplayResult, replay
+from morph_opt.runs.jobs import job_rows, jobs_csv
+from morph_opt.runs.read import Parts, Run, read_run
+from morph_opt.runs.rounds import row_to_line
+from morph_opt.runs.rows import columns
+from morph_opt.runs.summary import KEYS, Summary
+from tests.engine.toys import Shuffler, ToySpeeds, cluster, random_trace
+
+LABELS = {"objective": "jct", "solver": None, "wall_s": 1.5, "peak_rss_mib": 100.0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs") / "run"
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path) -> ReplayResult:
+    """A run with restarts, written to ``folder``."""
+    trace: Trace = random_trace(5, 12)
+    policy = Shuffler(seed=1)
+    config = ReplayConfig(restart_s=30.0, lost_work_s=5.0)
+    return replay(trace, cluster(2, 4), policy, ToySpeeds(), config, out=folder)
+
+
+@pytest.fixture(scope="module")
+def whole(result: ReplayResult, folder: Path) -> Path:
+    """The folder, written."""
+    assert result
+    return folder
+
+
+@pytest.fixture
+def run(whole: Path) -> Run:
+    return read_run(whole)
+
+
+def test_a_folder_gives_the_rows_that_were_written(run: Run, result: ReplayResult) -> None:
+    assert list(run.events) == list(result.events)
+    assert [row_to_line(row) for row in run.rounds] == [row_to_line(row) for row in result.rounds]
+    assert jobs_csv(run.jobs) == jobs_csv(result.jobs)
+    assert dict(run.summary.values) == dict(result.summary)
+
+
+def test_the_summary_is_typed(run: Run, result: ReplayResult) -> None:
+    assert run.summary.average_jct_s == result.summary["avg_jct_s"]
+    assert run.summary.jobs == run.summary.completed == 12
+    assert run.summary.solver is None
+    assert math.isnan(run.summary.gap_max)  # the policy proves nothing
+    assert run.summary.values["ended"] == "complete"
+
+
+def test_every_common_key_has_an_attribute() -> None:
+    names = columns(Summary)
+    assert [name.replace("average_", "avg_") for name in names] == [*KEYS, "values"]
+
+
+def test_segments_are_those_of_the_jobs(run: Run, result: ReplayResult) -> None:
+    by_job = Counter(segment.job for segment in run.segments)
+    starts = Counter(event.job for event in run.events if isinstance(event, Started))
+    assert by_job == starts
+    for job in run.jobs:
+        mine = [segment for segment in run.segments if segment.job == job.job_id]
+        assert sum(s.held_s for s in mine) == pytest.approx(job.execution_time)
+        assert sum(s.held_s * s.gpus for s in mine) == pytest.approx(job.gpu_s_held)
+        assert max(s.end_s for s in mine) == job.finish_time
+    records = {record.job.name: record.segments for record in result.history.jobs}
+    assert sum(map(len, records.values())) == len(run.segments)
+
+
+def test_data_frames(run: Run) -> None:
+    jobs = run.jobs.to_pandas()
+    assert jobs["turnaround_time"].mean() == pytest.approx(run.summary.average_jct_s)
+    assert list(jobs.columns) == list(run.jobs.names)
+    assert len(run.rounds.to_pandas()) == run.summary.rounds
+    assert run.segments.to_pandas()["gpus"].max() <= 8
+    events = run.events.to_pandas()
+    assert (events["event"] == "complete").sum() == 12
+    kinds = events.loc[events["event"] == "start", "kind"].value_counts()
+    assert kinds[StartKind.FIRST] == 12
+
+
+def test_tables_of_some_columns(run: Run) -> None:
+    text = run.jobs.to_table("job_id", "turnaround_time").to_csv()
+    assert text.splitlines()[0] == "job_id,turnaround_time"
+    assert len(text.splitlines()) == 13
+
+
+def test_a_run_without_rows_has_its_columns() -> None:
+    empty = Run(Parts(dict, tuple, tuple, tuple))
+    assert list(empty.jobs.to_pandas().columns) == list(empty.jobs.names)
+    assert list(empty.segments.to_pandas().columns) == list(empty.segments.names)
+    assert list(empty.events.to_pandas().columns) == ["event"]
+
+
+def test_memory_and_folder_are_alike(run: Run, result: ReplayResult) -> None:
+    parts = Parts(
+        lambda: result.summary, lambda: result.jobs, lambda: result.rounds, lambda: result.events
+    )
+    memory = Run(parts)
+    assert str(memory.summary) == str(run.summary)  # NaN is not equal to itself
+    assert list(memory.segments) == list(run.segments)
+    assert repr(memory) in repr(run).replace(f" in {run.folder}", "")
+
+
+def test_rows_say_what_the_history_says(result: ReplayResult) -> None:
+    rows = job_rows(result.history, cluster(2, 4))
+    done = {e.job: e.time_s for e in result.events if isinstance(e, Completed)}
+    assert {row.job_id: row.finish_time for row in rows} == done
+
+
+def damaged(folder: Path, copy: Path, name: str, line: int, text: str) -> Path:
+    shutil.copytree(folder, copy)
+    lines = (copy / name).read_text().splitlines()
+    lines[line - 1] = text
+    (copy / name).write_text("\n".join(lines) + "\n")
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "text", "message"),
+    [
+        (
+            "rounds.csv",
+            3,
+            "1,2",
+            r"rounds\.csv, line 3: must have \d+ cells like",
+        ),
+        ("rounds.csv", 1, "round", r"rounds\.csv, line 1, time_s: "),
+        ("jobs.csv", 2, "a,b", r"jobs\.csv, line 2: must have \d+ cells like"),
+        ("events.jsonl", 2, "{}", r"events\.jsonl, line 2: is not an event"),
+    ],
+)
+def test_damage_names_file_and_line(
+    whole: Path, tmp_path: Path, name: str, line: int, text: str, message: str
+) -> None:
+    run = read_run(damaged(whole, tmp_path / "copy", name, line, text))
+    with pytest.raises(InputError, match=message):
+        _ = {"rounds.csv": lambda: run.rounds, "jobs.csv": lambda: run.jobs}.get(
+            name, lambda: run.events
+        )()
+
+
+def test_a_folder_without_a_finished_run(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"summary\.json: cannot be read"):
+        read_run(tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copytree(whole, copy)
+    (copy / "events.jsonl").rename(copy / "events.jsonl.partial")
+    with pytest.raises(InputError, match="not finished"):
+        read_run(copy)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"jobs": "12"}, "jobs: must be of type int, got '12'"),
+        ({"avg_jct_s": True}, "avg_jct_s: must be of type float, got True"),
+        ({"trace": None}, "trace: must be of type str, got None"),
+        ({"makespan_s": ...}, "makespan_s: is missing"),
+    ],
+)
+def test_a_summary_of_another_form_is_refused(
+    run: Run, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    values = {k: v for k, v in (dict(run.summary.values) | change).items() if v is not ...}
+    (tmp_path / "summary.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match=message):
+        read_run(tmp_path)
+
+
+def test_events_keep_their_words(run: Run) -> None:
+    lines = [json.loads(event_to_line(event))["event"] for event in run.events]
+    assert run.events.column("event") == lines
