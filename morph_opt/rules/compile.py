@@ -27,6 +27,7 @@ from formulations.round_problem import CandidateTable, Level, RoundProblem
 from formulations.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
 from morph_opt.candidates.table import RoundView
 from morph_opt.domain import RoundState
+from morph_opt.rules.lending import could_use
 from morph_opt.rules.model import (
     GangLimit,
     Maintenance,
@@ -102,7 +103,7 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
             _add_gang_limit(rows, problem, state, rule)
     quotas = [rule for rule in rules.rules if isinstance(rule, TenantQuota)]
     if quotas:
-        _add_quotas(rows, problem, state, quotas)
+        _add_quotas(rows, replace(view, problem=problem), quotas)
     return replace(view, problem=replace(problem, rules=rows.table()))
 
 
@@ -250,19 +251,20 @@ def _bound(problem: RoundProblem, rows: _Rows) -> Bools:
     return bound
 
 
-def _add_quotas(
-    rows: _Rows, problem: RoundProblem, state: RoundState, quotas: list[TenantQuota]
-) -> None:
+def _add_quotas(rows: _Rows, view: RoundView, quotas: list[TenantQuota]) -> None:
     """Rows ``quota`` and, where somebody may borrow, ``borrow``; the other rules' rows stand."""
+    problem, states = view.problem, view.states
     candidates: CandidateTable = problem.candidates
     held = np.bincount(problem.holds.job, problem.holds.demand[:, 0], minlength=problem.jobs.count)
-    usable, bound = _usable(problem, rows), _bound(problem, rows)
+    bound = _bound(problem, rows)
+    lends = any(quota.borrow_gpus != 0 for quota in quotas)
     largest: Floats = held.astype(np.float64)
-    np.maximum.at(largest, candidates.job[usable], candidates.gpus[usable].astype(np.float64))
+    if lends:
+        largest = np.maximum(largest, could_use(view, _usable(problem, rows)))
     idle = kept = 0.0
     borrowing: list[tuple[int, int, float]] = []
     for position, quota in enumerate(quotas):
-        jobs = [j for j, known in enumerate(state.jobs) if known.job.tenant == quota.tenant]
+        jobs = [j for j, known in enumerate(states) if known.job.tenant == quota.tenant]
         idle += max(0.0, quota.gpus - float(largest[jobs].sum()))
         kept += max(0.0, float((held * bound)[jobs].sum()) - quota.gpus)
         entries = [

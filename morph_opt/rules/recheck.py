@@ -1,11 +1,17 @@
-"""The audit as a policy calls it: what jobs could use is taken from the round's candidates."""
+"""The audit as a policy calls it: what jobs could use is taken from the round's configurations."""
 
 from __future__ import annotations
 
+from functools import cache
+
+import numpy as np
+
+from formulations.linear_model import Bools, Floats
 from morph_opt.candidates.table import RoundView
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.rules.audit import BrokenRuleError, audit
-from morph_opt.rules.model import OperatorRules
+from morph_opt.rules.lending import could_use
+from morph_opt.rules.model import GangLimit, OperatorRules, matches
 
 
 def require_kept(
@@ -21,12 +27,29 @@ def require_kept(
     if not rules.rules:
         return
     position = {known.job.name: job for job, known in enumerate(view.states)}
-    gpus, offset = view.problem.candidates.gpus, view.offset
+
+    @cache
+    def largest() -> Floats:
+        return could_use(view, _allowed(view, rules))
 
     def sizes(name: str) -> list[int]:
-        job = position[name]
-        return list(map(int, gpus[offset[job] : offset[job + 1]].tolist()))
+        return [int(largest()[position[name]])]
 
     broken = audit(state, allocation, rules, sizes)
     if broken:
         raise BrokenRuleError(broken)
+
+
+def _allowed(view: RoundView, rules: OperatorRules) -> Bools:
+    """Candidates of sizes that every gang limit of their job allows, shape (K,)."""
+    gpus = view.problem.candidates.gpus
+    allowed = np.ones(gpus.size, dtype=bool)
+    for rule in rules.rules:
+        if not isinstance(rule, GangLimit):
+            continue
+        most = np.inf if rule.most is None else rule.most
+        for job, known in enumerate(view.states):
+            if matches(known.job.name, rule.jobs):
+                mine = slice(int(view.offset[job]), int(view.offset[job + 1]))
+                allowed[mine] &= (gpus[mine] >= rule.least) & (gpus[mine] <= most)
+    return allowed

@@ -87,7 +87,7 @@ def test_every_decision_of_the_policy_passes_the_audit(block: int) -> None:
         except InfeasibleRoundError:
             continue
         verify(before, allocation)
-        sizes = sizes_in(plain_view(table, before, rules))
+        sizes = sizes_in(plain_view(table, before, rules), before, rules)
         assert audit(before, allocation, rules) == ()
         assert audit(before, allocation, rules, sizes.__getitem__) == ()
 

@@ -24,6 +24,7 @@ from morph_opt.rules import (
     TenantQuota,
     audit,
 )
+from morph_opt.rules.model import matches
 from tests.formulations import oracle
 from tests.policies.worlds import random_world
 
@@ -93,13 +94,47 @@ def plain_view(table: MeasuredTable, before: RoundState, rules: OperatorRules) -
     return CandidateBuilder(table, prune=rules.smallest_gang == 1).view(before)
 
 
-def sizes_in(view: RoundView) -> dict[str, list[int]]:
-    """GPUs of the configurations of each job."""
-    table = view.problem.candidates
+def sizes_in(view: RoundView, before: RoundState, rules: OperatorRules) -> dict[str, list[int]]:
+    """GPUs of the useful configurations of each job, by listing places on empty nodes."""
     return {
-        known.job.name: table.gpus[table.job == job].tolist()
+        known.job.name: _useful(view.problem, before, job, rules)
         for job, known in enumerate(view.states)
     }
+
+
+def _useful(problem: RoundProblem, before: RoundState, job: int, rules: OperatorRules) -> list[int]:
+    table, name = problem.candidates, before.jobs[job].job.name
+    limits = [r for r in rules.rules if isinstance(r, GangLimit) and matches(name, r.jobs)]
+    demands = [r for r in rules.rules if isinstance(r, NodeRule) and matches(name, r.jobs)]
+    end_s = before.time_s + before.interval_s
+    windows = [
+        r for r in rules.rules if isinstance(r, Maintenance)
+        and before.time_s < r.end_s and end_s > r.start_s - r.lead_s
+    ]  # fmt: skip
+    free = {
+        i for i, node in enumerate(before.cluster.nodes)
+        if all(r.allows(node.name, node.type.gpu_type.name) for r in demands)
+        and not any(matches(node.name, r.nodes) for r in windows)
+    }  # fmt: skip
+    fit = [
+        k for k in np.flatnonzero(table.job == job).tolist()
+        if all(r.least <= table.gpus[k] <= (r.most or np.inf) for r in limits)
+        and any(free.issuperset(where) for where in oracle.spots(problem, k))
+    ]  # fmt: skip
+
+    def wins(a: int, b: int) -> bool:
+        """From the page, for flat clusters: as fast, no more parts, none larger or hungrier."""
+        pairs = list(zip(table.parts(a), table.parts(b), strict=False))
+        embeds = len(table.parts(a)) <= len(table.parts(b)) and all(
+            (table.demand(a, x) <= table.demand(b, y)).all() for x, y in pairs
+        )
+        as_fast = table.iteration_s[a] <= table.iteration_s[b]
+        return bool(table.node_class[a] == table.node_class[b] and as_fast and embeds)
+
+    return [
+        int(table.gpus[b]) for b in fit
+        if not any(wins(a, b) and not (wins(b, a) and b < a) for a in fit if a != b)
+    ]  # fmt: skip
 
 
 def placements(problem: RoundProblem, choice: list[int]) -> Iterator[Selection]:
@@ -132,7 +167,7 @@ def best_by_audit(
 
     It takes the problem without rules and knows none of their rows.
     """
-    problem, sizes = view.problem, sizes_in(view)
+    problem, sizes = view.problem, sizes_in(view, before, rules)
     rows = oracle.combinations(problem).tolist()
     rows.sort(key=lambda row: -oracle.value(row, level))
     for row in rows:
