@@ -1,0 +1,140 @@
+"""Every option of every command, read off its parser: what it takes, and that it refuses the rest.
+
+A new option is met by these tests at once; one of a type without a range fails them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from morph_opt.commandline import COMMANDS, LineParser, OptionFacts, described, parser_of
+
+LONGEST_LINE = 600
+"""Characters of a complaint; lists of known names are the longest."""
+
+FACTS = [
+    (command.name, fact) for command in COMMANDS for fact in described(parser_of(command.name))
+]
+OPTIONS = [(name, fact) for name, fact in FACTS if not fact.positional]
+POSITIONALS = [(name, fact) for name, fact in FACTS if fact.positional]
+
+
+def label(value: object) -> str:
+    if isinstance(value, OptionFacts):
+        return " ".join((*value.words, value.name))
+    return str(value)
+
+
+def sample(fact: OptionFacts) -> str:
+    """A value that the option takes."""
+    if fact.kind == "choice":
+        return fact.choices[0]
+    if fact.range is not None:
+        number = f"{fact.range.high:.0f}" if fact.range.whole else f"{fact.range.high:g}"
+        return f"a={number}" if fact.kind == "named numbers" else number
+    return "x"
+
+
+def refused(
+    command: str, words: list[str], fact: OptionFacts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The parser alone answers in one line that names the option."""
+    with pytest.raises(SystemExit) as left:
+        parser_of(command).parse_args(words)
+    captured = capsys.readouterr()
+    assert left.value.code == 2, words
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("error: ")
+    assert fact.name in captured.err, captured.err
+    assert len(captured.err) <= LONGEST_LINE
+
+
+@pytest.mark.parametrize(("command", "fact"), FACTS, ids=label)
+def test_an_option_says_what_it_takes(command: str, fact: OptionFacts) -> None:
+    assert fact.kind != "other", "give it a type of morph_opt.commandline.types"
+    assert (fact.range is not None) == (fact.kind in ("number", "named number", "named numbers"))
+    assert fact.choices or fact.kind != "choice"
+    assert "\n" not in fact.help
+
+
+def hostile(fact: OptionFacts) -> Iterator[str]:
+    """Values that the option must refuse."""
+    yield from ("", " ")
+    if fact.kind == "choice":
+        yield from ("nope", fact.choices[0] + " ", fact.choices[0][:-1])
+    if fact.kind in ("text", "path"):
+        yield from ("a\nb", "a\0b", "x" * 5000, "\x1b[2J")
+    if fact.range is None:
+        return
+    numbers = list(hostile_numbers(fact))
+    if fact.kind == "named numbers":
+        yield from ("1", "a", "=1", "a=1,", f"{sample(fact)},{sample(fact)}")
+        yield from (f"a={number}" for number in numbers)
+        return
+    if fact.kind == "named number":
+        yield from ("=1", "a=", " =1", *(f"a={number}" for number in numbers))
+    yield from numbers
+
+
+def hostile_numbers(fact: OptionFacts) -> Iterator[str]:
+    """What is no number of the range: spellings, infinities, and the neighbours of its ends."""
+    assert fact.range is not None
+    low, high = fact.range.low, fact.range.high
+    yield from ("nan", "inf", "Infinity", "1e999", "1e300", "1" + 30 * "0", "9" * 5000, "x", "0x10")
+    yield from ("1_0", "\N{FULLWIDTH DIGIT ONE}", "1,5", f"{2 * high + 1:.0f}")
+    yield f"{low - 1:.0f}"
+    if fact.range.above:
+        yield f"{low:g}"
+    if fact.range.whole:
+        yield from ("1.5", "1e3", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("command", "fact"), [(c, f) for c, f in OPTIONS if f.kind != "flag"], ids=label
+)
+def test_hostile_values_are_refused(
+    command: str, fact: OptionFacts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in hostile(fact):
+        refused(command, [*fact.words, f"{fact.name}={value}"], fact, capsys)
+
+
+@pytest.mark.parametrize(
+    ("command", "fact"), [(c, f) for c, f in OPTIONS if not f.repeatable], ids=label
+)
+def test_an_option_given_twice_is_refused(
+    command: str, fact: OptionFacts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = [fact.name] if fact.kind == "flag" else [fact.name, sample(fact)]
+    refused(command, [*fact.words, *once, *once], fact, capsys)
+
+
+@pytest.mark.parametrize(("command", "fact"), OPTIONS, ids=label)
+def test_abbreviations_are_refused(
+    command: str, fact: OptionFacts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = [] if fact.kind == "flag" else [sample(fact)]
+    with pytest.raises(SystemExit) as left:
+        parser_of(command).parse_args([*fact.words, fact.name[:-1], *value])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("command", "fact"), POSITIONALS, ids=label)
+def test_hostile_arguments_are_refused(
+    command: str, fact: OptionFacts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    all_of_it = [f for name, f in POSITIONALS if name == command and f.words == fact.words]
+    for value in hostile(fact):
+        words = [value if other is fact else sample(other) for other in all_of_it]
+        refused(command, [*fact.words, *words], fact, capsys)
+
+
+def test_every_parser_is_of_the_same_class() -> None:
+    for command in COMMANDS:
+        parser = parser_of(command.name)
+        assert isinstance(parser, LineParser), command
+        assert parser.allow_abbrev is False
