@@ -50,8 +50,8 @@ class ReplayConfig:
         Recorded; the engine itself draws nothing.
     first_boundary
         1: what is submitted at 0 waits for the first boundary after it, as everything else that
-        comes between two boundaries. 0: the boundary at 0 decides what is there at 0, as event-driven
-        simulators do.
+        comes between two boundaries. 0: the boundary at 0 decides what is there at 0, as
+        event-driven simulators do.
 
     Raises
     ------

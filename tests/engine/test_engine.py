@@ -265,8 +265,8 @@ def test_over_capacity_is_seen_in_a_log_that_a_worse_engine_would_write() -> Non
 
 
 def test_the_boundary_at_0_decides_what_is_there_at_0_where_asked() -> None:
-    # 12 steps of 8 s each on one GPU, boundaries every 60 s: "a" from 60 or from 0; "b" comes at 10 and is
-    # first seen at 60, so it starts when the first boundary after the end of "a" is reached.
+    # 12 steps of 8 s each on one GPU, boundaries every 60 s: "a" from 60 or from 0; "b"
+    # comes at 10 and starts at the first boundary after the end of "a".
     trace = Trace.of("two", [job("a", 0.0, 12), job("b", 10.0, 12)])
 
     def starts(first: int) -> list[tuple[float | None, float | None]]:

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
 from morph_opt.domain.placement import DEMAND_TOLERANCE
-from morph_opt.domain.round_state import first_boundary
 from morph_opt.metrics.bounds.lower import Demands, JobDemand
-from morph_opt.metrics.bounds.lower import JobDemand
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
