@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats
+from formulations.lookahead import Lookahead
 from formulations.round_problem import Level, RoundProblem
 
 SPEED_TOLERANCE = 1e-9
@@ -139,5 +140,9 @@ class Jct:
         )
 
 
-OBJECTIVES: dict[str, Callable[[], Throughput | Jct]] = {"throughput": Throughput, "jct": Jct}
+OBJECTIVES: dict[str, Callable[[], Throughput | Jct | Lookahead]] = {
+    "throughput": Throughput,
+    "jct": Jct,
+    "lookahead": Lookahead,
+}
 """Objectives by the name that command lines use."""

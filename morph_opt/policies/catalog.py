@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from formulations.lookahead import Lookahead
 from formulations.objectives import Jct, Throughput
 from morph_opt.decision.pose import Objective
 from morph_opt.perf.speed import SpeedModel
@@ -75,6 +76,11 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
             "jct", lambda *_: Jct(),
             "completions per second: shortest remaining time, for malleable jobs",
             "classical rule, restarts priced", _PLAIN_PAGE, needs=Needs(rest="yes"),
+        ),
+        PolicySpec(
+            "lookahead", lambda *_: Lookahead(),
+            "completion time saved, GPU-seconds priced by the backlog",
+            "this project", "formulations/lookahead.md", needs=Needs(rest="yes"),
         ),
         PolicySpec(
             "fairness", partial(_ratios, "fairness"),

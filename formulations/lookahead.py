@@ -1,0 +1,195 @@
+"""The objective **lookahead**: GPU-seconds priced by the backlog behind a round.
+
+`Jct` adds up completion rates and does not know what a GPU-second is worth to those who wait. On
+one fluid machine that serves the least remaining work first the worth is known: a GPU-second at
+instant ``s`` delays everybody who ends after ``s``, so its price is their weight over the GPUs.
+Page: ``docs/formulations/lookahead.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Bools, Floats, Ints
+from formulations.round_problem import Level, RoundProblem
+
+MOST_WAITS = 128
+"""Beyond so many instants at which a wait may end, evenly many of them are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class PricePath:
+    """Price of a GPU-second of one node class, and its integral from the round's begin.
+
+    Parameters
+    ----------
+    ends_s
+        Instants at which the price falls, ascending, shape (n,).
+    paid
+        Integral up to 0 and to each of them, shape (n + 1,), in seconds of delay per GPU.
+    tail
+        Price after the last.
+    """
+
+    ends_s: Floats
+    paid: Floats
+    tail: float
+
+    @classmethod
+    def of(cls, ends_s: Floats, weight: Floats, gpus: float) -> PricePath:
+        """Path for jobs that end at these instants, ascending, on so many GPUs."""
+        waiting = np.cumsum(weight[::-1])[::-1]
+        steps = np.diff(ends_s, prepend=0.0) * waiting / gpus
+        return cls(ends_s, np.concatenate([[0.0], np.cumsum(steps)]), 1.0 / gpus)
+
+    def until(self, at_s: Floats) -> Floats:
+        """Integral of the price from the round's begin to these instants, any shape."""
+        knots = np.concatenate([[0.0], self.ends_s])
+        beyond = np.maximum(at_s - knots[-1], 0.0)
+        inside: Floats = np.interp(at_s, knots, self.paid)
+        return inside + self.tail * beyond
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """Ways for jobs to go on, stays behind candidates: columns of one length."""
+
+    job: Ints
+    node_class: Ints
+    gpus: Floats
+    seconds: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """Seconds of weighted completion time saved against waiting, at prices of the backlog.
+
+    Parameters
+    ----------
+    wait_rounds
+        After how many rounds a job that gets nothing now may begin at the earliest.
+    """
+
+    wait_rounds: float = 2.0
+    name: str = "lookahead"
+
+    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """One level, in seconds."""
+        jobs, candidates, running = problem.jobs, problem.candidates, problem.jobs.running
+        starts = _Ways(
+            candidates.job,
+            candidates.node_class,
+            candidates.gpus.astype(np.float64),
+            jobs.restart_s[candidates.job]
+            + jobs.iterations_left[candidates.job] * candidates.iteration_s,
+        )
+        stays = _stays(problem)
+        paths = backlog_prices(problem, starts, stays)
+        wait = self._best_wait(problem, starts, stays, paths)
+        value, stay_value = np.zeros(candidates.count), np.zeros(jobs.count)
+        least_s = 1e-3 * problem.interval_s**2
+        value[:] = np.maximum(
+            wait[starts.job] - _cost(problem, starts, paths),
+            least_s / np.maximum(problem.interval_s, starts.seconds),
+        )
+        stay_value[running] = np.maximum(
+            wait[stays.job] - _cost(problem, stays, paths),
+            2.0 * least_s / np.maximum(problem.interval_s, stays.seconds),
+        )
+        return (Level(self.name, "seconds saved", value, stay_value),)
+
+    def _best_wait(
+        self, problem: RoundProblem, starts: _Ways, stays: _Ways, paths: list[PricePath]
+    ) -> Floats:
+        """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
+        jobs = problem.jobs
+        moved = _Ways(
+            stays.job,
+            stays.node_class,
+            stays.gpus,
+            jobs.restart_s[stays.job] - jobs.restart_left_s[stays.job] + stays.seconds,
+        )
+        best = np.full(jobs.count, np.inf)
+        soonest_s = self.wait_rounds * problem.interval_s
+        for node_class, path in enumerate(paths):
+            begins_s = np.unique(np.maximum(soonest_s, np.append(path.ends_s, soonest_s)))
+            if begins_s.size > MOST_WAITS:
+                begins_s = begins_s[
+                    np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)
+                ]
+            before = path.until(begins_s)
+            for ways in (starts, moved):
+                mine = ways.node_class == node_class
+                seconds, gpus = ways.seconds[mine, None], ways.gpus[mine, None]
+                ends_s = begins_s[None, :] + seconds
+                cost = jobs.weight[ways.job[mine], None] * ends_s
+                cost += gpus * (path.until(ends_s) - before[None, :])
+                np.minimum.at(best, ways.job[mine], cost.min(axis=1))
+        return best
+
+
+def _stays(problem: RoundProblem) -> _Ways:
+    jobs, holds = problem.jobs, problem.holds
+    running = np.flatnonzero(jobs.running)
+    gpus = np.bincount(holds.job, holds.demand[:, 0], minlength=jobs.count)
+    node_class = np.zeros(jobs.count, dtype=np.int64)
+    node_class[holds.job] = problem.nodes.node_class[holds.node]
+    seconds = jobs.restart_left_s + jobs.iterations_left * jobs.stay_iteration_s
+    return _Ways(running, node_class[running], gpus[running], seconds[running])
+
+
+def backlog_prices(problem: RoundProblem, starts: _Ways, stays: _Ways) -> list[PricePath]:
+    """Prices per node class of the fluid schedule of the round's jobs, least work first.
+
+    Jobs in order of their least GPU-seconds over their weight; each goes to the class on which it
+    ends first behind those before it.
+    """
+    jobs, nodes = problem.jobs, problem.nodes
+    work = np.full((jobs.count, nodes.classes), np.inf)
+    for ways in (starts, stays):
+        np.minimum.at(work, (ways.job, ways.node_class), ways.gpus * ways.seconds)
+    usable: Bools = nodes.open.copy()
+    usable[problem.holds.node] = True
+    held = nodes.node_class[usable]
+    gpus = np.maximum(np.bincount(held, nodes.capacity[held, 0], nodes.classes), 1.0)
+    order = np.argsort(work.min(axis=1) / jobs.weight, kind="stable")
+    order = order[np.isfinite(work[order].min(axis=1))]
+    load_s = work[order] / gpus
+    if nodes.classes == 1:
+        where = np.zeros(order.size, dtype=np.int64)
+        ends_s = np.cumsum(load_s[:, 0])
+    else:
+        where, ends_s = _spread(load_s)
+    return [
+        PricePath.of(ends_s[where == c], jobs.weight[order[where == c]], float(gpus[c]))
+        for c in range(nodes.classes)
+    ]
+
+
+def _spread(load_s: Floats) -> tuple[Ints, Floats]:
+    """Class and end of each job, in order, each going where it ends first; shapes (jobs,)."""
+    busy_s = np.zeros(load_s.shape[1])
+    where = np.zeros(load_s.shape[0], dtype=np.int64)
+    ends_s = np.zeros(load_s.shape[0])
+    for row, mine in enumerate(load_s):
+        ends = busy_s + mine
+        where[row] = at = int(ends.argmin())
+        busy_s[at] = ends_s[row] = ends[at]
+    return where, ends_s
+
+
+def _cost(problem: RoundProblem, ways: _Ways, paths: list[PricePath]) -> Floats:
+    """Weighted end, and the GPU-seconds after this round at their prices.
+
+    Those of the round itself are charged by the rows of the model.
+    """
+    cost = np.zeros(ways.job.size)
+    ends_s = np.maximum(problem.interval_s, ways.seconds)
+    round_s = np.asarray(problem.interval_s)
+    for node_class, path in enumerate(paths):
+        mine = ways.node_class == node_class
+        later = path.until(ends_s[mine]) - path.until(round_s)
+        cost[mine] = problem.jobs.weight[ways.job[mine]] * ends_s[mine] + ways.gpus[mine] * later
+    return cost
