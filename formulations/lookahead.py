@@ -48,8 +48,8 @@ class PricePath:
         """Integral of the price from the round's begin to these instants, any shape."""
         knots = np.concatenate([[0.0], self.ends_s])
         beyond = np.maximum(at_s - knots[-1], 0.0)
-        inside: Floats = np.interp(at_s, knots, self.paid)
-        return inside + self.tail * beyond
+        found: Floats = np.interp(at_s, knots, self.paid) + self.tail * beyond
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,8 @@ class Lookahead:
 def _stays(problem: RoundProblem) -> _Ways:
     jobs, holds = problem.jobs, problem.holds
     running = np.flatnonzero(jobs.running)
-    gpus = np.bincount(holds.job, holds.demand[:, 0], minlength=jobs.count)
+    gpus: Floats = np.zeros(jobs.count)
+    np.add.at(gpus, holds.job, holds.demand[:, 0])
     node_class = np.zeros(jobs.count, dtype=np.int64)
     node_class[holds.job] = problem.nodes.node_class[holds.node]
     seconds = jobs.restart_left_s + jobs.iterations_left * jobs.stay_iteration_s
