@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 from morph_opt.analysis.cases import Case
 from morph_opt.analysis.results import Measured
-from morph_opt.documents import read_json, write_atomically
+from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.domain import InputError
 
 _SAME_BYTES = ("events.jsonl", "jobs.csv")
@@ -123,7 +123,7 @@ def _measured_path(case: Case, runs: Path) -> Path:
 def read_measured(case: Case, runs: Path) -> Measured | None:
     """What `run_case` measured; None for a run folder that came about otherwise."""
     path = _measured_path(case, runs)
-    if not path.exists():
+    if not exists(path):
         return None
     try:
         return Measured(**read_json(path))

@@ -225,7 +225,7 @@ def load(folder: Path) -> Results:
         If a file is not what `save` writes.
     """
     path = folder / "results.json"
-    if not path.exists():
+    if not exists(path):
         return Results({}, {}, {}, {})
     try:
         record = read_json(path)

@@ -40,7 +40,7 @@ _OPAQUE = re.compile(
     r"|#[^\n]*+",
     re.DOTALL,
 )
-_LONG_KEY = re.compile(rf"(?:[\w-]++[ \t]*+\.[ \t]*+){{{KEY_PARTS}}}")
+_LONG_KEY = re.compile(rf"(?<![\w.-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{KEY_PARTS}}}")
 
 
 def read_json(path: Path | str) -> Any:

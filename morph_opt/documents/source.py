@@ -17,6 +17,7 @@ from morph_opt.domain.errors import InputError
 
 _CHUNK = 1 << 18
 _BOM = b"\xef\xbb\xbf"
+_PACKED = (".gz", ".xz")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISCHR, "a device"),
@@ -43,9 +44,12 @@ def is_file(path: Path | str) -> bool:
 
 
 def exists(path: Path | str) -> bool:
-    """Whether there is anything of that name; False too for a name that nothing can have."""
+    """Whether there is anything of that name, be it a link that leads nowhere.
+
+    False too for a name that nothing can have.
+    """
     try:
-        os.stat(path)
+        os.lstat(path)
     except (OSError, ValueError):
         return False
     return True
@@ -70,6 +74,8 @@ def read_bytes(path: Path | str, most_bytes: int) -> bytes:
     file, most = str(path), raised(most_bytes)
     try:
         with _opened(path) as raw:
+            if not file.endswith(_PACKED):
+                _require_size(os.fstat(raw.fileno()).st_size, most, file)
             return _bounded(_chunks(raw, file), most, file)
     except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"is damaged ({error})", file=file) from None
@@ -157,7 +163,11 @@ def _bounded(chunks: Iterable[bytes], most: int, file: str) -> bytes:
     held = bytearray()
     for chunk in chunks:
         held += chunk
-        if len(held) > most:
-            rule = f"must be at most {most // MIB} MiB (unpacked); {LIMIT_VARIABLE} raises that"
-            raise InputError(rule, file=file)
+        _require_size(len(held), most, file)
     return bytes(held)
+
+
+def _require_size(size: int, most: int, file: str) -> None:
+    if size > most:
+        rule = f"must be at most {most // MIB} MiB (unpacked); {LIMIT_VARIABLE} raises that"
+        raise InputError(rule, file=file)

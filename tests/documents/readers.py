@@ -1,0 +1,111 @@
+"""Every reader of a file that the project has, with the format that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from morph_opt.analysis.cases import cases
+from morph_opt.analysis.fairness_figure import ratios_of
+from morph_opt.analysis.rerun import read_measured
+from morph_opt.analysis.results import load, read_run
+from morph_opt.clusters import read_cluster
+from morph_opt.documents import TOML_BYTES, read_text
+from morph_opt.domain import default_cluster
+from morph_opt.engine.node_events import read_node_events
+from morph_opt.instances.library import load_mps, load_round, read_table
+from morph_opt.perf.analytic.modelfile import outlines_of, population_of
+from morph_opt.perf.fitting.runs import read_public
+from morph_opt.perf.fitting.runs_csv import read_runs
+from morph_opt.perf.tables.gavel import read_throughputs
+from morph_opt.replay.cli import _finished
+from morph_opt.replay.options import read_options
+from morph_opt.round.reader import read_snapshot
+from morph_opt.rules import read_rules
+from morph_opt.runs.rounds import HEADER
+from morph_opt.runs.write import Recorded
+from morph_opt.shares.share_file import read_instances
+from morph_opt.traces import gavel, tiresias
+from morph_opt.traces.morphling import read_table as read_placements
+from morph_opt.traces.morphling import read_workload
+
+CASE = cases(("base",))[0]
+
+Read = Callable[[Path], Any]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Where a document has to stand below a folder, its format, and who reads it."""
+
+    name: str
+    format: str
+    read: Read
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def beside(name: str, text: str, read: Read) -> Read:
+    """Another file of the folder has to be right first."""
+
+    def reading(path: Path) -> Any:
+        (path.parent / name).write_text(text)
+        return read(path)
+
+    return reading
+
+
+def of_folder(read: Callable[[Path], Any]) -> Read:
+    return lambda path: read(path.parent)
+
+
+def model_file(path: Path) -> Any:
+    return outlines_of(read_text(path, TOML_BYTES), str(path))
+
+
+def population(path: Path) -> Any:
+    return population_of(read_text(path, TOML_BYTES), str(path))
+
+
+def all_readers() -> Iterator[Reader]:
+    cluster = default_cluster()
+    yield Reader("cluster.toml", "toml", read_cluster)
+    yield Reader("rules.toml", "toml", read_rules)
+    yield Reader("model.toml", "toml", model_file)
+    yield Reader("population.toml", "toml", population)
+    yield Reader("config.toml", "toml", read_options)
+    yield Reader("state.json", "json", read_snapshot)
+    yield Reader("shares.json", "json", read_instances)
+    yield Reader("simulation_throughputs.json", "json", read_throughputs)
+    yield Reader("summary.json", "json", of_folder(_finished))
+    yield Reader("results.json", "json", of_folder(load))
+    slug = CASE.slug
+    measured = of_folder(lambda folder: read_measured(CASE, folder))
+    yield Reader(f"{slug}.measured.json", "json", measured)
+    yield Reader("a/summary.json", "json", of_folder(lambda f: read_run(f, "x", None)))
+    ratios = beside("summary.json", '{"policy": "x", "objective": null}', of_folder(ratios_of))
+    yield Reader("jobs.csv", "csv", ratios)
+    yield Reader("events.jsonl", "jsonl", lambda path: read_node_events(path, cluster))
+    yield Reader("events.csv", "csv", lambda path: read_node_events(path, cluster))
+    yield Reader(
+        "events.jsonl.partial", "log", beside("rounds.csv.partial", HEADER, of_folder(Recorded))
+    )
+    yield Reader("rounds.csv.partial", "rows", of_folder(Recorded))
+    workload = "workload.csv"
+    yield Reader(workload, "csv", lambda path: read_workload(path, name="x", models=("gpt2",)))
+    yield Reader("model/placements.csv", "csv", read_placements)
+    yield Reader("public/placements.csv", "csv", read_public)
+    yield Reader("runs.csv", "csv", read_runs)
+    yield Reader("library.csv", "csv", of_folder(read_table))
+    yield Reader("60_job.csv", "csv", tiresias.read_trace_rows)
+    yield Reader("samples.csv", "csv", tiresias.read_samples)
+    yield Reader("n8g4.csv", "csv", tiresias.read_cluster_spec)
+    yield Reader("x.trace", "lines", gavel.read_rows)
+    yield Reader("m.mps", "lines", load_mps)
+    yield Reader("m.mps.xz", "xz", load_mps)
+    yield Reader("m.mps.gz", "gz", load_mps)
+    yield Reader("state.json.gz", "gz", read_snapshot)
+    yield Reader("m.round.json.xz", "xz", of_folder(lambda folder: load_round(folder, "m")))
