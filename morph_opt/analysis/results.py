@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.documents import read_json, read_rows, write_atomically
+from morph_opt.documents import exists, read_json, read_rows, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.domain.job import LATEST_S
 from morph_opt.runs.read import Run

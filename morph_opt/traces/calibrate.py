@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from morph_opt.data import locate
+from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError, Job, PlanFamily, Trace
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.requested import RequestedSpeeds
@@ -165,7 +166,7 @@ def main() -> int:
     """Write the parameter file next to this module; returns the exit code."""
     target = Path(__file__).parent / "twins.toml"
     try:
-        target.write_text(calibrate(locate("morphling")), encoding="utf-8")
+        write_atomically(target, calibrate(locate("morphling")))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

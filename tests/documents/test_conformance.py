@@ -165,7 +165,7 @@ def endless(path: Path) -> None:
 
 SPECIAL: dict[str, Callable[[Path], None]] = {
     "folder": lambda path: path.mkdir(),
-    "FIFO": lambda path: os.mkfifo(path),
+    "FIFO": os.mkfifo,
     "device": a_device,
     "socket": a_socket,
     "link to itself": lambda path: path.symlink_to(path),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from morph_opt.documents import write_atomically
 from morph_opt.perf.study.protocol import (
     SIZES,
     CellError,
@@ -160,7 +161,7 @@ def write_report(outcomes: Outcomes, folder: Path) -> list[Path]:
         "inconsistent.csv": _csv(listed, ["model", "shape", "plan", "reason"]),
     }
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        write_atomically(folder / name, text)
     return [folder / name for name in texts]
 
 

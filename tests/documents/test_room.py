@@ -1,0 +1,57 @@
+"""No file is read or written beside `morph_opt.documents`."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+WAYS = {"read_text", "read_bytes", "write_text", "write_bytes", "open", "load", "loads", "reader"}
+WAYS |= {"DictReader", "decompress", "literal_eval"}
+KEPT = {
+    "analysis/rerun.py: read_bytes",  # compares two runs that it made
+    "clusters/spec.py: read_text",  # these are the room's own `read_text` under its name
+    "commandline/running.py: open",  # /dev/null in place of a closed stream
+    "data/datasets.py: read_text",  # part of the package
+    "data/store.py: read_bytes",  # fetched here, or of the user's data folder: a digest only
+    "perf/analytic/zoo.py: read_text",
+    "perf/memory/facts.py: read_text",
+    "perf/memory/facts.py: loads",
+    "replay/setup.py: read_bytes",  # a digest of what was read before
+    "round/watch.py: open",  # appends to a log that it wrote
+    "runs/rounds.py: reader",  # one line of text
+    "runs/write.py: open",  # growing files, without links
+    "runs/write.py: write_text",  # in a folder that was just made
+    "solvers/fronts/pulp.py: read_text",  # a solver's log in a folder of its own
+    "solvers/worker_process.py: read_text",  # /proc
+    "traces/twin_stats.py: read_text",
+    "traces/twin_stats.py: loads",
+    "extend.py: load",  # an entry point
+    "solvers/worker.py: loads",  # a pipe to our own process
+    "solvers/worker_process.py: loads",
+}
+
+
+def uses(root: Path) -> set[str]:
+    found = set()
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if name.startswith("documents/"):
+            continue
+        imported = set()
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                imported |= {alias.asname or alias.name for alias in node.names}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            call = node.func
+            if isinstance(call, ast.Attribute) and call.attr in WAYS:
+                found.add(f"{name}: {call.attr}")
+            elif isinstance(call, ast.Name) and call.id in WAYS - imported - {"reader"}:
+                found.add(f"{name}: {call.id}")
+    return found
+
+
+def test_files_are_read_and_written_in_one_room(project_root: Path) -> None:
+    assert uses(project_root / "morph_opt") - KEPT == set()
