@@ -10,7 +10,7 @@ from typing import Any
 from morph_opt.analysis.cases import cases
 from morph_opt.analysis.fairness_figure import ratios_of
 from morph_opt.analysis.rerun import read_measured
-from morph_opt.analysis.results import load, read_run
+from morph_opt.analysis.results import load
 from morph_opt.clusters import read_cluster
 from morph_opt.documents import TOML_BYTES, read_text
 from morph_opt.domain import default_cluster
@@ -24,6 +24,7 @@ from morph_opt.replay.cli import _finished
 from morph_opt.replay.options import read_options
 from morph_opt.round.reader import read_snapshot
 from morph_opt.rules import read_rules
+from morph_opt.runs.read import Run, folder_parts, read_run
 from morph_opt.runs.rounds import HEADER
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
@@ -85,7 +86,10 @@ def all_readers() -> Iterator[Reader]:
     slug = CASE.slug
     measured = of_folder(lambda folder: read_measured(CASE, folder))
     yield Reader(f"{slug}.measured.json", "json", measured)
-    yield Reader("a/summary.json", "json", of_folder(lambda f: read_run(f, "x", None)))
+    yield Reader("a/summary.json", "json", of_folder(read_run))
+    yield Reader("a/jobs.csv", "csv", of_folder(lambda f: Run(folder_parts(f)).jobs))
+    yield Reader("a/rounds.csv", "csv", of_folder(lambda f: Run(folder_parts(f)).rounds))
+    yield Reader("a/events.jsonl", "log", of_folder(lambda f: list(Run(folder_parts(f)).events)))
     ratios = beside("summary.json", '{"policy": "x", "objective": null}', of_folder(ratios_of))
     yield Reader("jobs.csv", "csv", ratios)
     yield Reader("events.jsonl", "jsonl", lambda path: read_node_events(path, cluster))
