@@ -7,6 +7,8 @@ OBJECTIVE = throughput
 ARGS =
 RUNS = runs/readme
 JOBS = 1
+FILES = 3500
+SEED = 1
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -21,7 +23,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers constraints clean FORCE
+.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers fuzz constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -61,6 +63,9 @@ readme: $(DEV) ## replay what the README shows, then rewrite its tables and figu
 
 bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances and the report
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.solvers all $(if $(FULL),--full) $(ARGS)
+
+fuzz: $(DEV) ## mutate files of every format (hours); FILES=100 per format, SEED=2 to vary it
+	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.fuzz --files $(FILES) --seed $(SEED) $(ARGS)
 
 constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)
 	$(PYTHON) -m venv --clear $(VENV)/resolve

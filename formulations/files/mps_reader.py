@@ -10,7 +10,8 @@ import numpy as np
 
 from formulations.linear_model import Block, Floats, Ints, LinearModel
 
-_LABELLED = re.compile(r"([^\[\]]+)\[(-?\d+(?:,-?\d+)*)\]")
+_INDEX = r"(?:0|-?[1-9][0-9]{0,17})"  # as it is written again, and within 64 bits
+_LABELLED = re.compile(rf"([^\[\]]+)\[({_INDEX}(?:,{_INDEX})*)\]")
 
 CONSTANT = "constant"
 """Column that stands for the constant of the objective: fixed at 1, in no row, and the last."""

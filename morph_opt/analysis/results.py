@@ -158,16 +158,18 @@ def gpus_over_time(run: Run) -> npt.NDArray[np.float64]:
     gpus = np.array(run.rounds.column("gpus_used"), dtype=float)
     # rounds without active jobs are not decided; the cluster is idle then
     interval_s = float(np.min(np.diff(time_s))) if len(time_s) > 1 else BIN_S
-    rounds_per_bin = max(1, round(BIN_S / interval_s))
     if not interval_s > 0.0 or time_s.max(initial=0.0) > LATEST_S:
         raise InputError("must ascend, up to 1e10", file=str(run.folder), field="time_s")
+    rounds_per_bin = max(1, round(BIN_S / interval_s))
     place = np.rint(time_s / interval_s).astype(int) // rounds_per_bin
     return np.bincount(place, weights=gpus) / rounds_per_bin
 
 
 def jct_quantiles_s(run: Run) -> npt.NDArray[np.float64]:
     """Quantiles of the completion times of a run's complete jobs."""
-    times_s = np.array([job.turnaround_time for job in run.jobs if job.success])
+    times_s = [job.turnaround_time for job in run.jobs if job.success]
+    if not times_s:
+        raise InputError("has no complete job", file=str(run.folder), field="turnaround_time")
     return np.asarray(np.quantile(times_s, QUANTILES), dtype=np.float64)
 
 

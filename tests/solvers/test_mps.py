@@ -183,35 +183,42 @@ GOOD = to_mps(models.single(0, 3, (1, 2), (1, 4), (2, 1)))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "reason"),
+    ("old", "new", "reason", "culprit"),
     [
-        ("ENDATA\n", "", "ends without ENDATA"),
-        (" x[0] r[0] 1\n", " x[0] r[9] 1\n", "unknown row 'r[9]'"),
-        (" x[0] r[0] 1\n", " x[0] r[0] one\n", "must be a number, got 'one'"),
-        (" x[0] r[0] 1\n", " x[0] r[0] nan\n", "must be a number, got nan"),
-        (" x[0] r[0] 1\n", " x[0] r[0]\n", "a column line is"),
-        (" x[0] r[0] 1\n", " x[0] r[0] 1\n x[0] r[0] 1\n", "twice"),
-        (" L r[0]\n", " L r[0]\n L r[0]\n", "named twice"),
-        (" L r[0]\n", " Q r[0]\n", "a row is a kind"),
-        ("'INTORG'", "'INTOR'", "a marker is"),
-        ("RANGES\n", "RANGE\n", "unknown section 'RANGE'"),
-        (" UP BND x[0] 3\n", " UP BND x[7] 3\n", "unknown column 'x[7]'"),
-        (" UP BND x[0] 3\n", " XX BND x[0] 3\n", "unknown kind of bound 'XX'"),
-        (" UP BND x[0] 3\n", " UP BND\n", "a bound is"),
-        ("ROWS\n", "OBJSENSE\n    UP\nROWS\n", "the sense must be MAX or MIN"),
-        (" N objective\n", "", "unknown row 'objective'"),
-        ("NAME m FREE\n", " stray\nNAME m FREE\n", "data before a section"),
-        (" RNG r[0] 3\n", " RNG objective 3\n", "the objective has no range"),
+        ("ENDATA\n", "", "ends without ENDATA", " UP BND x[1] 3"),
+        (" x[0] r[0] 1\n", " x[0] r[9] 1\n", "unknown row 'r[9]'", " x[0] r[9] 1"),
+        (" x[0] r[0] 1\n", " x[0] r[0] one\n", "must be a number, got 'one'", " x[0] r[0] one"),
+        (" x[0] r[0] 1\n", " x[0] r[0] nan\n", "must be a number, got nan", " x[0] r[0] nan"),
+        (" x[0] r[0] 1\n", " x[0] r[0]\n", "a column line is", " x[0] r[0]"),
+        (" x[0] r[0] 1\n", " x[0] r[0] 1\n x[0] r[0] 1\n", "twice", " x[0] r[0] 1"),
+        (" L r[0]\n", " L r[0]\n L r[0]\n", "named twice", " L r[0]"),
+        (" L r[0]\n", " Q r[0]\n", "a row is a kind", " Q r[0]"),
+        ("'INTORG'", "'INTOR'", "a marker is", " M0 'MARKER' 'INTOR'"),
+        ("RANGES\n", "RANGE\n", "unknown section 'RANGE'", "RANGE"),
+        (" UP BND x[0] 3\n", " UP BND x[7] 3\n", "unknown column 'x[7]'", " UP BND x[7] 3"),
+        (" UP BND x[0] 3\n", " XX BND x[0] 3\n", "unknown kind of bound 'XX'", " XX BND x[0] 3"),
+        (" UP BND x[0] 3\n", " UP BND\n", "a bound is", " UP BND"),
+        ("ROWS\n", "OBJSENSE\n    UP\nROWS\n", "the sense must be MAX or MIN", "    UP"),
+        (" N objective\n", "", "unknown row 'objective'", " x[0] objective -2"),
+        ("NAME m FREE\n", " stray\nNAME m FREE\n", "data before a section", " stray"),
+        (" RNG r[0] 3\n", " RNG objective 3\n", "the objective has no range", " RNG objective 3"),
     ],
 )
-def test_damage_is_named(old: str, new: str, reason: str) -> None:
+def test_damage_is_named(old: str, new: str, reason: str, culprit: str) -> None:
+    """With the line that holds it; of a name given twice that is the second."""
     assert old in GOOD
     damaged = GOOD.replace(old, new, 1)
     with pytest.raises(MpsError) as caught:
         from_mps(damaged)
     assert reason in caught.value.reason
     lines = damaged.splitlines()
-    assert 1 <= caught.value.line <= len(lines)
+    assert caught.value.line == len(lines) - lines[::-1].index(culprit)
+
+
+@pytest.mark.parametrize("name", ["x[007]", "x[-0]", "x[99999999999999999999]", "x[\u0663]"])
+def test_a_name_that_only_looks_like_subscripts_is_kept(name: str) -> None:
+    model = from_mps(GOOD.replace("x[0]", name))
+    assert list(model.column_names()) == [name, "x[1]"]
 
 
 def test_the_line_is_the_right_one() -> None:

@@ -1,0 +1,273 @@
+"""``python -m tests.robustness.mutants``: change the code a little, and see whether a test fails.
+
+Mutants come from cosmic-ray (``make mutants`` installs it aside); a seeded sample of them is
+applied, one at a time, to a copy of the project, and the tests of the room run against it. What
+survives is either equivalent, with the reason in ``equivalent.csv`` beside this file, or a hole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import difflib
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = ROOT / "reports" / "robustness"
+EQUIVALENT = Path(__file__).with_name("equivalent.csv")
+PER_TESTS_S = 600.0
+
+ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("formulations/shares", ("tests/shares",)),
+    ("formulations/prices", ("tests/formulations/test_prices.py", "tests/decision")),
+    ("formulations/files", ("tests/solvers/test_mps.py", "tests/formulations/test_lp_format.py")),
+    (
+        "formulations/round_json",
+        ("tests/instances/test_files.py", "tests/formulations/test_round_problem.py"),
+    ),
+    (
+        "formulations/check",
+        ("tests/formulations/test_check.py", "tests/formulations/test_prices.py",
+         "tests/formulations"),
+    ),
+    (
+        "formulations",
+        ("tests/formulations/test_families.py", "tests/formulations/test_linear_model.py",
+         "tests/formulations/test_objectives.py", "tests/formulations"),
+    ),
+    ("morph_opt/engine/node_events", ("tests/engine/test_node_events.py", "tests/engine")),
+    (
+        "morph_opt/engine",
+        ("tests/engine", "tests/replay/test_packing.py", "tests/replay/test_run_folder.py"),
+    ),
+)  # fmt: skip
+"""Tests by room, the quick ones first; the first prefix that fits holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A change of one place.
+
+    Parameters
+    ----------
+    file, line
+        Where.
+    operator
+        Of cosmic-ray.
+    before, after
+        The line, without blanks at its ends.
+    outcome
+        ``killed``, ``timeout`` (a test did not end: killed as well) or ``survived``.
+    """
+
+    file: str
+    line: int
+    operator: str
+    before: str
+    after: str
+    outcome: str = ""
+
+
+def tests_of(file: str) -> tuple[str, ...]:
+    """Tests that a file must be caught by."""
+    return next(tests for prefix, tests in ROOMS if file.startswith(prefix))
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes out what decides nothing: annotations, and how a dataclass is frozen or slotted."""
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.decorator_list = []
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant("")
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+
+def bare(source: str) -> str:
+    """What of a source decides how it runs."""
+    return ast.dump(_Bare().visit(ast.parse(source)))
+
+
+def places(source: str) -> dict[object, list[tuple[str, int]]]:
+    """Mutations by their place: (operator, occurrence)."""
+    from cosmic_ray.ast import ast_nodes, get_ast  # type: ignore[import-not-found]
+    from cosmic_ray.plugins import get_operator, operator_names  # type: ignore[import-not-found]
+
+    tree = get_ast(source)
+    nodes = list(ast_nodes(tree))
+    found: dict[object, list[tuple[str, int]]] = {}
+    for name in operator_names():
+        try:
+            operator = get_operator(name)()
+        except TypeError:  # takes arguments that nobody gave
+            continue
+        occurrence = 0
+        for node in nodes:
+            for start, _ in operator.mutation_positions(node):
+                found.setdefault((start, type(node)), []).append((name, occurrence))
+                occurrence += 1
+    return found
+
+
+def sample(files: Sequence[Path], count: int, seed: int) -> Iterator[tuple[Path, str, str]]:
+    """(file, operator, mutated source): a place first, then one of its mutations."""
+    from cosmic_ray.mutating import mutate_code  # type: ignore[import-not-found]
+    from cosmic_ray.plugins import get_operator
+
+    draw = random.Random(seed)
+    sources = {path: path.read_text("utf-8") for path in files}
+    all_places = [
+        (path, sorted(options))
+        for path, source in sources.items()
+        for _, options in sorted(places(source).items(), key=lambda item: sorted(item[1]))
+    ]
+    draw.shuffle(all_places)
+    made = 0
+    for path, options in all_places:
+        if made == count:
+            return
+        name, occurrence = draw.choice(options)
+        source = sources[path]
+        mutated = mutate_code(source, get_operator(name)(), occurrence)
+        if mutated is None:
+            continue
+        try:
+            if bare(mutated) == bare(source):
+                continue
+        except SyntaxError:
+            continue
+        made += 1
+        yield path, name, mutated
+
+
+def described(file: str, operator: str, before: str, after: str) -> Mutant:
+    """The mutant of two sources."""
+    old, new = before.splitlines(), after.splitlines()
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag != "equal":
+            lines = " ".join(old[i1:i2]).strip(), " ".join(new[j1:j2]).strip()
+            return Mutant(file, i1 + 1, operator.removeprefix("core/"), *lines)
+    raise ValueError("the mutant equals the original")
+
+
+class Copy:
+    """A copy of the project in which one mutant stands at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "project"
+        ignored = shutil.ignore_patterns(".git", ".venv", "runs", "__pycache__", ".*_cache")
+        shutil.copytree(ROOT, self.root, ignore=ignored)
+
+    def passes(self, tests: Sequence[str], limit_s: float = PER_TESTS_S) -> str:
+        """``survived``, ``killed`` or ``timeout``."""
+        kept = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+        env = kept | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+        with subprocess.Popen(
+            command,
+            cwd=self.root,
+            env=env | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            try:
+                return "killed" if process.wait(limit_s) else "survived"
+            except subprocess.TimeoutExpired:
+                return "timeout"
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, 9)
+
+    def judge(self, path: Path, mutated: str, tests: Sequence[str]) -> str:
+        """Outcome of a mutated file; the file is as before afterwards."""
+        place = self.root / path.relative_to(ROOT)
+        before = place.read_text("utf-8")
+        place.write_text(mutated, "utf-8")
+        try:
+            return self.passes(tests)
+        finally:
+            place.write_text(before, "utf-8")
+
+
+def reasons() -> dict[tuple[str, str, str], str]:
+    """Why a survivor is equivalent, by file and lines."""
+    if not EQUIVALENT.exists():
+        return {}
+    with EQUIVALENT.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {(row["file"], row["before"], row["after"]): row["reason"] for row in rows}
+
+
+def write_report(out: Path, found: Sequence[Mutant]) -> None:
+    """``mutants.csv``: every mutant with its outcome and, if equivalent, the reason."""
+    known = reasons()
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "mutants.csv").open("w", encoding="utf-8", newline="") as file:
+        names = [f.name for f in fields(Mutant)]
+        writer = csv.DictWriter(file, [*names, "equivalent"], lineterminator="\n")
+        writer.writeheader()
+        for mutant in sorted(found, key=lambda m: (m.file, m.line, m.operator)):
+            row: dict[str, Any] = asdict(mutant)
+            key = mutant.file, mutant.before, mutant.after
+            equivalent = known.get(key, "") if mutant.outcome == "survived" else ""
+            writer.writerow(row | {"equivalent": equivalent})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the campaign; 0 if every mutant was killed or is equivalent."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="files whose path contains this")
+    parser.add_argument("--limit-s", type=float, default=7200.0, help="begin no mutant after it")
+    parser.add_argument("--list", action="store_true", help="show the sample and run nothing")
+    parser.add_argument("--out", type=Path, default=REPORT)
+    options = parser.parse_args(arguments)
+    files = sorted((ROOT / "formulations").rglob("*.py"))
+    files += sorted((ROOT / "morph_opt" / "engine").rglob("*.py"))
+    files = [path for path in files if options.only in path.as_posix()]
+    began, found = time.monotonic(), []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = None if options.list else Copy(Path(folder))
+        for path, operator, mutated in sample(files, options.count, options.seed):
+            if time.monotonic() - began > options.limit_s:
+                break
+            file = path.relative_to(ROOT).as_posix()
+            mutant = described(file, operator, path.read_text("utf-8"), mutated)
+            outcome = copy.judge(path, mutated, tests_of(file)) if copy else ""
+            found.append(Mutant(**(asdict(mutant) | {"outcome": outcome})))
+            print(f"{len(found)} {outcome} {file}:{mutant.line} {operator}: {mutant.after}")
+            sys.stdout.flush()
+            if copy:
+                write_report(options.out, found)
+    survived = [m for m in found if m.outcome == "survived"]
+    known = reasons()
+    holes = [m for m in survived if (m.file, m.before, m.after) not in known]
+    print(f"{len(found)} mutants, {len(survived)} survived, {len(holes)} of them unexplained")
+    return 1 if holes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

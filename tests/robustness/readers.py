@@ -1,0 +1,203 @@
+"""Every file that the package reads: a good one, who reads it, and a command that goes on."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from morph_opt.analysis import results
+from morph_opt.clusters.spec import read_cluster
+from morph_opt.domain import Cluster, default_cluster
+from morph_opt.engine.node_events import read_node_events
+from morph_opt.instances import library, solution
+from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, population_of
+from morph_opt.perf.fitting.runs import read_public
+from morph_opt.perf.fitting.runs_csv import read_runs
+from morph_opt.perf.tables.gavel import read_throughputs
+from morph_opt.replay.options import read_options
+from morph_opt.round.reader import read_snapshot
+from morph_opt.rules import read_rules
+from morph_opt.runs.read import read_run
+from morph_opt.runs.write import Recorded
+from morph_opt.shares.share_file import read_instances
+from morph_opt.traces import gavel, morphling, tiresias
+from tests.robustness import documents as good
+
+Command = tuple[str, tuple[str, ...]]
+"""Name behind ``morph_opt.`` and words; ``{}`` is the file, ``{folder}`` its folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A format of files and its reader.
+
+    Parameters
+    ----------
+    name
+        Of the format, for reports.
+    file
+        Name of the file.
+    kind
+        How it is mutated, see `tests.robustness.mutate.mutated`.
+    seeds
+        Good contents.
+    read
+        The reader, given the path.
+    use
+        A command that reads such a file and goes on from there; None if no cheap one does.
+    beside
+        Other files that must stand in the folder: name and content.
+    """
+
+    name: str
+    file: str
+    kind: str
+    seeds: Callable[[], Sequence[bytes]]
+    read: Callable[[Path], object]
+    use: Command | None = None
+    beside: Callable[[], dict[str, bytes]] = dict
+
+    def place(self, folder: Path) -> Path:
+        """Fill an empty folder with good files; the path of the one to be mutated."""
+        for name, content in self.beside().items():
+            (folder / name).write_bytes(content)
+        path = folder / self.file
+        path.write_bytes(self.seeds()[0])
+        return path
+
+
+def _text_reader(read: Callable[[str, str], object]) -> Callable[[Path], object]:
+    """A reader of text; what stands before it reads the file as the command does."""
+
+    def opened(path: Path) -> object:
+        from morph_opt.perf.cli import make_parser  # the command owns the opening
+
+        options = make_parser().parse_args(
+            ["predict", "--model", good.MODEL, "--architecture", str(path), "--max-gpus", "2"]
+        )
+        options.run(options)
+        return read(path.read_text("utf-8-sig"), str(path))
+
+    return opened
+
+
+@cache
+def _home() -> Cluster:
+    return default_cluster()
+
+
+_TRACE = ("--cluster", "2x4", "--policy", "srtf", "--skip-impossible", "--quiet", "--out")
+_ROUND = ("--state", "{}", "--time-limit-s", "1")
+
+
+def _recorded(path: Path) -> object:
+    return Recorded(path.parent)
+
+
+def _finished(path: Path) -> object:
+    run = read_run(path.parent)
+    row = results.row_of(run, "x", None)
+    return row, results.gpus_over_time(run), results.jct_quantiles_s(run), list(run.segments)
+
+
+READERS = (
+    Reader(
+        "workload CSV", "jobs.csv", "csv", good.workload,
+        lambda p: morphling.read_workload(p, name="own", models=("gpt2", "bert", "vit", "roberta")),
+        ("replay", ("--trace", "{}", *_TRACE, "{folder}/out")),
+    ),
+    Reader(
+        "measured table CSV", "placements.csv", "csv", good.measured, morphling.read_table,
+    ),
+    Reader("public runs CSV", "placements.csv", "csv", good.measured, read_public),
+    Reader("Gavel trace", "gavel.trace", "tsv", good.gavel_trace, gavel.read_rows),
+    Reader("Gavel throughputs JSON", "simulation_throughputs.json", "json", good.throughputs,
+           read_throughputs,
+           ("validation.published", ("gavel", "--trace", "{folder}/gavel.trace", "--table", "{}",
+                                     "--gpus", "v100=2,k80=2")),
+           lambda: {"gavel.trace": good.gavel_trace()[0]}),
+    Reader("Tiresias trace", "60.csv", "csv", good.tiresias_trace, tiresias.read_trace_rows,
+           ("validation.published", ("tiresias", "--trace", "{}", "--gpus", "8"))),
+    Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias.read_samples),
+    Reader("Tiresias cluster CSV", "spec.csv", "csv", good.switches, tiresias.read_cluster_spec),
+    Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
+           ("topology", ("show", "{}"))),
+    Reader("rules TOML", "rules.toml", "toml", good.rules, lambda p: read_rules(p, None),
+           ("round", ("--state", "{folder}/state.json", "--rules", "{}", "--time-limit-s", "1")),
+           lambda: {"state.json": good.snapshots()[0]}),
+    Reader("node events CSV", "events.csv", "csv", good.node_events_csv,
+           lambda p: read_node_events(p, _home())),
+    Reader("node events JSONL", "events.jsonl", "json", good.node_events_jsonl,
+           lambda p: read_node_events(p, _home()),
+           ("replay", (*good.RUN, "--events", "{}", "--out", "{folder}/out"))),
+    Reader("snapshot JSON", "state.json", "json", good.snapshots, read_snapshot,
+           ("round", _ROUND)),
+    Reader("snapshot JSON.gz", "state.json.gz", "json.gz",
+           lambda: [gzip.compress(text, mtime=0) for text in good.snapshots()], read_snapshot),
+    Reader("speeds JSON", "speeds.json", "json", good.speeds,
+           lambda p: read_snapshot(p.with_name("state.json")),
+           ("round", ("--state", "{folder}/state.json", "--time-limit-s", "1")),
+           good.snapshot_beside_speeds),
+    Reader("profiled runs CSV", "runs.csv", "csv", good.runs, read_runs,
+           ("perf", ("plan-profiling", "--model", good.MODEL, "--max-gpus", "4", "--count", "1",
+                    "--runs", "{}"))),
+    Reader("model TOML", "model.toml", "toml", good.models, _text_reader(
+        lambda text, file: (outlines_of(text, file), entries_of(text, file),
+                            population_of(text, file)))),
+    Reader("share instances JSON", "shares.json", "json", good.shares, read_instances,
+           ("shares", ("{}", "--policy", "fairness"))),
+    Reader("MPS", "model.mps", "lines", good.mps, library.load_mps),
+    Reader("MPS.gz", "model.mps.gz", "lines.gz",
+           lambda: [gzip.compress(text, mtime=0) for text in good.mps()], library.load_mps),
+    Reader("MPS.xz", "small.mps.xz", "lines.xz",
+           lambda: [lzma.compress(text) for text in good.mps()], library.load_mps,
+           ("instances", ("solve", "small", "--folder", "{folder}", "--time-limit-s", "1")),
+           good.instance_files),
+    Reader("round JSON.xz", "small.round.json.xz", "json.xz",
+           lambda: [lzma.compress(text) for text in good.rounds()],
+           lambda p: library.load_round(p.parent, "small"),
+           ("instances", ("check", "small", "{folder}/small.sol", "--folder", "{folder}")),
+           good.instance_files),
+    Reader("solution", "small.sol", "lines", good.solutions,
+           lambda p: solution.read_claim(p, library.load_mps(p.with_name("small.mps.xz"))),
+           ("instances", ("check", "small", "{}", "--folder", "{folder}")),
+           good.instance_files),
+    Reader("instance table CSV", "library.csv", "csv", good.instance_table,
+           lambda p: library.read_table(p.parent), ("instances", ("list", "--folder", "{folder}"))),
+    Reader("run folder config.toml", "config.toml", "toml", good.run_file("config.toml"),
+           read_options, ("replay", ("--resume", "{folder}", "--quiet")), good.run_folder),
+    Reader("run folder events", "events.jsonl.partial", "json",
+           good.run_file("events.jsonl.partial"), _recorded,
+           ("replay", ("--resume", "{folder}", "--quiet")), good.run_folder),
+    Reader("run folder rounds", "rounds.csv.partial", "csv", good.run_file("rounds.csv.partial"),
+           _recorded, ("replay", ("--resume", "{folder}", "--quiet")), good.run_folder),
+    Reader("run folder summary.json", "summary.json", "json", good.finished_file("summary.json"),
+           _finished, None, good.finished_folder),
+    Reader("run folder jobs.csv", "jobs.csv", "csv", good.finished_file("jobs.csv"), _finished,
+           None, good.finished_folder),
+    Reader("run folder rounds.csv", "rounds.csv", "csv", good.finished_file("rounds.csv"),
+           _finished, None, good.finished_folder),
+    Reader("run folder events.jsonl", "events.jsonl", "json", good.finished_file("events.jsonl"),
+           _finished, None, good.finished_folder),
+    Reader("README results.json", "results.json", "json", good.readme_results,
+           lambda p: results.load(p.parent), None, good.readme_files),
+)  # fmt: skip
+"""All of them; a reader that is missing here fails `test_fuzz.test_every_reader_is_registered`."""
+
+
+def emptied(folder: Path) -> Path:
+    """The folder, with nothing in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def filled(command: Command, path: Path) -> tuple[str, list[str]]:
+    """A command with the file's name in it."""
+    name, words = command
+    return name, [w.replace("{}", str(path)).replace("{folder}", str(path.parent)) for w in words]

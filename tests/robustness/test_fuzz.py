@@ -1,0 +1,99 @@
+"""A bounded part of the fuzzing: every reader, every kind of mutation, shrunk when it fails."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from morph_opt.domain import InputError
+from tests.robustness.fuzz import Campaign, bad_line, judged
+from tests.robustness.readers import READERS, Reader
+
+FILES = 60
+"""Per reader; `make fuzz` tries thousands."""
+OPENS = {"read_bytes", "read_json", "read_lines", "read_rows", "read_text", "read_toml"}
+"""Functions of `morph_opt.documents` that open a file."""
+NO_FORMAT = {
+    "morph_opt/documents": "the readers under all others",
+    "morph_opt/validation/published.py": "a command over the traces of Gavel and Tiresias",
+    "morph_opt/traces/gavel_twin.py": "shipped with the package",
+    "morph_opt/analysis/readme.py": "the README itself, whose marks it looks for",
+    "morph_opt/data/store.py": "compares checksums",
+    "morph_opt/perf/study/public.py": "a folder of the artifact, no file of its own",
+    "morph_opt/replay/cli.py": "summary.json of a finished run, see run folder summary.json",
+    "morph_opt/replay/setup.py": "digest of a file that another reader has read",
+    "morph_opt/round/watch.py": "its own growing file of explanations",
+    "morph_opt/analysis/rerun.py": "compares bytes",
+    "morph_opt/analysis/fairness_figure.py": "run folders, as analysis/results.py",
+    "morph_opt/runs/write.py": "Recorded",
+}
+"""Modules that open files and are no format of their own, with the reason."""
+
+
+def name_of(reader: Reader) -> str:
+    return reader.name
+
+
+@pytest.mark.parametrize("reader", READERS, ids=name_of)
+def test_good_files_are_read(reader: Reader, tmp_path: Path) -> None:
+    path = reader.place(tmp_path)
+    for content in reader.seeds():
+        path.write_bytes(content)
+        reader.read(path)
+
+
+@pytest.mark.parametrize("reader", READERS, ids=name_of)
+def test_mutated_files_are_read_or_refused_in_one_line(reader: Reader, tmp_path: Path) -> None:
+    campaign = Campaign(reader, 0, tmp_path / "files", bombs=False)
+
+    @settings(max_examples=FILES)
+    @given(st.randoms(use_true_random=False))
+    def holds(draw: Random) -> None:
+        campaign.try_content(campaign.content(draw))
+        assert not campaign.findings
+
+    holds()
+    assert campaign.tally.refused
+
+
+def test_every_reader_is_registered() -> None:
+    """A module that opens files is behind a reader of the campaign, or says why it need not be."""
+    root = Path(__file__).resolve().parents[2]
+    covered = {r.read.__module__ for r in READERS} | {"morph_opt.perf.cli"}
+    text = (Path(__file__).parent / "readers.py").read_text("utf-8")
+    missing = []
+    for path in sorted((root / "morph_opt").rglob("*.py")):
+        place = path.relative_to(root).as_posix()
+        module = place.removesuffix(".py").replace("/", ".")
+        names = {n.id for n in ast.walk(ast.parse(path.read_text("utf-8"))) if type(n) is ast.Name}
+        known = module in covered or module in text or f"{module.rpartition('.')[0]} import" in text
+        if names & OPENS and not known and not place.startswith(tuple(NO_FORMAT)):
+            missing.append(place)
+    assert missing == []
+
+
+class Raw(InputError):
+    """Says what it is told, unescaped."""
+
+    def __str__(self) -> str:
+        return self.rule
+
+
+def refuse(text: str) -> None:
+    raise Raw(text)
+
+
+def test_the_judge_can_fail() -> None:
+    assert judged(lambda: 1)[0] == "accepted"
+    assert judged(lambda: refuse("must be good"))[0] == "refused"
+    assert judged(lambda: refuse("two\nlines"))[0] == "messages"
+    assert judged(lambda: dict[str, str]()["a"])[0] == "exceptions"
+    assert judged(lambda: float("no"))[0] == "exceptions"
+    assert bad_line("x" * 5000) == "5000 characters"
+    assert bad_line("\x1b[2J") == "control characters"
+    assert bad_line("a line\n") is None
