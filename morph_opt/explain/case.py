@@ -59,13 +59,16 @@ class Case:
 
     Parameters
     ----------
-    solver, limits, formulation
+    solver, limits
         As of the decision; the gap is tightened to `GAP`.
+
+    Notes
+    -----
+    Whatever formulation decided, rounds are solved again and priced in ``node_pattern``.
     """
 
-    def __init__(self, solver: Solver, limits: Limits, formulation: str = "node_pattern") -> None:
+    def __init__(self, solver: Solver, limits: Limits) -> None:
         self._solver = solver
-        self._formulation = formulation
         nodes = NODES if limits.nodes is None else limits.nodes
         self.limits = replace(limits, gap=min(limits.gap, GAP), nodes=nodes)
 
@@ -73,7 +76,8 @@ class Case:
         """The round of a decision to a gap of `GAP`: its own solve where that went so far."""
         solved, posed = evidence.solved, evidence.posed
         exact = all(outcome.usable and outcome.gap <= GAP for outcome in solved.outcomes)
-        if exact and solved.complete and solved.model is not None and not posed.ranks:
+        counted = solved.model is not None and solved.model.spread is not None
+        if exact and solved.complete and counted and not posed.ranks:
             return solved
         return self.solve(posed)
 
@@ -112,7 +116,7 @@ class Case:
         raise UnexplainedError(f"the solver could not tell: {solved.outcome.message}")
 
     def _rounds(self) -> RoundSolver:
-        return RoundSolver(_Budget(self._solver), self.limits, self._formulation)
+        return RoundSolver(_Budget(self._solver), self.limits)
 
 
 def _forced(built: RoundModel, candidates: tuple[int, ...]) -> RoundModel:

@@ -60,17 +60,16 @@ class Explainer:
 
     Parameters
     ----------
-    solver, limits, formulation
+    solver, limits
         Of the what-ifs; as of the policy.
     effort
         See `Effort`.
     """
 
     def __init__(
-        self, solver: Solver, limits: Limits, effort: Effort = Effort(),
-        formulation: str = "node_pattern",
+        self, solver: Solver, limits: Limits, effort: Effort = Effort()
     ) -> None:  # fmt: skip
-        self._case = Case(solver, limits, formulation)
+        self._case = Case(solver, limits)
         self._effort = effort
 
     def conflict(self, posed: PosedRound) -> RuleConflictError | None:

@@ -43,10 +43,11 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         watchers.append(
             RoundDumper(
                 folder,
-                prepared.belief,
+                None if prepared.options.online_fit else prepared.belief,
                 prepared.options.cluster,
                 models,
                 rules,
+                pairs=prepared.options.packing,
                 every=given.get("dump_every", 1),
                 compress=bool(given.get("dump_gz")),
                 resume=given.get("resume") is not None,
@@ -64,12 +65,9 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
 
 def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
     options = prepared.options
-    if options.packing and dump:
-        # A state has no words for two jobs on the same GPUs yet.
-        raise InputError("cannot be combined with --packing", field="--dump-rounds")
+    if dump and options.online_fit and options.policy != "milp":
+        rule = f"what {options.policy!r} has learnt is not known; with --online-fit milp only"
+        raise InputError(rule, field="--dump-rounds")
     if explain and options.policy != "milp":
         rule = f"explains the policy milp only, not {options.policy!r}"
         raise InputError(rule, field="--explain")
-    if options.online_fit and dump:
-        # What such a policy believes differs from round to round.
-        raise InputError("cannot be combined with --online-fit", field="--dump-rounds")

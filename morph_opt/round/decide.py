@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from morph_opt.domain import Allocation, Assignment, InputError, RoundState
 from morph_opt.explain import Effort, Explainer, RoundExplanation
 from morph_opt.explain.report import rounded
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import pair_speeds
 from morph_opt.policies.base import Decision
 from morph_opt.policies.milp import InfeasibleRoundError
 from morph_opt.policies.registry import BASELINES, PolicyOptions, make_policy
@@ -75,10 +77,7 @@ class RoundDecision:
                 "shortfall": rounded(report.guarantee_shortfall),
             },
             **_slos(report.slo_dropped),
-            "jobs": [
-                _job(state, self.snapshot.speeds, i, granted.get(known.job.name))
-                for i, known in enumerate(state.jobs)
-            ],
+            "jobs": [_job(state, self.snapshot.speeds, i, granted) for i in range(len(state.jobs))],
             "explanation": None if self.explanation is None else self.explanation.to_json(),
         }
 
@@ -89,9 +88,11 @@ def _slos(dropped: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _job(
-    state: RoundState, speeds: SpeedModel, index: int, held: Assignment | None
+    state: RoundState, speeds: SpeedModel, index: int, granted: Mapping[str, Assignment]
 ) -> dict[str, Any]:
     known = state.jobs[index]
+    held = granted.get(known.job.name)
+    mate = None if held is None or held.partner is None else granted[held.partner]
     action = "queue" if held is None else "stay" if held == known.running else "start"
     return {
         "job": known.job.name,
@@ -100,8 +101,12 @@ def _job(
         "gpus": 0 if held is None else held.placement.gpus,
         "plan": None if held is None else held.plan.label,
         "nodes": [] if held is None else parts_to_json(held, state.cluster),
-        "iteration_s": None if held is None else _iteration_s(state, speeds, known.job.model, held),
-    }
+        "iteration_s": None
+        if held is None
+        else _iteration_s(state, speeds, known.job.model, held)
+        if mate is None
+        else _paired_s(state, speeds, held, mate),
+    } | ({} if mate is None else {"partner": mate.job})
 
 
 def _iteration_s(
@@ -115,6 +120,19 @@ def _iteration_s(
     ]
     known = [seconds for seconds in times if seconds is not None]
     return rounded(max(known)) if len(known) == len(times) else None
+
+
+def _paired_s(
+    state: RoundState, speeds: SpeedModel, held: Assignment, mate: Assignment
+) -> float | None:
+    """Predicted seconds per iteration next to another job."""
+    models = {known.job.name: known.job.model for known in state.jobs}
+    kind = state.cluster.nodes[held.placement.nodes[0]].type
+    measured = pair_speeds(speeds)
+    pace_s = measured and measured.paired_iteration_s(
+        (models[held.job], models[mate.job]), (held.plan, mate.plan), kind, held.placement.shape
+    )
+    return rounded(pace_s[0]) if pace_s else None
 
 
 def decide_round(
@@ -177,7 +195,7 @@ def make_explainer(options: PolicyOptions, effort: Effort | None = None) -> Expl
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
-    return Explainer(make_solver(options.solver), limits, effort or Effort(), options.formulation)
+    return Explainer(make_solver(options.solver), limits, effort or Effort())
 
 
 def _with_rules(options: PolicyOptions, rules: OperatorRules) -> PolicyOptions:
@@ -192,7 +210,9 @@ def _require_sound(snapshot: Snapshot, allocation: Allocation, policy: str) -> N
     for held in allocation.assignments:
         if held.job not in jobs:
             raise BrokenWordError(f"policy {policy} grants GPUs to the unknown job {held.job}")
-        rules = [holding.take(held.job, node, gpus) for node, gpus in held.placement.parts]
+        rules = [
+            holding.take(held.job, node, gpus, held.partner) for node, gpus in held.placement.parts
+        ]
         rules += [holding.add_side(jobs[held.job], held, node) for node in held.placement.nodes]
         for rule in rules:
             if rule is not None:

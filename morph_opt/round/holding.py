@@ -30,19 +30,24 @@ class Holding:
         # What candidates are judged by: adds the host memory of offloading plans.
         self._speeds = MemoryFilter(speeds)
         self._failed = failed
-        self._holder: dict[tuple[int, int], str] = {}
+        self._holder: dict[tuple[int, int], tuple[str, str | None]] = {}
         self._side = np.zeros((len(cluster.nodes), len(RESOURCES)))
 
-    def take(self, job: str, node: int, gpus: Sequence[int]) -> str | None:
-        """Note the GPUs of a part; the rule that this breaks, or None."""
+    def take(
+        self, job: str, node: int, gpus: Sequence[int], partner: str | None = None
+    ) -> str | None:
+        """Note the GPUs of a part; the rule that this breaks, or None.
+
+        A job and its partner, each naming the other, may hold the same.
+        """
         name, has = self._cluster.nodes[node].name, self._cluster.nodes[node].type.gpus
         if node in self._failed:
             return f"node {name} has failed and holds nothing"
         for gpu in gpus:
             if not 0 <= gpu < has:
                 return f"node {name} has the GPUs 0 to {has - 1}, got {gpu}"
-            holder = self._holder.setdefault((node, gpu), job)
-            if holder != job:
+            holder, mate = self._holder.setdefault((node, gpu), (job, partner))
+            if holder != job and (holder, mate) != (partner, job):
                 return f"GPU {gpu} of node {name} is held by job {holder} already"
         if len(set(gpus)) != len(gpus):
             return f"job {job} holds a GPU of node {name} twice"

@@ -22,6 +22,7 @@ from morph_opt.domain import (
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.round.holding import Holding
+from morph_opt.round.pairs import require_partners
 from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
 from morph_opt.rules import OperatorRules, require_known_nodes
@@ -42,7 +43,7 @@ JOB = (
     "restart_left_s", "restart_s", "attained_gpu_s", "executed_s", "queued_s", "starts",
     "first_start_s", "last_start_s", "last_stop_s", "recent_starts_s",
 )  # fmt: skip
-RUNNING = ("plan", "nodes")
+RUNNING = ("plan", "nodes", "partner")
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
@@ -89,6 +90,7 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
             raise row.error("model", f"no speeds for {known.job.model!r}; there are {listed}")
         names.add(known.job.name)
         jobs.append(known)
+    require_partners(jobs, rows, speeds, cluster)
     state = document.built(
         lambda: RoundState(
             document.whole("round"), time_s, interval_s, cluster, tuple(jobs),
@@ -242,6 +244,7 @@ def _job_state(row: Fields, time_s: float, cluster: Cluster, holding: Holding) -
 def _running(row: Fields, job: Job, cluster: Cluster, holding: Holding) -> Assignment:
     plan = row.built(partial(ExecutionPlan.parse, row.text("plan")), "plan")
     parts: dict[int, tuple[int, ...]] = {}
+    partner = row.text("partner") if row.has("partner") else None
     places = row.objects("nodes", ("node", "gpus"))
     for place in places:
         name = place.text("node")
@@ -253,11 +256,11 @@ def _running(row: Fields, job: Job, cluster: Cluster, holding: Holding) -> Assig
         gpus = place.rows("gpus")
         if not gpus or any(isinstance(g, bool) or not isinstance(g, int) for g in gpus):
             raise place.error("gpus", "must be a list of GPU indices with at least one")
-        rule = holding.take(job.name, node, gpus)
+        rule = holding.take(job.name, node, gpus, partner)
         if rule is not None:
             raise place.error("node" if "has failed" in rule else "gpus", rule)
         parts[node] = tuple(sorted(gpus))
-    held = row.built(lambda: Assignment(job.name, plan, Placement.of(parts)), "nodes")
+    held = row.built(lambda: Assignment(job.name, plan, Placement.of(parts), partner), "nodes")
     for place in places:
         rule = holding.add_side(job, held, cluster.node_index[place.text("node")])
         if rule is not None:
@@ -274,14 +277,17 @@ def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
     if not isinstance(value, dict):
         rule = 'must be "model", {"file": ...} or {"rows": [...]}'
         raise document.error("speeds", rule)
-    table = document.object("speeds", ("file", "rows"))
+    table = document.object("speeds", ("file", "rows", "pairs"))
     if table.has("file") == table.has("rows"):
         raise document.error("speeds", 'must have either "file" or "rows"')
+    if table.has("file") and table.has("pairs"):
+        raise table.error("pairs", "stand in the file, where the rows are")
     if table.has("rows"):
         return rows_from_json(table, cluster)
     path = folder / table.text("file")
     if not exists(path):
         raise table.error("file", f"there is no file {path}")
-    other = Fields(parse_json(read_text(str(path)), str(path)), "", str(path), ("schema", "rows"))
+    known = ("schema", "rows", "pairs")
+    other = Fields(parse_json(read_text(str(path)), str(path)), "", str(path), known)
     _require_schema(other, SPEEDS_SCHEMA)
     return rows_from_json(other, cluster)

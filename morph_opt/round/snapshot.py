@@ -116,11 +116,13 @@ def _given(name: str, value: float | None) -> dict[str, Any]:
 
 def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
     job = known.job
-    running = None
+    running: dict[str, Any] | None = None
     if known.running is not None:
         running = {
             "plan": known.running.plan.label, "nodes": parts_to_json(known.running, cluster)
         }  # fmt: skip
+        if known.running.partner is not None:
+            running["partner"] = known.running.partner
     return {
         "name": job.name,
         "model": job.model,

@@ -19,6 +19,7 @@ from morph_opt.domain import (
 )
 from morph_opt.domain._validate import require_iteration_s
 from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.round.pairs import PairRow, pairs_from_json, pairs_of, pairs_to_json
 
 ROW_FIELDS = (
     "model", "node_type", "shape", "plan", "iteration_s", "span", "cpus", "host_memory_gib",
@@ -54,6 +55,8 @@ class SpeedTable:
     ----------
     rows
         In the order in which `configurations` gives them.
+    pairs
+        Of two jobs on the same GPUs.
 
     Raises
     ------
@@ -61,8 +64,10 @@ class SpeedTable:
         If a row stands twice, or a configuration is faster in a wider span.
     """
 
-    def __init__(self, rows: Iterable[SpeedRow]) -> None:
+    def __init__(self, rows: Iterable[SpeedRow], pairs: Iterable[PairRow] = ()) -> None:
         self.rows = tuple(rows)
+        self.pairs = tuple(pairs)
+        self._paired = {key: pace_s for pair in self.pairs for key, pace_s in pair.keys}
         self._rows: dict[tuple[str, str], list[SpeedRow]] = {}
         self._times: dict[tuple[str, str, Shape, ExecutionPlan, Span | None], float] = {}
         self._cache: dict[tuple[str, str, int, Span], tuple[Configuration, ...]] = {}
@@ -103,6 +108,21 @@ class SpeedTable:
         """Names of the listed models, sorted."""
         return self._models
 
+    @property
+    def measures_pairs(self) -> bool:
+        """Whether any pair is listed."""
+        return bool(self.pairs)
+
+    def paired_iteration_s(
+        self,
+        models: tuple[str, str],
+        plans: tuple[ExecutionPlan, ExecutionPlan],
+        node_type: NodeType,
+        shape: Shape,
+    ) -> tuple[float, float] | None:
+        """Listed seconds per iteration of two jobs on the same GPUs."""
+        return self._paired.get((models, plans, node_type.name, shape))
+
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
@@ -136,8 +156,16 @@ def _what(row: SpeedRow) -> tuple[Shape, ExecutionPlan]:
     return row.configuration.shape, row.configuration.plan
 
 
-def table_of(speeds: SpeedModel, cluster: Cluster, models: Iterable[str]) -> SpeedTable:
-    """Everything that a speed model says of these models on a cluster, as a table."""
+def table_of(
+    speeds: SpeedModel, cluster: Cluster, models: Iterable[str], *, pairs: bool = False
+) -> SpeedTable:
+    """Everything that a speed model says of these models on a cluster, as a table.
+
+    Parameters
+    ----------
+    pairs
+        With what it says of two of them on the same GPUs.
+    """
     domains = {node.nvlink_domain for node in cluster.nodes} - {None}
     spans = [Span.NVLINK] if domains else []
     spans.append(Span.LEAF)
@@ -147,7 +175,12 @@ def table_of(speeds: SpeedModel, cluster: Cluster, models: Iterable[str]) -> Spe
     for model in models:
         for node_type in cluster.node_types:
             rows += _rows_of(speeds, model, node_type, cluster.gpus, spans)
-    return SpeedTable(rows)
+    if not pairs:
+        return SpeedTable(rows)
+    alone = (
+        (row.model, row.node_type, row.configuration.shape, row.configuration.plan) for row in rows
+    )
+    return SpeedTable(rows, pairs_of(speeds, cluster, alone))
 
 
 def _rows_of(
@@ -169,6 +202,12 @@ def _rows_of(
         else:
             found += [SpeedRow(model, node_type.name, row, span) for span, row in own]
     return found
+
+
+def table_to_json(table: SpeedTable) -> dict[str, Any]:
+    """The table as the fields ``rows`` and, where it lists some, ``pairs``."""
+    pairs = {"pairs": pairs_to_json(table.pairs)} if table.pairs else {}
+    return {"rows": rows_to_json(table)} | pairs
 
 
 def rows_to_json(table: SpeedTable) -> list[dict[str, Any]]:
@@ -193,10 +232,11 @@ def rows_to_json(table: SpeedTable) -> list[dict[str, Any]]:
 
 
 def rows_from_json(document: Fields, cluster: Cluster) -> SpeedTable:
-    """The table of a document's field ``rows``; node types must be those of the cluster."""
+    """The table of a document's fields ``rows`` and ``pairs``; node types are the cluster's."""
     kinds = {kind.name: kind for kind in cluster.node_types}
     rows = [_row(row, kinds) for row in document.objects("rows", ROW_FIELDS)]
-    return document.built(lambda: SpeedTable(rows), "rows")
+    pairs = pairs_from_json(document, kinds)
+    return document.built(lambda: SpeedTable(rows, pairs), "rows")
 
 
 def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:

@@ -20,7 +20,7 @@ def decision_text(decided: RoundDecision) -> str:
             job["job"],
             job["action"],
             str(job["gpus"]),
-            job["plan"] or "-",
+            (job["plan"] or "-") + (f" beside {job['partner']}" if "partner" in job else ""),
             " ".join(
                 f"{part['node']}:{','.join(map(str, part['gpus']))}" for part in job["nodes"]
             ) or "-",

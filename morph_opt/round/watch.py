@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from morph_opt.documents import LINES_BYTES, exists, parse_json, read_text, write_atomically
 from morph_opt.domain import Cluster, InputError, RoundState
@@ -14,7 +14,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.milp import InfeasibleRoundError
 from morph_opt.round.snapshot import SPEEDS_SCHEMA, state_to_json, write_document
-from morph_opt.round.speeds import rows_to_json, table_of
+from morph_opt.round.speeds import table_of, table_to_json
 from morph_opt.rules import OperatorRules
 
 EXPLAIN = "explain.jsonl"
@@ -92,9 +92,12 @@ class RoundDumper:
     folder
         Made when needed; must be empty unless a run is resumed.
     speeds, cluster, models
-        What the policy believes about which models on which cluster.
+        What the policy believes about which models on which cluster. A belief that learns is None:
+        then every round has a file of speeds of its own, of what its decision went by.
     rules
         Operator's rules.
+    pairs
+        Write speeds of two jobs on the same GPUs, too.
     every
         Rounds whose number is a multiple of it are written.
     compress
@@ -109,9 +112,9 @@ class RoundDumper:
     """
 
     def __init__(
-        self, folder: Path, speeds: SpeedModel, cluster: Cluster, models: Iterable[str],
-        rules: OperatorRules | None = None, *, every: int = 1, compress: bool = False,
-        resume: bool = False,
+        self, folder: Path, speeds: SpeedModel | None, cluster: Cluster, models: Iterable[str],
+        rules: OperatorRules | None = None, *, pairs: bool = False, every: int = 1,
+        compress: bool = False, resume: bool = False,
     ) -> None:  # fmt: skip
         if every < 1:
             raise InputError(f"must be at least 1, got {every}", field="--dump-every")
@@ -127,23 +130,42 @@ class RoundDumper:
             raise InputError(rule, file=str(folder), field="--dump-rounds") from error
         if used and not resume:
             raise InputError("the folder is not empty", file=str(folder), field="--dump-rounds")
-        table = table_of(speeds, cluster, models)
-        document = {"schema": SPEEDS_SCHEMA, "rows": rows_to_json(table)}
-        write_document(folder / SPEEDS, document)
+        self._about = cluster, tuple(models), pairs
+        self._learns = speeds is None
+        if speeds is not None:
+            self._write_speeds(speeds, SPEEDS)
 
     def observe(self, state: RoundState) -> None:
-        """A repeated round was written when it was decided; it is written again."""
-        self._write(state)
+        """A repeated round was written when it was decided; it is written again.
+
+        What a belief that learns said of it cannot be: where that was not written, neither is it.
+        """
+        if not self._learns or not state.jobs or exists(self._folder / self._speeds_of(state)):
+            self._write(state)
 
     def decided(self, state: RoundState, decision: Decision) -> None:
-        """Write the state that was decided."""
-        del decision
+        """Write the state that was decided, and what a belief that learns said of it."""
+        evidence = decision.evidence
+        if self._learns and evidence is not None and state.index % self._every == 0:
+            self._write_speeds(evidence.posed.poser.belief, self._speeds_of(state))
         self._write(state)
+
+    def _speeds_of(self, state: RoundState) -> str:
+        """File of the speeds that a round is decided by."""
+        return f"speeds-{state.index:06d}.json" if self._learns else SPEEDS
+
+    def _write_speeds(self, speeds: SpeedModel, name: str) -> None:
+        cluster, models, pairs = self._about
+        table = table_of(speeds, cluster, models, pairs=pairs)
+        document = {"schema": SPEEDS_SCHEMA, **table_to_json(table)}
+        write_document(self._folder / name, document)
 
     def _write(self, state: RoundState) -> None:
         if state.index % self._every == 0:
             path = self._folder / f"round-{state.index:06d}{self._suffix}"
-            write_document(path, state_to_json(state, {"file": SPEEDS}, self._rules))
+            rows: dict[str, Any] = {"rows": []}
+            speeds = {"file": self._speeds_of(state)} if state.jobs else rows
+            write_document(path, state_to_json(state, speeds, self._rules))
 
 
 class ExplanationLog:

@@ -25,7 +25,7 @@ def examined(seed: int, seen: Counter[str]) -> list[str]:
     table, before, rules, objective = random_round(np.random.default_rng(seed))
     poser = RoundPoser(table, objective, rules)
     formulation = FORMULATIONS[seed % 4 == 3]
-    explainer = Explainer(HighsSolver(), EXACT, EFFORT, formulation)
+    explainer = Explainer(HighsSolver(), EXACT, EFFORT)
     try:
         decision = MilpPolicy(poser, ExactMip(HighsSolver(), formulation), EXACT).decide(before)
     except InfeasibleRoundError as error:

@@ -341,7 +341,6 @@ def test_a_packed_run_is_resumed_to_the_same_bytes(
         (["--policy", "fifo"], "--packing: policy 'fifo' does not know it"),
         (["--policy", "gavel:fairness"], "--packing: policy 'gavel:fairness' does not know it"),
         (["--online-fit"], "cannot be combined with --online-fit"),
-        (["--dump-rounds", "states"], "cannot be combined with --packing"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -24,6 +24,7 @@ from morph_opt.round import (
     write_document,
 )
 from morph_opt.round import reader as fields
+from morph_opt.round.pairs import PAIR_FIELDS
 from morph_opt.round.speeds import ROW_FIELDS
 from tests.policies.worlds import random_world
 from tests.round.documents import document, spoiled
@@ -274,7 +275,8 @@ PLACES = {
     "job": (("jobs", 0), fields.JOB),
     "running": (("jobs", 0, "running"), fields.RUNNING),
     "part": (("jobs", 0, "running", "nodes", 0), ("node", "gpus")),
-    "speeds": (("speeds",), ("file", "rows")),
+    "speeds": (("speeds",), ("file", "rows", "pairs")),
+    "pair_row": (("speeds", "pairs", 0), PAIR_FIELDS),
     "speed_row": (("speeds", "rows", 0), ROW_FIELDS),
 }
 
@@ -296,6 +298,13 @@ def test_the_schema_requires_what_the_reader_requires(project_root: Path) -> Non
         way, known = PLACES[name]
         for field in known:
             value = spoiled("jobs.0.restart_left_s", 0.0)
+            row = value["speeds"]["rows"][0]
+            value["speeds"]["pairs"] = [
+                {
+                    "models": [row["model"]] * 2, "plans": [row["plan"]] * 2,
+                    "node_type": row["node_type"], "shape": row["shape"], "iteration_s": [1.0, 2.0],
+                }
+            ]  # fmt: skip
             place: Any = value
             for step in way:
                 place = place[step]

@@ -6,10 +6,13 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from morph_opt.clusters import load_cluster
 from morph_opt.domain import Allocation, RoundState
+from morph_opt.explain import Effort
 from morph_opt.policies.base import Decision
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay import cli
@@ -84,8 +87,6 @@ def test_dumped_states_decide_as_the_replay_did(
 
     here(tmp_path)
     monkeypatch.chdir(tmp_path)
-    from morph_opt.clusters import load_cluster
-
     options = RunOptions(
         "naive", load_cluster("c.toml"), objective=objective, events="e.csv", rules="r.toml",
         until_s=1500.0,
@@ -116,6 +117,70 @@ def test_dumped_states_decide_as_the_replay_did(
     assert granted >= len(files)
     assert any(state.held.assignments for state, _ in recording.seen.values())
     assert any(state.failed for state, _ in recording.seen.values())
+
+
+@pytest.mark.parametrize(
+    ("asked", "packing"),
+    [
+        (
+            {
+                "trace": "gavel-96",
+                "cluster": "1x4:V100+1x4:P100+1x4:K80",
+                "packing": True,
+                "until_s": 4000.0,
+            },
+            True,
+        ),
+        (
+            {
+                "trace": "naive",
+                "cluster": "8x8:A800-80GB",
+                "belief": "model",
+                "online_fit": True,
+                "until_s": 900.0,
+            },
+            False,
+        ),
+    ],
+)
+def test_dumped_pairs_and_learnt_beliefs_decide_as_the_replay_did(
+    asked: dict[str, Any], packing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partners stand in the states and pairs in the speeds; what was learnt has a file a round."""
+    from morph_opt.replay import replay
+
+    monkeypatch.chdir(tmp_path)
+    options = RunOptions(objective="jct", **(asked | {"cluster": load_cluster(asked["cluster"])}))
+    prepared = prepare(options)
+    recording = Recording(prepared.policy)
+    prepared = watched(
+        replace(prepared, policy=recording),  # type: ignore[arg-type]
+        tmp_path,
+        {"dump_rounds": tmp_path / "dump", "dump_every": 7},
+    )
+    replay(
+        prepared.trace, options.cluster, prepared.policy, prepared.truth, options.replay_config()
+    )
+    files = sorted((tmp_path / "dump").glob("round-*.json"))
+    shared = 0
+    for path in files:
+        snapshot = read_snapshot(path)
+        state, decision = recording.seen[snapshot.state.index]
+        assert snapshot.state == state
+        # The partner is no part of comparisons.
+        shared += sum(k.running is not None and bool(k.running.partner) for k in state.jobs)
+        assert [k.running and k.running.partner for k in snapshot.state.jobs] == [
+            k.running and k.running.partner for k in state.jobs
+        ]
+        given = PolicyOptions(objective="jct", packing=packing)
+        decided = decide_round(snapshot, given, explain=Effort(jobs=1))
+        assert decided.decision.allocation == decision.allocation
+        assert decided.decision.report.objective == decision.report.objective
+        if state.jobs:
+            assert decided.explanation is not None
+            assert decided.explanation.value == decision.report.objective
+    assert len(files) > 2
+    assert bool(shared) == packing
 
 
 def test_every_nth_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +273,7 @@ def test_rules_in_conflict_stop_a_replay(
     ("arguments", "words"),
     [
         (["--explain", "--policy", "fifo"], "policy milp only"),
-        (["--dump-rounds", "dump", "--online-fit"], "cannot be combined with --online-fit"),
+        (["--dump-rounds", "d", "--online-fit", "--policy", "srtf"], "with --online-fit milp only"),
         (["--dump-every", "2"], "together with --dump-rounds only"),
         (["--dump-gz"], "together with --dump-rounds only"),
         (["--dump-rounds", "dump", "--dump-every", "0"], "from 1 to"),
