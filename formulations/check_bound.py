@@ -60,13 +60,14 @@ def check_bound(problem: RoundProblem, level: Level, prices: Prices, claim: floa
 class _Definition:
     def __init__(self, problem: RoundProblem, level: Level, prices: Prices) -> None:
         self.problem, self.level, self.prices = problem, level, prices
-        self.cells, self.kinds = find_cells(problem), find_kinds(problem)
-        shape = (self.cells.count, self.kinds.count)
-        self.slot = np.zeros(shape) if prices.slot is None else prices.slot
         stay = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
         self.on_open = problem.nodes.open[problem.holds.node]
         self.stay = np.where(self.on_open, stay, 0.0)
-        self.by_slots = bool(self.slot.any() or self.stay.any())
+        self.by_slots = bool(self.stay.any() or (prices.slot is not None and prices.slot.any()))
+        if self.by_slots:
+            self.cells, self.kinds = find_cells(problem), find_kinds(problem)
+            none = np.zeros((self.cells.count, self.kinds.count))
+            self.slot = none if prices.slot is None else prices.slot
 
     def bound(self) -> float:
         """The sum of the theorem."""

@@ -43,8 +43,8 @@ class Cut:
 
     Parameters
     ----------
-    prices, slope
-        Of the shared rows, shape (D,).
+    prices, slope, usage
+        Of the shared rows, shape (D,): the prices, the subgradient there, and what the choice uses.
     value
         The bound there.
     choice
@@ -54,6 +54,7 @@ class Cut:
     prices: Floats
     value: float
     slope: Floats
+    usage: Floats
     choice: Ints
 
 
@@ -142,11 +143,11 @@ class _Search:
         found = relaxation.at(prices)
         limit = np.where(self._sign > 0, shared.upper, shared.lower)
         aux = np.where(shared.aux_use.T @ prices < 0, shared.aux_upper, 0.0)
-        used = relaxation.usage(found.choice)
+        used = usage = relaxation.usage(found.choice)
         if aux.size:
             used = used + shared.aux_use @ np.where(np.isfinite(aux), aux, 0.0)
         slope = np.where(np.isfinite(limit), limit, 0.0) - used
-        cut = Cut(prices, found.bound, slope, found.choice)
+        cut = Cut(prices, found.bound, slope, usage, found.choice)
         self._cuts.append(cut)
         if self._best is None or found.bound < self._best[0].value:
             self._best = (cut, found)

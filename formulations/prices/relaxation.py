@@ -330,6 +330,33 @@ class Relaxation:
         aux = np.where(gain > 0, gain * np.where(gain > 0, shared.aux_upper, 0.0), 0.0)
         return np.concatenate([rows, aux])
 
+    def options_by_job(self) -> tuple[Ints, Ints]:
+        """Possible options but pairs, job by job, and the job of each."""
+        return self._order, self._first[self._order]
+
+    def margin(self, reduced: Floats, option: Ints) -> Floats:
+        """Reduced value that each job's option has before its next best, shape (J,).
+
+        Negative where another one has more; inf where there is no other.
+        """
+        has = option >= 0
+        now = np.where(has, reduced[np.where(has, option, 0)], 0.0)
+        others = np.where(self.idle & has, 0.0, -np.inf)
+        order, owner = self.options_by_job()
+        if order.size:
+            other = order != option[owner]
+            worth = np.where(other, reduced[order], -np.inf)
+            best = np.maximum.reduceat(worth, self._start)
+            others[self._owner] = np.maximum(others[self._owner], best)
+        return np.where(np.isneginf(others), np.inf, now - others)
+
+    def options_use(self, row: int) -> Floats:
+        """What each option uses of a row, shape (K + J,)."""
+        use, dense = self.shared.use, np.zeros(self.value.size)
+        span = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
+        dense[use.indices[span]] = use.data[span]
+        return dense
+
     def usage(self, choice: Ints) -> Floats:
         """What a choice uses of each row, shape (D,); a pair counts once."""
         taken = np.unique(choice[choice >= 0])

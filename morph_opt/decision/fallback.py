@@ -4,12 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.check import RuleError, check
 from formulations.decode import place_parts, room_after_stays, without_job
 from formulations.linear_model import Bools, Ints
+from formulations.objectives import guarantee
 from formulations.pair_table import may_meet
+from formulations.prices import Relaxation, choose_prices
+from formulations.prices.placing import decided_by_prices
+from formulations.prices.rounding import Rounding
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from formulations.rule_table import RULE_S, RULE_U
-from formulations.rules import broken_rule
+from formulations.rules import broken_rule, with_promises
+
+
+def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
+    """What prices decide, or `keep_and_fill` where that keeps more promises or is worth more.
+
+    With pairs it is always the latter.
+    """
+    kept = keep_and_fill(problem, level)
+    if problem.pairs.count:
+        return kept
+    counted = with_promises(problem)
+    relaxation = Relaxation(counted, level)
+    chosen = choose_prices(relaxation)
+    if not np.isfinite(chosen.evaluation.bound):
+        return kept
+    found = decided_by_prices(counted, Rounding(relaxation, chosen))
+    try:
+        check(problem, found)
+    except RuleError:
+        return kept
+    promises = guarantee(problem)
+    worth = [(one.value(promises), one.value(level)) for one in (kept, found)]
+    return found if worth[1] > worth[0] else kept
 
 
 def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:

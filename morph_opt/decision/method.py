@@ -57,6 +57,10 @@ class Solved:
         The last level's, with the rows of goals before it; None for a method without one.
     times
         Where the time went.
+    step
+        The step that ended the last level, for methods of several.
+    by_prices
+        Whether the last level's bound is one of prices, checked.
     """
 
     selection: Selection | None
@@ -67,6 +71,8 @@ class Solved:
     columns: int = 0
     model: RoundModel | None = None
     times: StepTimes = field(default_factory=StepTimes)
+    step: str = "exact"
+    by_prices: bool = False
 
     @property
     def outcome(self) -> Outcome:

@@ -28,6 +28,13 @@ class RoundReport:
     bound_by
         What proves the bound: ``"solver"`` or ``"prices"`` (docs/formulations/prices.md); empty
         if nothing does.
+    step
+        Step of the method that ended the round: ``"exact"``, ``"prices"`` or ``"residual"``
+        (`morph_opt.decision.ladder`); empty for a fallback and for policies without steps.
+    gap_of_gain
+        ``(bound - objective) / (bound - what leaving everything as it is would be worth)``: most of
+        a steady round's objective is jobs that stay, and a small gap may be much of what is
+        decided. NaN if nothing is proven.
     guarantees_short
         Guaranteed jobs below the speed of their request in this allocation.
     guarantee_shortfall
@@ -49,6 +56,8 @@ class RoundReport:
     bound: float = float("nan")
     gap: float = float("nan")
     bound_by: str = ""
+    step: str = ""
+    gap_of_gain: float = float("nan")
     guarantees_short: int = 0
     guarantee_shortfall: float = 0.0
     guarantees_possible: bool | None = None

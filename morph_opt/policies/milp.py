@@ -11,7 +11,7 @@ from formulations.check import check
 from formulations.objectives import SPEED_TOLERANCE, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.decision.certify import bound_by_prices
-from morph_opt.decision.fallback import keep_and_fill
+from morph_opt.decision.fallback import best_at_hand
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import Objective, PosedRound, RoundPoser
@@ -74,7 +74,7 @@ class MilpPolicy:
         poser: RoundPoser,
         method: RoundMethod,
         limits: Limits,
-        fallback: Callable[[RoundProblem, Level], Selection] = keep_and_fill,
+        fallback: Callable[[RoundProblem, Level], Selection] = best_at_hand,
     ) -> None:
         self._poser = poser
         self._method = method
@@ -150,8 +150,9 @@ class MilpPolicy:
         outcome = solved.outcome_of(posed.worth)
         value = selection.value(posed.worth)
         status = "fallback" if outcome is None else str(outcome.status)
-        bound, bound_by = float("inf") if outcome is None else outcome.bound, "solver"
-        if outcome is None or outcome.status is not Status.OPTIMAL:
+        bound = float("inf") if outcome is None else outcome.bound
+        bound_by = "prices" if solved.by_prices else "solver"
+        if outcome is None or not (outcome.status is Status.OPTIMAL or solved.by_prices):
             promised = bool(solved.promised) and outcome is not None
             proven = bound_by_prices(posed.problem, posed.worth, promised).value
             if proven < bound:
@@ -169,12 +170,22 @@ class MilpPolicy:
             bound=bound,
             gap=relative_gap(value, bound),
             bound_by=bound_by,
+            step="" if outcome is None else solved.step,
+            gap_of_gain=_gap_of_gain(posed, value, bound),
             guarantees_short=short,
             guarantee_shortfall=shortfall,
             guarantees_possible=solved.promised,
             slo_dropped=dropped,
             slo_restored=restored,
         )
+
+
+def _gap_of_gain(posed: PosedRound, value: float, bound: float) -> float:
+    """Share that may be missing of what deciding can gain over leaving everything as it is."""
+    running = posed.problem.jobs.running
+    possible = bound - float(posed.worth.stay_value[running].sum())
+    missing = max(0.0, bound - value)
+    return 0.0 if missing <= 1e-9 * abs(bound) else missing / max(possible, missing)
 
 
 def _compare(claim: float, value: float, level: str) -> None:

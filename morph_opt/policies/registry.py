@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from morph_opt.decision.pose import Objective
-from morph_opt.decision.ranked import RoundSolver
+from morph_opt.decision.ladder import LARGE, Ladder
+from morph_opt.decision.method import RoundMethod
+from morph_opt.decision.pose import Objective, RoundPoser
+from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
@@ -71,15 +73,30 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
-    return MilpPolicy.of(
+    poser = RoundPoser(
         belief,
         make_objective(options.objective, belief, options),
-        _solver(options),
-        limits,
-        options.formulation,
         options.rules,
         require_pair_speeds(belief) if options.packing else None,
     )
+    return MilpPolicy(poser, _method(options), limits)
+
+
+def _method(options: PolicyOptions) -> RoundMethod:
+    """How rounds are solved; nodes that are named rather than counted are left to the exact MIP."""
+    solver = _solver(options)
+    exact = ExactMip(solver, options.formulation)
+    if options.method == "exact":
+        return exact
+    if options.method not in ("auto", "ladder"):
+        raise InputError(
+            f"unknown method {options.method!r}; known are exact, ladder, auto", field="--method"
+        )
+    if options.formulation != "node_pattern":
+        if options.method == "ladder":
+            raise InputError("counts nodes, not with this --formulation", field="--method")
+        return exact
+    return Ladder(solver, LARGE if options.method == "auto" else 0)
 
 
 def _solver(options: PolicyOptions) -> Solver:

@@ -64,6 +64,9 @@ OPTIONS = {
         PolicyOption("objective", "of milp (throughput)", "NAME"),
         PolicyOption("solver", "of milp (highs); python -m morph_opt.solvers", "NAME"),
         PolicyOption("formulation", "of milp (node_pattern)", "NAME"),
+        PolicyOption(
+            "method", "of milp: exact, ladder, or auto, by the size of the round (auto)", "NAME"
+        ),
         PolicyOption("rules", "operator's rules for milp, TOML", "FILE"),
         PolicyOption(
             "gap", "relative gap at which a round of milp is done (1e-4)", "GAP", Range(0.0, 1.0)
@@ -93,7 +96,8 @@ OPTIONS = {
 """Every option of a policy or objective, by the field of `PolicyOptions`."""
 
 MILP_OPTIONS = (
-    "objective", "solver", "formulation", "rules", "gap", "time_limit_s", "node_limit", "packing",
+    "objective", "solver", "formulation", "method", "rules", "gap", "time_limit_s", "node_limit",
+    "packing",
 )  # fmt: skip
 """Options of the policy ``milp`` under every objective."""
 
@@ -106,7 +110,7 @@ class PolicyOptions:
     ----------
     objective
         Name, or ``package.module:Class`` of a user's own.
-    solver, formulation
+    solver, formulation, method
         Names.
     gap, time_limit_s, node_limit, seed
         See `morph_opt.solvers.outcome.Limits`.
@@ -130,6 +134,7 @@ class PolicyOptions:
     objective: str = "throughput"
     solver: str = "highs"
     formulation: str = "node_pattern"
+    method: str = "auto"
     gap: float = 1e-4
     time_limit_s: float = 10.0
     node_limit: int | None = None

@@ -29,7 +29,7 @@ class RunOptions:
         See `morph_opt.traces.registry.load_trace`; the seed also feeds failures and solver.
     trace_sha256
         Digest of the jobs, so that a resumed run cannot get another trace; "" before loading.
-    policy, objective, solver, formulation, gap, time_limit_s, node_limit
+    policy, objective, solver, formulation, method, gap, time_limit_s, node_limit
         See `morph_opt.policies.spec.PolicyOptions`; a ``node_limit`` of 0 means none.
     belief
         ``truth``, ``model`` or ``table``.
@@ -61,6 +61,7 @@ class RunOptions:
     objective: str = "throughput"
     solver: str = "highs"
     formulation: str = "node_pattern"
+    method: str = "auto"
     gap: float = 1e-4
     time_limit_s: float = 10.0
     node_limit: int = 0

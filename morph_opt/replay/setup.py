@@ -100,6 +100,7 @@ def prepare(options: RunOptions) -> Prepared:
         objective=options.objective,
         solver=options.solver,
         formulation=options.formulation,
+        method=options.method,
         gap=options.gap,
         time_limit_s=options.time_limit_s,
         node_limit=options.node_limit or None,

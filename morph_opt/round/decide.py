@@ -65,6 +65,8 @@ class RoundDecision:
             "bound": rounded(report.bound),
             "gap": rounded(report.gap),
             "bound_by": report.bound_by or None,
+            "step": report.step or None,
+            "gap_of_gain": rounded(report.gap_of_gain),
             "size": {
                 "jobs": len(state.jobs),
                 "candidates": report.candidates,

@@ -22,7 +22,7 @@ class RoundRow:
         Number and boundary.
     jobs, running, gpus_used
         Active jobs; jobs with GPUs and GPUs held after the decision.
-    candidates, rows, columns, status, objective, bound, gap, bound_by
+    candidates, rows, columns, status, objective, bound, gap, bound_by, step, gap_of_gain
         Of the policy's report.
     guarantees_short, guarantee_shortfall, guarantees_possible
         Of the policy's report; possible is 1, 0 or empty.
@@ -47,6 +47,8 @@ class RoundRow:
     bound: float
     gap: float
     bound_by: str
+    step: str
+    gap_of_gain: float
     guarantees_short: int
     guarantee_shortfall: float
     guarantees_possible: bool | None
@@ -99,6 +101,8 @@ def round_row(
         bound=report.bound,
         gap=report.gap,
         bound_by=report.bound_by,
+        step=report.step,
+        gap_of_gain=report.gap_of_gain,
         guarantees_short=report.guarantees_short,
         guarantee_shortfall=report.guarantee_shortfall,
         guarantees_possible=report.guarantees_possible,

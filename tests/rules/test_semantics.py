@@ -261,7 +261,7 @@ def test_the_fallback_evicts_borrowers_when_owners_are_back() -> None:
     poor = running("poor", {1: [0]}, tenant="other", weight=1e-3)
     a = running("a", {0: range(8)}, tenant="mine")
     before = state(cluster(8, 8), a, poor, queued("b", tenant="theirs"))
-    assert fallback(before, *quotas) == {"a": 4, "poor": 1, "b": 4}
+    assert fallback(before, *quotas) == {"a": 4, "poor": 8, "b": 4}
 
 
 @pytest.mark.parametrize("block", range(3))

@@ -1,0 +1,136 @@
+"""Rounds of any size from the twins: cold ones, and steady ones that follow from a decision.
+
+Jobs of ``base`` (seeds 0, 1, ... as many as are needed), 0.625 per GPU, each with a share of its
+work done drawn evenly; restarts of 260 s. A cold round has nobody running. A steady round is what
+a decision of the one before leaves: one in twenty of the running jobs completes, as many arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from morph_opt.domain import (
+    A800_NODE,
+    Allocation,
+    Cluster,
+    ExecutionPlan,
+    Job,
+    JobState,
+    Node,
+    NodeType,
+    RoundState,
+    Shape,
+    Span,
+)
+from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.traces.registry import load_trace
+
+JOBS_PER_GPU = 0.625
+RESTART_S = 260.0
+LEFT_SHARE = 0.05
+POOL = 4_000
+"""Jobs of the twins that are drawn from."""
+SLOWER = (1.0, 0.62, 0.35)
+"""Speeds of the GPU types relative to the first."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Speeds on several types: those of the first, slower by a factor per type and model."""
+
+    base: SpeedModel
+    types: tuple[NodeType, ...]
+
+    @property
+    def name(self) -> str:
+        """The base's."""
+        return self.base.name
+
+    def models(self) -> Sequence[str]:
+        """The base's."""
+        return self.base.models()
+
+    def _factor(self, model: str, node_type: NodeType) -> float:
+        at = self.types.index(node_type)
+        # Models differ in what they gain from the faster types, or all would want the same.
+        lean = 0.8 + 0.4 * ((sum(model.encode()) * 7 + at * 13) % 16) / 15
+        return 1.0 if at == 0 else SLOWER[at] * lean
+
+    def iteration_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        """Seconds on the first type over the type's factor."""
+        seconds = self.base.iteration_s(model, self.types[0], shape, plan, span)
+        return None if seconds is None else seconds / self._factor(model, node_type)
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """Those of the first type."""
+        factor = self._factor(model, node_type)
+        rows = self.base.configurations(model, self.types[0], max_gpus, span)
+        return [replace(row, iteration_s=row.iteration_s / factor) for row in rows]
+
+
+def cluster_of(gpus: int, types: int, leaves: int = 1) -> Cluster:
+    """Nodes of eight GPUs, the types in turn, the leaves in blocks."""
+    kinds = [A800_NODE]
+    for at in range(1, types):
+        gpu = replace(A800_NODE.gpu_type, name=f"T{at}")
+        kinds.append(replace(A800_NODE, name=f"t{at}-8", gpu_type=gpu))
+    nodes = gpus // 8
+    return Cluster(
+        f"{gpus}x{types}",
+        tuple(
+            Node(f"n{i:06d}", kinds[i % types], leaf=f"leaf-{i * leaves // nodes}")
+            for i in range(nodes)
+        ),
+    )
+
+
+def speeds_of(cluster: Cluster) -> SpeedModel:
+    """The twins' speeds on every type of a cluster."""
+    return Scaled(load_trace("base").truth, cluster.node_types)
+
+
+def arrivals(count: int, draw: np.random.Generator, prefix: str) -> list[JobState]:
+    """Waiting jobs with part of their work done, as a queue that has been running for long."""
+    pool: list[Job] = [job for seed in range(-(-min(count, POOL) // 400)) for job in _jobs(seed)]
+    found = []
+    for at, which in enumerate(draw.integers(0, len(pool), count).tolist()):
+        job = replace(pool[which], name=f"{prefix}-{at:06d}", submission_s=0.0)
+        done = float(job.iterations * 0.9 * draw.random())
+        found.append(JobState(job, iterations_done=done, restart_s=RESTART_S))
+    return found
+
+
+@cache
+def _jobs(seed: int) -> tuple[Job, ...]:
+    return load_trace("base", seed=seed).trace.jobs
+
+
+def cold_round(gpus: int, types: int = 1, leaves: int = 1, seed: int = 0) -> RoundState:
+    """A round in which every job waits."""
+    draw = np.random.default_rng((seed, gpus, types))
+    jobs = arrivals(int(JOBS_PER_GPU * gpus), draw, "r0")
+    return RoundState(0, 0.0, 60.0, cluster_of(gpus, types, leaves), tuple(jobs))
+
+
+def round_after(state: RoundState, decided: Allocation, seed: int = 0) -> RoundState:
+    """The round that follows: some jobs complete, as many arrive, the others hold what they got."""
+    draw = np.random.default_rng((seed, state.index + 1, len(state.jobs)))
+    held = decided.by_job()
+    stayed = []
+    for known in state.jobs:
+        running = held.get(known.job.name)
+        if running is not None and draw.random() < LEFT_SHARE:
+            continue
+        fresh = running is not None and running != known.running
+        left = RESTART_S - state.interval_s if fresh else 0.0
+        stayed.append(replace(known, running=running, restart_left_s=left))
+    new = arrivals(len(state.jobs) - len(stayed), draw, f"r{state.index + 1}")
+    return replace(state, index=state.index + 1, jobs=(*stayed, *new))

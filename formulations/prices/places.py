@@ -1,0 +1,215 @@
+"""Nodes for a choice at any size: nodes in buckets by their free GPUs, tightest fit first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from formulations.cells import scarce_resources
+from formulations.linear_model import Floats, Ints
+from formulations.round_problem import RoundProblem, Scope
+
+SLACK = 1e-9
+
+
+class Places:
+    """What is free while parts are placed and taken back; starts empty but for closed nodes.
+
+    Parameters
+    ----------
+    problem
+        The round; pairs are not placed here.
+
+    Notes
+    -----
+    A bucket holds the nodes of a class under a leaf with so many GPUs free. An entry is stale once
+    the node's free GPUs have changed; stale ones are dropped when they come to the top.
+    """
+
+    def __init__(self, problem: RoundProblem) -> None:
+        nodes, table = problem.nodes, problem.candidates
+        self._problem = problem
+        self._class: list[int] = nodes.node_class.tolist()
+        self._open: list[bool] = nodes.open.tolist()
+        leaves = (table.scope == Scope.LEAF).any() or np.isfinite(nodes.uplink_gb_per_s).any()
+        self._leaf: list[int] = nodes.leaf.tolist()
+        self._group: list[int] = nodes.leaf.tolist() if leaves else [0] * nodes.count
+        gpus = nodes.capacity[nodes.node_class, 0].astype(np.int64)
+        self.free: list[int] = gpus.tolist()
+        self._side: Floats = nodes.capacity[nodes.node_class, 1:].copy()
+        self._uplink: list[float] = nodes.uplink_gb_per_s.tolist()
+        self._scarce = [scarce_resources(problem, t).size > 1 for t in range(nodes.classes)]
+        most = int(gpus.max(initial=0))
+        groups = max(self._group, default=0) + 1
+        self._buckets: list[list[list[list[int]]]] = [
+            [[[] for _ in range(most + 1)] for _ in range(groups)] for _ in range(nodes.classes)
+        ]
+        for node in range(nodes.count - 1, -1, -1):
+            if self._open[node]:
+                self._bucket(node).append(node)
+        self._held: dict[int, list[int]] = {}
+        for row, job in enumerate(problem.holds.job.tolist()):
+            self._held.setdefault(job, []).append(row)
+        self._hold_node: list[int] = problem.holds.node.tolist()
+        self._hold_gpus: list[int] = problem.holds.demand[:, 0].astype(np.int64).tolist()
+        self._start: list[int] = table.part_start.tolist()
+        self._parts: list[int] = table.part_gpus.tolist()
+
+    def _bucket(self, node: int) -> list[int]:
+        return self._buckets[self._class[node]][self._group[node]][self.free[node]]
+
+    def _take(self, node: int, gpus: int, side: Floats | None) -> None:
+        """Take GPUs (negative: give them back) and side resources of a node."""
+        self.free[node] -= gpus
+        if side is not None:
+            self._side[node] -= side
+        if self._open[node]:
+            self._bucket(node).append(node)
+
+    def stays(self, job: int) -> bool:
+        """Keep what a running job holds, if that is still free."""
+        rows = self._held[job]
+        demand, holds = self._problem.holds.demand, self._problem.holds
+        for row in rows:
+            node = self._hold_node[row]
+            if self.free[node] < self._hold_gpus[row]:
+                return False
+            if (
+                self._scarce[self._class[node]]
+                and (
+                    self._side[node] < demand[row, 1:] - SLACK * np.maximum(1.0, self._side[node])
+                ).any()
+            ):
+                return False
+            reserved = float(holds.uplink_gb_per_s[row])
+            if reserved > 0.0 and self._uplink[self._leaf[node]] < reserved - SLACK:
+                return False
+        self._hold(job, 1)
+        return True
+
+    def leaves(self, job: int) -> None:
+        """Give back what a staying job holds."""
+        self._hold(job, -1)
+
+    def _hold(self, job: int, sign: int) -> None:
+        holds = self._problem.holds
+        for row in self._held[job]:
+            node = self._hold_node[row]
+            self._take(node, sign * self._hold_gpus[row], sign * holds.demand[row, 1:])
+            self._uplink[self._leaf[node]] -= sign * float(holds.uplink_gb_per_s[row])
+
+    def parts(self, candidate: int) -> list[int]:
+        """GPUs of each part, largest first."""
+        return self._parts[self._start[candidate] : self._start[candidate + 1]]
+
+    def starts(self, candidate: int) -> tuple[int, ...] | None:
+        """Distinct nodes for the parts of a candidate, taken; None if none were found."""
+        table = self._problem.candidates
+        t = int(table.node_class[candidate])
+        scope = int(table.scope[candidate])
+        parts = self.parts(candidate)
+        for groups, inside in self._hosts(t, scope, sum(parts)):
+            found = self._fit(candidate, t, parts, groups, inside)
+            if found is not None:
+                self._assign(candidate, parts, found, 1)
+                return tuple(found)
+        return None
+
+    def ends(self, candidate: int, nodes: tuple[int, ...]) -> None:
+        """Give back the nodes of a start."""
+        self._assign(candidate, self.parts(candidate), list(nodes), -1)
+
+    def takes(self, candidate: int, nodes: tuple[int, ...]) -> None:
+        """Take nodes that were just given back."""
+        self._assign(candidate, self.parts(candidate), list(nodes), 1)
+
+    def _assign(self, candidate: int, parts: list[int], nodes: list[int], sign: int) -> None:
+        table = self._problem.candidates
+        side = table.side[candidate]
+        crosses = int(table.scope[candidate]) == Scope.POD
+        needs = self._scarce[int(table.node_class[candidate])]
+        for part, node in zip(parts, nodes, strict=True):
+            self._take(node, sign * part, sign * part * side if needs else None)
+            if crosses:
+                self._uplink[self._leaf[node]] -= sign * part * float(side[2])
+
+    def _hosts(self, t: int, scope: int, gpus: int) -> Iterator[tuple[list[int], set[int] | None]]:
+        """Groups of buckets to look in, one possible place after the other, fullest first."""
+        every = range(len(self._buckets[t]))
+        if scope in (Scope.NODE, Scope.POD):
+            yield list(every), None
+            return
+        nodes = self._problem.nodes
+        mine = np.flatnonzero(nodes.open & (nodes.node_class == t))
+        place = nodes.leaf if scope == Scope.LEAF else nodes.domain
+        spare = np.bincount(place[mine], np.asarray(self.free)[mine])
+        for host in np.argsort(spare, kind="stable").tolist():
+            if spare[host] < gpus:
+                continue
+            if scope == Scope.LEAF:
+                yield [host] if len(every) > 1 else [0], None
+            else:
+                inside = mine[place[mine] == host].tolist()
+                yield sorted({self._group[node] for node in inside}), set(inside)
+
+    def _fit(
+        self,
+        candidate: int,
+        t: int,
+        parts: list[int],
+        groups: list[int],
+        inside: set[int] | None,
+    ) -> list[int] | None:
+        """Tightest node for one part after the other; the candidate's own needs in mind."""
+        table, nodes = self._problem.candidates, self._problem.nodes
+        side = table.side[candidate]
+        pinned = int(table.node_set[candidate])
+        allowed = nodes.sets[pinned] if pinned else None
+        crosses = int(table.scope[candidate]) == Scope.POD
+        share = float(side[2]) if crosses else 0.0
+        # A strict gang must not lie in one place of the tighter sort.
+        tighter = nodes.leaf if crosses else nodes.domain
+        strict = bool(table.strict[candidate])
+        uplink: dict[int, float] = {}
+        chosen: list[int] = []
+        for part in parts:
+            last = strict and len(chosen) == len(parts) - 1
+            same = int(tighter[chosen[0]]) if last and len(set(tighter[chosen])) == 1 else -1
+            need = part * side if self._scarce[t] else None
+            for node in self._candidates(t, part, groups):
+                if node in chosen or (inside is not None and node not in inside):
+                    continue
+                if (allowed is not None and not allowed[node]) or int(tighter[node]) == same:
+                    continue
+                if need is not None and (self._side[node] < need - SLACK).any():
+                    continue
+                leaf = self._leaf[node]
+                if share and self._uplink[leaf] - uplink.get(leaf, 0.0) < part * share - SLACK:
+                    continue
+                uplink[leaf] = uplink.get(leaf, 0.0) + part * share
+                chosen.append(node)
+                break
+            else:
+                return None
+        return chosen
+
+    def _candidates(self, t: int, part: int, groups: list[int]) -> Iterator[int]:
+        """Nodes of a class with room for a part, tightest first."""
+        buckets, free = self._buckets[t], self.free
+        for size in range(part, len(buckets[0])):
+            for group in groups:
+                bucket = buckets[group][size]
+                while bucket and free[bucket[-1]] != size:
+                    bucket.pop()
+                for at in range(len(bucket) - 1, -1, -1):
+                    if free[bucket[at]] == size:
+                        yield bucket[at]
+
+    def most_free(self) -> Ints:
+        """Largest number of free GPUs on an open node of each class, shape (T,)."""
+        nodes = self._problem.nodes
+        most = np.zeros(nodes.classes, dtype=np.int64)
+        free = np.asarray(self.free, dtype=np.int64)
+        np.maximum.at(most, nodes.node_class[nodes.open], free[nodes.open])
+        return most

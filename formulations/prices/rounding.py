@@ -1,0 +1,151 @@
+r"""From prices to a choice: the master deals the cuts to the jobs, what is over is shed.
+
+Every cut of the search is a choice of every job. A linear program takes the convex combination of
+cuts that is worth most within the limits (Dantzig, Wolfe 1960); at most one more cut than there are
+rows is in it. Each job then follows one of these cuts, in the shares of the combination: jobs stand
+in the order of what they use, and take their cuts by a golden-ratio sequence, so that every stretch
+of that order is dealt in nearly the right shares. What is still too much is shed where it loses
+least per unit released.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.linear_model import Floats, Ints
+from formulations.prices.choose import Chosen, LinearProgram, scipy_lp
+from formulations.prices.relaxation import Relaxation
+
+GOLDEN = 0.6180339887498949
+SLACK = 1e-9
+PASSES = 20
+"""How often each row is relieved at most."""
+
+
+class Rounding:
+    """Choices within the shared rows, at prices.
+
+    Parameters
+    ----------
+    relaxation, chosen
+        The rows and options, and the prices with their cuts.
+    lp
+        Solves the master.
+
+    Attributes
+    ----------
+    reduced
+        Value of each option less its price, shape (K + J,).
+    limit
+        What is left of each row's upper limit for the options, once the auxiliary columns have
+        taken what the master gives them, shape (D,).
+    """
+
+    def __init__(
+        self, relaxation: Relaxation, chosen: Chosen, lp: LinearProgram = scipy_lp
+    ) -> None:
+        self.relaxation = relaxation
+        self._chosen = chosen
+        self.reduced = relaxation.reduced(chosen.prices)
+        self._share, self._aux = self._master(lp)
+        self.limit: Floats = relaxation.shared.upper - relaxation.shared.aux_use @ self._aux
+
+    def _master(self, lp: LinearProgram) -> tuple[Floats, Floats]:
+        """Share of each cut, and the auxiliary columns; the best cut alone where there is none."""
+        shared, cuts = self.relaxation.shared, self._chosen.cuts
+        count, aux = len(cuts), shared.aux_upper.size
+        best = np.zeros(count)
+        best[int(np.argmin([cut.value for cut in cuts]))] = 1.0
+        worth = np.asarray([self.worth(cut.choice) for cut in cuts])
+        usage = np.asarray([cut.usage for cut in cuts]).T
+        high, low = np.isfinite(shared.upper), np.isfinite(shared.lower)
+        matrix = np.vstack(
+            [
+                np.hstack([usage[high], shared.aux_use[high]]),
+                -np.hstack([usage[low], shared.aux_use[low]]),
+            ]
+        )
+        limit = np.concatenate([shared.upper[high], -shared.lower[low]])
+        size = np.maximum(1.0, np.abs(limit))
+        whole = np.append(np.ones(count), np.zeros(aux))
+        scale = float(np.abs(worth).max(initial=0.0)) or 1.0
+        found = lp(
+            np.append(-worth / scale, np.zeros(aux)),
+            np.vstack([matrix / size[:, None], whole, -whole]),
+            np.concatenate([limit / size, [1.0, -1.0]]),
+            np.zeros(count + aux),
+            np.append(np.ones(count), shared.aux_upper),
+        )
+        if found is None:
+            return best, np.where(np.isfinite(shared.aux_upper), shared.aux_upper, 0.0)
+        return np.where(found[0][:count] > SLACK, found[0][:count], 0.0), found[0][count:]
+
+    def worth(self, choice: Ints) -> float:
+        """Value of a choice."""
+        return float(self.relaxation.value[choice[choice >= 0]].sum())
+
+    def dealt(self) -> Ints:
+        """Option of each job, -1 for nothing, shape (J,): the cuts in their shares."""
+        active = np.flatnonzero(self._share)
+        cuts = [self._chosen.cuts[at] for at in active.tolist()]
+        options = np.asarray([cut.choice for cut in cuts])
+        choice: Ints = options[0].copy()
+        apart = np.flatnonzero((options != options[0]).any(axis=0))
+        if not apart.size:
+            return choice
+        use = self.relaxation.options_use(0)
+        for row in range(1, min(self.relaxation.shared.count, 6)):
+            use = use + (row + 1) * 1e3 * self.relaxation.options_use(row)
+        keys = [np.where(own >= 0, use[own], 0.0) for own in options[:, apart]]
+        order = apart[np.lexsort(keys)]
+        turn = np.mod((np.arange(order.size) + 0.5) * GOLDEN, 1.0)
+        share = np.cumsum(self._share[active])
+        taken = np.minimum(np.searchsorted(share, turn * share[-1], side="right"), len(cuts) - 1)
+        choice[order] = options[taken, order]
+        return choice
+
+    def shed(self, choice: Ints) -> Ints:
+        """The choice with less where a row is over its limit, by least loss per unit released."""
+        choice = choice.copy()
+        for _ in range(PASSES):
+            over = self.relaxation.usage(choice) - self.limit
+            worst = over > SLACK * np.maximum(1.0, np.abs(self.limit))
+            worst &= np.isfinite(self.limit)
+            if not worst.any():
+                break
+            for row in np.flatnonzero(worst).tolist():
+                self._relieve(choice, row)
+        return choice
+
+    def _relieve(self, choice: Ints, row: int) -> None:
+        """Take jobs down to options that use less of a row and no more of any other; in place."""
+        relaxation = self.relaxation
+        excess = float(relaxation.usage(choice)[row] - self.limit[row])
+        if excess <= SLACK:
+            return
+        option, owner = relaxation.options_by_job()
+        using = choice >= 0
+        fewer = np.ones(option.size, dtype=bool)
+        for other in range(relaxation.shared.count):
+            use = relaxation.options_use(other)
+            now = np.where(using, use[choice], 0.0)
+            if other == row:
+                released = now[owner] - use[option]
+                whole = now
+            else:
+                fewer &= use[option] <= now[owner] + SLACK
+        fewer &= released > SLACK
+        kept = np.where(using, self.reduced[choice], 0.0)
+        jobs = np.arange(choice.size, dtype=np.int64)
+        quits = using & relaxation.idle & (whole > SLACK)
+        loss = np.concatenate([(kept[owner] - self.reduced[option])[fewer], kept[quits]])
+        gain = np.concatenate([released[fewer], whole[quits]])
+        to = np.concatenate([option[fewer], np.full(int(quits.sum()), -1)])
+        whose = np.concatenate([owner[fewer], jobs[quits]])
+        ratio = loss / gain
+        order = np.lexsort([gain, ratio])
+        _, first = np.unique(whose[order], return_index=True)
+        order = order[np.sort(first)]
+        enough = int(np.searchsorted(np.cumsum(gain[order]), excess - SLACK)) + 1
+        picked = order[:enough]
+        choice[whose[picked]] = to[picked]

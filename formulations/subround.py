@@ -1,0 +1,239 @@
+"""Parts of a round that are rounds themselves: fewer options, or some jobs on some nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.linear_model import Bools, Floats, Ints
+from formulations.round_problem import (
+    RESOURCES,
+    STAY,
+    HoldTable,
+    JobTable,
+    Level,
+    RoundProblem,
+    Scope,
+    Selection,
+)
+from formulations.rule_table import RULE_S, RULE_X, RuleTable
+
+UPLINK = RESOURCES.index("rdma_gb_per_s")
+
+
+@dataclass(frozen=True, slots=True)
+class SubRound:
+    """A round within a round.
+
+    Parameters
+    ----------
+    problem, level
+        The smaller round and what it maximises.
+    jobs, candidates, nodes
+        Indices in the larger round of the first jobs and of all candidates and nodes; further jobs
+        stand for what others hold, and must stay.
+    """
+
+    problem: RoundProblem
+    level: Level
+    jobs: Ints
+    candidates: Ints
+    nodes: Ints
+
+    def merged(self, whole: Selection, part: Selection) -> Selection:
+        """The decision of the larger round in which the free jobs do as in the smaller one."""
+        choice, nodes = whole.choice.copy(), list(whole.nodes)
+        for at, job in enumerate(self.jobs.tolist()):
+            picked = int(part.choice[at])
+            choice[job] = int(self.candidates[picked]) if picked >= 0 else picked
+            nodes[job] = tuple(int(self.nodes[node]) for node in part.nodes[at])
+        return Selection(choice, tuple(nodes))
+
+
+def with_candidates(problem: RoundProblem, level: Level, kept: Ints) -> SubRound:
+    """The round with these candidates alone, ascending; for rounds without pairs."""
+    every = np.arange(problem.jobs.count, dtype=np.int64)
+    at = np.full(problem.candidates.count, -1, dtype=np.int64)
+    at[kept] = np.arange(kept.size)
+    rules = _rules_of(problem.rules, at, every, np.zeros(problem.rules.count))
+    smaller = replace(problem, candidates=problem.candidates.take(kept), rules=rules)
+    worth = replace(level, value=level.value[kept])
+    return SubRound(smaller, worth, every, kept, np.arange(problem.nodes.count, dtype=np.int64))
+
+
+def residual_round(
+    problem: RoundProblem,
+    level: Level,
+    decided: Selection,
+    free: Bools,
+    on: Bools,
+    offered: Bools | None = None,
+) -> SubRound:
+    """The round of some jobs on some nodes, everybody else as decided.
+
+    Parameters
+    ----------
+    decided
+        A feasible decision.
+    free, on
+        Jobs that may do otherwise, shape (J,), and the nodes that they may use, shape (N,). What
+        free jobs hold or were given must lie on these nodes.
+    offered
+        Candidates of free jobs that may be chosen, shape (K,); None: all.
+    """
+    jobs, nodes = np.flatnonzero(free), np.flatnonzero(on)
+    used, uplinks = _used_by_others(problem, decided, free)
+    running = _may_stay(problem, decided, free, used)
+    others = nodes[used[nodes].any(axis=1)]
+    table = problem.candidates
+    kept = np.flatnonzero(free[table.job] & (True if offered is None else offered))
+    job_at, node_at = _positions(problem.jobs.count, jobs), _positions(problem.nodes.count, nodes)
+    candidate_at = _positions(table.count, kept)
+    holds = problem.holds
+    own = np.flatnonzero(running[holds.job])
+    held = HoldTable(
+        np.concatenate([job_at[holds.job[own]], jobs.size + np.arange(others.size)]),
+        np.concatenate([node_at[holds.node[own]], node_at[others]]),
+        np.concatenate([holds.demand[own], used[others]]),
+        np.concatenate([holds.uplink_gb_per_s[own], np.zeros(others.size)]),
+    )
+    candidates = table.take(kept)
+    rules = _rules_of(problem.rules, candidate_at, job_at, _rows_of_others(problem, decided, free))
+    smaller = RoundProblem(
+        jobs=_jobs_of(problem.jobs, jobs, running[jobs], others.size),
+        candidates=replace(candidates, job=job_at[candidates.job]),
+        nodes=replace(
+            problem.nodes,
+            node_class=problem.nodes.node_class[nodes],
+            open=problem.nodes.open[nodes],
+            leaf=problem.nodes.leaf[nodes],
+            domain=problem.nodes.domain[nodes],
+            uplink_gb_per_s=np.maximum(0.0, problem.nodes.uplink_gb_per_s - uplinks),
+            sets=problem.nodes.sets[:, nodes],
+        ),
+        holds=held,
+        interval_s=problem.interval_s,
+        rules=_with_stays(rules, jobs.size + np.arange(others.size)),
+    )
+    stays = np.concatenate([np.where(running, level.stay_value, 0.0)[jobs], np.zeros(others.size)])
+    worth = replace(level, value=level.value[kept], stay_value=stays)
+    return SubRound(smaller, worth, jobs, kept, nodes)
+
+
+def _positions(count: int, members: Ints) -> Ints:
+    at = np.full(count, -1, dtype=np.int64)
+    at[members] = np.arange(members.size)
+    return at
+
+
+def _used_by_others(
+    problem: RoundProblem, decided: Selection, free: Bools
+) -> tuple[Floats, Floats]:
+    """What jobs that are not free use of each node, shape (N, R), and uplink, shape (L,)."""
+    nodes, holds, table = problem.nodes, problem.holds, problem.candidates
+    used = np.zeros((nodes.count, len(RESOURCES)))
+    uplinks = np.zeros(nodes.uplink_gb_per_s.size)
+    stays = (decided.choice[holds.job] == STAY) & ~free[holds.job]
+    np.add.at(used, holds.node[stays], holds.demand[stays])
+    np.add.at(uplinks, nodes.leaf[holds.node[stays]], holds.uplink_gb_per_s[stays])
+    for job in np.flatnonzero((decided.choice >= 0) & ~free).tolist():
+        candidate = int(decided.choice[job])
+        for part, node in zip(table.parts(candidate), decided.nodes[job], strict=True):
+            demand = table.demand(candidate, part)
+            used[node] += demand
+            if table.scope[candidate] == Scope.POD:
+                uplinks[nodes.leaf[node]] += demand[UPLINK]
+    return used, uplinks
+
+
+def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floats) -> Bools:
+    """Free running jobs whose GPUs nobody else was given, shape (J,)."""
+    nodes, holds = problem.nodes, problem.holds
+    room = nodes.capacity[nodes.node_class] - used
+    running = problem.jobs.running & free
+    stays = running & (decided.choice == STAY)
+    mine = stays[holds.job]
+    np.subtract.at(room, holds.node[mine], holds.demand[mine])
+    for job in np.flatnonzero(running & ~stays).tolist():
+        rows = np.flatnonzero(holds.job == job)
+        left = room[holds.node[rows]] - holds.demand[rows]
+        if (left >= -1e-9).all():
+            room[holds.node[rows]] = left
+        else:
+            running[job] = False
+    return running
+
+
+def _rows_of_others(problem: RoundProblem, decided: Selection, free: Bools) -> Floats:
+    """What jobs that are not free use of each rule's row, shape (Q,)."""
+    rules, table = problem.rules, problem.candidates
+    used = np.zeros(rules.count)
+    chosen = np.zeros(rules.row.size, dtype=bool)
+    starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
+    own = table.job[rules.index[starts]]
+    chosen[starts] = (decided.choice[own] == rules.index[starts]) & ~free[own]
+    whose = rules.index[stays]
+    chosen[stays] = (decided.choice[whose] == STAY) & ~free[whose]
+    np.add.at(used, rules.row[chosen], rules.value[chosen])
+    return used
+
+
+def _rules_of(rules: RuleTable, candidate_at: Ints, job_at: Ints, used: Floats) -> RuleTable:
+    """The rows that still concern somebody, less what others use of them."""
+    index = rules.index.copy()
+    starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
+    index[starts], index[stays] = candidate_at[index[starts]], job_at[index[stays]]
+    entries = np.flatnonzero(index >= 0)
+    concerned = np.zeros(rules.count, dtype=bool)
+    concerned[rules.row[entries]] = True
+    # A row that asks for something of candidates that are gone must go on asking.
+    concerned |= (rules.lower - used > 1e-9) | (rules.upper - used < -1e-9)
+    rows = np.flatnonzero(concerned)
+    at = _positions(rules.count, rows)
+    return replace(
+        rules,
+        name=tuple(rules.name[row] for row in rows.tolist()),
+        label=tuple(rules.label[row] for row in rows.tolist()),
+        lower=(rules.lower - used)[rows],
+        upper=(rules.upper - used)[rows],
+        row=at[rules.row[entries]],
+        kind=rules.kind[entries],
+        index=index[entries],
+        value=rules.value[entries],
+    )
+
+
+def _with_stays(rules: RuleTable, jobs: Ints) -> RuleTable:
+    """The rules, and rows ``fixed[j]`` that keep jobs where they are."""
+    return replace(
+        rules,
+        name=(*rules.name, *(["fixed"] * jobs.size)),
+        label=(*rules.label, *((int(job),) for job in jobs.tolist())),
+        lower=np.concatenate([rules.lower, np.ones(jobs.size)]),
+        upper=np.concatenate([rules.upper, np.full(jobs.size, np.inf)]),
+        row=np.concatenate([rules.row, rules.count + np.arange(jobs.size)]),
+        kind=np.concatenate([rules.kind, np.full(jobs.size, RULE_S)]).astype(np.int64),
+        index=np.concatenate([rules.index, jobs]),
+        value=np.concatenate([rules.value, np.ones(jobs.size)]),
+    )
+
+
+def _jobs_of(table: JobTable, jobs: Ints, running: Bools, others: int) -> JobTable:
+    """The free jobs, and jobs that stand for what others hold."""
+
+    def column(values: Floats, other: float) -> Floats:
+        return np.concatenate([values[jobs], np.full(others, other)])
+
+    stay = np.where(running, table.stay_iteration_s[jobs], np.nan)
+    return JobTable(
+        iterations_left=column(table.iterations_left, 1.0),
+        request_iteration_s=column(table.request_iteration_s, 1.0),
+        guaranteed=np.concatenate([table.guaranteed[jobs], np.zeros(others, dtype=bool)]),
+        restart_s=column(table.restart_s, 0.0),
+        restart_left_s=column(table.restart_left_s, 0.0),
+        stay_iteration_s=np.concatenate([stay, np.ones(others)]),
+        attained_gpu_s=column(table.attained_gpu_s, 0.0),
+        submission_s=column(table.submission_s, 0.0),
+        weight=column(table.weight, 1.0),
+    )

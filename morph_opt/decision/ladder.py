@@ -1,0 +1,355 @@
+"""The ladder: prices first, exact where it pays; it stops at the first step within the gap.
+
+=============  =====================================================================================
+step           what it does
+=============  =====================================================================================
+``prices``     a bound by prices, a choice dealt from their cuts, nodes for it
+``residual``   the jobs that lose most, or decide by a hair, and some nodes as an exact round, the
+               others as decided; again while that helps
+``exact``      the exact round without the options that the bound shows to be in no better decision
+=============  =====================================================================================
+
+docs/formulations/prices.md has the mathematics. Deterministic: neither clock nor chance decides
+anything but the time limit, which ends the ladder between two steps.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.check import RuleError, check
+from formulations.check_bound import check_bound
+from formulations.linear_model import Bools, Floats, Ints
+from formulations.objectives import guarantee
+from formulations.prices import Prices, Relaxation, choose_prices
+from formulations.prices.bound import rounded_up
+from formulations.prices.placing import decided_by_prices
+from formulations.prices.rounding import Rounding
+from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.rules import with_floor, with_promises
+from formulations.subround import residual_round, with_candidates
+from morph_opt.decision.method import Solved, StepTimes
+from morph_opt.decision.pose import PosedRound
+from morph_opt.decision.ranked import ExactMip, RoundSolver
+from morph_opt.solvers.base import Solver
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
+
+LARGE = 10_000
+"""Candidates from which on rounds are not solved exactly at once, where the size decides."""
+
+FREE_JOBS, FREE_NODES = 100, 60
+"""Jobs and nodes of a residual round at most."""
+
+OFFERED = 0.3
+"""Candidates of a residual round lose at most this share of what the gap is worth."""
+
+RESIDUAL_NODES = 300
+"""Branch-and-bound nodes of a residual round at most."""
+
+RESIDUALS = 6
+"""Residual rounds of a level at most."""
+
+LARGEST_EXACT = 20_000
+"""Candidates left up to which the exact round is tried."""
+
+RANK_GAP = 1e-6
+"""Gap that is asked of goals before the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Prices, residual rounds, and the exact round over what these leave.
+
+    Parameters
+    ----------
+    solver
+        Adapter for the exact parts.
+    least
+        Candidates from which on the ladder is climbed; smaller rounds are solved exactly at once.
+    """
+
+    solver: Solver
+    least: int = 0
+
+    @property
+    def name(self) -> str:
+        """``"ladder"``, or ``"auto"`` where small rounds are exact."""
+        return "auto" if self.least else "ladder"
+
+    def solve(self, posed: PosedRound, limits: Limits) -> Solved:
+        """See `morph_opt.decision.method.RoundMethod`; rounds with pairs are solved exactly."""
+        problem = posed.problem
+        if problem.pairs.count or problem.candidates.count < self.least:
+            return ExactMip(self.solver).solve(posed, limits)
+        if not problem.jobs.guaranteed.any():
+            return _Climb(self.solver, limits).ranked(problem, posed.levels)
+        kept = _Climb(self.solver, limits).ranked(with_promises(problem), posed.levels)
+        if kept.selection is not None:
+            return replace(kept, promised=True)
+        levels = (guarantee(problem), *posed.levels)
+        impossible = kept.outcomes[0].status is Status.INFEASIBLE
+        ranked = _Climb(self.solver, limits).ranked(problem, levels)
+        return replace(ranked, promised=False if impossible else None)
+
+
+@dataclass
+class _State:
+    """What is known of one level."""
+
+    selection: Selection | None
+    value: float
+    bound: float
+    prices: Prices | None
+    step: str = "prices"
+
+
+class _Climb:
+    """One round, level after level."""
+
+    def __init__(self, solver: Solver, limits: Limits) -> None:
+        self._solver = solver
+        self._limits = limits
+        self._began_s = time.perf_counter()
+        self._times = StepTimes()
+        self._size = (0, 0)
+
+    def _left_s(self) -> float:
+        return self._limits.time_s - (time.perf_counter() - self._began_s)
+
+    def ranked(self, problem: RoundProblem, levels: tuple[Level, ...]) -> Solved:
+        """Maximise the levels in order, each within what was reached for those before it."""
+        outcomes: list[Outcome] = []
+        best: Selection | None = None
+        for rank, level in enumerate(levels):
+            last = rank == len(levels) - 1
+            gap = self._limits.gap if last else min(RANK_GAP, self._limits.gap)
+            state = self._level(problem, level, gap, best)
+            outcomes.append(_outcome(state, gap))
+            if state.selection is None:
+                break
+            best = state.selection
+            if not last:
+                unit = _unit(level)
+                slack = 1e-7 * max(unit, abs(state.value))
+                problem = with_floor(problem, rank, level, state.value - slack)
+        return Solved(
+            best, tuple(outcomes), levels, None, *self._size, None, self._times, state.step,
+            state.prices is not None,
+        )  # fmt: skip
+
+    def _level(
+        self, problem: RoundProblem, level: Level, gap: float, known: Selection | None
+    ) -> _State:
+        """Climb until a decision of one level is within the gap."""
+        began = time.perf_counter()
+        relaxation = Relaxation(problem, level)
+        chosen = choose_prices(relaxation)
+        prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
+        bound = rounded_up(chosen.evaluation)
+        check_bound(problem, level, prices, bound)
+        state = _State(known, -np.inf if known is None else known.value(level), bound, prices)
+        priced = time.perf_counter()
+        self._times.build_ms += 1e3 * (priced - began)
+        if bound == -np.inf:
+            return state
+        rounding = Rounding(relaxation, chosen)
+        self._better(problem, level, state, decided_by_prices(problem, rounding))
+        self._times.place_ms += 1e3 * (time.perf_counter() - priced)
+        surplus = chosen.evaluation.surplus
+        reduced = rounding.reduced
+        for _ in range(RESIDUALS):
+            if self._done(state, gap) or state.selection is None:
+                break
+            if not self._residual(problem, level, state, relaxation, surplus, reduced, gap):
+                break
+        if not self._done(state, gap):
+            self._exact(problem, level, state, surplus, reduced, gap)
+        return state
+
+    def _done(self, state: _State, gap: float) -> bool:
+        return relative_gap(state.value, state.bound) <= gap or self._left_s() <= 0.0
+
+    @staticmethod
+    def _better(
+        problem: RoundProblem, level: Level, state: _State, found: Selection | None
+    ) -> bool:
+        """Take a decision if it is one, and better; whether it was."""
+        if found is None:
+            return False
+        value = found.value(level)
+        if state.selection is not None and value <= state.value:
+            return False
+        try:
+            check(problem, found)
+        except RuleError:
+            return False
+        state.selection, state.value = found, value
+        return True
+
+    def _residual(
+        self,
+        problem: RoundProblem,
+        level: Level,
+        state: _State,
+        relaxation: Relaxation,
+        surplus: Floats,
+        reduced: Floats,
+        gap: float,
+    ) -> bool:
+        """An exact round of some jobs on some nodes; whether it was better."""
+        assert state.selection is not None
+        free, on = _freed(problem, state.selection, relaxation, surplus, reduced)
+        if not free.any():
+            return False
+        count = problem.candidates.count
+        loss = surplus[problem.candidates.job] - reduced[:count]
+        # Losses of a better decision add up to less than this; single ones are mostly far below.
+        offered = loss <= OFFERED * (state.bound - state.value)
+        chosen = state.selection.choice[state.selection.choice >= 0]
+        offered[chosen] = True
+        part = residual_round(problem, level, state.selection, free, on, offered)
+        # In units of the whole round: the part's own value is a small share of it.
+        here = sum(_worth_of(level, state.selection, job) for job in part.jobs.tolist())
+        close = min(0.05, 0.1 * gap * abs(state.value) / max(abs(here), 1e-300))
+        limits = self._part_limits(close)
+        if self._solver.capabilities.node_limit:
+            nodes = RESIDUAL_NODES if limits.nodes is None else limits.nodes
+            limits = replace(limits, nodes=min(RESIDUAL_NODES, nodes))
+        rounds = RoundSolver(self._solver, limits)
+        solved = rounds.ranked(part.problem, (part.level,))
+        self._count(rounds, solved)
+        if solved.selection is None:
+            return False
+        better = self._better(problem, level, state, part.merged(state.selection, solved.selection))
+        state.step = "residual" if better else state.step
+        return better
+
+    def _exact(
+        self,
+        problem: RoundProblem,
+        level: Level,
+        state: _State,
+        surplus: Floats,
+        reduced: Floats,
+        gap: float,
+    ) -> None:
+        """The exact round over the options that may be in a better decision."""
+        count = problem.candidates.count
+        slack = state.bound - state.value if state.selection is not None else np.inf
+        loss = surplus[problem.candidates.job] - reduced[:count]
+        kept = np.flatnonzero(loss <= slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
+        if kept.size > LARGEST_EXACT:
+            return
+        part = with_candidates(problem, level, kept)
+        rounds = RoundSolver(self._solver, self._part_limits(gap))
+        solved = rounds.ranked(part.problem, (part.level,))
+        self._count(rounds, solved)
+        outcome = solved.outcome
+        if outcome.status is Status.INFEASIBLE and state.selection is None:
+            state.bound, state.step = -np.inf, "exact"
+            return
+        found = solved.selection
+        if found is not None:
+            found = part.merged(found, found)
+            self._better(problem, level, state, found)
+        proven = -np.inf if outcome.status is Status.INFEASIBLE else outcome.bound
+        proven = max(proven, state.value)
+        if proven < state.bound:
+            state.bound, state.prices = proven, None
+        state.step = "exact"
+
+    def _part_limits(self, gap: float) -> Limits:
+        return replace(self._limits, gap=gap, time_s=max(0.1, self._left_s()))
+
+    def _count(self, rounds: RoundSolver, solved: Solved) -> None:
+        self._times.build_ms += rounds.clock.build_ms
+        self._times.solve_ms += rounds.clock.solve_ms
+        self._times.place_ms += rounds.clock.place_ms
+        self._size = (solved.rows, solved.columns)
+
+
+def _worth_of(level: Level, decided: Selection, job: int) -> float:
+    picked = int(decided.choice[job])
+    if picked == STAY:
+        return float(level.stay_value[job])
+    return float(level.value[picked]) if picked >= 0 else 0.0
+
+
+def _unit(level: Level) -> float:
+    values = max(np.abs(level.value).max(initial=0.0), np.abs(level.stay_value).max(initial=0.0))
+    return float(values) or 1.0
+
+
+def _outcome(state: _State, gap: float) -> Outcome:
+    """The end of a level in the words of solves."""
+    if state.bound == -np.inf:
+        status = Status.INFEASIBLE
+    elif state.selection is None:
+        status = Status.NO_SOLUTION
+    else:
+        reached = relative_gap(state.value, state.bound)
+        status = Status.OPTIMAL if reached <= gap else Status.FEASIBLE
+    return Outcome(
+        status,
+        Stop.PROVED if status in (Status.OPTIMAL, Status.INFEASIBLE) else Stop.NODE_LIMIT,
+        "ladder",
+        objective=float("nan") if state.selection is None else state.value,
+        bound=max(state.bound, state.value),
+        gap=relative_gap(state.value, state.bound) if state.selection is not None else float("inf"),
+        message=state.step,
+    )
+
+
+def _freed(
+    problem: RoundProblem,
+    decided: Selection,
+    relaxation: Relaxation,
+    surplus: Floats,
+    reduced: Floats,
+) -> tuple[Bools, Bools]:
+    """Jobs and nodes of a residual round, shapes (J,) and (N,).
+
+    Jobs that lose most against their best option come first, then those whose runner-up is
+    nearest; nodes are those of these jobs and those with the most free GPUs.
+    """
+    jobs, count = problem.jobs.count, problem.candidates.count
+    option = np.where(decided.choice == STAY, count + np.arange(jobs), decided.choice)
+    has = decided.choice != NONE
+    now = np.where(has, reduced[np.where(has, option, 0)], 0.0)
+    regret = np.maximum(0.0, surplus - now)
+    margin = relaxation.margin(reduced, option)
+    spare = _spare(problem, decided)
+    on = np.zeros(problem.nodes.count, dtype=bool)
+    roomy = np.argsort(-spare, kind="stable")[: FREE_NODES // 2]
+    on[roomy[spare[roomy] > 0]] = True
+    free = np.zeros(jobs, dtype=bool)
+    for job in np.lexsort([margin, -regret]).tolist():
+        if free.sum() >= FREE_JOBS or not np.isfinite(margin[job]):
+            continue
+        nodes = _nodes_of(problem, decided, job)
+        more = nodes[~on[nodes]]
+        if on.sum() + more.size > FREE_NODES:
+            continue
+        on[more] = True
+        free[job] = True
+    return free, on
+
+
+def _spare(problem: RoundProblem, decided: Selection) -> Floats:
+    """GPUs that a decision leaves free on each open node, shape (N,)."""
+    nodes, holds = problem.nodes, problem.holds
+    spare = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
+    stays = decided.choice[holds.job] == STAY
+    np.subtract.at(spare, holds.node[stays], holds.demand[stays, 0])
+    for job in np.flatnonzero(decided.choice >= 0).tolist():
+        spare[list(decided.nodes[job])] -= problem.candidates.parts(int(decided.choice[job]))
+    return np.where(nodes.open, spare, 0.0)
+
+
+def _nodes_of(problem: RoundProblem, decided: Selection, job: int) -> Ints:
+    """Nodes that a job holds or was given."""
+    held = problem.holds.node[problem.holds.job == job]
+    return np.unique(np.concatenate([held, np.asarray(decided.nodes[job], dtype=np.int64)]))

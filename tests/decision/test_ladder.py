@@ -1,0 +1,144 @@
+"""The ladder against brute force and the exact MIP, on rounds with everything that a round has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from formulations.check import check
+from formulations.round_problem import Level, RoundProblem
+from formulations.rules import with_promises
+from morph_opt.decision import ladder
+from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.method import Solved
+from morph_opt.decision.ranked import RoundSolver
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.solvers.outcome import Limits, Status, relative_gap
+from tests.formulations import oracle
+from tests.formulations.packed_rounds import PACKED, best_value, packed_level, packed_round
+from tests.formulations.random_rounds import (
+    EVERYTHING,
+    SMALL,
+    RoundSize,
+    random_level,
+    random_round,
+)
+
+LIMITS = Limits(gap=1e-4, time_s=60.0)
+SIZES = {
+    "gpus": SMALL,
+    "side": RoundSize(side_resources_bind=True),
+    "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
+    "everything": EVERYTHING,
+}
+LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=0.6)
+
+
+@dataclass(frozen=True)
+class Posed:
+    """What a method reads of a posed round."""
+
+    problem: RoundProblem
+    levels: tuple[Level, ...]
+
+
+def climbed(problem: RoundProblem, *levels: Level, limits: Limits = LIMITS) -> Solved:
+    return Ladder(HighsSolver()).solve(Posed(problem, levels), limits)  # type: ignore[arg-type]
+
+
+def unpromised(problem: RoundProblem) -> RoundProblem:
+    """The round without promises, which brute force does not know."""
+    nobody = np.zeros(problem.jobs.count, dtype=bool)
+    return replace(problem, jobs=replace(problem.jobs, guaranteed=nobody))
+
+
+def kept_to(problem: RoundProblem, level: Level, solved: Solved, truth: float) -> None:
+    """A decision, its claim, and a bound and gap that hold against the true optimum."""
+    assert solved.selection is not None
+    check(problem, solved.selection)
+    value, outcome = solved.selection.value(level), solved.outcome
+    assert outcome.objective == pytest.approx(value, rel=1e-9, abs=1e-12)
+    assert outcome.bound >= truth - 1e-6 * abs(truth)
+    assert relative_gap(value, truth) <= outcome.gap + 1e-6
+    if outcome.status is Status.OPTIMAL:
+        assert outcome.gap <= LIMITS.gap
+
+
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("block", range(2))
+def test_value_and_bound_against_brute_force(kind: str, block: int) -> None:
+    for at in range(15):
+        draw = np.random.default_rng((block, at, 31))
+        problem = unpromised(random_round(draw, SIZES[kind]))
+        level = random_level(draw, problem)
+        truth = oracle.best(problem, [level]).value(level)
+        solved = climbed(problem, level)
+        assert solved.outcome.status is Status.OPTIMAL, (kind, block, at)
+        kept_to(problem, level, solved, truth)
+
+
+@pytest.mark.parametrize("block", range(16))
+def test_promises_and_goals_against_the_exact_rounds(block: int) -> None:
+    draw = np.random.default_rng((block, 32))
+    problem = random_round(draw, EVERYTHING if block % 2 else LARGER)
+    levels = random_level(draw, problem), random_level(draw, problem)
+    exact = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0)).guaranteed(problem, levels)
+    solved = climbed(problem, *levels)
+    assert solved.promised == exact.promised
+    assert exact.selection is not None
+    assert solved.selection is not None
+    if solved.promised:
+        check(with_promises(problem), solved.selection)
+    assert [level.name for level in solved.levels] == [level.name for level in exact.levels]
+    for level in solved.levels[:-1]:
+        mine, best = (one.selection.value(level) for one in (solved, exact))
+        assert mine == pytest.approx(best, rel=3e-6, abs=1e-9)
+    if len(solved.levels) == 2:
+        best = exact.selection.value(levels[-1])
+        assert solved.outcome.bound >= best - 1e-5 * abs(best)
+
+
+def test_rounds_with_pairs_are_solved_exactly() -> None:
+    for seed in range(10):
+        draw = np.random.default_rng((seed, 33))
+        problem = packed_round(draw, PACKED)
+        level = packed_level(draw, problem)
+        solved = climbed(unpromised(problem), level)
+        assert solved.selection is not None
+        truth = best_value(problem, level)
+        assert solved.selection.value(level) == pytest.approx(truth, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_residual_rounds_leave_the_others_alone(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few jobs and nodes at a time, no exact round: what comes is feasible, and no worse."""
+    monkeypatch.setattr(ladder, "FREE_JOBS", 3)
+    monkeypatch.setattr(ladder, "FREE_NODES", 4)
+    monkeypatch.setattr(ladder, "LARGEST_EXACT", 0)
+    draw = np.random.default_rng((seed, 34))
+    problem = unpromised(random_round(draw, LARGER))
+    level = random_level(draw, problem)
+    best = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0)).ranked(problem, (level,))
+    assert best.selection is not None
+    with_residuals = climbed(problem, level)
+    if with_residuals.selection is None:
+        return  # must_run rows that no dealing met; nothing is claimed
+    kept_to(problem, level, with_residuals, best.selection.value(level))
+    monkeypatch.setattr(ladder, "RESIDUALS", 0)
+    without = climbed(problem, level)
+    assert without.selection is not None
+    assert with_residuals.selection.value(level) >= without.selection.value(level)
+
+
+def test_twice_the_same_bit_by_bit() -> None:
+    draw = np.random.default_rng(35)
+    problem = random_round(draw, LARGER)
+    level = random_level(draw, problem)
+    one, two = climbed(problem, level), climbed(problem, level)
+    assert one.selection is not None
+    assert two.selection is not None
+    assert one.selection.choice.tobytes() == two.selection.choice.tobytes()
+    assert one.selection.nodes == two.selection.nodes
+    assert one.outcome.bound == two.outcome.bound
