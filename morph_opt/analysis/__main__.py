@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from morph_opt import __version__
 from morph_opt.analysis import figure, readme
@@ -28,6 +29,7 @@ from morph_opt.analysis.results import (
 )
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
+from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
 from morph_opt.runs.read import read_run
 
@@ -93,14 +95,24 @@ def _versions() -> dict[str, str]:
 
 
 def _readme(path: Path, data: Path, runs: Path | None) -> None:
+    """Rewrite everything or nothing: what can fail happens in a folder that is thrown away."""
     results = load(data)
     if runs is not None:
+        if not any((runs / case.slug / "summary.json").is_file() for case in cases(TRACES)):
+            raise InputError("holds no finished run of the README", file=str(runs), field="--runs")
         results = _gather(results, runs)
-        save(results, data)
-        results = load(data)
-    for trace, name in _PICTURES.items():
-        figure.draw(results, trace, data / name)
-    readme.write(path, results)
+    with TemporaryDirectory() as name:
+        staged = Path(name)
+        if runs is not None:
+            save(results, staged)
+            results = load(staged)
+        for trace, picture in _PICTURES.items():
+            figure.draw(results, trace, staged / picture)
+        text = readme.rewritten(path, results)
+        data.mkdir(parents=True, exist_ok=True)
+        for made in sorted(staged.iterdir()):
+            write_atomically(data / made.name, made.read_text("utf-8"))
+    write_atomically(path, text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

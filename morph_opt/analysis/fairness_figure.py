@@ -65,7 +65,7 @@ def draw(folders: Sequence[Path], out: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError("needs matplotlib: pip install 'morph-opt[plot]'") from error
+        raise InputError("needs matplotlib: pip install matplotlib") from error
     runs = [ratios_of(folder) for folder in folders]
     with mpl.rc_context({"svg.hashsalt": "morph-opt", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(6.4, 3.4), layout="constrained")

@@ -58,7 +58,7 @@ def draw(results: Results, trace: str, path: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        rule = "needs matplotlib: pip install 'morph-opt[plot]'"
+        rule = "needs matplotlib: pip install matplotlib"
         raise InputError(rule, field="figure") from error
     shown = [case for case in cases((trace,)) if case.slug in results.gpus]
     if not shown:

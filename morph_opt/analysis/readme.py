@@ -10,7 +10,7 @@ from pathlib import Path
 
 from morph_opt.analysis.cases import ORIGINALS, Case, cases
 from morph_opt.analysis.results import Results, Row
-from morph_opt.documents import LINES_BYTES, read_text, write_atomically
+from morph_opt.documents import LINES_BYTES, read_text
 from morph_opt.domain import InputError
 from morph_opt.table import Table
 
@@ -265,7 +265,6 @@ def rewrite(text: str, made: Mapping[str, str], file: str = "README.md") -> str:
     return text
 
 
-def write(path: Path, results: Results) -> None:
-    """Rewrite the blocks of a README in place."""
-    text = read_text(path, LINES_BYTES)
-    write_atomically(path, rewrite(text, blocks(results), str(path)))
+def rewritten(path: Path, results: Results) -> str:
+    """The text of a README with its blocks made anew."""
+    return rewrite(read_text(path, LINES_BYTES), blocks(results), str(path))

@@ -43,6 +43,12 @@ def make_parser() -> LineParser:
     )
     parser.only_with("--dump-every", "--dump-rounds")
     parser.only_with("--dump-gz", "--dump-rounds")
+    parser.only_with("--allow-code", "--resume")
+    parser.only(
+        "--explain",
+        "explains the policy milp only",
+        lambda given: getattr(given, "policy", "milp") == "milp",
+    )
     for option in _CLUSTER_SIZES:
         parser.only(
             option, "cannot be combined with --cluster", lambda given: "cluster" not in given

@@ -50,8 +50,6 @@ def _run(arguments: argparse.Namespace, began: float) -> int:
     resume: Path | None = getattr(arguments, "resume", None)
     allow_code = getattr(arguments, "allow_code", False)
     if resume is None:
-        if allow_code:
-            raise InputError("is given together with --resume", field="--allow-code")
         return _begin_or_resume(arguments, began)
     with named_by_file(str(resume / CONFIG), allow_code=allow_code):
         return _begin_or_resume(arguments, began)
@@ -195,8 +193,9 @@ def _resumable(out: Path) -> Iterator[None]:
     """Say how to go on with a run that was cut short from outside."""
     try:
         yield
-    except (OSError, MemoryError, KeyboardInterrupt) as error:
-        if (out / CONFIG).is_file():
+    except (OSError, MemoryError, KeyboardInterrupt, InputError) as error:
+        outside = not isinstance(error, InputError) or isinstance(error.__cause__, OSError)
+        if outside and (out / CONFIG).is_file():
             error.add_note(
                 f"no decision is lost: python -m morph_opt.replay --resume {out} finishes the run"
             )

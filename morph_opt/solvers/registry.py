@@ -42,20 +42,22 @@ class Entry:
         return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
-_EXTRA = "pip install 'morph-opt[solvers]'"
+_ORTOOLS = "pip install 'ortools>=9.15,<9.16'"
+_CVXPY = "pip install 'cvxpy<1.9.2'"
+_PULP = "pip install 'pulp>=3.3,<4'"
 ENTRIES: dict[str, Entry] = {
     "highs": Entry("highs", "HighsSolver", ("highspy",), "pip install 'highspy>=1.13,<1.14'"),
     "highs-default": Entry(
         "highs", "HighsDefaultSolver", ("highspy",), "pip install 'highspy>=1.13,<1.14'"
     ),
-    "cpsat": Entry("cpsat", "CpSatSolver", ("ortools",), _EXTRA),
+    "cpsat": Entry("cpsat", "CpSatSolver", ("ortools",), _ORTOOLS),
     "scip": Entry("scip", "ScipSolver", ("pyscipopt",), "pip install pyscipopt"),
-    "scip-ortools": Entry("fronts.scip_ortools", "ScipOrtoolsSolver", ("ortools",), _EXTRA),
-    "cbc": Entry("fronts.pulp", "CbcSolver", ("pulp",), _EXTRA),
-    "pulp-highs": Entry("fronts.pulp", "PulpHighsSolver", ("pulp", "highspy"), _EXTRA),
-    "cvxpy-highs": Entry("fronts.cvxpy", "CvxpyHighsSolver", ("cvxpy", "highspy"), _EXTRA),
-    "mathopt-scip": Entry("fronts.mathopt", "MathOptScipSolver", ("ortools",), _EXTRA),
-    "mathopt-cpsat": Entry("fronts.mathopt", "MathOptCpSatSolver", ("ortools",), _EXTRA),
+    "scip-ortools": Entry("fronts.scip_ortools", "ScipOrtoolsSolver", ("ortools",), _ORTOOLS),
+    "cbc": Entry("fronts.pulp", "CbcSolver", ("pulp",), _PULP),
+    "pulp-highs": Entry("fronts.pulp", "PulpHighsSolver", ("pulp", "highspy"), _PULP),
+    "cvxpy-highs": Entry("fronts.cvxpy", "CvxpyHighsSolver", ("cvxpy", "highspy"), _CVXPY),
+    "mathopt-scip": Entry("fronts.mathopt", "MathOptScipSolver", ("ortools",), _ORTOOLS),
+    "mathopt-cpsat": Entry("fronts.mathopt", "MathOptCpSatSolver", ("ortools",), _ORTOOLS),
     "gurobi": Entry(
         "licensed.gurobi", "GurobiSolver", ("gurobipy",), "pip install gurobipy, and a licence"
     ),
@@ -140,12 +142,10 @@ def _require(name: str) -> None:
     missing = ENTRIES[name].missing
     if missing:
         raise InputError(
-            f"solver {name!r} needs {' and '.join(missing)}: {ENTRIES[name].install}; "
-            f"{_inventory()}",
+            f"solver {name!r} needs {' and '.join(missing)}: {ENTRIES[name].install}",
             field="--solver",
         )
 
 
 def _inventory() -> str:
-    rest = "; ".join(f"{name}: {how}" for name, how in unavailable().items())
-    return f"installed are {', '.join(installed())}" + (f"; to install, {rest}" if rest else "")
+    return f"installed are {', '.join(installed())}; more by python -m morph_opt.solvers"

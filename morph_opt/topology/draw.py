@@ -112,7 +112,7 @@ def draw_topology(cluster: Cluster, out: Path) -> None:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("a drawing needs matplotlib: pip install 'morph-opt[plot]'") from None
+        raise InputError("a drawing needs matplotlib: pip install matplotlib") from None
     shown = best_panels(cluster)
     width, height = _extent(shown)
     legend = (len(cluster.node_types) + 1) * 1.2

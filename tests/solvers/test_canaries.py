@@ -17,7 +17,7 @@ from morph_opt.solvers.registry import make_solver
 @pytest.mark.parametrize("order", ["import highspy, ortools", "import ortools, highspy"])
 def test_highspy_and_ortools_load_in_one_process(order: str) -> None:
     if importlib.util.find_spec("ortools") is None:
-        pytest.skip("ortools is not installed: pip install 'morph-opt[solvers]'")
+        pytest.skip("ortools is not installed")
     program = (
         f"{order}; from ortools.sat.python import cp_model; "
         "from ortools.math_opt.python import mathopt; "
@@ -77,7 +77,7 @@ def test_highs_solves_what_1_14_gets_wrong(make: object, best: float) -> None:
 def test_cbc_solves_what_its_preprocessing_gets_wrong() -> None:
     """max 3.92 a + 1.511 b - 1.818 c - 1 with 2.9 <= 2.5 a - 1.5 b + 1.5 c <= 6.9: it is 8.351."""
     if importlib.util.find_spec("pulp") is None:
-        pytest.skip("pulp is not installed: pip install 'morph-opt[solvers]'")
+        pytest.skip("pulp is not installed")
     builder = ModelBuilder("cbc")
     x = builder.add_columns(
         "x", np.arange(3)[:, None], np.array([2.0, 2.0, 1.0]), lower=np.array([-1.0, 0.0, 0.0])

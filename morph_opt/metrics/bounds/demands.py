@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from morph_opt.domain import Cluster, Job, NodeType, SideDemand, Span, Trace
+from morph_opt.domain import A800_NODE, Cluster, Job, NodeType, SideDemand, Span, Trace
 from morph_opt.domain.placement import DEMAND_TOLERANCE
 from morph_opt.metrics.bounds.lower import Demands, JobDemand
 from morph_opt.perf.speed import Configuration, SpeedModel
@@ -136,10 +137,29 @@ def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None
                 f"its gang of {job.requested_gpus} GPUs ({job.model}) is larger than every GPU "
                 f"type of cluster {cluster.name!r}: {types}"
             )
-        return f"no configuration of {job.model} fits cluster {cluster.name!r}"
+        rule = f"no configuration of {job.model} fits cluster {cluster.name!r}"
+        return rule + _unknown_types(job.model, speeds, cluster)
     if all(row.plan != job.requested_plan for row in rows):
         return f"plan {job.requested_plan} of {job.model} fits no GPUs of cluster {cluster.name!r}"
     return None
+
+
+def _unknown_types(model: str, speeds: SpeedModel, cluster: Cluster) -> str:
+    """What to do where the speeds know a model on none of the cluster's GPU types, else nothing."""
+    kinds = cluster.gpu_types
+    at_home = replace(A800_NODE, cpus=10**6, host_memory_gib=1e6)
+    if any(
+        speeds.configurations(model, replace(at_home, gpu_type=kind), A800_NODE.gpus, Span.NODE)
+        for kind in kinds
+    ) or not speeds.configurations(model, at_home, A800_NODE.gpus, Span.NODE):
+        return ""
+    names = " and ".join(kind.name for kind in kinds)
+    return (
+        f": its speeds on {names} are not known, built-in ones are of the "
+        f"{A800_NODE.gpu_type.name} only; give measured tables, a model fitted to a profile "
+        "(python -m morph_opt.perf), or a trace source of your own that brings speeds "
+        "(docs/performance-model.md)"
+    )
 
 
 def impossible_jobs(

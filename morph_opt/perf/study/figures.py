@@ -25,7 +25,7 @@ def _pyplot() -> Any:
     try:
         import matplotlib as mpl
     except ModuleNotFoundError:
-        raise InputError("figures need matplotlib: install morph-opt[plot]") from None
+        raise InputError("a figure needs matplotlib: pip install matplotlib") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -1,0 +1,188 @@
+"""Commands as processes: closed, full and broken streams, signals, disks, and defects of ours."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from morph_opt import __main__ as root
+from morph_opt.commandline import COMMANDS
+from morph_opt.commandline.running import (
+    BROKEN_PIPE,
+    BUG,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
+    TRACEBACK_VARIABLE,
+)
+
+ROOT = Path(__file__).parents[2]
+SLOW = ["--trace", "tests.engine.toys:trace/14", "--policy", "tests.engine.toys:make_shuffler"]
+SLOW += ["--interval", "0.5", "--restart-s", "0", "--cluster", "1x4", "--skip-impossible"]
+PRINTING = [
+    ["round", "--state", "docs/schema/example-state.json"],
+    ["policies"],
+    ["instances", "list"],
+    ["topology", "show", "2x8"],
+    ["data", "list"],
+    ["perf", "predict", "--model", "bert", "--max-gpus", "1"],
+    ["perf.study.memory_report", "facts"],
+    ["--version"],
+    [],
+]
+
+
+def process(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """`python -m morph_opt ...` in a process of its own; stderr is kept."""
+    return subprocess.run(
+        [sys.executable, "-m", "morph_opt", *arguments],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, timeout=120, **settings,
+    )  # type: ignore[call-overload, no-any-return]  # fmt: skip
+
+
+def closed(number: int) -> Callable[[], None]:
+    return lambda: os.close(number)
+
+
+def one_line(said: str) -> bool:
+    return said.startswith("error: ") and said.count("\n") == 1 and "Traceback" not in said
+
+
+class Full(io.TextIOBase):
+    """A stdout on a full disk."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(("words", "buffered"), [(["policies"], "1"), (["data", "--help"], "")])
+def test_stdout_that_is_gone(words: list[str], buffered: str) -> None:
+    env = {**os.environ, "PYTHONUNBUFFERED": buffered}
+    with Path("/dev/full").open("w") as full:
+        found = process(*words, stdout=full, env=env)
+    assert (found.returncode, one_line(found.stderr)) == (FAILED, True), found.stderr
+    found = process(*words, preexec_fn=closed(1), env=env)
+    assert (found.returncode, one_line(found.stderr)) == (FAILED, True), found.stderr
+    reader, writer = os.pipe()
+    os.close(reader)
+    found = process(*words, stdout=writer, env=env)
+    os.close(writer)
+    assert (found.returncode, found.stderr) == (BROKEN_PIPE, "")
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=lambda words: " ".join(words) or "alone")
+def test_a_full_stdout_is_told_by_every_command(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, where it is cheap: the wrapper is the same."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert root.main(words) == FAILED
+    assert one_line(capsys.readouterr().err.splitlines(keepends=True)[-1])  # behind its notes
+
+
+def test_a_closed_stderr_keeps_complaints_out_of_the_result() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "morph_opt", "round", "--state", "none.json"],
+        cwd=ROOT, stdout=subprocess.PIPE, preexec_fn=closed(2), check=False,
+    )  # fmt: skip
+    assert (found.returncode, found.stdout) == (2, b"")
+
+
+def run_until_begun(folder: Path, *more: str) -> subprocess.Popen[str]:
+    """A replay that has decided a few rounds and would decide for long."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "morph_opt.replay", *SLOW, "--out", str(folder), *more],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    log = folder / "events.jsonl.partial"
+    ends = time.monotonic() + 60
+    while not (log.exists() and log.stat().st_size > 2000) and time.monotonic() < ends:
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.02)
+    return running
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGINT, INTERRUPTED, "interrupted"), (signal.SIGTERM, TERMINATED, "terminated")],
+)
+def test_signals_end_a_replay_in_one_line(
+    number: signal.Signals, status: int, word: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    running = run_until_begun(folder, "--quiet")
+    running.send_signal(number)
+    out, said = running.communicate(timeout=60)
+    assert (running.returncode, out, said.count("\n")) == (status, "", 1), said
+    assert said.startswith(f"{word}; ")
+    assert f"python -m morph_opt.replay --resume {folder} finishes the run" in said
+
+
+def test_a_full_disk_is_one_line_and_the_run_can_be_finished(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk; what was cut short is resumed."""
+    short = [*SLOW[:4], "--interval", "60", "--cluster", "2x4", "--quiet"]
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    assert process("replay", *short, "--out", str(whole), stdout=subprocess.DEVNULL).returncode == 0
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+
+    found = process(
+        "replay", *short, "--out", str(folder), stdout=subprocess.DEVNULL, preexec_fn=limited
+    )
+    assert (found.returncode, one_line(found.stderr)) == (FAILED, True), found.stderr
+    assert f"--resume {folder} finishes the run" in found.stderr
+    again = ["--resume", str(folder), "--quiet", "--allow-code"]
+    found = process("replay", *again, stdout=subprocess.DEVNULL)
+    assert found.returncode == 0, found.stderr
+    assert (folder / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()
+
+
+def test_a_defect_says_so_and_shows_where_on_demand(tmp_path: Path) -> None:
+    """Only a process hides a traceback; `main` raises it, so no test is deceived."""
+    (tmp_path / "mine.py").write_text("def policy(belief, options):\n    raise KeyError('oops')\n")
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    words = ["replay", "--trace", "naive", "--policy", "mine:policy", "--out", str(tmp_path / "r")]
+    found = process(*words, "--quiet", env=env)
+    assert (found.returncode, one_line(found.stderr)) == (BUG, True), found.stderr
+    assert "KeyError: 'oops'" in found.stderr
+    found = process(*words, "--quiet", env={**env, TRACEBACK_VARIABLE: "1"})
+    assert "Traceback" in found.stderr
+    assert "mine.py" in found.stderr
+
+
+def test_the_root_lists_and_runs_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert root.main([]) == 0
+    listed = capsys.readouterr().out
+    for command in COMMANDS:
+        assert f"  {command.name}  " in listed
+        assert command.summary in listed
+    assert root.main(["topology", "show", "1x2"]) == 0
+    assert "node" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        root.main(["nope"])
+    assert "unknown command 'nope'" in capsys.readouterr().err
+
+
+def test_progress_without_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from morph_opt.replay import cli
+
+    monkeypatch.setattr(cli, "SECONDS_BETWEEN_LINES", 0.0)
+    short = [*SLOW[:4], "--cluster", "2x4", "--out", str(tmp_path / "run")]
+    assert cli.main(short) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if " jobs complete, " in line]
+    assert " s: 13 of 14 jobs complete, 1 active, simulated " in lines[-1]
+    assert len(lines) > 5

@@ -1,0 +1,141 @@
+"""Options without effect and values that mean nothing are refused by name; nothing is written."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from morph_opt.commandline import COMMANDS, described, parser_of
+from morph_opt.domain import InputError
+from morph_opt.policies.registry import OBJECTIVES, POLICIES
+from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS
+from morph_opt.replay.arguments import make_parser, options_from
+
+ROOT = Path(__file__).parents[2]
+STATE = f"--state {ROOT}/docs/schema/example-state.json"
+MAIN = {command.name: command.module for command in COMMANDS}
+
+LINES = """
+replay --policy fifo --objective jct | --objective: policy 'fifo' does not know it; known to milp
+replay --policy fifo --solver nope | --solver: policy 'fifo'
+replay --policy fifo --formulation nope | --formulation: policy 'fifo'
+replay --policy srtf --gap 0.5 | --gap: policy 'srtf'
+replay --policy srtf --gap 0.0001 | --gap: policy 'srtf'
+replay --policy gavel:ftf --time-limit-s 3 | --time-limit-s: policy 'gavel:ftf'
+replay --policy tiresias:2d-las --node-limit 3 | --node-limit: policy
+replay --policy fifo --rules r.toml | --rules: policy 'fifo'
+replay --policy equal_split --packing | --packing: policy
+replay --policy fifo --starvation-knob 0 | --starvation-knob: policy 'fifo'
+replay --starvation-knob 2 | --starvation-knob: objective 'throughput' does not know it; known to
+replay --objective jct --entity-weights t=2 | --entity-weights: objective 'jct'
+replay --policy gavel:ftf --entity-weights t=2 | --entity-weights: policy
+replay --artifact-quirks | --artifact-quirks: objective
+replay --gpu-type= | argument --gpu-type: must not be empty
+replay --restart-s nope=5 | --restart-s: unknown model 'nope'; trace 'base' has
+replay --restart-s 5 --restart-s 6 | --restart-s: given twice
+replay --restart-s gpt2=5 --restart-s gpt2=6 | --restart-s: given twice for gpt2
+replay --gap 2 | argument --gap: must be a number from 0 to 1, got '2'
+replay --interval 1e-9 | argument --interval: must be a number from 0.1 to
+replay --interval 1e300 | argument --interval: must be
+replay --mtbf-s 1e-9 --mttr-s 60 | argument --mtbf-s: must be
+replay --mtbf-s 5000 | argument --mtbf-s: has an effect together with --mttr-s only
+replay --mttr-s 5000 | argument --mttr-s: has an effect together with --mtbf-s only
+replay --checkpoint-s 60 | argument --checkpoint-s: has an effect together with --events or --mtbf-s
+replay --dump-every 2 | argument --dump-every: has an effect together with --dump-rounds only
+replay --dump-gz | argument --dump-gz: has an effect together with --dump-rounds only
+replay --seed 1000000000000000000000000000000 | argument --seed: must be a whole number from 0 to
+replay --seed 3 --trace jobs.csv --policy fifo | --seed: has no effect
+replay --cluster 2x8 --nodes 3 | argument --nodes: cannot be combined with --cluster
+replay --cluster 2x8 --gpus-per-node 3 | argument --gpus-per-node: cannot be combined with --cluster
+replay --cluster 2x8 --gpu-type V100 | argument --gpu-type: cannot be combined with --cluster
+replay --cluster 2x8 --cpus-per-node 3 | argument --cpus-per-node: cannot be combined with --cluster
+replay --cluster 2x8 --host-memory-gib 3 | --host-memory-gib: cannot be combined with --cluster
+replay --cluster 2x8 --nvlink-gb-per-s 3 | --nvlink-gb-per-s: cannot be combined with --cluster
+replay --cluster 2x8 --rdma-gb-per-s 3 | --rdma-gb-per-s: cannot be combined with --cluster
+replay --allow-code | argument --allow-code: has an effect together with --resume only
+replay --solver cpsat --node-limit 5 --trace naive | --node-limit: solver 'cpsat' does not know it
+replay --policy fifo --explain --trace naive | argument --explain: explains the policy milp only
+replay --explai | unrecognized arguments: --explai
+round STATE --explain-jobs -1 | argument --explain-jobs: must be
+round STATE --explain-jobs 3 | argument --explain-jobs: has an effect together with --explain or
+round STATE --indent -5 | argument --indent: must be a whole number from 0 to 16
+round STATE --indent 1000000000 | argument --indent: must be a whole number from 0 to 16
+round STATE --indent 2 --format text | argument --indent: has an effect on JSON only
+round STATE --policy fifo --seed 1 | argument --seed: has no effect on this policy
+round STATE --policy fifo --explain | argument --explain: explains the policy milp only
+round STATE --policy fifo --explain-nodes | argument --explain-nodes: explains the policy milp only
+round STATE --policy fifo --gap 0.1 | --gap: policy 'fifo' does not know it
+round STATE --objective hierarchical --entity-weights nobody=2 | no job is of tenant 'nobody'
+round --state= | argument --state: must not be empty
+validation.published tiresias --knob nan | argument --knob: must be
+validation.published tiresias --trace t --gpus 4 --schedule fifo --knob 2 | --knob: has an effect on
+validation.published tiresias --trace t --gpus 4 --schedule fjf --artifact-quirks | queues only
+validation.published tiresias --trace t --gpus 4 --samples s | argument --samples: has an effect on
+validation.published gavel --trace t --table u --gpus v100=4.5 | argument --gpus: v100 must be a
+perf.study.memory_report why gpt2 pp2-tp4-dp1 4 | plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has 4
+data fetch gavel --base-url= | argument --base-url: must not be empty
+perf predict --model bert --shape 8 --plan dp --max-gpus 4 | argument --max-gpus: has no effect
+instances solve base-jct-64g-busy --solver cpsat --nodes 5 | --nodes: solver 'cpsat' does not know
+topology draw 2x8 --out x.gif | must end in .svg or .png
+analysis readme --runs nope | nope, --runs: holds no finished run
+analysis.fairness_figure r --out x.png | --out: must end in .svg
+"""
+
+REFUSED = [tuple(part.strip() for part in line.split(" | ")) for line in LINES.strip().split("\n")]
+
+
+@pytest.mark.parametrize(("line", "words"), REFUSED)
+def test_refused_in_one_line(
+    line: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, *arguments = line.replace("STATE", STATE).split()
+    assert importlib.import_module(MAIN[command]).main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_rule_about_effect_has_a_line() -> None:
+    """An option that is declared to have an effect sometimes is shown where it has none."""
+    for command in COMMANDS:
+        for fact in described(parser_of(command.name)):
+            for _ in fact.only:
+                prefix = " ".join((command.name, *fact.words)).strip()
+                shown = [
+                    line for line, _ in REFUSED if line.startswith(prefix) and fact.name in line
+                ]
+                assert shown, f"{prefix} {fact.name}"
+
+
+SAMPLES = {"objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5"}
+
+
+@pytest.mark.parametrize("option", list(OPTIONS))
+def test_who_does_not_know_an_option_refuses_it(option: str) -> None:
+    """Over the whole registry: `options_from` refuses exactly what no spec of the line names."""
+    given = [OPTIONS[option].option]
+    if not OPTIONS[option].flag:
+        given.append(SAMPLES.get(option, "3"))
+    lines = [(["--policy", name], set(spec.options)) for name, spec in POLICIES.items()]
+    if option != "objective":
+        lines += [
+            (["--objective", name], {*MILP_OPTIONS, *spec.options})
+            for name, spec in OBJECTIVES.items()
+        ]
+    for who, known in lines:
+        arguments = make_parser().parse_args([*who, *given])
+        if option in known:
+            options_from(arguments)
+        else:
+            with pytest.raises(InputError, match=f"^{OPTIONS[option].option}: "):
+                options_from(arguments)
