@@ -214,8 +214,11 @@ def _value(problem: ShareProblem, value: Floats, floor: Floats | None, solve: So
     return Shares(x, y, outcome.objective, outcome.bound, solves=1)
 
 
-def in_order(problem: ShareProblem, order: Ints) -> Shares:
+def in_order(problem: ShareProblem, order: Ints, *, strictly: bool = False) -> Shares:
     """Whole gangs in this order, each on the fastest type that still has room.
+
+    Where ``strictly``, nobody passes a gang for which no type has room, as in the published code;
+    otherwise smaller ones may.
 
     ``fifo`` is the order of arrival, ``srpt`` that of the remaining time on the fastest type.
     The objective is the number of jobs that run.
@@ -223,7 +226,10 @@ def in_order(problem: ShareProblem, order: Ints) -> Shares:
     free = problem.capacity.copy()
     x = np.zeros_like(problem.throughput)
     for job in order.tolist():
-        speed = np.where(free >= problem.gang[job], problem.speed[job], 0.0)
+        room = free >= problem.gang[job]
+        if strictly and not room.any():
+            break
+        speed = np.where(room, problem.speed[job], 0.0)
         kind = int(speed.argmax())
         if speed[kind] > 0:
             x[job, kind] = 1.0

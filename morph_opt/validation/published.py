@@ -30,9 +30,15 @@ from morph_opt.commandline import (
     run_command,
 )
 from morph_opt.commandline.types import whole
-from morph_opt.domain import InputError, Range
+from morph_opt.domain import SEEDS, InputError, Range
 from morph_opt.perf.tables.gavel import GavelThroughputs, read_throughputs
-from morph_opt.policies.gavel.mechanism import Moment, RoundJobs, RoundRun, simulate
+from morph_opt.policies.gavel.mechanism import (
+    Moment,
+    RoundJobs,
+    RoundQuirks,
+    RoundRun,
+    simulate,
+)
 from morph_opt.policies.tiresias.artifact_events import (
     Discipline,
     Quirks,
@@ -44,6 +50,7 @@ from morph_opt.policies.tiresias.artifact_events import simulate as simulate_rig
 from morph_opt.policies.tiresias.artifact_lists import QUEUED
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
 from morph_opt.shares.max_min import lp_solver
+from morph_opt.shares.policies import in_order
 from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
 from morph_opt.traces.gavel import GavelRow, read_rows
 from morph_opt.traces.tiresias import TiresiasRow, read_samples, read_trace_rows
@@ -56,6 +63,10 @@ SERVED_FIRST = ("v100", "p100", "k80")
 """Order in which Gavel's simulator serves the types; others follow by name."""
 
 
+SHUFFLED = ("fairness-agnostic", "isolated")
+"""Policies whose published counterpart does not look at speeds: they are served in random order."""
+
+
 class PublishedShares:
     """A share policy as Gavel's simulator calls it, with the isolated time of finish-time fairness.
 
@@ -65,10 +76,15 @@ class PublishedShares:
         See `morph_opt.shares.request.SHARE_POLICIES`.
     jobs, capacity
         Of the simulation.
+    artifact_quirks
+        ``fifo`` stops at the first gang for which there is no room.
     """
 
-    def __init__(self, policy: str, jobs: RoundJobs, capacity: Floats) -> None:
+    def __init__(
+        self, policy: str, jobs: RoundJobs, capacity: Floats, *, artifact_quirks: bool = True
+    ) -> None:
         self._policy, self._jobs, self._capacity = policy, jobs, capacity
+        self._strictly = artifact_quirks and policy == "fifo"
         self._solve = lp_solver()
         self._isolated_s = np.zeros(jobs.count)
         self._left = jobs.steps.copy()
@@ -78,6 +94,8 @@ class PublishedShares:
         """Shares of the active jobs, shape (active, T)."""
         active = moment.active
         problem = ShareProblem(self._jobs.speed[active], self._jobs.gang[active], self._capacity)
+        if self._strictly:
+            return in_order(problem, np.arange(active.size), strictly=True).x
         done = self._left[active] - moment.steps_left
         self._isolated_s[active] += done / self._rate[active]
         self._left[active] = moment.steps_left
@@ -123,9 +141,22 @@ def gavel_jobs(
 
 
 def run_gavel(
-    rows: Sequence[GavelRow], table: GavelThroughputs, gpus: dict[str, int], policy: str
+    rows: Sequence[GavelRow],
+    table: GavelThroughputs,
+    gpus: dict[str, int],
+    policy: str,
+    *,
+    artifact_quirks: bool = True,
+    seed: int = 0,
 ) -> RoundRun:
     """Gavel's simulator on a trace.
+
+    Parameters
+    ----------
+    artifact_quirks
+        As the published code, `RoundQuirks` included; otherwise as the paper.
+    seed
+        Of the published simulator.
 
     Raises
     ------
@@ -143,9 +174,15 @@ def run_gavel(
         )
     rank = {kind: place for place, kind in enumerate(SERVED_FIRST)}
     order = sorted(range(len(types)), key=lambda k: (rank.get(types[k], len(rank)), types[k]))
-    rule = PublishedShares(policy, jobs, capacity)
+    rule = PublishedShares(policy, jobs, capacity, artifact_quirks=artifact_quirks)
+    quirks = RoundQuirks(shuffled=policy in SHUFFLED, seed=seed) if artifact_quirks else None
     return simulate(
-        jobs, capacity, np.asarray(order), rule, skip_unwanted=policy in ("fifo", "srpt")
+        jobs,
+        capacity,
+        np.asarray(order),
+        rule,
+        skip_unwanted=policy in ("fifo", "srpt"),
+        quirks=quirks,
     )
 
 
@@ -189,17 +226,21 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _gavel(options: argparse.Namespace) -> dict[str, float | int | str]:
+def _gavel(options: argparse.Namespace) -> dict[str, float | int | str | bool]:
     run = run_gavel(
         read_rows(options.trace),
         read_throughputs(options.table),
         {kind.lower(): int(n) for kind, n in named_numbers(options.gpus, "--gpus", _GPUS).items()},
         options.policy,
+        artifact_quirks=options.artifact_quirks,
+        seed=options.seed,
     )
     return {
         "policy": options.policy,
+        "artifact_quirks": options.artifact_quirks,
         "jobs": int(run.jct_s.size),
-        "avg_jct_h": float(run.jct_s.mean()) / 3600.0,
+        "failed": int(run.failed.sum()),
+        "avg_jct_h": run.average_jct_s / 3600.0,
         "makespan_h": run.makespan_s / 3600.0,
         "resets": run.resets,
     }
@@ -246,6 +287,15 @@ def make_parser() -> LineParser:
         help="v100=4,p100=4,k80=4",
     )  # fmt: skip
     gavel.add_argument("--policy", choices=SHARE_POLICIES, default="fairness")
+    gavel.add_argument(
+        "--artifact-quirks", action=argparse.BooleanOptionalAction, default=True,
+        help="as the published code (default), or as the paper",
+    )  # fmt: skip
+    gavel.add_argument("--seed", type=Number(SEEDS), default=0, help="of the published simulator")
+    gavel.only(
+        "--seed", f"has an effect on published {' and '.join(SHUFFLED)} only",
+        lambda given: given.artifact_quirks and given.policy in SHUFFLED,
+    )  # fmt: skip
     rigid = commands.add_parser("tiresias", help="event-driven rigid gangs")
     rigid.add_argument("--trace", required=True, type=Path, metavar="FILE")
     rigid.add_argument("--gpus", type=Number(_GPUS), required=True)

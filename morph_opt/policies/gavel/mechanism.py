@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
@@ -189,12 +190,47 @@ class RoundRun:
         Instant of the last end.
     resets
         Times that the shares were solved.
+    failed
+        Jobs that the published code gave up (`RoundQuirks`), shape (J,); they end undone.
     """
 
     end_s: Floats
     jct_s: Floats
     makespan_s: float
     resets: int
+    failed: Bools
+
+    @property
+    def average_jct_s(self) -> float:
+        """Average over the jobs that were not given up, as the published code prints it."""
+        return float(self.jct_s[~self.failed].mean())
+
+
+FAILURES = 5
+"""Rounds without effect after which the published code gives a job up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundQuirks:
+    """What the published simulator does besides its paper.
+
+    A job is credited the time from the end of the last round in which anybody ran, so that idle
+    time before a round counts as received, and in the order of finish, last first. A gang whose
+    steps of a round are fewer than its GPUs makes none (they are dealt out to its workers in whole
+    numbers, and a worker without any is a failure); after `FAILURES` such rounds in a row the job
+    is given up.
+
+    Parameters
+    ----------
+    shuffled
+        Whether the types are served in a random order, drawn anew for every round, as for all
+        policies that do not look at speeds.
+    seed
+        Of the simulator; the order is drawn from ``Random(seed + 5)``.
+    """
+
+    shuffled: bool = False
+    seed: int = 0
 
 
 def simulate(
@@ -206,6 +242,7 @@ def simulate(
     round_s: float = ROUND_S,
     reset_s: float = RESET_S,
     skip_unwanted: bool = False,
+    quirks: RoundQuirks | None = None,
 ) -> RoundRun:
     """The published simulator: rounds, resets, whole steps per round, no restart cost.
 
@@ -213,17 +250,20 @@ def simulate(
     ----------
     kinds
         Order in which the types are served; the published code takes V100, P100, K80.
+    quirks
+        Do as the published code; None: as the paper.
 
     Raises
     ------
     ValueError
         If no active job can run although nothing else will arrive.
     """
-    world = _World(jobs, capacity, kinds, rule, round_s, reset_s, skip_unwanted)
+    world = _World(jobs, capacity, kinds, rule, round_s, reset_s, skip_unwanted, quirks)
     while not np.isfinite(world.end_s).all():
         world.round()
     end = world.end_s
-    return RoundRun(end, end - jobs.arrival_s, float(end.max()), world.resets)
+    failed = world.failures >= FAILURES
+    return RoundRun(end, end - jobs.arrival_s, float(end.max()), world.resets, failed)
 
 
 class _World:
@@ -236,6 +276,7 @@ class _World:
         round_s: float,
         reset_s: float,
         skip_unwanted: bool,
+        quirks: RoundQuirks | None,
     ) -> None:
         self.jobs, self.capacity, self.kinds, self.rule = jobs, capacity, kinds, rule
         self.round_s, self.reset_after_s, self.skip = round_s, reset_s, skip_unwanted
@@ -246,6 +287,17 @@ class _World:
         self.now_s = float(jobs.arrival_s[0])
         self.changed = False
         self.resets = 0
+        self.quirks = quirks
+        self.random = Random(quirks.seed + 5) if quirks is not None else None
+        self.failures = np.zeros(jobs.count, dtype=np.int64)
+        self.round_ended_s = 0.0
+
+    def _served(self) -> Ints:
+        """Types in the order in which they are served in this round."""
+        kinds = self.kinds.tolist()
+        if self.random is not None and self.quirks is not None and self.quirks.shuffled:
+            self.random.shuffle(kinds)
+        return np.asarray(kinds, dtype=np.int64)
 
     def round(self) -> None:
         """Arrivals, shares if due, selection, and the jump to the end of the round."""
@@ -261,7 +313,7 @@ class _World:
             self.jobs.gang,
             self.jobs.speed,
             self.capacity,
-            self.kinds,
+            self._served(),
             skip_unwanted=self.skip,
         )
         # Jobs that came after the last reset are not in the shares and are not started.
@@ -291,13 +343,23 @@ class _World:
         seconds = steps / speed
         if not (steps > 0).any():
             raise ValueError("no job makes a step in a round: a throughput is too small")
+        finish_s, credit_s = self.now_s + seconds, seconds
+        order = np.arange(rows.size)
+        if self.quirks is not None:
+            void = steps < np.maximum(self.jobs.gang[rows], 1)
+            self.failures[rows] = np.where(void, self.failures[rows] + 1, 0)
+            self.changed |= bool(void.any())
+            steps = np.where(void, 0.0, steps)
+            credit_s = np.where(void, 0.0, finish_s - self.round_ended_s)
+            order = np.lexsort((rows, -finish_s))
         self.left[rows] -= steps
-        for job, kind, spent in zip(rows.tolist(), kinds.tolist(), seconds.tolist(), strict=True):
-            self.mechanism.credit(job, kind, spent)
-        done = self.left[rows] <= 0
-        self.end_s[rows[done]] = self.now_s + seconds[done]
+        for position in order.tolist():
+            spent_s = float(credit_s[position])
+            self.mechanism.credit(int(rows[position]), int(kinds[position]), spent_s)
+        done = (self.left[rows] <= 0) | (self.failures[rows] >= FAILURES)
+        self.end_s[rows[done]] = finish_s[done]
         self.changed |= bool(done.any())
-        self.now_s += float(seconds.max())
+        self.now_s = self.round_ended_s = float(finish_s.max())
 
     def _skip_ahead(self) -> None:
         if self.arrived < self.jobs.count:

@@ -112,7 +112,7 @@ def test_the_command_line_repeats_both_simulators(tmp_path, capsys, public_data)
     assert main([*call[:3], "--gpus", "4"]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2
-    assert "unknown schedule" in errors[0]
+    assert "lottery" in errors[0]
     assert "asks for 8 GPUs" in errors[1]
     table = str(public_data / "gavel" / TABLE)
     trace = str(known_files(public_data / "gavel")["debug"])
