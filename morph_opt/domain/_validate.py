@@ -54,6 +54,8 @@ def require_finite(
 
     A whole number that no double holds is not finite.
     """
+    if type(value) is float and at_least <= value <= at_most and above < value < math.inf:
+        return  # nearly every call, in every round
     try:
         finite = not isinstance(value, bool) and math.isfinite(float(value))
     except (TypeError, ValueError, OverflowError):

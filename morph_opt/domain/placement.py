@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from morph_opt.domain._validate import require_int, require_name, require_unique
+from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
+from morph_opt.domain.cluster import MOST_AMOUNT
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.plan import ExecutionPlan
 from morph_opt.domain.shape import Shape
@@ -137,4 +138,6 @@ class SideDemand:
     rdma_gb_per_s: float = 0.0
 
     def __post_init__(self) -> None:
-        require_int("cpus", self.cpus, at_least=0)
+        require_int("cpus", self.cpus, at_least=0, at_most=int(MOST_AMOUNT))
+        for name in ("host_memory_gib", "rdma_gb_per_s"):
+            require_finite(name, getattr(self, name), at_least=0.0, at_most=MOST_AMOUNT)

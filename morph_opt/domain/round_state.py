@@ -11,6 +11,9 @@ from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
 from morph_opt.domain.placement import Allocation, Assignment
 
+MOST_S, MOST_GPU_S = 1e12, 1e18
+"""Of instants, durations and counts in a state, and of GPU-seconds: their products stay doubles."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobState:
@@ -56,11 +59,12 @@ class JobState:
     recent_starts_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        require_finite("iterations_done", self.iterations_done, at_least=0.0)
-        require_finite("restart_left_s", self.restart_left_s, at_least=0.0)
-        require_finite("restart_s", self.restart_s, at_least=0.0)
-        require_finite("attained_gpu_s", self.attained_gpu_s, at_least=0.0)
-        require_int("starts", self.starts, at_least=0)
+        for name in (
+            "iterations_done", "restart_left_s", "restart_s", "executed_s", "queued_s",
+        ):  # fmt: skip
+            require_finite(name, getattr(self, name), at_least=0.0, at_most=MOST_S)
+        require_finite("attained_gpu_s", self.attained_gpu_s, at_least=0.0, at_most=MOST_GPU_S)
+        require_int("starts", self.starts, at_least=0, at_most=int(MOST_S))
         if self.running is not None and self.running.job != self.job.name:
             raise InputError(
                 f"holds the assignment of {self.running.job}", field=f"job {self.job.name}: running"
@@ -104,9 +108,9 @@ class RoundState:
     failed: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        require_int("round.index", self.index, at_least=0)
-        require_finite("round.time_s", self.time_s, at_least=0.0)
-        require_finite("round.interval_s", self.interval_s, above=0.0)
+        require_int("round.index", self.index, at_least=0, at_most=int(MOST_S))
+        require_finite("round.time_s", self.time_s, at_least=0.0, at_most=MOST_S)
+        require_finite("round.interval_s", self.interval_s, above=0.0, at_most=MOST_S)
         require_unique("round.jobs", (state.job.name for state in self.jobs))
         known = range(len(self.cluster.nodes))
         strangers = [n for n in (*self.unavailable, *self.failed) if n not in known]

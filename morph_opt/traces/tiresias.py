@@ -75,6 +75,10 @@ class TiresiasRow:
     file: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
 
+    def located(self, error: InputError) -> InputError:
+        """A complaint about this job, with its place."""
+        return error.located(file=self.file, line=self.line)
+
     def times(self, factor: int) -> TiresiasRow:
         """The job with its run time times a factor.
 
@@ -85,7 +89,7 @@ class TiresiasRow:
         """
         if factor * self.duration_s > MOST_ITERATIONS:
             rule = f"times {spoken(factor)} must be at most {MOST_ITERATIONS:g} seconds"
-            raise InputError(rule, file=self.file, line=self.line, field="duration")
+            raise self.located(InputError(rule, field="duration"))
         return replace(self, duration_s=factor * self.duration_s)
 
 

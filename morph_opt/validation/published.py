@@ -169,9 +169,8 @@ def run_gavel(
     large = np.flatnonzero(~(((jobs.gang[:, None] <= capacity) & (jobs.speed > 0)).any(axis=1)))
     if large.size:
         job = int(large[0])
-        raise InputError(
-            f"a gang of {jobs.gang[job]} fits no type on which it runs", field=f"job {job}"
-        )
+        large_gang = f"a gang of {jobs.gang[job]} fits no type on which it runs"
+        raise rows[job].located(InputError(large_gang, field=f"job {job}"))
     rank = {kind: place for place, kind in enumerate(SERVED_FIRST)}
     order = sorted(range(len(types)), key=lambda k: (rank.get(types[k], len(rank)), types[k]))
     rule = PublishedShares(policy, jobs, capacity, artifact_quirks=artifact_quirks)
@@ -212,6 +211,10 @@ def run_tiresias(
         ) from None
     rule = RigidRule(discipline, limits, knob, index, Quirks(artifact_quirks, artifact_quirks))
     jobs = [RigidJob(r.name, r.gpus, r.submit_s, r.duration_s) for r in rows]
+    for row in rows:
+        if row.gpus > gpus:
+            too_many = f"asks for {row.gpus} GPUs, the cluster has {gpus}"
+            raise row.located(InputError(too_many, field=f"job {row.name}"))
     return simulate_rigid(jobs, gpus, rule)
 
 
