@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from morph_opt.domain import SEEDS, Range
+from morph_opt.domain import Range
 from morph_opt.domain.round_state import first_boundary
 
 RANGES = {
@@ -15,7 +15,6 @@ RANGES = {
     "checkpoint_s": Range(0.0, 1e9),
     "until_s": Range(0.0, 1e12, above=True),
     "stall_rounds": Range(1, 10**9, whole=True),
-    "seed": SEEDS,
     "first_boundary": Range(0, 1, whole=True),
     "mtbf_s": Range(60.0, 1e12),
     "mttr_s": Range(1.0, 1e9),
@@ -46,8 +45,6 @@ class ReplayConfig:
         Horizon: the replay stops at this instant; None runs until every job is complete.
     stall_rounds
         The replay gives up when nothing ran, arrived or changed for so many rounds.
-    seed
-        Recorded; the engine itself draws nothing.
     first_boundary
         1: what is submitted at 0 waits for the first boundary after it, as everything else that
         comes between two boundaries. 0: the boundary at 0 decides what is there at 0, as
@@ -66,7 +63,6 @@ class ReplayConfig:
     checkpoint_s: float = 1800.0
     until_s: float | None = None
     stall_rounds: int = 1000
-    seed: int = 0
     first_boundary: int = 1
 
     def __post_init__(self) -> None:
@@ -83,7 +79,6 @@ class ReplayConfig:
             RANGES["restart_s"].require(f"restart_s of {model}", seconds)
         if self.until_s is not None:
             RANGES["until_s"].require("until_s", self.until_s)
-        SEEDS.require("seed", self.seed)
 
     def restart_of(self, model: str) -> float:
         """Start-up seconds of a model."""

@@ -15,7 +15,7 @@ from morph_opt.engine.config import RANGES
 from morph_opt.policies.registry import BASELINES, require_understood
 from morph_opt.policies.spec import OPTIONS
 from morph_opt.replay.belief import BELIEFS
-from morph_opt.replay.options import RunOptions
+from morph_opt.replay.scenario import Scenario
 
 
 def make_parser() -> LineParser:
@@ -153,7 +153,7 @@ _CLUSTER_SIZES = (
 _CLUSTER = {"cluster", "prices", *(name[2:].replace("-", "_") for name in _CLUSTER_SIZES)}
 
 
-def options_from(arguments: argparse.Namespace) -> RunOptions:
+def scenario_from(arguments: argparse.Namespace) -> Scenario:
     """The run that a command line asks for.
 
     Raises
@@ -164,9 +164,7 @@ def options_from(arguments: argparse.Namespace) -> RunOptions:
     given = dict(vars(arguments))
     values = {k: v for k, v in given.items() if k not in _OUTPUT | _CLUSTER}
     values.setdefault("trace", "base")
-    values["cluster"] = _cluster(
-        {k: v for k, v in given.items() if k in _CLUSTER}, str(values["trace"])
-    )
+    cluster = _cluster({k: v for k, v in given.items() if k in _CLUSTER}, str(values["trace"]))
     policy = str(values.get("policy", "milp"))
     require_understood(
         policy,
@@ -184,7 +182,9 @@ def options_from(arguments: argparse.Namespace) -> RunOptions:
             values["restart_s"] = seconds
         else:
             by_model[model] = seconds
-    return RunOptions(**values, restart_s_by_model=by_model)
+    if "entity_weights" in values:
+        values["entity_weights"] = named_numbers(str(values["entity_weights"]), "--entity-weights")
+    return Scenario(cluster=cluster).replaced(**values, restart_s_by_model=by_model)
 
 
 def _require_seeded(trace: str) -> None:

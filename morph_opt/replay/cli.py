@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import platform
 import re
-import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,19 +17,19 @@ from morph_opt.engine.strict import AllocationError
 from morph_opt.events.log import RoundDecided
 from morph_opt.extend import named_by_file
 from morph_opt.policies.milp import ClaimError
-from morph_opt.replay.api import Progress, RunExtras, replay
-from morph_opt.replay.arguments import WATCHING, make_parser, options_from
-from morph_opt.replay.options import RunOptions, read_options
+from morph_opt.replay.api import Progress
+from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
 from morph_opt.replay.report import result_table
-from morph_opt.replay.setup import Prepared, prepare, versions_json
+from morph_opt.replay.running import run_prepared
+from morph_opt.replay.scenario import Scenario, read_scenario
+from morph_opt.replay.setup import Prepared, prepare
 from morph_opt.replay.watching import watched
-from morph_opt.runs.summary import KEYS, Scalar, Values, summary_json
+from morph_opt.runs.summary import KEYS, Values, summary_json
 from morph_opt.runs.write import (
     CONFIG,
     EVENTS,
     PARTIAL,
     SUMMARY,
-    VERSIONS,
     require_free,
 )
 
@@ -64,72 +62,26 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
         if others:
             names = ", ".join("--" + name.replace("_", "-") for name in others)
             raise InputError(f"takes everything from the run, not {names}", field="--resume")
-        options = read_options(resume / CONFIG)
+        scenario = read_scenario(resume / CONFIG)
         if (resume / EVENTS).exists():
             _note("the run is complete already", quiet)
             return _tell(_finished(resume), as_json=bool(given.get("json")))
         out = resume
     else:
-        options = options_from(arguments)
+        scenario = scenario_from(arguments)
         if "out" in given:
             require_free(given["out"])
-    prepared = prepare(options)
+    prepared = prepare(scenario)
     _announce(prepared, quiet)
     if resume is None:
-        out = given["out"] if "out" in given else _free_default(prepared.options)
+        out = given["out"] if "out" in given else _free_default(prepared.scenario)
     prepared = watched(prepared, out, given)
-    with _resumable(out):
-        summary = _replay(prepared, out, resume is not None, quiet, began)
+    with _resumable(out), _progress(len(prepared.trace.jobs), quiet) as progress:
+        result = run_prepared(
+            prepared, out, resume=resume is not None, progress=progress, began=began
+        )
     _note(f"run folder: {out}", quiet)
-    return _tell(summary, as_json=bool(given.get("json")))
-
-
-def _replay(prepared: Prepared, out: Path, resume: bool, quiet: bool, began: float) -> Values:
-    options = prepared.options
-    config = options.to_toml()
-
-    def at_end() -> Mapping[str, Scalar]:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        unit = 1024.0 if platform.system() == "Darwin" else 1.0  # bytes there, KiB elsewhere
-        return {"wall_s": time.perf_counter() - began, "peak_rss_mib": peak / unit / 1024.0}
-
-    with _progress(len(prepared.trace.jobs), quiet) as progress:
-        extras = RunExtras(
-            files={CONFIG: config, VERSIONS: versions_json()},
-            labels=_labels(prepared),
-            at_end=at_end,
-            progress=progress,
-            digest=options.digest,
-            packing=options.packing,
-        )
-        result = replay(
-            prepared.trace,
-            options.cluster,
-            prepared.policy,
-            prepared.truth,
-            options.replay_config(),
-            node_events=prepared.node_events(),
-            out=out,
-            resume=resume,
-            extras=extras,
-        )
-    return result.summary
-
-
-def _labels(prepared: Prepared) -> dict[str, Scalar]:
-    options = prepared.options
-    solves = options.policy == "milp"
-    return {
-        "objective": options.objective if solves else None,
-        "solver": options.solver if solves else None,
-        "cluster": options.cluster.name,
-        "belief": options.belief + ("+online" if options.online_fit else ""),
-        "restart_s": options.restart_s,
-        "seed": options.seed,
-        "trace_kind": prepared.kind,
-        "trace_notice": prepared.notice,
-        "skipped_jobs": len(prepared.skipped),
-    }
+    return _tell(result.summary, as_json=bool(given.get("json")))
 
 
 def _announce(prepared: Prepared, quiet: bool) -> None:
@@ -140,12 +92,13 @@ def _announce(prepared: Prepared, quiet: bool) -> None:
         print(f"dropped: the SLO of job {job.name}: {rule}", file=sys.stderr)
 
 
-def _free_default(options: RunOptions) -> Path:
+def _free_default(scenario: Scenario) -> Path:
     """``runs/TRACE-POLICY-DIGEST``, with a number behind it when that is taken."""
-    who = options.objective if options.policy == "milp" else options.policy
-    parts = (Path(options.trace).stem if options.trace.endswith(".csv") else options.trace, who)
+    scheduler, trace = scenario.scheduler, scenario.workload.trace
+    who = scheduler.objective if scheduler.policy == "milp" else scheduler.policy
+    parts = (Path(trace).stem if trace.endswith(".csv") else trace, who)
     plain = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") for part in parts)
-    base = Path("runs") / f"{plain}-{options.digest[:8]}"
+    base = Path("runs") / f"{plain}-{scenario.digest[:8]}"
     out, number = base, 2
     while out.exists():
         out, number = base.with_name(f"{base.name}-{number}"), number + 1

@@ -6,12 +6,11 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.commandline import named_numbers
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
 from morph_opt.metrics.bounds.demands import hopeless_slos, impossible_jobs
@@ -19,7 +18,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.replay.belief import make_belief
-from morph_opt.replay.options import RunOptions
+from morph_opt.replay.scenario import Scenario, Scheduler
 
 if TYPE_CHECKING:
     from morph_opt.policies.registry import PolicyOptions
@@ -31,8 +30,8 @@ class Prepared:
 
     Parameters
     ----------
-    options
-        With the digests of trace and events filled in.
+    scenario
+        With the digests of trace, events and rules filled in, paths made absolute.
     trace, truth, policy
         What runs, how fast, who decides.
     kind, notice
@@ -45,7 +44,7 @@ class Prepared:
         What the policy was made from.
     """
 
-    options: RunOptions
+    scenario: Scenario
     trace: Trace
     truth: SpeedModel
     policy: Policy
@@ -58,25 +57,25 @@ class Prepared:
 
     def node_events(self) -> Iterable[NodeEvent]:
         """A fresh stream of node events."""
-        options, cluster = self.options, self.options.cluster
+        failures, cluster = self.scenario.failures, self.scenario.cluster
         streams: list[Iterable[NodeEvent]] = []
-        if options.events:
-            streams.append(read_node_events(Path(options.events), cluster))
-        if options.mtbf_s > 0.0:
+        if failures.events:
+            streams.append(read_node_events(Path(failures.events), cluster))
+        if failures.mtbf_s is not None and failures.mttr_s is not None:
             streams.append(
                 random_failures(
-                    cluster, mtbf_s=options.mtbf_s, mttr_s=options.mttr_s, seed=options.seed
+                    cluster, mtbf_s=failures.mtbf_s, mttr_s=failures.mttr_s, seed=failures.seed
                 )
             )
         return merged(*streams)
 
 
-def _digest(file: str) -> str:
-    """SHA-256 of a file that has been read already; "" for no file."""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+def _digest(file: str | None) -> str | None:
+    """SHA-256 of a file that has been read already; None for no file."""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 
-def prepare(options: RunOptions) -> Prepared:
+def prepare(scenario: Scenario) -> Prepared:
     """Load and check everything.
 
     Raises
@@ -84,80 +83,86 @@ def prepare(options: RunOptions) -> Prepared:
     InputError
         For everything that a user can cause.
     """
-    from morph_opt.perf.fitting.online import OnlineModel
-    from morph_opt.policies.online import OnlinePolicy
-    from morph_opt.policies.registry import PolicyOptions, make_policy, require_understood
-    from morph_opt.rules import OperatorRules, read_rules, stranded_jobs
+    from morph_opt.rules import stranded_jobs
     from morph_opt.traces.registry import load_trace
 
-    loaded = load_trace(options.trace, seed=options.seed)
+    workload, scheduler, cluster = scenario.workload, scenario.scheduler, scenario.cluster
+    loaded = load_trace(workload.trace, seed=workload.seed)
     # A measured table may insist on knowing every GPU type, instead of leaving some unused.
     require_cluster = getattr(loaded.truth, "require_cluster", None)
     if require_cluster is not None:
-        require_cluster(options.cluster)
-    belief = make_belief(options.belief, loaded.truth)
-    policy_options = PolicyOptions(
-        objective=options.objective,
-        solver=options.solver,
-        formulation=options.formulation,
-        method=options.method,
-        gap=options.gap,
-        time_limit_s=options.time_limit_s,
-        node_limit=options.node_limit or None,
-        seed=options.seed,
-        rules=read_rules(options.rules, options.cluster) if options.rules else OperatorRules(),
-        packing=options.packing,
-        entity_weights=_entity_weights(options, loaded.trace),
-        starvation_knob=options.starvation_knob,
-        artifact_quirks=options.artifact_quirks,
-    )
-    if options.rules:
-        require_understood(options.policy, options.objective, ("rules",))
-    _require_models(options, loaded.trace)
-    if options.packing and options.online_fit:
-        raise InputError("cannot be combined with --online-fit", field="--packing")
-    if options.packing:
-        require_pair_speeds(loaded.truth)
-    policy = (
-        OnlinePolicy(
-            OnlineModel(belief),
-            loaded.truth,
-            lambda learnt: make_policy(options.policy, learnt, policy_options),
-        )
-        if options.online_fit
-        else make_policy(options.policy, belief, policy_options)
-    )
-    stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, options.cluster)
-    hopeless = _hopeless(options, loaded.trace, loaded.truth)
-    trace, skipped = _possible(loaded.trace, options, (loaded.truth, belief), stranded)
-    events_sha256 = ""
-    if options.events:
-        read_node_events(Path(options.events), options.cluster)
-        events_sha256 = _digest(options.events)
-    rules_sha256 = _digest(options.rules)
-    _require_same("trace", options.trace_sha256, trace.sha256, options.trace)
-    _require_same("events", options.events_sha256, events_sha256, options.events)
-    _require_same("rules", options.rules_sha256, rules_sha256, options.rules)
-    path = Path(options.trace)
-    resolved = replace(
-        options,
-        trace=str(path.resolve()) if loaded.kind == "file" and path.is_file() else options.trace,
-        trace_sha256=trace.sha256,
-        events=str(Path(options.events).resolve()) if options.events else "",
-        events_sha256=events_sha256,
-        rules=str(Path(options.rules).resolve()) if options.rules else "",
-        rules_sha256=rules_sha256,
-    )
+        require_cluster(cluster)
+    belief = make_belief(scheduler.belief, loaded.truth)
+    policy_options = _policy_options(scenario, loaded.trace)
+    _require_models(scenario, loaded.trace)
+    policy = _policy(scheduler, belief, loaded.truth, policy_options)
+    stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, cluster)
+    hopeless = _hopeless(scenario, loaded.trace, loaded.truth)
+    trace, skipped = _possible(loaded.trace, scenario, (loaded.truth, belief), stranded)
+    if scenario.failures.events:
+        read_node_events(Path(scenario.failures.events), cluster)
     return Prepared(
-        resolved, trace, loaded.truth, policy, loaded.kind, loaded.notice, tuple(skipped),
-        belief, policy_options, hopeless,
+        _resolved(scenario, trace, is_file=loaded.kind == "file"), trace, loaded.truth, policy,
+        loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, hopeless,
     )  # fmt: skip
 
 
-def _require_models(options: RunOptions, trace: Trace) -> None:
+def _policy_options(scenario: Scenario, trace: Trace) -> PolicyOptions:
+    from morph_opt.policies.registry import PolicyOptions, require_understood
+    from morph_opt.rules import OperatorRules, read_rules
+
+    scheduler, cluster = scenario.scheduler, scenario.cluster
+    rules = OperatorRules()
+    if scheduler.rules:
+        rules = read_rules(scheduler.rules, cluster)
+        require_understood(scheduler.policy, scheduler.objective, ("rules",))
+    _require_tenants(scheduler.entity_weights, trace)
+    values = {f.name: getattr(scheduler, f.name) for f in fields(PolicyOptions)}
+    return PolicyOptions(**(values | {"rules": rules}))
+
+
+def _policy(
+    scheduler: Scheduler, belief: SpeedModel, truth: SpeedModel, options: PolicyOptions
+) -> Policy:
+    from morph_opt.perf.fitting.online import OnlineModel
+    from morph_opt.policies.online import OnlinePolicy
+    from morph_opt.policies.registry import make_policy
+
+    if scheduler.packing and scheduler.online_fit:
+        raise InputError("cannot be combined with --online-fit", field="--packing")
+    if scheduler.packing:
+        require_pair_speeds(truth)
+    if not scheduler.online_fit:
+        return make_policy(scheduler.policy, belief, options)
+    model = OnlineModel(belief)
+    return OnlinePolicy(model, truth, lambda b: make_policy(scheduler.policy, b, options))
+
+
+def _resolved(scenario: Scenario, trace: Trace, *, is_file: bool) -> Scenario:
+    """The scenario with digests and absolute paths; refuses files that are not those recorded."""
+    workload, scheduler, failures = scenario.workload, scenario.scheduler, scenario.failures
+    digests = (_digest(failures.events), _digest(scheduler.rules))
+    _require_same("trace", workload.sha256, trace.sha256, workload.trace)
+    _require_same("events", failures.events_sha256, digests[0], failures.events)
+    _require_same("rules", scheduler.rules_sha256, digests[1], scheduler.rules)
+    path = Path(workload.trace)
+    named = str(path.resolve()) if is_file and path.is_file() else workload.trace
+    return replace(
+        scenario,
+        workload=replace(workload, trace=named, sha256=trace.sha256),
+        failures=replace(failures, events=_absolute(failures.events), events_sha256=digests[0]),
+        scheduler=replace(scheduler, rules=_absolute(scheduler.rules), rules_sha256=digests[1]),
+    )
+
+
+def _absolute(file: str | None) -> str | None:
+    return str(Path(file).resolve()) if file else None
+
+
+def _require_models(scenario: Scenario, trace: Trace) -> None:
     """Refuse start-ups of models that no job has."""
     models = sorted({job.model for job in trace.jobs})
-    for model in options.restart_s_by_model:
+    for model in scenario.engine.restart_s_by_model:
         if model not in models:
             raise InputError(
                 f"unknown model {model!r}; trace {trace.name!r} has {_some(models)}",
@@ -169,10 +174,8 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
-def _entity_weights(options: RunOptions, trace: Trace) -> dict[str, float]:
-    """Weights by tenant; tenants that the trace does not have are refused."""
-    text = options.entity_weights
-    weights = named_numbers(text, "--entity-weights") if text else {}
+def _require_tenants(weights: Mapping[str, float], trace: Trace) -> None:
+    """Refuse weights of tenants that no job has."""
     tenants = sorted({job.tenant for job in trace.jobs})
     for name in weights:
         if name not in tenants:
@@ -180,24 +183,23 @@ def _entity_weights(options: RunOptions, trace: Trace) -> dict[str, float]:
                 f"unknown tenant {name!r}; trace {trace.name!r} has {_some(tenants)}",
                 field="--entity-weights",
             )
-    return weights
 
 
-def _hopeless(options: RunOptions, trace: Trace, truth: SpeedModel) -> tuple[tuple[Job, str], ...]:
+def _hopeless(scenario: Scenario, trace: Trace, truth: SpeedModel) -> tuple[tuple[Job, str], ...]:
     """SLOs that nothing can keep; an error unless they are to be dropped. Also needs prices."""
     from morph_opt.policies.deadlines import prices_of
     from morph_opt.policies.registry import needs_of
 
-    if not needs_of(options.policy, options.objective).prices:
+    if not needs_of(scenario.scheduler.policy, scenario.scheduler.objective).prices:
         return ()
-    prices_of(options.cluster)
-    found = hopeless_slos(trace.jobs, truth, options.cluster)
-    if found and not options.skip_impossible:
+    prices_of(scenario.cluster)
+    found = hopeless_slos(trace.jobs, truth, scenario.cluster)
+    if found and not scenario.workload.skip_impossible:
         job, rule = found[0]
         others = f" ({len(found) - 1} more such SLOs)" if len(found) > 1 else ""
         raise InputError(
             f"{rule}{others}; --skip-impossible drops such SLOs",
-            file=options.trace,
+            file=scenario.workload.trace,
             field=f"job {job.name}",
         )
     return found
@@ -205,17 +207,17 @@ def _hopeless(options: RunOptions, trace: Trace, truth: SpeedModel) -> tuple[tup
 
 def _possible(
     trace: Trace,
-    options: RunOptions,
+    scenario: Scenario,
     speeds: tuple[SpeedModel, SpeedModel],
     stranded: tuple[tuple[Job, str], ...],
 ) -> tuple[Trace, tuple[tuple[Job, str], ...]]:
     """The trace without jobs that can never run; an error if they must not be dropped."""
-    found = impossible_jobs(trace.jobs, speeds[0], options.cluster)
+    found = impossible_jobs(trace.jobs, speeds[0], scenario.cluster)
     if speeds[1] is not speeds[0]:
         known = {job.name for job, _ in found}
-        more = impossible_jobs(trace.jobs, speeds[1], options.cluster)
+        more = impossible_jobs(trace.jobs, speeds[1], scenario.cluster)
         found += tuple(
-            (job, f"{rule} (as the belief {options.belief!r} sees it)")
+            (job, f"{rule} (as the belief {scenario.scheduler.belief!r} sees it)")
             for job, rule in more
             if job.name not in known
         )
@@ -223,25 +225,28 @@ def _possible(
     found += tuple((job, rule) for job, rule in stranded if job.name not in known)
     if not found:
         return trace, ()
-    if not options.skip_impossible:
+    if not scenario.workload.skip_impossible:
         job, rule = found[0]
         others = f" ({len(found) - 1} more such jobs)" if len(found) > 1 else ""
         raise InputError(
             f"can never run: {rule}{others}; --skip-impossible drops such jobs",
-            file=options.trace,
+            file=scenario.workload.trace,
             field=f"job {job.name}",
         )
     dropped = {job.name for job, _ in found}
     kept = tuple(job for job in trace.jobs if job.name not in dropped)
     if not kept:
-        raise InputError("no job of the trace can ever run", file=options.trace, field="jobs")
+        raise InputError(
+            "no job of the trace can ever run", file=scenario.workload.trace, field="jobs"
+        )
     return Trace(trace.name, kept, trace.description), found
 
 
-def _require_same(what: str, recorded: str, found: str, file: str) -> None:
-    if recorded and recorded != found:
+def _require_same(what: str, recorded: str | None, found: str | None, file: str | None) -> None:
+    if recorded is not None and recorded != found:
         raise InputError(
-            f"is not the {what} that the run began with (sha256 {found[:12]}, not {recorded[:12]})",
+            f"is not the {what} that the run began with "
+            f"(sha256 {str(found)[:12]}, not {recorded[:12]})",
             file=file,
             field=what,
         )

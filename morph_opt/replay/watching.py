@@ -43,11 +43,11 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         watchers.append(
             RoundDumper(
                 folder,
-                None if prepared.options.online_fit else prepared.belief,
-                prepared.options.cluster,
+                None if prepared.scenario.scheduler.online_fit else prepared.belief,
+                prepared.scenario.cluster,
                 models,
                 rules,
-                pairs=prepared.options.packing,
+                pairs=prepared.scenario.scheduler.packing,
                 every=given.get("dump_every", 1),
                 compress=bool(given.get("dump_gz")),
                 resume=given.get("resume") is not None,
@@ -64,7 +64,7 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
 
 
 def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
-    options = prepared.options
+    options = prepared.scenario.scheduler
     if dump and options.online_fit and options.policy != "milp":
         rule = f"what {options.policy!r} has learnt is not known; with --online-fit milp only"
         raise InputError(rule, field="--dump-rounds")

@@ -21,7 +21,7 @@ from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
 from morph_opt.replay.cli import _finished
-from morph_opt.replay.options import read_options
+from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.reader import read_snapshot
 from morph_opt.rules import read_rules
 from morph_opt.runs.read import Run, folder_parts, read_run
@@ -77,7 +77,7 @@ def all_readers() -> Iterator[Reader]:
     yield Reader("rules.toml", "toml", read_rules)
     yield Reader("model.toml", "toml", model_file)
     yield Reader("population.toml", "toml", population)
-    yield Reader("config.toml", "toml", read_options)
+    yield Reader("config.toml", "toml", read_scenario)
     yield Reader("state.json", "json", read_snapshot)
     yield Reader("shares.json", "json", read_instances)
     yield Reader("simulation_throughputs.json", "json", read_throughputs)

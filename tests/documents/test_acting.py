@@ -16,7 +16,7 @@ from morph_opt.documents import JSON_BYTES, read_bytes, read_text, write_atomica
 from morph_opt.documents.limits import LIMIT_VARIABLE
 from morph_opt.domain import InputError, default_cluster
 from morph_opt.replay import cli
-from morph_opt.replay.options import RunOptions
+from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.rounds import HEADER
 from morph_opt.runs.write import RunWriter, create_folder
 
@@ -114,8 +114,8 @@ def foreign(folder: Path, named: dict[str, str]) -> Path:
     (made / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
     groups = ("policies", "objectives", "solvers", "traces")
     (made / "entry_points.txt").write_text("".join(ENTRY.format(group=g) for g in groups))
-    options = RunOptions(**({"trace": "naive"} | named), cluster=default_cluster())
-    create_folder(folder / "run", {"config.toml": options.to_toml()})
+    scenario = Scenario("naive", default_cluster()).replaced(**named)
+    create_folder(folder / "run", {"config.toml": scenario.to_toml()})
     return mark
 
 

@@ -14,7 +14,7 @@ from morph_opt.documents import key_lines, parse_toml, toml_text
 from morph_opt.domain import Cluster, GpuType, Leaf, Node, NodeType
 from morph_opt.perf.analytic.modelfile import dump, entries_of
 from morph_opt.perf.analytic.zoo import ZOO_FILE, zoo_text
-from morph_opt.replay.options import RunOptions, read_options
+from morph_opt.replay.scenario import Scenario, read_scenario
 
 NAMES = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp", "Zs")), min_size=1
@@ -39,20 +39,15 @@ def test_clusters_and_runs(names: list[str], amount: float, other: float) -> Non
     nodes = tuple(Node(f"{node}-{i}", hardware, leaf) for i in range(3))
     cluster = Cluster(title, nodes, (Leaf(leaf, amount),))
     assert cluster_from_toml(cluster_to_toml(cluster)) == cluster
-    options = RunOptions(
-        trace=title,
-        cluster=cluster,
-        restart_s_by_model={gpu: min(amount, 1e6)},
-        policy=kind,
-        gap=1e-5,
-    )
-    text = options.to_toml()
-    assert parse_toml(text, None)["run"]["policy"] == kind
-    assert key_lines(text)["run.trace"] > 0
+    scenario = Scenario(title, cluster, policy=kind)
+    scenario = scenario.replaced(restart_s_by_model={gpu: min(amount, 1e6)}, gap=1e-5)
+    text = scenario.to_toml()
+    assert parse_toml(text, None)["scheduler"]["policy"] == kind
+    assert key_lines(text)["workload.trace"] > 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config.toml"
         path.write_text(text, "utf-8")
-        assert read_options(path) == options
+        assert read_scenario(path) == scenario
 
 
 VALUES = st.recursive(

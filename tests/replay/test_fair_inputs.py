@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from morph_opt.replay import cli
-from morph_opt.replay.options import read_options
+from morph_opt.replay.scenario import read_scenario
 
 HEADER = (
     "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,"
@@ -100,9 +100,9 @@ def test_prices_and_weights_are_kept_in_the_run(
     weights = ["--entity-weights", "t=3,u=1"]
     found = summary(capsys, "--trace", "jobs.csv", "--objective", "hierarchical", *PRICE, *weights)
     assert isinstance(found["cost_usd"], float)
-    kept = read_options(here / "run" / "config.toml")
+    kept = read_scenario(here / "run" / "config.toml")
     assert [kind.price_per_hour for kind in kept.cluster.gpu_types] == [2.0]
-    assert kept.entity_weights == "t=3,u=1"
+    assert kept.scheduler.entity_weights == {"t": 3.0, "u": 1.0}
 
 
 def test_weights_of_tenants_change_who_is_served(capsys: pytest.CaptureFixture[str]) -> None:

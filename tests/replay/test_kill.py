@@ -55,7 +55,7 @@ def test_kill_and_resume(whole: Path, tmp_path: Path, project_root: Path, rounds
     had = killed_after(rounds, folder, project_root)
     total = (whole / "events.jsonl").read_bytes().count(b'"event":"round"')
     assert rounds <= had < total
-    finished(["--resume", str(folder), "--quiet"], project_root)
+    finished(["--resume", str(folder), "--allow-code", "--quiet"], project_root)
     for name in ("events.jsonl", "jobs.csv", "config.toml"):
         assert (folder / name).read_bytes() == (whole / name).read_bytes()
     assert {p.name for p in folder.iterdir()} == {p.name for p in whole.iterdir()}
@@ -66,7 +66,7 @@ def test_killed_twice(whole: Path, tmp_path: Path, project_root: Path) -> None:
     killed_after(20, folder, project_root)
     log = folder / "events.jsonl.partial"
     with subprocess.Popen(
-        [*COMMAND, "--resume", str(folder), "--quiet"],
+        [*COMMAND, "--resume", str(folder), "--allow-code", "--quiet"],
         cwd=project_root,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -78,5 +78,5 @@ def test_killed_twice(whole: Path, tmp_path: Path, project_root: Path) -> None:
             time.sleep(0.002)
         process.kill()
     assert log.exists()
-    finished(["--resume", str(folder), "--quiet"], project_root)
+    finished(["--resume", str(folder), "--allow-code", "--quiet"], project_root)
     assert (folder / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()

@@ -66,8 +66,8 @@ def test_files_of_a_run(whole: Path) -> None:
     assert tuple(summary)[: len(KEYS)] == KEYS
     assert not any(isinstance(value, dict | list) for value in summary.values())
     config = tomllib.loads((whole / "config.toml").read_text())
-    assert config["run"]["restart_s"] == 30.0
-    assert config["run"]["trace_sha256"] == summary["trace_sha256"]
+    assert config["engine"]["restart_s"] == 30.0
+    assert config["workload"]["sha256"] == summary["trace_sha256"]
     with (whole / "jobs.csv").open() as file:
         jobs = list(csv.DictReader(file))
     assert len(jobs) == summary["jobs"] == 14
@@ -181,8 +181,8 @@ def spoil(path: Path, line: int, old: str, new: str) -> None:
         ("events.jsonl.partial", 2, "{", "", "line 2: is not an event"),
         ("rounds.csv.partial", 1, "round", "rund", "line 1: has no such header"),
         ("rounds.csv.partial", 3, ",", ",,", "line 3: must have"),
-        ("config.toml", 1, "1", "2", "version: must be 1, got 2"),
-        ("config.toml", 3, "[run]", "[ran]", "ran: unknown field"),
+        ("config.toml", 1, "2", "1", "version: must be 2, got 1"),
+        ("config.toml", 3, "[workload]", "[work]", "work: unknown field"),
         ("config.toml", 4, '"', "", "is not TOML"),
     ],
 )

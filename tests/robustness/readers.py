@@ -19,7 +19,7 @@ from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, populatio
 from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
-from morph_opt.replay.options import read_options
+from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.reader import read_snapshot
 from morph_opt.rules import read_rules
 from morph_opt.runs.read import read_run
@@ -170,7 +170,7 @@ READERS = (
     Reader("instance table CSV", "library.csv", "csv", good.instance_table,
            lambda p: library.read_table(p.parent), ("instances", ("list", "--folder", "{folder}"))),
     Reader("run folder config.toml", "config.toml", "toml", good.run_file("config.toml"),
-           read_options, ("replay", ("--resume", "{folder}", "--quiet")), good.run_folder),
+           read_scenario, ("replay", ("--resume", "{folder}", "--quiet")), good.run_folder),
     Reader("run folder events", "events.jsonl.partial", "json",
            good.run_file("events.jsonl.partial"), _recorded,
            ("replay", ("--resume", "{folder}", "--quiet")), good.run_folder),

@@ -16,7 +16,7 @@ from morph_opt.explain import Effort
 from morph_opt.policies.base import Decision
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay import cli
-from morph_opt.replay.options import RunOptions
+from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import prepare
 from morph_opt.replay.watching import watched
 from morph_opt.round import decide_round, read_snapshot
@@ -87,11 +87,9 @@ def test_dumped_states_decide_as_the_replay_did(
 
     here(tmp_path)
     monkeypatch.chdir(tmp_path)
-    options = RunOptions(
-        "naive", load_cluster("c.toml"), objective=objective, events="e.csv", rules="r.toml",
-        until_s=1500.0,
-    )  # fmt: skip
-    prepared = prepare(options)
+    scenario = Scenario("naive", "c.toml", objective=objective)
+    scenario = scenario.replaced(events="e.csv", rules="r.toml", until_s=1500.0)
+    prepared = prepare(scenario)
     recording = Recording(prepared.policy)
     prepared = watched(
         replace(prepared, policy=recording),  # type: ignore[arg-type]
@@ -99,8 +97,8 @@ def test_dumped_states_decide_as_the_replay_did(
         {"dump_rounds": tmp_path / "dump", "dump_gz": True},
     )
     replay(
-        prepared.trace, options.cluster, prepared.policy, prepared.truth,
-        options.replay_config(), node_events=prepared.node_events(),
+        prepared.trace, scenario.cluster, prepared.policy, prepared.truth,
+        scenario.engine_rules, node_events=prepared.node_events(),
     )  # fmt: skip
     files = sorted((tmp_path / "dump").glob("round-*.json.gz"))
     assert len(files) == len(recording.seen) > 15
@@ -150,17 +148,17 @@ def test_dumped_pairs_and_learnt_beliefs_decide_as_the_replay_did(
     from morph_opt.replay import replay
 
     monkeypatch.chdir(tmp_path)
-    options = RunOptions(objective="jct", **(asked | {"cluster": load_cluster(asked["cluster"])}))
-    prepared = prepare(options)
+    scenario = Scenario(objective="jct").replaced(
+        **(asked | {"cluster": load_cluster(asked["cluster"])})
+    )
+    prepared = prepare(scenario)
     recording = Recording(prepared.policy)
     prepared = watched(
         replace(prepared, policy=recording),  # type: ignore[arg-type]
         tmp_path,
         {"dump_rounds": tmp_path / "dump", "dump_every": 7},
     )
-    replay(
-        prepared.trace, options.cluster, prepared.policy, prepared.truth, options.replay_config()
-    )
+    replay(prepared.trace, scenario.cluster, prepared.policy, prepared.truth, scenario.engine_rules)
     files = sorted((tmp_path / "dump").glob("round-*.json"))
     shared = 0
     for path in files:

@@ -9,7 +9,7 @@ from morph_opt.policies.tiresias.artifact import ArtifactQueues
 from morph_opt.policies.tiresias.artifact_lists import Quirks
 from morph_opt.policies.tiresias.queues import GittinsIndex
 from morph_opt.replay.api import replay
-from morph_opt.replay.options import RunOptions
+from morph_opt.replay.scenario import Scenario
 from morph_opt.traces.tiresias import (
     RigidSeconds,
     TiresiasRow,
@@ -51,9 +51,9 @@ def test_every_start_end_and_preemption_is_the_published_one(trace, schedule, gp
         index=GittinsIndex.of(samples) if "gittins" in schedule else None,
         quirks=Quirks(True, True),
     )
-    options = RunOptions(trace, interval_s=1.0, restart_s=0.0, artifact_quirks=True)
+    scenario = Scenario().replaced(interval_s=1.0, restart_s=0.0, artifact_quirks=True)
     cluster = Cluster.uniform(1, rigid_node(gpus))
-    config = options.replay_config()
+    config = scenario.engine_rules
     result = replay(trace_of(rows, name=trace), cluster, policy, speeds, config)
     found = {
         record.job.name: [record.starting_s, record.finish_s, record.preemptions]
