@@ -28,6 +28,9 @@ TWO = parse_short("1x1:V100+1x1:K80").with_prices({"V100": 8.0, "K80": 1.0})
 """A V100 is 4 times as fast and 8 times as dear."""
 
 
+OPTIONS = {"milp": PolicyOptions(objective="cost", gap=0.0), "gavel:cost": PolicyOptions()}
+
+
 def job(name: str, iterations: int = 4000, deadline_s: float | None = None) -> Job:
     return Job(name, model_name(*KEY), 0.0, iterations, 1, RIGID_PLAN, deadline_s=deadline_s)
 
@@ -38,8 +41,7 @@ def at(time_s: float, *jobs: Job, where: Cluster = TWO, restart_s: float = 0.0) 
 
 
 def types(state: RoundState, policy: str = "milp") -> dict[str, str]:
-    options = PolicyOptions(objective="cost", gap=0.0)
-    decision = make_policy(policy, SPEEDS, options).decide(state)
+    decision = make_policy(policy, SPEEDS, OPTIONS[policy]).decide(state)
     return {
         held.job: state.cluster.nodes[held.placement.nodes[0]].type.gpu_type.name
         for held in decision.allocation.assignments
@@ -67,7 +69,7 @@ def test_the_fewest_slos_are_dropped_and_named(policy: str) -> None:
     rivals = [job(name, deadline_s=1260.0) for name in ("a", "b", "c")]
     easy = job("d", 100, deadline_s=50_000.0)
     state = at(60.0, *rivals, easy)
-    report = make_policy(policy, SPEEDS, PolicyOptions(objective="cost")).decide(state).report
+    report = make_policy(policy, SPEEDS, OPTIONS[policy]).decide(state).report
     assert len(report.slo_dropped) == 2
     assert set(report.slo_dropped) < {"a", "b", "c"}
     assert report.slo_restored == ()

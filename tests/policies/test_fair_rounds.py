@@ -113,12 +113,20 @@ def counts(allocation: Allocation) -> dict[str, int]:
     return {a.job: a.placement.gpus for a in allocation.assignments}
 
 
-@pytest.mark.parametrize("name", ["milp", "tiresias:2d-las"])
-def test_the_first_queue_goes_first_whatever_the_rest_is_worth(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("milp", PolicyOptions(objective="las", gap=0.0)),
+        ("tiresias:2d-las", PolicyOptions()),
+    ],
+)
+def test_the_first_queue_goes_first_whatever_the_rest_is_worth(
+    name: str, options: PolicyOptions
+) -> None:
     where = cluster(8)
     old = holding("old", 8, attained=10_000.0)
     fresh = JobState(job("fresh", 8), restart_s=50.0)
-    policy = make_policy(name, LINEAR, PolicyOptions(objective="las", gap=0.0))
+    policy = make_policy(name, LINEAR, options)
     assert counts(policy.decide(at(where, 6000.0, old, fresh)).allocation) == {"fresh": 8}
 
 
