@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from formulations.lookahead import Lookahead
 from formulations.objectives import Jct, Throughput
+from formulations.objectives.lookahead import Lookahead
 from morph_opt.decision.pose import Objective
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
-from morph_opt.policies.cost import CostWithSlos
-from morph_opt.policies.fairness import FollowShares
-from morph_opt.policies.fairness_ratio import EqualiseRatios
 from morph_opt.policies.gavel.policy import GavelRounds
-from morph_opt.policies.las import QueuedService
+from morph_opt.policies.objectives.attained_service import QueuedService
+from morph_opt.policies.objectives.cost import CostWithSlos
+from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
+from morph_opt.policies.objectives.follow_shares import FollowShares
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
 from morph_opt.policies.spec import Needs, PolicyOptions, PolicySpec
 from morph_opt.policies.tiresias.artifact import ArtifactQueues

@@ -20,7 +20,7 @@ from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.policies.base import Decision, RoundReport
-from morph_opt.policies.deadlines import slo_changes
+from morph_opt.policies.objectives.deadlines import slo_changes
 from morph_opt.rules.model import OperatorRules
 from morph_opt.rules.recheck import require_kept
 from morph_opt.solvers.base import Solver

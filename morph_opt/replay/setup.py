@@ -187,7 +187,7 @@ def _require_tenants(weights: Mapping[str, float], trace: Trace) -> None:
 
 def _hopeless(scenario: Scenario, trace: Trace, truth: SpeedModel) -> tuple[tuple[Job, str], ...]:
     """SLOs that nothing can keep; an error unless they are to be dropped. Also needs prices."""
-    from morph_opt.policies.deadlines import prices_of
+    from morph_opt.policies.objectives.deadlines import prices_of
     from morph_opt.policies.registry import needs_of
 
     if not needs_of(scenario.scheduler.policy, scenario.scheduler.objective).prices:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.lookahead import Lookahead, _spread, _Ways, backlog_prices
 from formulations.objectives import OBJECTIVES, Jct, Throughput, guarantee, kept, relative_speed
+from formulations.objectives.lookahead import Lookahead, _spread, _Ways, backlog_prices
 from formulations.round_problem import RoundProblem
 from tests.formulations.random_rounds import random_round
 from tests.formulations.rounds import Candidate, Hold, tiny

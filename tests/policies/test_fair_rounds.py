@@ -19,9 +19,9 @@ from morph_opt.domain import (
     Trace,
 )
 from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.fairness_ratio import EqualiseRatios
-from morph_opt.policies.fairness_shares import ShareBook
-from morph_opt.policies.las import QueuedService
+from morph_opt.policies.objectives.attained_service import QueuedService
+from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
+from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.policies.registry import (
     OBJECTIVES,
     POLICIES,

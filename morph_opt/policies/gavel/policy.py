@@ -17,8 +17,8 @@ import numpy as np
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.fairness_shares import ShareBook
 from morph_opt.policies.gavel.mechanism import RESET_S, ROUND_S, Mechanism
+from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.policies.rigid import _Baseline, _Filling, requested
 
 _TYPE_ORDER = ("V100", "P100", "K80")
@@ -37,7 +37,7 @@ class GavelRounds(_Baseline):
     reset_s
         Least time between two solves of the shares.
     entity_weights
-        See `morph_opt.policies.fairness_shares.ShareBook`.
+        See `morph_opt.policies.objectives.share_book.ShareBook`.
     """
 
     def __init__(

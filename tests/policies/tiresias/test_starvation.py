@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.domain import Assignment, InputError, JobState, Placement, RoundState
-from morph_opt.policies.las import QueuedService
+from morph_opt.policies.objectives.attained_service import QueuedService
 from morph_opt.policies.tiresias.policy import RigidQueues
 from morph_opt.policies.tiresias.queues import ServiceBook
 from tests.policies.worlds import DP, LINEAR, cluster, job

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats
-from formulations.lookahead import Lookahead
+from formulations.objectives.lookahead import Lookahead
 from formulations.round_problem import Level, RoundProblem
 
 SPEED_TOLERANCE = 1e-9

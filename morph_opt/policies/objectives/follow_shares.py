@@ -19,7 +19,7 @@ from formulations.round_problem import Level, RoundProblem
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
-from morph_opt.policies.fairness_shares import ShareBook
+from morph_opt.policies.objectives.share_book import ShareBook
 
 Floats = npt.NDArray[np.float64]
 

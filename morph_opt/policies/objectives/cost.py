@@ -23,8 +23,8 @@ import numpy.typing as npt
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.domain import Cluster, JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.deadlines import prices_of
-from morph_opt.policies.fairness_shares import ShareBook
+from morph_opt.policies.objectives.deadlines import prices_of
+from morph_opt.policies.objectives.share_book import ShareBook
 
 Floats = npt.NDArray[np.float64]
 
