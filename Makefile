@@ -8,6 +8,8 @@ ARGS =
 RUNS = runs/readme
 JOBS = 1
 FILES = 3500
+ROUNDS = 5000
+CHANGED = 200
 SEED = 1
 
 VENV := .venv
@@ -23,7 +25,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers fuzz constraints clean FORCE
+.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers fuzz oracle constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -66,6 +68,10 @@ bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances
 
 fuzz: $(DEV) ## mutate files of every format (hours); FILES=100 per format, SEED=2 to vary it
 	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.fuzz --files $(FILES) --seed $(SEED) $(ARGS)
+
+oracle: $(DEV) ## random rounds against enumeration; ROUNDS=5000 SEED=1, and changed rounds
+	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --rounds $(ROUNDS) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --changes --rounds $(CHANGED) --seed $(SEED)
 
 constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)
 	$(PYTHON) -m venv --clear $(VENV)/resolve

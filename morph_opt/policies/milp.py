@@ -12,6 +12,7 @@ from formulations.objectives import SPEED_TOLERANCE, relative_speed
 from formulations.round_problem import STAY, Level, RoundProblem, Selection
 from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import best_at_hand
+from morph_opt.decision.holding import Needs, broken_holding
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import Objective, PosedRound, RoundPoser
@@ -32,6 +33,10 @@ CLAIM_TOLERANCE = 1e-6
 
 class ClaimError(RuntimeError):
     """The solver's objective differs from the one recomputed from the decision."""
+
+
+class HoldingError(RuntimeError):
+    """A decision in which jobs hold more than there is, or run where no speed is known."""
 
 
 class InfeasibleRoundError(InputError):
@@ -80,6 +85,7 @@ class MilpPolicy:
         self._method = method
         self._limits = limits
         self._fallback = fallback
+        self._needs = Needs(poser.belief)
 
     @classmethod
     def of(
@@ -133,6 +139,9 @@ class MilpPolicy:
             last = solved.levels[-1]
             _compare(solved.outcome.objective, selection.value(last), last.name)
         require_kept(state, allocation, posed.rules, posed.view)
+        broken = broken_holding(state, allocation, self._needs)
+        if broken is not None:
+            raise HoldingError(f"the round at {state.time_s:g} s: {broken}")
         report = self._report(posed, solved, selection)
         laps.end("check")
         report = replace(

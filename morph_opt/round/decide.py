@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from morph_opt.decision.holding import Needs, broken_holding
 from morph_opt.domain import Allocation, Assignment, InputError, RoundState
 from morph_opt.explain import Effort, Explainer, RoundExplanation
 from morph_opt.explain.report import rounded
@@ -14,7 +15,6 @@ from morph_opt.perf.tables.pairs import pair_speeds
 from morph_opt.policies.base import Decision
 from morph_opt.policies.milp import InfeasibleRoundError
 from morph_opt.policies.registry import BASELINES, PolicyOptions, make_policy
-from morph_opt.round.holding import Holding
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
@@ -206,16 +206,8 @@ def _with_rules(options: PolicyOptions, rules: OperatorRules) -> PolicyOptions:
 
 def _require_sound(snapshot: Snapshot, allocation: Allocation, policy: str) -> None:
     """A user's own policy is not believed: no GPU twice, no node over what it has."""
-    state = snapshot.state
-    holding = Holding(state.cluster, snapshot.speeds, state.failed)
-    jobs = {known.job.name: known.job for known in state.jobs}
-    for held in allocation.assignments:
-        if held.job not in jobs:
-            raise BrokenWordError(f"policy {policy} grants GPUs to the unknown job {held.job}")
-        rules = [
-            holding.take(held.job, node, gpus, held.partner) for node, gpus in held.placement.parts
-        ]
-        rules += [holding.add_side(jobs[held.job], held, node) for node in held.placement.nodes]
-        for rule in rules:
-            if rule is not None:
-                raise BrokenWordError(f"policy {policy}: {rule}")
+    rule = broken_holding(
+        snapshot.state, allocation, Needs(snapshot.speeds), spans=policy == "milp"
+    )
+    if rule is not None:
+        raise BrokenWordError(f"policy {policy}: {rule}")

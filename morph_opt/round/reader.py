@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from morph_opt.decision.holding import Holding, Needs
 from morph_opt.documents import Fields, exists, parse_json
 from morph_opt.domain import (
     Assignment,
@@ -21,7 +22,6 @@ from morph_opt.domain import (
     RoundState,
 )
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.round.holding import Holding
 from morph_opt.round.pairs import require_partners
 from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
@@ -77,7 +77,7 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
     interval_s = document.number("interval_s")
     time_s = document.number("time_s", least=0.0)
     speeds = _speeds(document, cluster, folder or Path())
-    holding = Holding(cluster, speeds, failed)
+    holding = Holding(cluster, Needs(speeds), failed)
     rows = document.objects("jobs", JOB)
     names: set[str] = set()
     jobs = []

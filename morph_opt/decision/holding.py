@@ -1,0 +1,169 @@
+"""Who holds what, node by node and uplink by uplink, from placements and speeds alone.
+
+It finds a GPU held twice, and nodes and uplinks that carry more than they have. Nothing of a
+round's tables enters: what a job holds is the row that the speeds have for the span of its own
+placement, asked anew, so that a slip in the tables is found here and not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from morph_opt.domain import (
+    Allocation,
+    Assignment,
+    Cluster,
+    ExecutionPlan,
+    Job,
+    NodeType,
+    RoundState,
+    Shape,
+    SideDemand,
+    Span,
+)
+from morph_opt.perf.memory.filter import MemoryFilter
+from morph_opt.perf.speed import SpeedModel
+
+TOLERANCE = 1e-9
+"""Relative slack of sums of floating-point demands."""
+
+RESOURCES = ("CPU threads", "GiB of host memory", "GB/s of network cards")
+
+
+class Needs:
+    """What configurations hold next to each GPU, by the span of their placement.
+
+    Parameters
+    ----------
+    speeds
+        Say what a configuration needs. Plans are judged by their memory as candidates are: an
+        offloading plan holds host memory.
+    """
+
+    def __init__(self, speeds: SpeedModel) -> None:
+        self._speeds = MemoryFilter(speeds)
+        self._models = frozenset(speeds.models())
+        self._rows: dict[
+            tuple[str, NodeType, int, Span], dict[tuple[Shape, ExecutionPlan], SideDemand]
+        ] = {}
+
+    def of(self, job: Job, held: Assignment, cluster: Cluster) -> SideDemand | None:
+        """Demand per GPU of a placement; None where the speeds have no row for it."""
+        if job.model not in self._models:
+            return None
+        nodes = held.placement.nodes
+        kind, span = cluster.nodes[nodes[0]].type, cluster.span(nodes)
+        key = (job.model, kind, cluster.gpus, span)
+        if key not in self._rows:
+            # Shapes of one part are the same in every span.
+            asked = self._speeds.configurations(
+                job.model, kind, cluster.gpus, Span.LEAF if span is Span.NODE else span
+            )
+            self._rows[key] = {(row.shape, row.plan): row.side for row in reversed(asked)}
+        return self._rows[key].get((held.placement.shape, held.plan))
+
+
+class Holding:
+    """Collects what jobs hold.
+
+    Parameters
+    ----------
+    cluster
+        What there is.
+    needs
+        What configurations need next to their GPUs.
+    failed
+        Nodes that hold nothing.
+    """
+
+    def __init__(self, cluster: Cluster, needs: Needs, failed: Collection[int]) -> None:
+        self._cluster = cluster
+        self._needs = needs
+        self._failed = failed
+        self._holder: dict[tuple[int, int], tuple[str, str | None]] = {}
+        self._side: dict[int, tuple[float, float, float]] = {}
+        self._uplinks: dict[str, float] = {}
+
+    def take(
+        self, job: str, node: int, gpus: Sequence[int], partner: str | None = None
+    ) -> str | None:
+        """Note the GPUs of a part; the rule that this breaks, or None.
+
+        A job and its partner, each naming the other, may hold the same.
+        """
+        name, has = self._cluster.nodes[node].name, self._cluster.nodes[node].type.gpus
+        if node in self._failed:
+            return f"node {name} has failed and holds nothing"
+        for gpu in gpus:
+            if not 0 <= gpu < has:
+                return f"node {name} has the GPUs 0 to {has - 1}, got {gpu}"
+            holder, mate = self._holder.setdefault((node, gpu), (job, partner))
+            if holder != job and (holder, mate) != (partner, job):
+                return f"GPU {gpu} of node {name} is held by job {holder} already"
+        if len(set(gpus)) != len(gpus):
+            return f"job {job} holds a GPU of node {name} twice"
+        return None
+
+    def add_side(self, job: Job, held: Assignment, node: int) -> str | None:
+        """Note the other resources of a part; the rule that this breaks, or None."""
+        nodes = self._cluster.nodes
+        kind, first = nodes[node].type, nodes[held.placement.nodes[0]].type
+        if kind.gpu_type != first.gpu_type:
+            return f"job {job.name} holds GPUs of two types"
+        side = self._needs.of(job, held, self._cluster) or SideDemand()
+        gpus = next(len(indices) for where, indices in held.placement.parts if where == node)
+        before = self._side.get(node, (0.0, 0.0, 0.0))
+        self._side[node] = after = (
+            before[0] + gpus * max(job.cpus_per_gpu, side.cpus),
+            before[1] + gpus * side.host_memory_gib,
+            before[2] + gpus * side.rdma_gb_per_s,
+        )
+        if side.rdma_gb_per_s and self._cluster.span(held.placement.nodes) is Span.POD:
+            leaf = nodes[node].leaf
+            self._uplinks[leaf] = self._uplinks.get(leaf, 0.0) + gpus * side.rdma_gb_per_s
+        has = (kind.cpus, kind.host_memory_gib, kind.rdma_gb_per_s)
+        for amount, limit, words in zip(after, has, RESOURCES, strict=True):
+            if amount > limit * (1.0 + TOLERANCE):
+                return f"node {nodes[node].name} would hold {amount:g} {words}, it has {limit:g}"
+        return None
+
+    def overbooked(self) -> str | None:
+        """The leaf whose uplink carries more than it has, in words, or None."""
+        for leaf, used in self._uplinks.items():
+            limit = self._cluster.uplink_gb_per_s(leaf)
+            if used > limit * (1.0 + TOLERANCE):
+                return f"the uplink of leaf {leaf} would carry {used:g} GB/s, it has {limit:g}"
+        return None
+
+
+def broken_holding(
+    state: RoundState, allocation: Allocation, needs: Needs, *, spans: bool = True
+) -> str | None:
+    """What is wrong with who holds what after a decision, in words; None if nothing is.
+
+    Nobody unknown gets GPUs, no GPU is held by two jobs but by a pair, nodes hold no more than
+    they have; and, of policies that know ``spans``, what starts has a row for the span that it is
+    in, and no uplink carries more than it has.
+    """
+    holding = Holding(state.cluster, needs, state.failed)
+    known = {entry.job.name: entry for entry in state.jobs}
+    for held in allocation.assignments:
+        if held.job not in known:
+            return f"grants GPUs to the unknown job {held.job}"
+        job, before = known[held.job].job, known[held.job].running
+        for node, gpus in held.placement.parts:
+            rule = holding.take(held.job, node, gpus, held.partner)
+            rule = rule or holding.add_side(job, held, node)
+            if rule is not None:
+                return rule
+        if not spans:
+            continue
+        stays = before is not None and (before.plan, before.placement) == (
+            held.plan,
+            held.placement,
+        )
+        if not stays and needs.of(job, held, state.cluster) is None:
+            span = state.cluster.span(held.placement.nodes).name.lower()
+            where = f"{held.placement.shape} in a {span}"
+            return f"job {held.job} would run {held.plan} on {where}: no speed is known of that"
+    return holding.overbooked() if spans else None

@@ -1,0 +1,154 @@
+"""Random snapshots against enumeration: ``python -m tests.round.compare --rounds 5000 --seed 1``.
+
+Every round is decided with both formulations. Compared are whether the rules allow anything,
+whether all promises can be kept, the optimum, and that the decision is one that the docs allow and
+worth what is claimed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
+from morph_opt.policies.registry import make_objective
+from morph_opt.policies.spec import PolicyOptions
+from morph_opt.round.decide import RoundDecision
+from morph_opt.round.reader import parse_snapshot
+from morph_opt.solvers.highs import HighsSolver
+from tests.formulations.solving import EXACT, FORMULATIONS
+from tests.round.enumeration import Best, World
+from tests.round.random_snapshots import random_snapshot
+
+TOLERANCE = 2e-6
+
+Document = dict[str, Any]
+
+
+def decided(
+    document: Document, objective: str, formulation: str = "node_pattern"
+) -> RoundDecision | None:
+    """The engine's decision to a proven optimum; None where the rules contradict each other."""
+    snapshot = parse_snapshot(json.dumps(document))
+    policy = MilpPolicy.of(
+        snapshot.speeds, make_objective(objective), HighsSolver(), EXACT, formulation,
+        snapshot.rules,
+    )  # fmt: skip
+    try:
+        decision = policy.decide(snapshot.state)
+    except InfeasibleRoundError:
+        return None
+    return RoundDecision(snapshot, "milp", PolicyOptions(objective=objective), decision)
+
+
+def differences(document: Document, objective: str) -> Iterator[str]:
+    """What the engine says otherwise than enumeration, in words."""
+    world = World(document)
+    best = world.best(objective)
+    for formulation in FORMULATIONS:
+        found = decided(document, objective, formulation)
+        if (found is None) != (best is None):
+            yield f"{formulation}: {'nothing' if found is None else 'something'} is allowed"
+        elif found is not None and best is not None:
+            yield from (f"{formulation}: {text}" for text in _apart(world, best, found, objective))
+
+
+def _apart(world: World, best: Best, found: RoundDecision, objective: str) -> Iterator[str]:
+    report = found.decision.report
+    low, high = best.value
+    # A rank above the objective holds up to a slack, which a bound may use and a decision may not.
+    if report.status != "optimal" and report.gap > TOLERANCE:
+        yield f"status {report.status}"
+    if best.promised is not report.guarantees_possible:
+        yield f"promises {report.guarantees_possible}, enumeration {best.promised}"
+    decision = world.read(found.to_json())
+    if not world.allows(decision):
+        yield f"not allowed: {decision}"
+    worth = sum(world.worth(option, objective) for option in decision)
+    # A stay of which no speed is known is worth less than a solver sees.
+    stays = (world.stay(job) for job in range(len(world.jobs)))
+    nothing = sum(world.worth(s, objective) for s in stays if s.kind == "stay" and s.row is None)
+    for name, value in (("claims", report.objective), ("is worth", worth)):
+        slack = TOLERANCE * max(abs(low), abs(high)) + nothing
+        if not low - slack <= value <= high + slack:
+            yield f"{name} {value!r}, enumeration {low!r} to {high!r}"
+    settled = sum(world.settled(option) for option in decision)
+    if best.promised is False and settled < best.settled * (1 - TOLERANCE * 2):
+        yield f"promises settled {settled!r} of {best.settled!r}"
+
+
+def drawn(seed: int, number: int) -> tuple[Document, str]:
+    """The snapshot of a number, and its objective."""
+    draw = np.random.default_rng((seed, number))
+    return random_snapshot(draw), str(draw.choice(["throughput", "jct"]))
+
+
+def features(document: Document) -> set[str]:
+    """What a snapshot has, to see that all of it is tried."""
+    world = World(document)
+    found = {f"rule {word}" for word in world.rules}
+    for job in range(len(world.jobs)):
+        stay = world.stay(job)
+        if stay.kind == "stay":
+            found.add(f"runs in a {world.span([node for node, _ in stay.parts])}")
+            found |= {"runs where no row is"} if stay.row is None else set()
+            if any(world.nodes[node]["status"] == "drained" for node, _ in stay.parts):
+                found.add("runs on a drained node")
+        found |= {"promise"} if world.jobs[job]["guaranteed"] else set()
+    found |= {f"row {row.get('span', 'any')}" for row in document["speeds"]["rows"]}
+    found |= {f"node {node['status']}" for node in world.nodes.values()}
+    found |= {"uplink"} if document["cluster"]["leaves"] else set()
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare; 1 if anything differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.round.compare", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--changes", action="store_true", help="changed snapshots instead")
+    parser.add_argument("--first", type=int, default=0, help="number of the first round")
+    asked = parser.parse_args(arguments)
+    numbers = range(asked.first, asked.first + asked.rounds)
+    return _changes(asked.seed, numbers) if asked.changes else _enumerate(asked.seed, numbers)
+
+
+def _changes(seed: int, numbers: range) -> int:
+    from tests.round.metamorphic import violations
+
+    tried: Counter[str] = Counter()
+    wrong = 0
+    for number in numbers:
+        for name, text in violations(seed, number):
+            tried[name] += 1
+            wrong += bool(text)
+            if text:
+                print(f"seed {seed}, {text}", flush=True)
+    print(f"{len(numbers)} rounds of seed {seed}, {tried.total()} changed, {wrong} wrong")
+    print("changes: " + ", ".join(f"{name} {count}" for name, count in sorted(tried.items())))
+    return int(bool(wrong))
+
+
+def _enumerate(seed: int, numbers: range) -> int:
+    seen: Counter[str] = Counter()
+    wrong = 0
+    for number in numbers:
+        document, objective = drawn(seed, number)
+        seen.update(features(document))
+        found = list(differences(document, objective))
+        wrong += bool(found)
+        for text in found:
+            print(f"round {number} of seed {seed}, {objective}: {text}", flush=True)
+    print(f"{len(numbers)} rounds of seed {seed}, {wrong} with differences")
+    print("rounds with: " + ", ".join(f"{word} {seen[word]}" for word in sorted(seen)))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
