@@ -1,0 +1,286 @@
+"""Every option has an effect: with it a command ends, prints or writes something else.
+
+What only repeats the options (`config.toml`, digests, labels of a summary) and what is measured on
+a clock does not count. An option without a line here fails `test_every_option_has_a_line`.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from morph_opt.commandline import COMMANDS, described, parser_of
+
+ROOT = Path(__file__).parents[2]
+MAIN = {command.name: command.module for command in COMMANDS}
+
+WHERE = {
+    "TOY": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_fifo",
+    "MILP": "--trace tests.engine.toys:trace/6 --cluster 2x4",
+    "SHUFFLE": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_shuffler",
+    "NAIVE": "--trace naive --policy srtf --until-s 2000",
+    "QUEUES": "--trace tiresias-480 --policy tiresias:2d-las --interval 600 --until-s 40000",
+    "PAIRS": "--trace gavel-96 --interval 3600 --until-s 15000",
+    "TENANTS": "--trace jobs.csv --nodes 1 --objective hierarchical --interval 600",
+    "ASK": "--solver tests.commands.fakes:Recorder",
+    "SOLVE": "solve base-jct-64g-light",
+    "STATE": f"--state {ROOT}/docs/schema/example-state.json",
+    "BARE": "--state bare.json",
+    "CONFLICT": f"--rules {ROOT}/docs/schema/example-conflict.toml",
+    "PLAN": "plan-profiling --model bert",
+    "SHARE": "share.json",
+    "RIGID": "tiresias --trace t.csv --gpus 4",
+}
+
+LINES = """
+replay --seed | TOY --cluster 2x4 | --seed 2
+replay --trace | --policy tests.engine.toys:make_fifo | --trace tests.engine.toys:trace/6
+replay --skip-impossible | TOY --cluster 1x2 | --skip-impossible
+replay --cluster | TOY | --cluster 2x4
+replay --prices | TOY | --prices A800-80GB=2
+replay --nodes | TOY | --nodes 1
+replay --gpus-per-node | TOY --nodes 1 | --gpus-per-node 4
+replay --gpu-type | TOY | --gpu-type V100
+replay --cpus-per-node | NAIVE | --cpus-per-node 8
+replay --host-memory-gib | NAIVE | --host-memory-gib 1
+replay --nvlink-gb-per-s | NAIVE | --nvlink-gb-per-s 20
+replay --rdma-gb-per-s | NAIVE | --rdma-gb-per-s 1
+replay --policy | MILP | --policy srtf
+replay --objective | MILP | --objective las
+replay --solver | MILP | ASK
+replay --formulation | MILP ASK | --formulation node_assignment
+replay --rules | MILP | --rules r.toml
+replay --method | MILP ASK | --method ladder
+replay --gap | MILP ASK | --gap 0.5
+replay --time-limit-s | MILP ASK | --time-limit-s 77
+replay --node-limit | MILP ASK | --node-limit 77
+replay --packing | PAIRS | --packing
+replay --entity-weights | TENANTS ASK | --entity-weights u=50
+replay --starvation-knob | QUEUES | --starvation-knob 0.1
+replay --artifact-quirks | QUEUES | --artifact-quirks
+replay --belief | MILP | --belief model
+replay --online-fit | MILP --objective las | --online-fit
+replay --interval | TOY | --interval 120
+replay --restart-s | TOY | --restart-s 10
+replay --lost-work | SHUFFLE --cluster 2x4 | --lost-work 50
+replay --checkpoint-s | TOY --events e.csv --restart-s 10 | --checkpoint-s 1
+replay --events | TOY | --events e.csv
+replay --mtbf-s | TOY | --mtbf-s 4000 --mttr-s 300
+replay --mttr-s | TOY | --mttr-s 300 --mtbf-s 4000
+replay --until-s | TOY | --until-s 1000
+replay --out | TOY | --out elsewhere
+replay --resume | --trace nope | --resume nothing
+replay --json | TOY | --json
+replay --quiet | TOY | --quiet
+replay --explain | MILP --until-s 2400 | --explain
+replay --dump-rounds | MILP --until-s 2400 | --dump-rounds d
+replay --dump-every | MILP --until-s 2400 --dump-rounds d | --dump-every 2
+replay --dump-gz | MILP --until-s 2400 --dump-rounds d | --dump-gz
+round --policy | BARE | --policy equal_split
+round --objective | STATE | --objective jct
+round --solver | STATE | ASK
+round --formulation | STATE ASK | --formulation node_assignment
+round --rules | STATE | CONFLICT
+round --gap | STATE ASK | --gap 0.5
+round --time-limit-s | STATE ASK | --time-limit-s 77
+round --node-limit | STATE ASK | --node-limit 77
+round --packing | STATE | --packing
+round --entity-weights | STATE --objective hierarchical | --entity-weights alice=50
+round --starvation-knob | --state starved.json --policy tiresias:2d-las | --starvation-knob 1
+round --artifact-quirks | --state served.json --policy tiresias:2d-las | --artifact-quirks
+round --method | STATE ASK | --method ladder
+round --seed | STATE ASK | --seed 7
+round --explain | STATE | --explain
+round --explain-jobs | STATE --explain | --explain-jobs 0
+round --explain-nodes | STATE --explain | --explain-nodes
+round --format | STATE | --format text
+round --indent | STATE | --indent 2
+policies --markdown | | --markdown
+instances list --folder | list | --folder none
+instances solve --folder | SOLVE ASK | --folder none
+instances solve --solver | SOLVE | ASK
+instances solve --gap | SOLVE ASK | --gap 0.5
+instances solve --time-limit-s | SOLVE ASK | --time-limit-s 77
+instances solve --nodes | SOLVE ASK | --nodes 77
+instances solve --seed | SOLVE ASK | --seed 7
+instances solve --start | SOLVE ASK | --start
+instances solve --out | SOLVE | --out x.sol
+instances check --folder | check base-jct-64g-light none | --folder none
+perf plan-profiling --architecture | PLAN --max-gpus 1 | --architecture none
+perf plan-profiling --runs | PLAN --max-gpus 1 | --runs runs.csv
+perf plan-profiling --count | PLAN --max-gpus 1 | --count 2
+perf plan-profiling --max-gpus | PLAN --count 2 | --max-gpus 1
+perf plan-profiling --without-phases | PLAN --max-gpus 4 | --without-phases
+perf fit --architecture | fit --model bert --runs none --out m | --architecture other
+perf plot --architecture | plot --model bert --runs none --out m.svg | --architecture other
+perf predict --architecture | predict --model bert | --architecture none
+perf predict --runs | predict --model bert | --runs none
+perf predict --shape | predict --model bert | --shape 2
+perf predict --plan | predict --model bert | --plan dp+gc
+perf predict --max-gpus | predict --model bert | --max-gpus 2
+perf.study.memory_report why --gpu | why llama7 dp 8 | --gpu V100
+shares --policy | SHARE | --policy makespan
+shares --id | SHARE | --id b
+shares --oversize | SHARE | --oversize
+validation.published tiresias --schedule | RIGID | --schedule fifo
+validation.published tiresias --times | RIGID | --times 3
+validation.published tiresias --knob | RIGID --times 100 | --knob 0.5
+validation.published tiresias --samples | RIGID --schedule dlas-gpu-gittins | --samples s.csv
+validation.published tiresias --artifact-quirks | RIGID --times 200 | --artifact-quirks
+"""
+
+ELSEWHERE = {
+    "replay --allow-code": "tests/replay, with run folders that name code",
+    "validation.published gavel": "needs the published table; tests with public data",
+    "instances build": "makes the library anew, minutes",
+    "data fetch": "goes to the network; tests/data has a server",
+    "analysis replay": "runs the README's replays, minutes; tests/analysis",
+    "analysis readme": "tests/analysis",
+    "perf report": "fits for minutes; tests/perf",
+}
+"""What is tried where it is cheap, or not at all."""
+
+ROWS = [tuple(part.strip() for part in line.split("|")) for line in LINES.strip().split("\n")]
+
+ECHO = {
+    "trace", "trace_sha256", "objective", "policy", "solver", "cluster", "belief", "seed", "config",
+    "restart_s", "interval_s", "peak_rss_mib", "wall_s", "trace_notice", "artifact_quirks",
+}  # fmt: skip
+CLOCK = re.compile(r".*_ms(_.*)?$")
+
+
+def plain(record: dict[str, object]) -> dict[str, object]:
+    """A record without what repeats an option and what a clock measured."""
+    return {k: v for k, v in record.items() if k not in ECHO and not CLOCK.match(k)}
+
+
+def told(text: str) -> object:
+    """What is said, less clocks and labels: JSON records as such, other text by the line."""
+    kept = []
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if isinstance(record, dict):
+            kept.append(json.dumps(plain(record)))
+        elif not re.match(r"^(seconds|solver|median round|wall time|cluster|run folder)", line):
+            kept.append(re.sub(r"(run|[0-9a-f]{8})$", "", line))
+    return kept
+
+
+def written(file: Path) -> object:
+    """What is in a file, likewise."""
+    if file.name in ("config.toml", "versions.json"):
+        return None
+    if file.name == "summary.json":
+        return plain(json.loads(file.read_text()))
+    if file.name == "rounds.csv":
+        with file.open(newline="") as lines:
+            return [plain(dict(row)) for row in csv.DictReader(lines)]
+    return told(file.read_text()) if file.suffix == ".jsonl" else file.read_bytes()
+
+
+def inputs(folder: Path) -> None:
+    """The small files that the lines name."""
+    folder.mkdir()
+    texts = {
+        "e.csv": "time_s,node,event\n"
+        + "".join(f"{t},node-0,fail\n{t + 60},node-0,return\n" for t in range(700, 4000, 300)),
+        "r.toml": '[[maintenance]]\nnodes = ["node-0"]\nstart_s = 0\nend_s = 2000\n',
+        "jobs.csv": "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,"
+        "weight,tenant,deadline\na,100,gpt2,8,64,zero-dp,900,0,1,t,-1\n"
+        "b,100,gpt2,8,64,zero-dp,500,0,1,u,-1\n",
+        "t.csv": "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+        "1,4,0,1,m,90,0\n2,1,5,1,m,60,0\n3,4,9,1,m,30,0\n4,2,12,1,m,40,0\n",
+        "s.csv": "duration\n5\n300\n9000\n",
+        "runs.csv": "shape,plan,iteration_s\n1,dp,0.9\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    state = json.loads((ROOT / "docs/schema/example-state.json").read_text())
+    del state["rules"]
+    (folder / "bare.json").write_text(json.dumps(state))
+    state["cluster"]["nodes"].pop()
+    past = {"attained_gpu_s": 50000, "starts": 1, "first_start_s": 20, "last_start_s": 20}
+    old, new = (job | {"requested_gpus": 4} for job in (state["jobs"][0], state["jobs"][1]))
+    del old["running"]
+    served = old | past | {"executed_s": 700, "last_stop_s": 770}
+    (folder / "served.json").write_text(json.dumps(state | {"jobs": [served, new]}))
+    starved = new | past | {"submission_s": 5, "executed_s": 100, "last_stop_s": 300}
+    (folder / "starved.json").write_text(json.dumps(state | {"jobs": [served, starved]}))
+    problem = {
+        "worker_types": ["v", "k"], "cluster": {"v": 1, "k": 4},
+        "throughputs": [[4.0, 1.0], [3.0, 2.0]], "scale_factors": [1, 2],
+        "weights": [1.0, 1.0], "num_steps_remaining": [100.0, 500.0],
+    }  # fmt: skip
+    (folder / "share.json").write_text(json.dumps([problem | {"id": i} for i in ("a", "b")]))
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], object]:
+    """What command lines led to, so that a line that is compared with often runs once."""
+    del tmp_path_factory
+    return {}
+
+
+def outcome(
+    words: tuple[str, ...],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> object:
+    """Exit status, what was printed and what was written."""
+    inputs(folder)
+    monkeypatch.chdir(folder)
+    before = {file.name for file in folder.iterdir()}
+    status = importlib.import_module(MAIN[words[0]]).main(words[1:])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    files = {
+        re.sub(r"^runs/[^/]*", "runs", str(file.relative_to(folder))): written(file)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.name not in before
+    }
+    return status, told(captured.out), told(captured.err), files
+
+
+@pytest.mark.parametrize(("option", "base", "more"), ROWS, ids=[row[0] for row in ROWS])
+def test_the_option_changes_something(
+    option: str,
+    base: str,
+    more: str,
+    seen: dict[tuple[str, ...], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = option.split(maxsplit=1)[0]
+    assert (
+        more.split(maxsplit=1)[0] == option.rsplit(maxsplit=1)[-1]
+        or "ASK" in more
+        or "CONFLICT" in more
+    )
+    for name, text in WHERE.items():
+        base, more = (re.sub(rf"\b{name}\b", text, line) for line in (base, more))
+    without = (command, *base.split())
+    if without not in seen:
+        seen[without] = outcome(without, tmp_path / "a", monkeypatch, capsys)
+    found = outcome((*without, *more.split()), tmp_path / "b", monkeypatch, capsys)
+    assert found != seen[without]
+
+
+def test_every_option_has_a_line() -> None:
+    shown = {row[0] for row in ROWS}
+    for command in COMMANDS:
+        for fact in described(parser_of(command.name)):
+            name = " ".join((command.name, *fact.words))
+            tried = {name, f"{name} {fact.name}"} & set(ELSEWHERE)
+            if not (fact.required or fact.positional or tried):
+                assert f"{name} {fact.name}" in shown
+    assert not shown & set(ELSEWHERE)
