@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,9 +16,20 @@ RUN = ["--trace", "tests.engine.toys:trace/60", "--policy", "tests.engine.toys:m
 RUN += ["--cluster", "2x4", "--restart-s", "30", "--quiet"]
 
 
+def searching(root: Path) -> dict[str, str]:
+    """An environment that finds the toys: a resumed run looks for nothing in its folder."""
+    return {**os.environ, "PYTHONPATH": str(root)}
+
+
 def finished(arguments: list[str], root: Path) -> None:
     done = subprocess.run(
-        [*COMMAND, *arguments], cwd=root, capture_output=True, text=True, timeout=120, check=False
+        [*COMMAND, *arguments],
+        cwd=root,
+        env=searching(root),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
@@ -68,6 +80,7 @@ def test_killed_twice(whole: Path, tmp_path: Path, project_root: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "--resume", str(folder), "--allow-code", "--quiet"],
         cwd=project_root,
+        env=searching(project_root),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
