@@ -136,3 +136,28 @@ def test_a_deviation_of_the_mechanism_would_be_called_one():
     assert parity.Compared(replace(row, exact_with_its_shares=0), run).why == "mechanism"
     worse = parity.Compared(replace(row, its_shares_off=0.04), run)
     assert worse.why == "its shares are up to 4.0% from the optimum"
+
+
+def test_bad_input_is_named_with_file_and_line(public_data, tmp_path, capsys):
+    table = str(public_data / "gavel" / "simulation_throughputs.json")
+    trace = tmp_path / "bad.trace"
+    job = "ResNet-18 (batch size 16)\tcmd\t.\t-n\t0\t100\t{gang}\t1\t-1\t{arrival}\n"
+    call = ["gavel", "--trace", str(trace), "--table", table, "--gpus", "v100=2"]
+    for text, line, rule in (
+        (job.format(gang=1, arrival=0) + "\nnonsense\n", 3, "columns"),
+        (job.format(gang=1, arrival=0) + job.format(gang=4, arrival=1), 2, "a gang of 4 fits no"),
+        (job.format(gang=1, arrival="x"), 1, "arrival"),
+    ):
+        trace.write_text(text)
+        assert main(call) == 2
+        error = capsys.readouterr().err
+        assert f"{trace}, line {line}" in error
+        assert rule in error
+    rows = tmp_path / "bad.csv"
+    head = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+    for row, rule in (("7,x,5,1,m,60,3\n", "whole number"), ("7,9,5,1,m,60,3\n", "asks for 9")):
+        rows.write_text(head + row)
+        assert main(["tiresias", "--trace", str(rows), "--gpus", "4"]) == 2
+        error = capsys.readouterr().err
+        assert f"{rows}, line 2" in error
+        assert rule in error
