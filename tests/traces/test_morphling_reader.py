@@ -122,8 +122,8 @@ def test_bad_cell_is_named_in_one_line(
 
 
 BAD_TEXTS = [
-    ("", None, None, "is empty; it needs a header with name,"),
-    ("\n\n", None, None, "is empty; it needs a header with name,"),
+    ("", 1, None, "is empty; it needs a header with name,"),
+    ("\n\n", 1, None, "is empty; it needs a header with name,"),
     ("name,name\n", 1, "name", "column occurs twice"),
     ("name,submission_time\n", 1, "application", "column is missing; the header has name,"),
 ]
