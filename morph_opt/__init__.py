@@ -1,3 +1,113 @@
-"""Mixed-integer optimisation of deep-learning training schedules on GPU clusters."""
+"""Mixed-integer optimisation of deep-learning training schedules on GPU clusters.
+
+Run a scenario
+
+    Scenario        A run: which jobs, on what, who decides, by which rules of the engine
+    Workload        Which jobs are run
+    Scheduler       Who decides, and what it believes
+    Failures        What happens to nodes
+    ReplayConfig    What decides how a replay runs, next to trace, cluster, policy and true speeds
+    read_scenario   The scenario of a ``config.toml`` that `Scenario.to_toml` wrote
+
+Look at what happened
+
+    Run             A finished run
+    read_run        The run that a folder holds
+    Summary         The figures of a run; a float is NaN where nothing can be said
+    Table           Rows under a header
+
+Decide one round
+
+    decide          Decide one round, given by a snapshot or the file of one
+    RoundDecision   A decided snapshot
+    Snapshot        A round to decide
+    read_snapshot   The snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``)
+
+Build inputs
+
+    Cluster         An ordered set of nodes; a node's index is its position
+    load_cluster    A cluster from what a user types: a short form or the path of a spec
+    Job             A training job: what it runs, how much of it, and what its user asked for
+    Trace           Named, ordered jobs
+    load_trace      Load a trace by name, import path or file
+
+    InputError      Input that the engine refuses, with everything needed to mend it
+
+These names are the public ones; ``docs/api.md`` says what that means. The commands are listed by
+``python -m morph_opt``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from morph_opt.clusters import load_cluster
+    from morph_opt.domain import Cluster, InputError, Job, Trace
+    from morph_opt.engine.config import ReplayConfig
+    from morph_opt.replay.scenario import (
+        Failures,
+        Scenario,
+        Scheduler,
+        Workload,
+        read_scenario,
+    )
+    from morph_opt.round.decide import RoundDecision, decide
+    from morph_opt.round.reader import read_snapshot
+    from morph_opt.round.snapshot import Snapshot
+    from morph_opt.runs.read import Run, read_run
+    from morph_opt.runs.summary import Summary
+    from morph_opt.table import Table
+    from morph_opt.traces.registry import load_trace
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Cluster",
+    "Failures",
+    "InputError",
+    "Job",
+    "ReplayConfig",
+    "RoundDecision",
+    "Run",
+    "Scenario",
+    "Scheduler",
+    "Snapshot",
+    "Summary",
+    "Table",
+    "Trace",
+    "Workload",
+    "decide",
+    "load_cluster",
+    "load_trace",
+    "read_run",
+    "read_scenario",
+    "read_snapshot",
+]
+
+# Loaded when first asked for: the import of the package alone takes a millisecond.
+_WHERE = {
+    "clusters": ("load_cluster",),
+    "domain": ("Cluster", "InputError", "Job", "Trace"),
+    "engine.config": ("ReplayConfig",),
+    "replay.scenario": ("Failures", "Scenario", "Scheduler", "Workload", "read_scenario"),
+    "round.decide": ("RoundDecision", "decide"),
+    "round.reader": ("read_snapshot",),
+    "round.snapshot": ("Snapshot",),
+    "runs.read": ("Run", "read_run"),
+    "runs.summary": ("Summary",),
+    "table": ("Table",),
+    "traces.registry": ("load_trace",),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

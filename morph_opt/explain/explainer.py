@@ -48,11 +48,14 @@ class Effort:
         Rules that are left out one at a time, at most.
     nodes
         Whether the round is solved with one more node of every kind.
+    named
+        Jobs whose best option is forced in any case.
     """
 
     jobs: int = 5
     rules: int = 20
     nodes: bool = False
+    named: tuple[str, ...] = ()
 
 
 class Explainer:
@@ -145,7 +148,9 @@ class _Round:
         open_jobs = [(job, rows) for job, (found, rows) in enumerate(jobs) if found.best]
         open_jobs.sort(key=lambda pair: -_reduced(jobs[pair[0]][0]))
         explained = [found for found, _ in jobs]
-        for job, rows in open_jobs[: self._effort.jobs]:
+        for place, (job, rows) in enumerate(open_jobs):
+            if place >= self._effort.jobs and explained[job].job not in self._effort.named:
+                continue
             explained[job] = self._examined(explained[job], job, rows)
         usable = self._solved.outcome.usable
         return RoundExplanation(

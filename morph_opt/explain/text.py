@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from morph_opt.domain import InputError
 from morph_opt.explain.report import JobExplanation, Option, RoundExplanation
 
 _REASONS = {
@@ -51,6 +52,25 @@ def explanation_text(found: RoundExplanation) -> str:
     for block in (notes, refused):
         lines += ["", *block] if block else []
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def job_text(found: RoundExplanation, job: str) -> str:
+    """What is to be said about one job.
+
+    Raises
+    ------
+    InputError
+        If the round has no such job.
+    """
+    mine = next((one for one in found.jobs if one.job == job), None)
+    if mine is None:
+        names = ", ".join(one.job for one in found.jobs[:8])
+        raise InputError(f"the round has no job {job!r}; it has {names}", field="job")
+    _, got, value, price, best, other, cost, reason = _job_row(mine)
+    first = f"{job}: {got}"
+    first += "" if mine.granted is None else f" (worth {value}, price {price})"
+    second = "" if mine.best is None else f"; {best} would be worth {other}, price {cost}"
+    return "\n".join((f"{first}{second}: {reason}", *_notes(mine)))
 
 
 def _job_row(job: JobExplanation) -> tuple[str, ...]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from morph_opt.decision.holding import Needs, broken_holding
 from morph_opt.domain import Allocation, Assignment, InputError, RoundState
 from morph_opt.explain import Effort, Explainer, RoundExplanation
 from morph_opt.explain.report import rounded
+from morph_opt.explain.text import job_text
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 from morph_opt.policies.base import Decision
 from morph_opt.policies.milp import InfeasibleRoundError
 from morph_opt.policies.registry import BASELINES, PolicyOptions, make_policy
+from morph_opt.round.reader import read_snapshot
 from morph_opt.round.snapshot import Snapshot, parts_to_json
 from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
@@ -83,6 +86,20 @@ class RoundDecision:
             "explanation": None if self.explanation is None else self.explanation.to_json(),
         }
 
+    def why(self, job: str) -> str:
+        """Why a job got what it got: what that is worth, its best option, and who would pay.
+
+        Raises
+        ------
+        InputError
+            If the round has no such job, or its policy proves nothing.
+        """
+        evidence = self.decision.evidence
+        if evidence is None:
+            raise InputError(f"explains the policy milp only, not {self.policy!r}", field="policy")
+        explainer = make_explainer(self.options, Effort(jobs=0, named=(job,)))
+        return job_text(explainer.explain(evidence, self.decision.allocation), job)
+
 
 def _slos(dropped: tuple[str, ...]) -> dict[str, list[str]]:
     """Jobs whose SLO the decision gives up; left out where there is none."""
@@ -135,6 +152,36 @@ def _paired_s(
         (models[held.job], models[mate.job]), (held.plan, mate.plan), kind, held.placement.shape
     )
     return rounded(pace_s[0]) if pace_s else None
+
+
+def decide(
+    state: str | Path | Snapshot,
+    *,
+    objective: str = "throughput",
+    policy: str = "milp",
+    options: PolicyOptions | None = None,
+) -> RoundDecision:
+    """Decide one round, given by a snapshot or the file of one.
+
+    >>> decide("docs/schema/example-state.json").decision.report.status
+    'optimal'
+
+    Parameters
+    ----------
+    state
+        A `Snapshot`, or the path of one (``docs/round.md`` has the format).
+    objective, policy
+        Names; the objective is of the policy ``milp``.
+    options
+        Everything else that a policy may be told; the objective is then taken from there.
+
+    Raises
+    ------
+    InputError
+        As `morph_opt.round.reader.read_snapshot` and `decide_round`.
+    """
+    snapshot = state if isinstance(state, Snapshot) else read_snapshot(state)
+    return decide_round(snapshot, options or PolicyOptions(objective=objective), policy=policy)
 
 
 def decide_round(

@@ -1,0 +1,86 @@
+"""The public names: documented, lazily imported, and typed for who uses them."""
+
+from __future__ import annotations
+
+import pydoc
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import morph_opt
+
+SCRIPT = """
+import morph_opt as mo
+
+scenario = mo.Scenario(trace="base", cluster="8x8:A800-80GB", objective="jct", seed=1)
+scenario = scenario.replaced(gap=1e-3)
+run: mo.Run = scenario.run(out="runs/base")
+average: float = run.summary.average_jct_s
+longest = max(row.turnaround_time for row in run.jobs)
+late = run.segments.to_pandas()["start_s"].max()
+print(run.jobs.to_table("job_id", "turnaround_time").to_markdown(), average, longest, late)
+decided: mo.RoundDecision = mo.decide("state.json")
+print(decided.why("job-17"), [job.name for job in mo.load_trace("base").trace.jobs])
+try:
+    mo.load_cluster("8x8:none")
+except mo.InputError as error:
+    print(error.rule)
+"""
+
+
+def test_every_name_is_on_a_page_and_can_be_had(project_root: Path) -> None:
+    page = (project_root / "docs" / "api.md").read_text("utf-8")
+    for name in morph_opt.__all__:
+        assert getattr(morph_opt, name) is not None
+        assert re.search(rf"^\|[^|]*\| `{name}` \|", page, re.MULTILINE), f"{name} is on no page"
+    listed = re.findall(r"^\|[^|]*\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(morph_opt.__all__)
+    assert sorted(morph_opt.__all__) == morph_opt.__all__
+
+
+def test_help_reads_like_a_table_of_contents(project_root: Path) -> None:
+    """Before anything else each name stands with the first line of its own documentation."""
+    text = pydoc.plain(pydoc.render_doc(morph_opt))
+    contents = text.partition("PACKAGE CONTENTS")[0]
+    page = (project_root / "docs" / "api.md").read_text("utf-8")
+    for name in morph_opt.__all__:
+        first = (getattr(morph_opt, name).__doc__ or "").splitlines()[0].removesuffix(".")
+        assert re.search(rf"^ +{name} +{re.escape(first)}$", contents, re.MULTILINE), name
+        assert f"`{name}` | {first} |" in page
+
+
+def test_the_package_alone_imports_nothing() -> None:
+    code = "import sys, morph_opt; print(sorted(m for m in sys.modules if 'morph_opt' in m or "
+    code += "m in ('numpy', 'scipy', 'pandas', 'highspy')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['morph_opt']"
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Scenaro'"):
+        _ = morph_opt.Scenaro  # type: ignore[attr-defined]
+    assert set(morph_opt.__all__) < set(dir(morph_opt))
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ("", None),
+        ("mo.Scenario(trace=3)\n", r"user\.py:17: error: Argument .trace."),
+        ("jct: str = run.summary.average_jct_s\n", r"user\.py:17: error: Incompatible types"),
+    ],
+)
+def test_a_user_s_script_is_checked_strictly(
+    tmp_path: Path, project_root: Path, more: str, complaint: str | None
+) -> None:
+    file = tmp_path / "user.py"
+    file.write_text(SCRIPT + more)
+    call = [sys.executable, "-m", "mypy", "--strict", "--config-file", "pyproject.toml", str(file)]
+    done = subprocess.run(call, cwd=project_root, capture_output=True, text=True, check=False)
+    if complaint is None:
+        assert done.returncode == 0, done.stdout + done.stderr
+    else:
+        assert re.search(complaint, done.stdout), done.stdout + done.stderr
