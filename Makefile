@@ -11,6 +11,8 @@ FILES = 3500
 ROUNDS = 5000
 CHANGED = 200
 SEED = 1
+KILLS = 112
+MUTANTS = 300
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -25,7 +27,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers fuzz oracle constraints clean FORCE
+.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers fuzz faults mutants oracle constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -68,6 +70,13 @@ bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances
 
 fuzz: $(DEV) ## mutate files of every format (hours); FILES=100 per format, SEED=2 to vary it
 	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.fuzz --files $(FILES) --seed $(SEED) $(ARGS)
+
+faults: $(DEV) ## kill replays, fill disks, make solvers lie (an hour); KILLS=20 to vary it
+	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.faults --kills $(KILLS) --seed $(SEED) $(ARGS)
+
+mutants: $(DEV) ## change the code a little and see whether a test fails (hours); MUTANTS=20 SEED=2
+	@$(PIP) install --upgrade --target $(VENV)/mutants cosmic-ray==8.7.0
+	PYTHONPATH=$(VENV)/mutants $(PY) -m tests.robustness.mutants --count $(MUTANTS) --seed $(SEED) $(ARGS)
 
 oracle: $(DEV) ## random rounds against enumeration; ROUNDS=5000 SEED=1, and changed rounds
 	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --rounds $(ROUNDS) --seed $(SEED)

@@ -1,0 +1,52 @@
+"""A small part of the fault campaign; and that its judges can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from morph_opt.solvers.outcome import Status
+from morph_opt.solvers.registry import installed, make_solver
+from tests.robustness.faults import tallied
+from tests.robustness.liars import ANSWERS, BEST, LIMITS, MODELS, false_words, lied_to
+
+
+def test_kills_full_disks_clocks_and_second_writers(project_root: Path, tmp_path: Path) -> None:
+    words = "--only naive, srtf|--kills 3|--writes 12|--others 1|--without-solvers"
+    command = [word for option in words.split("|") for word in option.split(" ", 1)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.robustness.faults", *command, "--out", str(tmp_path)],
+        cwd=project_root,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = (tmp_path / "faults.csv").read_text("utf-8").splitlines()
+    assert len(rows) == 6
+
+
+@pytest.mark.parametrize("lie", ANSWERS)
+@pytest.mark.parametrize("solver", installed())
+def test_no_false_word_gets_out_of_an_adapter(solver: str, lie: str) -> None:
+    assert lied_to(solver, lie) == ["", ""]
+
+
+def test_the_judges_can_fail() -> None:
+    model, best = MODELS[0], BEST[0]
+    good = make_solver("highs").solve(model, LIMITS)
+    assert good.x is not None
+    assert false_words(good, model, best) == ""
+    assert "breaks" in false_words(replace(good, x=good.x + 9), model, best)
+    assert "another" in false_words(replace(good, objective=8.0), model, best)
+    assert "bound" in false_words(replace(good, bound=6.0), model, best)
+    worse = replace(good, x=np.zeros(2), objective=0.0)
+    assert "optimal" in false_words(worse, model, best)
+    assert "unbounded" in false_words(replace(good, status=Status.UNBOUNDED), model, best)
+    assert tallied("a", "b", ["", "x", "y"]).differences == 2
