@@ -131,7 +131,7 @@ def _column(place: str, field: Field[Any], values: object) -> Any:
         return _nested(place, values)
     shape: tuple[int, ...] = (-1,)
     if isinstance(values, dict):
-        shape, values = tuple(values.get("shape", ())), values.get("values")
+        shape, values = _shape(place, values.get("shape")), values.get("values")
     if not isinstance(values, list):
         raise RoundJsonError(f"the column {place} is no list")
     if dtype is np.float64:
@@ -146,6 +146,12 @@ def _column(place: str, field: Field[Any], values: object) -> Any:
         if isinstance(error, RoundJsonError):
             raise
         raise RoundJsonError(f"the column {place} is damaged: {error}") from error
+
+
+def _shape(place: str, shape: object) -> tuple[int, ...]:
+    if not (isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)):
+        raise RoundJsonError(f"the shape of the column {place} must be a list of counts")
+    return tuple(shape)
 
 
 def _nested(place: str, values: object) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ import tomli_w
 from morph_opt.documents.source import not_a_file
 from morph_opt.domain.errors import InputError
 
+_UNFINISHED = re.compile(r"\.[0-9a-f]{24}\.tmp")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -61,6 +63,21 @@ def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) 
         if isinstance(error, InputError):
             raise
         raise InputError(f"cannot be written ({error})", file=str(path)) from None
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a process left behind that was killed within `write_atomically`.
+
+    Nobody else may be writing to the folder.
+
+    Raises
+    ------
+    OSError
+        If something cannot be removed.
+    """
+    for path in folder.iterdir():
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink()
 
 
 def require_no_special(path: Path) -> None:

@@ -19,7 +19,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TypeVar
 
-from morph_opt.documents import LINES_BYTES, not_a_file, read_bytes, write_atomically
+from morph_opt.documents import (
+    LINES_BYTES,
+    not_a_file,
+    read_bytes,
+    remove_unfinished,
+    write_atomically,
+)
 from morph_opt.domain import InputError
 from morph_opt.events.log import Event, RoundDecided, event_from_line, event_to_line
 from morph_opt.runs.rounds import HEADER, RoundRow, row_from_line, row_to_line
@@ -107,6 +113,7 @@ class RunWriter:
         with ExitStack() as opened:
             self._events = opened.enter_context(_open_growing(folder / (EVENTS + PARTIAL)))
             self._rounds = opened.enter_context(_open_growing(folder / (ROUNDS + PARTIAL)))
+            remove_unfinished(folder)  # of a run that was killed; it is locked, nobody writes now
             self._opened = opened.pop_all()
 
     def cut(self, events_bytes: int, rounds_bytes: int) -> None:

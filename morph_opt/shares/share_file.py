@@ -42,6 +42,9 @@ FIELDS = (
 LARGEST = 1e30
 """Largest size of a number; products and quotients of a few of them are still doubles."""
 
+_MOST_GPUS = 10**6
+"""Of a gang."""
+
 NEEDS = {
     "makespan": ("num_steps_remaining",),
     "ftf": ("num_steps_remaining",),
@@ -147,8 +150,9 @@ def _request(entry: Mapping[str, Any], types: Sequence[str], oversize: bool) -> 
     jobs = len(speed)
     ones, zeros = np.ones(jobs), np.zeros(jobs)
     gang = _column(entry, "scale_factors", jobs, ones)
-    if (gang != np.floor(gang)).any():
-        raise InputError("must be whole numbers", field="scale_factors")
+    if not ((gang == np.floor(gang)) & (gang <= _MOST_GPUS)).all():
+        rule = f"must be whole numbers of at most {_MOST_GPUS}"
+        raise InputError(rule, field="scale_factors")
     entity, entity_weight = _entities(entry, jobs)
     slo_s = _column(entry, "SLOs", jobs, np.full(jobs, np.inf))
     return ShareRequest(

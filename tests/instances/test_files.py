@@ -98,6 +98,8 @@ def test_a_round_without_running_jobs() -> None:
         (lambda d: d["candidates"].update(gpus=[1.5, 1, 4]), "column candidates.gpus must hold"),
         (lambda d: d["candidates"].update(gpus=["a"]), "column candidates.gpus must hold"),
         (lambda d: d["candidates"]["side"].update(shape=[3, 2]), "column candidates.side is dama"),
+        (lambda d: d["candidates"]["side"].update(shape=0.5), "the shape of the column cand"),
+        (lambda d: d["candidates"]["side"].update(shape=[3, -1]), "must be a list of counts"),
         (lambda d: d["candidates"].update(side=7), "column candidates.side is no list"),
         (lambda d: d["rules"].update(name="a"), "column rules.name is no list"),
         (lambda d: d.update(interval_s="60"), "interval_s must be a number, got '60'"),

@@ -100,3 +100,15 @@ class RunFolder(RuleBasedStateMachine):
 
 TestRunFolder = RunFolder.TestCase
 TestRunFolder.settings = settings(max_examples=25, stateful_step_count=6)
+
+
+def test_what_a_kill_left_behind_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name, content in documents.run_folder().items():
+        (folder / name).write_bytes(content)
+    for name in (f".{'0af' * 8}.tmp", ".of-the-user.tmp"):
+        (folder / name).write_bytes(b"half")
+    assert run_command("replay", ["--resume", str(folder), "--quiet"])[0] == 0
+    hidden = {path.name for path in folder.iterdir() if path.name.startswith(".")}
+    assert hidden == {".of-the-user.tmp"}

@@ -119,6 +119,7 @@ BAD = {
     "weight 0": (entry(weights=[0.0] * 8), "job 0: weight must be above 0, got 0"),
     "nowhere": (entry(throughputs=[[0.0] * 3] * 8), "job 0: throughput is 0 on every type"),
     "large": (entry(scale_factors=[999] * 8), "job 0: a gang of 999 is larger than every type"),
+    "huge": (entry(scale_factors=[1e25] * 8), "scale_factors: must be whole numbers of at most"),
     "half": (entry(scale_factors=[0.5] * 8), "scale_factors: must be whole numbers"),
     "type": (entry(cluster={"a": 1, "b": 1}), "cluster: type 'c' is missing"),
     "stray": (entry(costs=dict.fromkeys("abcd", 1)), "costs: type 'd' is not among"),
