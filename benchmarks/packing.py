@@ -34,8 +34,8 @@ from morph_opt.replay.api import RunExtras
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.table import Table
+from morph_opt.traces import FORMATS
 from morph_opt.traces.gavel_twin import gavel_twin
-from morph_opt.traces.registry import GAVEL_CLUSTER
 
 OBJECTIVES = ("jct", "throughput", "fairness", "max_throughput")
 SIZES = (96, 256, 512)
@@ -79,7 +79,7 @@ class RoundTime:
 
 def replays(seeds: list[int], known: list[ReplayRow]) -> Iterator[ReplayRow]:
     """Every seed and objective, alone and packed; known rows are not run again."""
-    cluster = load_cluster(GAVEL_CLUSTER)
+    cluster = load_cluster(FORMATS["gavel-96"].home or "")
     done = {(row.objective, row.seed, row.packing): row for row in known}
     for seed in seeds:
         for objective in OBJECTIVES:

@@ -1,6 +1,16 @@
 """Traces: readers of published ones, generated twins, and the registry of their names."""
 
-from morph_opt.traces.registry import LoadedTrace, TraceSource, known_traces, load_trace
+from morph_opt.traces.format import LoadedTrace, TraceFormat, TraceSource
+from morph_opt.traces.registry import FORMATS, known_traces, load_trace
 from morph_opt.traces.twins import TWINS, twin
 
-__all__ = ["TWINS", "LoadedTrace", "TraceSource", "known_traces", "load_trace", "twin"]
+__all__ = [
+    "FORMATS",
+    "TWINS",
+    "LoadedTrace",
+    "TraceFormat",
+    "TraceSource",
+    "known_traces",
+    "load_trace",
+    "twin",
+]

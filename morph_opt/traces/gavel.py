@@ -15,13 +15,8 @@ from morph_opt.documents import read_lines
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.domain._validate import require_finite
 from morph_opt.domain.job import LATEST_S, LEAST_WEIGHT, MOST_ITERATIONS, MOST_WEIGHT
-from morph_opt.perf.tables.gavel import (
-    RIGID_PLAN,
-    GavelTable,
-    GavelThroughputs,
-    model_name,
-    read_throughputs,
-)
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, model_name, read_throughputs
 
 TABLE = "simulation_throughputs.json"
 """Throughput table, relative to the data set's root."""

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from morph_opt.domain import InputError, Job, Trace
-from morph_opt.perf.tables.gavel import RIGID_PLAN, GavelTable, GavelThroughputs, Key, model_name
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, Key, model_name
 from morph_opt.traces.sampling import stratified
 
 GAVEL_TWIN = "gavel-96"

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal, Protocol, cast
+from typing import cast
 
 from morph_opt.data import locate
 from morph_opt.documents import exists
-from morph_opt.domain import InputError, Trace
+from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.speed import SpeedModel
 from morph_opt.traces import gavel, tiresias
+from morph_opt.traces.format import LoadedTrace, TraceFormat, TraceSource
 from morph_opt.traces.gavel_twin import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.tiresias_twin import TIRESIAS_TWIN, tiresias_twin
@@ -25,42 +24,6 @@ ENTRY_POINT_GROUP = "morph_opt.traces"
 """Entry points of this group are trace sources under their own name."""
 
 _EXTENSION = re.compile(r"[\w.-]{1,200}(:\w{1,200})?")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedTrace:
-    """A trace with the speeds that its jobs truly have.
-
-    Parameters
-    ----------
-    trace
-        The jobs.
-    truth
-        Speed model by which the replay advances them.
-    kind
-        ``"twin"`` (generated), ``"original"`` (published) or ``"file"`` (the user's).
-    notice
-        One line for the user; says of a twin that it is a statistical twin, not the original.
-    """
-
-    trace: Trace
-    truth: SpeedModel
-    kind: Literal["twin", "original", "file"]
-    notice: str
-
-
-class TraceSource(Protocol):
-    """Extension point: turns the part of a spec behind the source's name into a trace."""
-
-    def __call__(self, argument: str, *, seed: int) -> LoadedTrace:
-        """Load the trace that ``argument`` names (``""`` when the spec is the name alone).
-
-        Raises
-        ------
-        InputError
-            For everything that a user can cause.
-        """
-        ...
 
 
 def _load_twin(name: str, argument: str, *, seed: int) -> LoadedTrace:
@@ -109,18 +72,35 @@ def _load_fair_original(name: str, argument: str, *, seed: int) -> LoadedTrace:
     return LoadedTrace(trace, truth, "original", notice)
 
 
-GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
-"""Cluster of Gavel's 96-job trace."""
+_MODEL = "the built-in performance model"
+_GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
+_SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
 
-FAIR_TWINS = (GAVEL_TWIN, TIRESIAS_TWIN)
-"""Twins of Gavel's and Tiresias' workloads."""
-
-_BUILT_IN: dict[str, TraceSource] = {
-    **{name: partial(_load_twin, name) for name in TWINS},
-    **{name: partial(_load_fair_twin, name) for name in FAIR_TWINS},
-    **{name: partial(_load_fair_original, name) for name in ("gavel", "tiresias")},
-    "morphling": _load_morphling,
-}
+FORMATS: dict[str, TraceFormat] = {
+    one.name: one
+    for one in (
+        *(TraceFormat(name, ("",), partial(_load_twin, name), _MODEL) for name in TWINS),
+        TraceFormat(
+            GAVEL_TWIN, ("", "slo"), partial(_load_fair_twin, GAVEL_TWIN),
+            "a table drawn like Gavel's, by GPU type, pairs included", _GAVEL_CLUSTER,
+        ),
+        TraceFormat(TIRESIAS_TWIN, ("",), partial(_load_fair_twin, TIRESIAS_TWIN), _SECONDS),
+        TraceFormat(
+            "morphling", tuple(WORKLOADS), _load_morphling, "the artifact's measured table",
+            data_set="morphling",
+        ),
+        TraceFormat(
+            "gavel", ("max_min_fairness", "minimize_makespan"),
+            partial(_load_fair_original, "gavel"),
+            "the artifact's table, by GPU type, pairs included", _GAVEL_CLUSTER, "gavel",
+        ),
+        TraceFormat(
+            "tiresias", ("60", "60x10"), partial(_load_fair_original, "tiresias"), _SECONDS,
+            data_set="tiresias",
+        ),
+    )
+}  # fmt: skip
+"""Every format that is built in; a CSV file is one more, without a name."""
 
 
 def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedTrace:
@@ -131,27 +111,25 @@ def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedT
     return cast(LoadedTrace, require_parts(made, name, "trace", "LoadedTrace", parts))
 
 
-def home_cluster(spec: str) -> str | None:
-    """Short form of the cluster that a trace was made for, where the default one cannot run it.
+def _format_of(spec: str) -> TraceFormat | None:
+    return FORMATS.get(spec.partition("/")[0])
 
-    Gavel's speeds are of K80, P100 and V100: its simulated cluster of 4 + 4 + 4.
-    """
-    return GAVEL_CLUSTER if spec.partition("/")[0] in (GAVEL_TWIN, "gavel") else None
+
+def home_cluster(spec: str) -> str | None:
+    """Short form of the cluster that a trace was made for, where the default one cannot run it."""
+    known = _format_of(spec)
+    return known.home if known is not None else None
 
 
 def takes_seed(spec: str) -> bool:
     """Whether a seed decides anything of a trace: of a twin or a user's own source, not a file."""
-    head = spec.partition("/")[0]
-    if head in _BUILT_IN:
-        return head in (*TWINS, *FAIR_TWINS)
-    return _source(spec) is not None
+    known = _format_of(spec)
+    return known.seeded if known is not None else _source(spec) is not None
 
 
 def known_traces() -> tuple[str, ...]:
     """Names that `load_trace` takes without a file, entry points of other packages included."""
-    names = (*TWINS, *FAIR_TWINS, *(f"morphling/{name}" for name in WORKLOADS))
-    names += (f"{GAVEL_TWIN}/slo",)
-    names += ("gavel/max_min_fairness", "gavel/minimize_makespan", "tiresias/60", "tiresias/60x10")
+    names = [spec for known in FORMATS.values() for spec in known.specs]
     return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
 
 
@@ -189,8 +167,8 @@ def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
 def _source(spec: str) -> tuple[TraceSource, str] | None:
     """The source that a spec names and the argument behind it, or None for a file."""
     head, _, argument = spec.partition("/")
-    if head in _BUILT_IN:
-        return _BUILT_IN[head], argument
+    if head in FORMATS:
+        return FORMATS[head].load, argument
     found = extension(ENTRY_POINT_GROUP, head) if _EXTENSION.fullmatch(head) else None
     if found is None:
         return None

@@ -2,7 +2,7 @@
 
 Trace columns: job_id, num_gpu, submit_time, iterations, model_name, duration, interval; times in
 whole seconds. The files tell how long a job runs and not how fast, so a second of its run time
-is one iteration: the speed model `RigidSeconds` knows one model per gang size.
+is one iteration (`morph_opt.perf.tables.durations`).
 """
 
 from __future__ import annotations
@@ -18,21 +18,15 @@ import numpy.typing as npt
 from morph_opt.documents import read_rows
 from morph_opt.domain import (
     Cluster,
-    ExecutionPlan,
     InputError,
-    Job,
     NodeType,
-    PlanFamily,
-    Shape,
-    Span,
     Trace,
 )
 from morph_opt.domain._validate import spoken
 from morph_opt.domain.catalog import GPU_TYPES
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES, Node
 from morph_opt.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS
-from morph_opt.domain.shape import partitions
-from morph_opt.perf.speed import Configuration
+from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
 
 SAMPLES = "yarn-gput1000.csv"
 """GPU-second samples for the Gittins index, relative to the data set's root."""
@@ -44,8 +38,6 @@ TRACES = {"60": "60_job.csv"}
 """Trace files by short name."""
 
 _TIMES = re.compile(r"[1-9][0-9]{0,17}")
-
-RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 
 _COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
 _SPEC = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
@@ -182,104 +174,16 @@ def rigid_node(gpus: int, *, cpus: int = 128, memory_gib: float = 256.0) -> Node
     return NodeType(f"tiresias-x{gpus}", GPU_TYPES["P100"], gpus, cpus, memory_gib, 20.0, 12.5)
 
 
-def rigid_model(model: str, gpus: int) -> str:
-    """Name under which `RigidSeconds` knows a gang."""
-    return f"{model} x{gpus}"
-
-
 def trace_of(rows: Sequence[TiresiasRow], *, name: str, description: str = "") -> Trace:
     """The rows as jobs for `RigidSeconds`: one iteration is one second of run time."""
     return Trace.of(
         name,
         [
-            Job(
-                f"job-{row.name}",
-                rigid_model(row.model, row.gpus),
-                float(row.submit_s),
-                row.duration_s,
-                row.gpus,
-                RIGID_PLAN,
-            )
+            rigid_job(f"job-{row.name}", row.model, row.gpus, float(row.submit_s), row.duration_s)
             for row in rows
         ],
         description,
     )
-
-
-class RigidSeconds:
-    """Speed model of rigid gangs: one second per iteration on exactly so many GPUs.
-
-    Profile-based placement (Tiresias, section 4.3): a model whose tensor sizes are skewed is
-    slowed when its gang is spread over more nodes than it needs, others are not.
-
-    Parameters
-    ----------
-    gangs
-        (model, GPUs) that occur.
-    skewed
-        Models with skewed tensors.
-    spread_penalty
-        Factor on the iteration time of a skewed model on more nodes than needed, at least 1.
-    """
-
-    name = "rigid"
-
-    def __init__(
-        self,
-        gangs: Sequence[tuple[str, int]],
-        skewed: Sequence[str] = (),
-        spread_penalty: float = 1.0,
-    ) -> None:
-        if spread_penalty < 1.0:
-            raise InputError(f"must be at least 1, got {spread_penalty:g}", field="spread_penalty")
-        self._gangs = {rigid_model(*gang): gang for gang in sorted(set(gangs))}
-        self._skewed = frozenset(skewed)
-        self._penalty = spread_penalty
-        self._cache: dict[tuple[str, int, int], tuple[Configuration, ...]] = {}
-
-    def models(self) -> Sequence[str]:
-        """Names, sorted."""
-        return sorted(self._gangs)
-
-    def iteration_s(
-        self,
-        model: str,
-        node_type: NodeType,
-        shape: Shape,
-        plan: ExecutionPlan,
-        span: Span,  # noqa: ARG002 - part of the protocol
-    ) -> float | None:
-        """1 s, or the spread penalty; None for another number of GPUs."""
-        base, gang = self._gang(model)
-        if shape.gpus != gang or plan != RIGID_PLAN or shape.parts[0] > node_type.gpus:
-            return None
-        fewest = -(-gang // node_type.gpus)
-        return self._penalty if base in self._skewed and shape.nodes > fewest else 1.0
-
-    def configurations(
-        self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """Every shape of the gang; of a skewed model those on the fewest nodes."""
-        base, gang = self._gang(model)
-        key = (model, node_type.gpus, max_gpus)
-        if key not in self._cache:
-            rows = []
-            for shape in partitions(gang, node_type.gpus) if gang <= max_gpus else ():
-                seconds = self.iteration_s(model, node_type, shape, RIGID_PLAN, span)
-                spread = shape.nodes > -(-gang // node_type.gpus)
-                if seconds is not None and not (base in self._skewed and spread):
-                    rows.append(Configuration(shape, RIGID_PLAN, seconds))
-            self._cache[key] = tuple(rows)
-        return self._cache[key]
-
-    def _gang(self, model: str) -> tuple[str, int]:
-        if model not in self._gangs:
-            raise InputError(
-                f"unknown model {model!r}, the speed model 'rigid' knows "
-                + ", ".join(list(self._gangs)[:8]),
-                field="model",
-            )
-        return self._gangs[model]
 
 
 def files_root(root: Path) -> Path:

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from morph_opt.domain import InputError, Trace
+from morph_opt.perf.tables.durations import RigidSeconds
 from morph_opt.traces.sampling import stratified
-from morph_opt.traces.tiresias import RigidSeconds, TiresiasRow, trace_of
+from morph_opt.traces.tiresias import TiresiasRow, trace_of
 
 TIRESIAS_TWIN = "tiresias-480"
 """Name of the twin."""

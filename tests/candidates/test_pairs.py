@@ -25,7 +25,8 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.truth import TruthLookup
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.tables.gavel import RIGID_PLAN, GavelTable, GavelThroughputs
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
 from morph_opt.perf.tables.pairs import pair_speeds, require_pair_speeds
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
 from morph_opt.replay import Standing, check_allocation

@@ -25,7 +25,7 @@ from morph_opt.domain import (
 )
 from morph_opt.perf.speed import Configuration
 from morph_opt.policies.base import Decision
-from morph_opt.traces.registry import LoadedTrace
+from morph_opt.traces import LoadedTrace
 
 DP = ExecutionPlan.parse("dp")
 GC = ExecutionPlan.parse("dp+gc")

@@ -17,7 +17,8 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import SloChange, SloChanged
-from morph_opt.perf.tables.gavel import RIGID_PLAN, GavelTable, GavelThroughputs, model_name
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, model_name
 from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_changes, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.replay.api import replay

@@ -6,7 +6,8 @@ import pytest
 
 from morph_opt.domain import InputError, NodeType, Shape, Span
 from morph_opt.domain.catalog import GPU_TYPES
-from morph_opt.perf.tables.gavel import RIGID_PLAN, GavelTable, model_name, read_throughputs
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gavel import GavelTable, model_name, read_throughputs
 from morph_opt.replay import cli
 from morph_opt.traces.gavel import load, read_rows, read_trace
 from morph_opt.traces.gavel_twin import TYPES, gavel_twin, twin_throughputs

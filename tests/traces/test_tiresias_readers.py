@@ -3,9 +3,8 @@
 import pytest
 
 from morph_opt.domain import InputError, Shape, Span
+from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds
 from morph_opt.traces.tiresias import (
-    RIGID_PLAN,
-    RigidSeconds,
     load,
     read_cluster_spec,
     read_samples,

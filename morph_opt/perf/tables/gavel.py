@@ -20,12 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.documents import read_json
-from morph_opt.domain import Cluster, ExecutionPlan, InputError, NodeType, PlanFamily, Shape, Span
+from morph_opt.domain import Cluster, ExecutionPlan, InputError, NodeType, Shape, Span
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.speed import Configuration
-
-RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
-"""Plan of every gang: the table tells no other."""
+from morph_opt.perf.tables.durations import RIGID_PLAN
 
 _SPREAD = "_unconsolidated"
 _KEY = re.compile(r"""\((['"])([^'"\\]+)\1, ([0-9]{1,9})\)""")

@@ -7,6 +7,7 @@ import pytest
 
 from morph_opt.domain import Cluster, RoundState
 from morph_opt.engine.config import ReplayConfig
+from morph_opt.perf.tables.durations import RigidSeconds
 from morph_opt.policies.base import Decision
 from morph_opt.policies.tiresias.artifact import ArtifactQueues
 from morph_opt.policies.tiresias.artifact_events import (
@@ -18,7 +19,7 @@ from morph_opt.policies.tiresias.artifact_events import (
 )
 from morph_opt.policies.tiresias.queues import GittinsIndex
 from morph_opt.replay.api import ReplayResult, replay
-from morph_opt.traces.tiresias import RigidSeconds, TiresiasRow, rigid_node, trace_of
+from morph_opt.traces.tiresias import TiresiasRow, rigid_node, trace_of
 
 LIMITS = (60.0, 200.0)
 GPUS = 4

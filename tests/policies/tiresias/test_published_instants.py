@@ -5,18 +5,13 @@ from __future__ import annotations
 import pytest
 
 from morph_opt.domain import Cluster
+from morph_opt.perf.tables.durations import RigidSeconds
 from morph_opt.policies.tiresias.artifact import ArtifactQueues
 from morph_opt.policies.tiresias.artifact_lists import Quirks
 from morph_opt.policies.tiresias.queues import GittinsIndex
 from morph_opt.replay.api import replay
 from morph_opt.replay.scenario import Scenario
-from morph_opt.traces.tiresias import (
-    RigidSeconds,
-    TiresiasRow,
-    read_samples,
-    rigid_node,
-    trace_of,
-)
+from morph_opt.traces.tiresias import TiresiasRow, read_samples, rigid_node, trace_of
 from tests.shares.worlds import fixture
 
 CASES = (

@@ -1,0 +1,85 @@
+"""What a trace format is: the one value that a new kind of trace adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from morph_opt.domain import Trace
+from morph_opt.perf.speed import SpeedModel
+
+Kind = Literal["twin", "original", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTrace:
+    """A trace with the speeds that its jobs truly have.
+
+    Parameters
+    ----------
+    trace
+        The jobs.
+    truth
+        Speed model by which the replay advances them.
+    kind
+        ``"twin"`` (generated), ``"original"`` (published) or ``"file"`` (the user's).
+    notice
+        One line for the user; says of a twin that it is a statistical twin, not the original.
+    """
+
+    trace: Trace
+    truth: SpeedModel
+    kind: Kind
+    notice: str
+
+
+class TraceSource(Protocol):
+    """Extension point: turns the part of a spec behind the source's name into a trace."""
+
+    def __call__(self, argument: str, *, seed: int) -> LoadedTrace:
+        """Load the trace that ``argument`` names (``""`` when the spec is the name alone).
+
+        Raises
+        ------
+        InputError
+            For everything that a user can cause.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFormat:
+    """A kind of trace that is built in.
+
+    Parameters
+    ----------
+    name
+        Head of a spec, ``name`` or ``name/argument``.
+    arguments
+        What may stand behind it and is listed; "" for the name alone.
+    load
+        From argument and seed to jobs and speeds.
+    speeds
+        How speeds attach to the jobs, in words.
+    home
+        Short form of the cluster that it was made for; None for the default one.
+    data_set
+        What has to be on this machine; None for generated traces.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    load: TraceSource
+    speeds: str
+    home: str | None = None
+    data_set: str | None = None
+
+    @property
+    def seeded(self) -> bool:
+        """Whether a seed decides anything of it: an original is what it is."""
+        return self.data_set is None
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The traces that are listed, as `morph_opt.traces.load_trace` takes them."""
+        return tuple(f"{self.name}/{one}" if one else self.name for one in self.arguments)
