@@ -37,6 +37,9 @@ class Places:
         self._group: list[int] = nodes.leaf.tolist() if leaves else [0] * nodes.count
         gpus = nodes.capacity[nodes.node_class, 0].astype(np.int64)
         self.free: list[int] = gpus.tolist()
+        self.spare: list[int] = [0] * nodes.classes
+        for node, t in enumerate(self._class):
+            self.spare[t] += self.free[node] if self._open[node] else 0
         self._side: Floats = nodes.capacity[nodes.node_class, 1:].copy()
         self._uplink: list[float] = nodes.uplink_gb_per_s.tolist()
         self._scarce = [scarce_resources(problem, t).size > 1 for t in range(nodes.classes)]
@@ -62,6 +65,8 @@ class Places:
     def _take(self, node: int, gpus: int, side: Floats | None) -> None:
         """Take GPUs (negative: give them back) and side resources of a node."""
         self.free[node] -= gpus
+        if self._open[node]:
+            self.spare[self._class[node]] -= gpus
         if side is not None:
             self._side[node] -= side
         if self._open[node]:
@@ -98,6 +103,18 @@ class Places:
             node = self._hold_node[row]
             self._take(node, sign * self._hold_gpus[row], sign * holds.demand[row, 1:])
             self._uplink[self._leaf[node]] -= sign * float(holds.uplink_gb_per_s[row])
+
+    def gpus_of(self, job: int, option: int) -> list[int]:
+        """GPUs of open nodes that an option holds, by class."""
+        found = [0] * len(self.spare)
+        if option >= self._problem.candidates.count:
+            for row in self._held[job]:
+                node = self._hold_node[row]
+                found[self._class[node]] += self._hold_gpus[row] if self._open[node] else 0
+        elif option >= 0:
+            t = int(self._problem.candidates.node_class[option])
+            found[t] = int(self._problem.candidates.gpus[option])
+        return found
 
     def parts(self, candidate: int) -> list[int]:
         """GPUs of each part, largest first."""

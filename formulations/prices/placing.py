@@ -13,7 +13,10 @@ NEXT_BEST = 12
 """Options that a job without room tries, by falling reduced value."""
 
 MOVES = 4_000
-"""Moves that are tried to use what is left over."""
+"""Moves that are tried in a pass to use what is left over."""
+
+PASSES = 6
+"""Passes over what is left at most: a move may leave room for others."""
 
 SLACK = 1e-9
 
@@ -43,8 +46,9 @@ class Placing:
         self.option: Ints = np.full(problem.jobs.count, -1, dtype=np.int64)
         self._nodes: list[tuple[int, ...]] = [()] * problem.jobs.count
         shared = self._relaxation.shared
-        # Nodes see to GPUs by themselves; the other rows are counted as options come and go.
-        self._rows = np.asarray([word[0] != "gpu" for word in shared.label], dtype=bool)
+        # Nodes see to what they have by themselves; rules are counted as options come and go.
+        self._rows = np.asarray([word == "rule" for word, _, _ in shared.label], dtype=bool)
+        self._counted = bool(self._rows.any())
         self._room: Floats = np.where(self._rows, rounding.limit, np.inf)
         self._use = shared.use.T.tocsr()
         option, owner = self._relaxation.options_by_job()
@@ -62,7 +66,9 @@ class Placing:
                 self._next_best(job, wanted)
         for job in np.flatnonzero(~self._relaxation.idle & (self.option < 0)).tolist():
             self._next_best(job, -1)
-        self._use_what_is_left()
+        passes = 0
+        while passes < PASSES and self._use_what_is_left():
+            passes += 1
         return self.selection()
 
     def selection(self) -> Selection:
@@ -88,8 +94,7 @@ class Placing:
 
     def _put(self, job: int, option: int) -> bool:
         """Give a job that has nothing an option, if rows and nodes have room for it."""
-        counted = bool(self._rows.any())
-        if counted:
+        if self._counted:
             change = self._row_change(option, 1.0)
             grows = change > 0
             if (change > self._room + SLACK * np.maximum(1.0, np.abs(self._room)))[grows].any():
@@ -102,7 +107,7 @@ class Placing:
             if nodes is None:
                 return False
             self._nodes[job] = nodes
-        if counted:
+        if self._counted:
             self._room = self._room - change
         self.option[job] = option
         return True
@@ -117,7 +122,7 @@ class Placing:
         else:
             self._places.ends(option, self._nodes[job])
         self._nodes[job] = ()
-        if self._rows.any():
+        if self._counted:
             self._room = self._room + self._row_change(option, 1.0)
         self.option[job] = -1
         return option
@@ -137,36 +142,52 @@ class Placing:
             if tried >= NEXT_BEST:
                 return
 
-    def _use_what_is_left(self) -> None:
-        """Moves that raise the value, least reduced loss per GPU taken first."""
+    def _use_what_is_left(self) -> bool:
+        """Moves that raise the value, least reduced loss per GPU taken first; if there were any."""
         value, reduced = self._relaxation.value, self._rounding.reduced
-        option, owner = self._relaxation.options_by_job()
         table = self._problem.candidates
-        starts = option < self._count
-        option, owner = option[starts], owner[starts]
         most = self._places.most_free()
-        if not most.any() or not option.size:
-            return
+        if not most.any():
+            return False
+        option, owner = self._relaxation.options_by_job()
         has = self.option >= 0
         now = np.where(has, value[self.option], 0.0)
         cheap = np.where(has, reduced[self.option], 0.0)
+        own = np.asarray(
+            [sum(self._places.gpus_of(j, o)) for j, o in enumerate(self.option.tolist())]
+        )
+        spare = np.asarray(self._places.spare)
+        small = np.flatnonzero(option < self._count)
+        room = spare[table.node_class[option[small]]] + own[owner[small]]
+        small = small[table.gpus[option[small]] <= room]
+        option, owner = option[small], owner[small]
         gains = value[option] - now[owner]
         largest = table.part_gpus[table.part_start[option]]
         fits = (largest <= most[table.node_class[option]]) | has[owner]
-        good = np.flatnonzero((gains > SLACK * np.abs(now[owner]).max(initial=1e-300)) & fits)
+        good = np.flatnonzero((gains > SLACK * np.abs(now).max(initial=1e-300)) & fits)
         gpus = table.gpus[option[good]]
         loss = (cheap[owner[good]] - reduced[option[good]]) / gpus
         order = good[np.lexsort([-gains[good], loss])][:MOVES]
+        moved = False
         for at in order.tolist():
             job, to = int(owner[at]), int(option[at])
             before = int(self.option[job])
             current = float(value[before]) if before >= 0 else 0.0
-            if value[to] <= current:
+            if value[to] <= current or not self._may_fit(job, to):
                 continue
             nodes = self._nodes[job]
             self._drop(job)
-            if not self._put(job, to) and before >= 0 and not self._back(job, before, nodes):
+            if self._put(job, to):
+                moved = True
+            elif before >= 0 and not self._back(job, before, nodes):
                 raise AssertionError("what was given back is free")
+        return moved
+
+    def _may_fit(self, job: int, option: int) -> bool:
+        """Whether a class has as many GPUs free as an option takes, the job's own included."""
+        t = int(self._problem.candidates.node_class[option])
+        need = int(self._problem.candidates.gpus[option])
+        return need <= self._places.spare[t] + self._places.gpus_of(job, int(self.option[job]))[t]
 
     def _back(self, job: int, option: int, nodes: tuple[int, ...]) -> bool:
         """Give a job the very nodes that it had."""
@@ -174,7 +195,7 @@ class Placing:
             return self._put(job, option)
         self._places.takes(option, nodes)
         self._nodes[job] = nodes
-        if self._rows.any():
+        if self._counted:
             self._room = self._room - self._row_change(option, 1.0)
         self.option[job] = option
         return True

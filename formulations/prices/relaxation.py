@@ -84,9 +84,10 @@ def shared_rows(problem: RoundProblem) -> Shared:
         value.append(np.asarray(amounts, dtype=np.float64))
 
     has_parts = np.diff(table.part_start) > 0
+    scarce = [set(scarce_resources(problem, t).tolist()) for t in range(nodes.classes)]
     for resource in range(len(RESOURCES)):
         for t in range(nodes.classes):
-            if resource and resource not in scarce_resources(problem, t):
+            if resource not in scarce[t]:
                 continue
             at = len(label)
             label.append(("side" if resource else "gpu", t, resource))
@@ -236,6 +237,32 @@ class Evaluation:
     choice: Ints
 
 
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Options of single jobs, job by job.
+
+    Parameters
+    ----------
+    option, use
+        Which, shape (O,), and what they use of the rows, shape (O, D).
+    job, start, length
+        Jobs that have any, where their options begin and how many they are, shape (I,).
+    """
+
+    option: Ints
+    use: sparse.csr_array
+    job: Ints
+    start: Ints
+    length: Ints
+
+    @classmethod
+    def of(cls, option: Ints, owner: Ints, use: sparse.csr_array) -> _Options:
+        """Options in the order of the jobs that own them."""
+        start = np.flatnonzero(np.diff(owner, prepend=-1))
+        length = np.diff(np.append(start, owner.size))
+        return cls(option, use, owner[start], start, length)
+
+
 class Relaxation:
     """Options with their values under a level, and the rows that they share.
 
@@ -253,13 +280,37 @@ class Relaxation:
         self._first, self._second = _jobs_of_options(problem)
         self.possible: Ints = np.flatnonzero(fine)
         single = self.possible[self._second[self.possible] < 0]
-        self._order: Ints = single[np.argsort(self._first[single], kind="stable")]
-        owner = self._first[self._order]
-        self._start = np.flatnonzero(np.diff(owner, prepend=-1))
-        self._length = np.diff(np.append(self._start, owner.size))
-        self._owner = owner[self._start]
+        order: Ints = single[np.argsort(self._first[single], kind="stable")]
         self._pairs = self.possible[self._second[self.possible] >= 0]
         self._use = sparse.csr_array(self.shared.use.T)
+        self._all = _Options.of(order, self._first[order], self._use)
+        self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
+        best = order[self._best_by_gpus(problem, order)]
+        self._brief = _Options.of(best, self._first[best], self._use[best])
+
+    def _best_by_gpus(self, problem: RoundProblem, order: Ints) -> Bools:
+        """Options that are worth most among those with as many GPUs of a class, per job.
+
+        Where nothing but GPUs has a price, the others are in no job's best option.
+        """
+        table = problem.candidates
+        starts = np.flatnonzero(order < table.count)
+        kept = np.ones(order.size, dtype=bool)
+        if self._pairs.size or not starts.size:
+            return kept
+        mine = order[starts]
+        sizes = np.cumsum(np.bincount(table.gpus) > 0)
+        width = int(sizes[-1]) * problem.nodes.classes
+        key = table.job[mine] * width + table.node_class[mine] * int(sizes[-1])
+        key += sizes[table.gpus[mine]] - 1
+        best = np.full(self.jobs * width, -np.inf)
+        np.maximum.at(best, key, self.value[mine])
+        hit = np.flatnonzero(self.value[mine] == best[key])
+        first = np.empty(best.size, dtype=np.int64)
+        first[key[hit][::-1]] = hit[::-1]
+        kept[starts] = False
+        kept[starts[hit[first[key[hit]] == hit]]] = True
+        return kept
 
     def reduced(self, prices: Floats) -> Floats:
         """Value of each option less its price, shape (K + J,)."""
@@ -273,30 +324,34 @@ class Relaxation:
         more
             Further price of each option, shape (K + J,); inf where it is impossible.
         """
-        paid = self._use @ prices
-        if more is not None:
-            paid = paid + more
-        reduced = self.value - paid
-        surplus, choice = self._best_alone(reduced)
-        self._raise_for_pairs(reduced, surplus, choice)
+        brief = more is None and not self._pairs.size and not prices[~self._is_gpu].any()
+        if brief:
+            options = self._brief
+            reduced = self.value[options.option] - options.use @ prices
+        else:
+            options = self._all
+            every = self.reduced(prices) if more is None else self.reduced(prices) - more
+            reduced = every[options.option]
+        surplus, choice = self._best_alone(options, reduced)
+        if not brief:
+            self._raise_for_pairs(every, surplus, choice)
         terms = np.concatenate([surplus, self._limits(prices)])
-        size = float(np.abs(terms).sum())
+        # A surplus is what an option is worth less what it pays: both have been rounded.
         taken = choice[choice >= 0]
-        size += float(np.abs(paid[taken]).sum() + np.abs(self.value[taken]).sum())
+        size = float(np.abs(terms).sum() + 2 * np.abs(self.value[taken]).sum())
         return Evaluation(float(terms.sum()), size, surplus, choice)
 
-    def _best_alone(self, reduced: Floats) -> tuple[Floats, Ints]:
+    def _best_alone(self, options: _Options, reduced: Floats) -> tuple[Floats, Ints]:
         surplus = np.where(self.idle, 0.0, -np.inf)
         choice = np.full(self.jobs, -1, dtype=np.int64)
-        if self._order.size:
-            mine = reduced[self._order]
-            best = np.maximum.reduceat(mine, self._start)
-            hit = np.flatnonzero(mine == np.repeat(best, self._length))
-            first = hit[np.searchsorted(hit, self._start)]
-            better = best > surplus[self._owner]
-            chosen = self._owner[better]
+        if reduced.size:
+            best = np.maximum.reduceat(reduced, options.start)
+            hit = np.flatnonzero(reduced == np.repeat(best, options.length))
+            first = hit[np.searchsorted(hit, options.start)]
+            better = best > surplus[options.job]
+            chosen = options.job[better]
             surplus[chosen] = best[better]
-            choice[chosen] = self._order[first[better]]
+            choice[chosen] = options.option[first[better]]
         return surplus, choice
 
     def _raise_for_pairs(self, reduced: Floats, surplus: Floats, choice: Ints) -> None:
@@ -330,9 +385,13 @@ class Relaxation:
         aux = np.where(gain > 0, gain * np.where(gain > 0, shared.aux_upper, 0.0), 0.0)
         return np.concatenate([rows, aux])
 
-    def options_by_job(self) -> tuple[Ints, Ints]:
-        """Possible options but pairs, job by job, and the job of each."""
-        return self._order, self._first[self._order]
+    def options_by_job(self, brief: bool = False) -> tuple[Ints, Ints]:
+        """Possible options but pairs, job by job, and the job of each.
+
+        In brief those that are worth most among the options of a job with as many GPUs of a class.
+        """
+        option = self._brief.option if brief else self._all.option
+        return option, self._first[option]
 
     def margin(self, reduced: Floats, option: Ints) -> Floats:
         """Reduced value that each job's option has before its next best, shape (J,).
@@ -346,8 +405,8 @@ class Relaxation:
         if order.size:
             other = order != option[owner]
             worth = np.where(other, reduced[order], -np.inf)
-            best = np.maximum.reduceat(worth, self._start)
-            others[self._owner] = np.maximum(others[self._owner], best)
+            best = np.maximum.reduceat(worth, self._all.start)
+            others[self._all.job] = np.maximum(others[self._all.job], best)
         return np.where(np.isneginf(others), np.inf, now - others)
 
     def options_use(self, row: int) -> Floats:
@@ -360,6 +419,4 @@ class Relaxation:
     def usage(self, choice: Ints) -> Floats:
         """What a choice uses of each row, shape (D,); a pair counts once."""
         taken = np.unique(choice[choice >= 0])
-        chosen = np.zeros(self.value.size)
-        chosen[taken] = 1.0
-        return np.asarray(self.shared.use @ chosen)
+        return np.asarray(self._use[taken].sum(axis=0)).reshape(-1)

@@ -123,12 +123,13 @@ class Rounding:
         excess = float(relaxation.usage(choice)[row] - self.limit[row])
         if excess <= SLACK:
             return
-        option, owner = relaxation.options_by_job()
+        # Where GPUs run short, nothing is gained by options that are worth less on as many.
+        option, owner = relaxation.options_by_job(relaxation.shared.label[row][0] == "gpu")
         using = choice >= 0
         fewer = np.ones(option.size, dtype=bool)
         for other in range(relaxation.shared.count):
             use = relaxation.options_use(other)
-            now = np.where(using, use[choice], 0.0)
+            now = np.where(using, use[np.where(using, choice, 0)], 0.0)
             if other == row:
                 released = now[owner] - use[option]
                 whole = now
