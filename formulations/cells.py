@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.columns import distinct_rows
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.pair_table import joint_holds
 from formulations.patterns import Vector
@@ -174,8 +175,7 @@ def find_kinds(problem: RoundProblem) -> Kinds:
 
 
 def _distinct(demand: Floats) -> tuple[Floats, Ints]:
-    rows, inverse = np.unique(np.round(demand, 9), axis=0, return_inverse=True)
-    return rows, inverse.reshape(-1)
+    return distinct_rows(np.round(demand, 9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +246,11 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
         is_lazy[t, resources] = True
     side = np.where(is_lazy[c.node_class, 1:], c.side, 0.0)
     table = np.column_stack([c.node_class, c.scope, c.node_set, c.strict, share, side, counts])
-    unique, inverse = np.unique(table, axis=0, return_inverse=True)
+    unique, inverse = distinct_rows(table)
     whole = unique[:, :3].astype(np.int64)
     first = 5 + side.shape[1]
     return GangTypes(
-        inverse.reshape(-1),
+        inverse,
         whole[:, 0],
         whole[:, 1],
         whole[:, 2],
