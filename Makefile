@@ -27,7 +27,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers fuzz faults mutants oracle constraints clean FORCE
+.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants oracle constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -67,6 +67,9 @@ readme: $(DEV) ## replay what the README shows, then rewrite its tables and figu
 
 bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances and the report
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.solvers all $(if $(FULL),--full) $(ARGS)
+
+bench-scale: $(DEV) ## rounds of 64 to 8,192 GPUs and more (ARGS="--sizes 65536 --types 1"), minutes
+	OMP_NUM_THREADS=1 $(PY) -m benchmarks.scale $(ARGS)
 
 fuzz: $(DEV) ## mutate files of every format (hours); FILES=100 per format, SEED=2 to vary it
 	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.fuzz --files $(FILES) --seed $(SEED) $(ARGS)
