@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from formulations.linear_model import LinearModel
 from formulations.objectives import Throughput
 from formulations.round_problem import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.method import Solved
 from morph_opt.decision.pose import PosedRound, RoundPoser
-from morph_opt.decision.ranked import ExactMip
+from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.policies.milp import ClaimError, MilpPolicy
 from morph_opt.rules import Maintenance, NodeRule, OperatorRules
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
+from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
 from tests.policies.worlds import EXACT, LINEAR, cluster, queued, state
 
 
@@ -119,3 +120,25 @@ def test_a_round_posed_under_other_rules_has_the_same_goals() -> None:
     freed = posed.under(OperatorRules())
     assert freed.problem.candidates.node_set.tolist() == free.problem.candidates.node_set.tolist()
     assert freed.worth.value.tolist() == free.worth.value.tolist()
+
+
+class Slow:
+    """HiGHS that says to have taken 4 s for every solve, and keeps how long it was given."""
+
+    def __init__(self) -> None:
+        self._highs = HighsSolver()
+        self.name, self.capabilities = self._highs.name, self._highs.capabilities
+        self.given_s: list[float] = []
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        self.given_s.append(limits.time_s)
+        return replace(self._highs.solve(model, limits, start), solve_s=4.0)
+
+
+def test_the_solves_of_a_round_share_its_time() -> None:
+    """Four levels within 10 s: 10, 6, 2, and then the tenth that every solve gets."""
+    posed = poser().pose(state(cluster(4), queued("a", 4), queued("b", 2)))
+    solver = Slow()
+    levels = posed.levels[-1:] * 4
+    RoundSolver(solver, Limits(gap=0.0, time_s=10.0)).ranked(posed.problem, levels)
+    assert solver.given_s == pytest.approx([10.0, 6.0, 2.0, 1.0], abs=0.5)

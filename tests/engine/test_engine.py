@@ -194,6 +194,14 @@ def test_a_policy_that_never_starts_anything_stalls() -> None:
     assert result.summary["makespan_s"] is None
 
 
+def test_an_arrival_begins_the_stall_anew() -> None:
+    """b arrives at 250, seen at 300: the seventh idle round since then is at 300 + 6 * 60."""
+    trace = Trace.of("two", [job("a"), job("b", 250.0)])
+    config = ReplayConfig(stall_rounds=7)
+    result = replay(trace, cluster(1, 1), Scripted({}), ToySpeeds(counts=(1,)), config)
+    assert result.events[-1] == Ended(660.0, EndReason.STALLED)
+
+
 def test_horizon_cuts_inside_a_round() -> None:
     trace = Trace.of("two", [job("a", 0.0, 100), job("b", 95.0, 1), job("c", 101.0, 1)])
     speeds = ToySpeeds({"m": 1.0}, counts=(1,))

@@ -120,6 +120,18 @@ def test_both_start_together_and_part_without_a_restart() -> None:
     assert finish == Completed(pytest.approx(180.0 + 100.0 - 100.0 / 1.5), "b")
 
 
+def test_partners_that_end_at_the_same_instant_are_not_set_alone() -> None:
+    """Two of model m, both 25 % slower than 2 s: start-up until 80, ten iterations of 2.5 s."""
+    trace = Trace.of("twins", [job("a", 0.0, 10), job("b", 0.0, 10)])
+    found = run({0: JOINED}, trace)
+    ends = [e for e in found.events if isinstance(e, Completed)]
+    assert ends == [Completed(105.0, "a"), Completed(105.0, "b")]
+    assert [(e.time_s, e.job, e.partner) for e in shares(found.events)] == [
+        (60.0, "a", "b"),
+        (60.0, "b", "a"),
+    ]
+
+
 def test_a_partner_may_be_exchanged_during_start_up() -> None:
     config = replace(CONFIG, restart_s=100.0)
     trace = Trace.of("three", [job("a", 0.0, 10), job("b", 0.0, 10, model="n"), job("c", 0.0, 10)])
