@@ -1,0 +1,207 @@
+"""Who imports whom in the packages: ``python -m tests.imports`` redraws docs/architecture.md.
+
+Read from the source, imports inside functions included, those for type checkers left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("formulations", "morph_opt")
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- generated: python -m tests.imports -->\n", "<!-- /generated -->"
+
+Graph = Mapping[str, frozenset[str]]
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the packages by its dotted name."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+class _Imports(ast.NodeVisitor):
+    """Dotted names that a module imports when it runs."""
+
+    def __init__(self) -> None:
+        self.names: list[tuple[str, bool]] = []
+        self._inside = 0
+
+    def visit_If(self, node: ast.If) -> None:
+        if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """An expression holds no import."""
+
+    visit_Assign = visit_Return = visit_AnnAssign = visit_Expr  # type: ignore  # noqa: N815
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._inside += 1
+        self.generic_visit(node)
+        self._inside -= 1
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.names += [(alias.name, bool(self._inside)) for alias in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            self.names.append((f"{node.module}.{alias.name}", bool(self._inside)))
+
+
+@cache
+def imports(*, inside_functions: bool = True) -> Graph:
+    """Modules that each module imports."""
+    known = modules()
+    graph = {}
+    for name, path in known.items():
+        visitor = _Imports()
+        visitor.visit(ast.parse(path.read_text("utf-8")))
+        found = set()
+        for target, inside in visitor.names:
+            if inside and not inside_functions:
+                continue
+            found.add(_known(target, known))
+        graph[name] = frozenset(found - {"", name})
+    return graph
+
+
+def _known(name: str, known: Mapping[str, Path]) -> str:
+    """The module that a dotted name is, or is in; "" for those of others."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def room_of(module: str) -> str:
+    """``formulations``, or the part of ``morph_opt`` that a module belongs to."""
+    parts = module.split(".")
+    return parts[0] if parts[0] == "formulations" or len(parts) == 1 else parts[1]
+
+
+def rooms(graph: Graph) -> dict[str, frozenset[str]]:
+    """The same between rooms; the package itself and its commands' list stand above them all."""
+    found: dict[str, set[str]] = {}
+    for module, targets in graph.items():
+        room = room_of(module)
+        if room not in ("morph_opt", "__main__"):
+            found.setdefault(room, set()).update(room_of(target) for target in targets)
+    return {room: frozenset(used - {room, "morph_opt"}) for room, used in found.items()}
+
+
+def circles(graph: Graph) -> list[tuple[str, ...]]:
+    """Sets of nodes that reach each other (Tarjan 1972), smallest name first."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for target in graph.get(node, ()):
+            if target not in order:
+                visit(target)
+            if target in stack:
+                low[node] = min(low[node], low[target])
+        if low[node] == order[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(tuple(sorted(stack[at:])))
+            del stack[at:]
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    return found
+
+
+def floors(graph: Graph) -> dict[str, int]:
+    """0 for rooms that import none, else one above the highest that they import."""
+    height: dict[str, int] = {}
+
+    def of(room: str) -> int:
+        if room not in height:
+            height[room] = max((of(used) + 1 for used in graph[room]), default=0)
+        return height[room]
+
+    return {room: of(room) for room in sorted(graph)}
+
+
+WALK = (
+    ("a file becomes jobs and speeds", "traces.registry", "traces.format", "domain"),
+    ("a scenario becomes things", "replay.setup", "policies.registry", "policies.spec", "rules"),
+    ("the engine asks", "replay.api", "engine.engine", "engine.live", "domain"),
+    ("a round is posed and solved", "policies.milp", "decision.pose", "candidates.table",
+     "formulations.round_problem"),
+    ("its model is solved and checked", "decision.ranked", "formulations.node_pattern",
+     "formulations.linear_model"),
+    ("the answer is applied", "engine.engine", "engine.strict", "domain"),
+    ("what happened is logged", "engine.engine", "events.log", "domain"),
+    ("the log becomes figures", "replay.api", "runs.summary", "metrics.history", "events.log"),
+)  # fmt: skip
+"""Where one job's data go, leg by leg: each module imports the next, which is no higher."""
+
+
+def full(module: str) -> str:
+    """The dotted name of a module of `WALK`."""
+    return module if module.startswith("formulations") else f"morph_opt.{module}"
+
+
+def drawn() -> str:
+    """Floors with what each room imports, then the walk of one job."""
+    graph = rooms(imports())
+    height = floors(graph)
+    lines = ["```text"]
+    for floor in range(max(height.values()), -1, -1):
+        for room in (room for room, at in height.items() if at == floor):
+            used = sorted(graph[room], key=lambda name: (-height[name], name))
+            lines.append(f"{floor:>2}  {room:<13} {_wrapped(used)}".rstrip())
+    lines += [
+        "```",
+        "",
+        "One job on its way through, each module importing the next:",
+        "",
+        "```text",
+    ]
+    for words, *legs in WALK:
+        lines.append(f"{words:<32} {' -> '.join(legs)}")
+    return "\n".join([*lines, "```", ""])
+
+
+def _wrapped(names: Iterable[str]) -> str:
+    lines = [""]
+    for name in names:
+        if len(lines[-1]) + len(name) > 78:
+            lines.append("")
+        lines[-1] += f"{name} "
+    return f"\n{'':<18}".join(line.rstrip() for line in lines)
+
+
+def block(text: str) -> str:
+    """What stands between the markers of the page."""
+    found = re.search(f"{re.escape(BEGIN)}(.*?){re.escape(END)}", text, re.DOTALL)
+    assert found, f"{PAGE} has no markers"
+    return found[1]
+
+
+def main() -> int:
+    """Redraw the page."""
+    before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{begin}{drawn()}{END}{after}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
