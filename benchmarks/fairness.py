@@ -12,26 +12,45 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import fairness_own, fairness_ratios, fairness_times
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
+from morph_opt.domain import InputError
 
 PARTS = ("times", "ratios", "own")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the parts that were named."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness")
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.fairness", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--repeat", type=int, default=5, help="solves per case of times (5)")
-    parser.add_argument("--processes", type=int, default=2, help="replays at a time (2)")
+    parser.add_argument("--repeat", type=whole(1, 1000), default=5, help="solves per case (5)")
+    parser.add_argument("--processes", type=whole(1, 1000), default=2, help="replays at a time (2)")
     parser.add_argument("--only", action="append", help="of ratios: NAME or policy:NAME")
     parser.add_argument("--anew", action="store_true", help="repeat replays that have a row")
     parser.add_argument("--out", type=Path, default=Path("reports/fairness"))
-    options = parser.parse_args(arguments)
+    parser.only("--repeat", "is of the part times", lambda given: _has(given, "times"))
+    for option in ("--processes", "--only", "--anew"):
+        parser.only(option, "is of the part ratios", lambda given: _has(given, "ratios"))
+    return parser
+
+
+def _has(given: argparse.Namespace, part: str) -> bool:
+    return not given.parts or part in given.parts
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts that were named."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
     unknown = set(options.parts) - set(PARTS)
     if unknown:
-        parser.error(f"unknown part {min(unknown)!r}; known are {', '.join(PARTS)}")
+        raise InputError(f"unknown part {min(unknown)!r}; known are {', '.join(PARTS)}")
     parts = options.parts or PARTS
     if "times" in parts:
         fairness_times.measure(options.repeat, options.out)
@@ -43,4 +62,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import highspy
@@ -21,6 +22,8 @@ import numpy as np
 
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.decision import ranked
 from morph_opt.domain import default_cluster
 from morph_opt.policies.registry import PolicyOptions, make_policy
@@ -99,11 +102,20 @@ def measure(
     return found[1:]
 
 
-def main() -> None:
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.highs_options", description=__doc__)
+    parser.add_argument("--every", type=whole(1, 1000), default=3, help="every n-th model (3)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--every", type=int, default=3, help="every n-th model (3)")
-    every = parser.parse_args().every
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(given: argparse.Namespace) -> int:
+    every: int = given.every
     prefix = "morphling/" if os.environ.get("MORPH_OPT_DATA") else ""
     rows = []
     for trace, objective in CASES:
@@ -117,6 +129,7 @@ def main() -> None:
                 rows.append(row)
                 print(*row, flush=True)
     write(rows)
+    return 0
 
 
 def write(rows: list[list[str]]) -> None:
@@ -140,4 +153,4 @@ def write(rows: list[list[str]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(as_process(main))

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from formulations.objectives import Jct, Throughput
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.decision.pose import Objective
 from morph_opt.domain import default_cluster
 from morph_opt.policies.milp import MilpPolicy
@@ -68,12 +71,22 @@ def write(rows: list[dict[str, object]]) -> None:
     (FOLDER / "sweep.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    """Run the grid."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.objectives", description=__doc__)
     parser.add_argument("--trace", action="append", help="default: base")
-    parser.add_argument("--only", help="one objective")
-    arguments = parser.parse_args()
+    parser.add_argument(
+        "--only", choices=sorted({case[0] for case in cases()}), help="one objective"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the grid."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     rows: list[dict[str, object]] = []
     for trace in arguments.trace or ["base"]:
         for name, constant, value, objective in cases():
@@ -93,7 +106,8 @@ def main() -> None:
             rows.append(row)
             print(row, flush=True)
     write(rows)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(as_process(main))

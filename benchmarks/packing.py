@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
@@ -25,8 +26,9 @@ from formulations.pair_levels import with_pairs
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
+from morph_opt.commandline import LineParser, Number, as_process, run_command
 from morph_opt.decision.ranked import RoundSolver
-from morph_opt.domain import JobState, RoundState
+from morph_opt.domain import SEEDS, JobState, RoundState
 from morph_opt.perf.tables.gavel import GavelTable
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import replay
@@ -272,13 +274,21 @@ def _offers_table(offered: list[OfferRow]) -> Table:
     return Table(("objective", "jobs", "partners", "candidates", "worth", "round, ms"), rows, "l")
 
 
-def main() -> None:
-    """Measure and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.packing", description=__doc__)
+    parser.add_argument("--seeds", type=Number(SEEDS), nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("reports/packing"))
     parser.add_argument("--keep-replays", action="store_true")
-    given = parser.parse_args()
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and write the report."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(given: argparse.Namespace) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     file = given.out / "replays.csv"
     known = _read(file) if given.keep_replays and file.exists() else []
@@ -290,7 +300,8 @@ def main() -> None:
     _write(given.out / "rounds.csv", RoundTime, times)
     _write(given.out / "offers.csv", OfferRow, offered)
     (given.out / "README.md").write_text(report(rows, times, offered), encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(as_process(main))

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.data import locate
 from morph_opt.domain import (
     A800_NODE,
@@ -364,12 +365,20 @@ def _head(command: str, title: str) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one micro-benchmark and write its files."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.perf_micro", description=__doc__)
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.perf_micro", description=__doc__)
     parser.add_argument("which", choices=("reconfigure", "two-jobs", "batch"))
     parser.add_argument("--out", type=Path, default=Path("reports/perf"))
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one micro-benchmark and write its files."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.which == "reconfigure":
         written = write_reconfigure(reconfigure(locate("morphling")), options.out)
@@ -383,4 +392,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.data import locate
 from morph_opt.domain import PlanFamily, default_cluster
 from morph_opt.perf.analytic.model import AnalyticModel
@@ -149,14 +151,22 @@ def markdown(tables: dict[str, list[Row]], trace: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Run all cases and write the report."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--trace", default="morphling/base")
     parser.add_argument("--objectives", default="jct,throughput")
-    parser.add_argument("--jobs", type=int, help="only the first jobs of the trace")
+    parser.add_argument("--jobs", type=whole(1, 1000), help="only the first jobs of the trace")
     parser.add_argument("--out", type=Path, default=Path("reports/perf/online.md"))
-    options = parser.parse_args()
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all cases and write the report."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
     tables: dict[str, list[Row]] = {}
     for objective in options.objectives.split(","):
         tables[objective] = []
@@ -170,4 +180,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

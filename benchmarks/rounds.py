@@ -42,8 +42,10 @@ from formulations.patterns import reachable_free
 from formulations.round_problem import RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.decision.ranked import RoundSolver
-from morph_opt.domain import JobState, RoundState
+from morph_opt.domain import InputError, JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
@@ -302,20 +304,29 @@ PARTS: dict[str, Callable[[Setup], list[Row]]] = {
 }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure the chosen parts, print them and write the report."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rounds")
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.rounds", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few rounds of a small trace")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--every", type=int, default=5, help="measure every N-th round")
+    parser.add_argument("--repeat", type=whole(1, 1000), default=3)
+    parser.add_argument("--every", type=whole(1, 1000), default=5, help="measure every N-th round")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--out", type=Path, default=Path("reports/rounds"))
-    options = parser.parse_args(arguments)
+    for option in ("--repeat", "--every"):
+        parser.only(option, "has no effect next to --quick", lambda given: not given.quick)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the chosen parts, print them and write the report."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
     names = options.only.split(",")
     if unknown := [name for name in names if name not in PARTS]:
-        parser.error(f"--only: unknown part {unknown[0]!r}; known are {', '.join(PARTS)}")
-    if options.repeat < 1 or options.every < 1:
-        parser.error("--repeat and --every must be at least 1")
+        known = ", ".join(PARTS)
+        raise InputError(f"unknown part {unknown[0]!r}; known are {known}", field="--only")
     setup = Setup(repeat=options.repeat, every=options.every)
     if options.quick:
         setup = Setup("naive", 1800.0, every=1, repeat=1, jobs=12)
@@ -331,4 +342,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

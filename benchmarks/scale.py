@@ -30,6 +30,8 @@ import numpy as np
 
 from benchmarks.scale_rounds import cold_round, round_after, speeds_of
 from formulations.objectives import OBJECTIVES
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.placement import place
@@ -226,19 +228,26 @@ def _growth(rows: Sequence[Row]) -> str:
     return "\n".join(said) or "Fewer than two sizes from 2,048 GPUs on were measured."
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in text.split(","))
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.scale", description=__doc__)
+    size, count = whole(8, 10**6), whole(1, 100)
+    parser.add_argument("--sizes", type=size, nargs="+", default=list(SIZES), help="GPUs")
+    parser.add_argument("--types", type=count, nargs="+", default=[1, 3], help="numbers of types")
+    parser.add_argument("--rounds", type=count, default=4, help="of each case, the first is cold")
+    parser.add_argument(
+        "--exact-to", type=whole(0, 10**6), default=1024, help="GPUs up to which it is solved"
+    )
+    parser.add_argument("--out", type=Path, default=Path("reports/scale"))
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write the report."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--sizes", type=_numbers, default=SIZES, help="GPUs")
-    parser.add_argument("--types", type=_numbers, default=(1, 3), help="numbers of GPU types")
-    parser.add_argument("--rounds", type=int, default=4, help="of each case, the first is cold")
-    parser.add_argument("--exact-to", type=int, default=1024, help="GPUs up to which it is solved")
-    parser.add_argument("--out", type=Path, default=Path("reports/scale"))
-    options = parser.parse_args(arguments)
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
     cases = [
         (gpus, types, leaves, objective)
         for gpus in options.sizes
@@ -263,4 +272,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

@@ -28,7 +28,8 @@ def test_no_room_makes_a_parser_of_another_kind(project_root: Path) -> None:
     """A sub-class of its own must say `error` in its own words; a bare parser prints two lines."""
     bare = [
         str(path.relative_to(project_root))
-        for path in sorted((project_root / "morph_opt").rglob("*.py"))
+        for room in ("morph_opt", "benchmarks")
+        for path in sorted((project_root / room).rglob("*.py"))
         if re.search(
             r"(?<!class LineParser\()(?<!Parser\()argparse\.ArgumentParser\(", path.read_text()
         )

@@ -10,28 +10,38 @@ from pathlib import Path
 
 from benchmarks.solvers import agreeing, building, report, running, starting
 from benchmarks.solvers.protocol import FULL, QUICK, machine
-from morph_opt.domain import InputError
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.instances.library import default_folder
 from morph_opt.solvers.registry import unavailable
 
 STEPS = ("run", "build-cost", "starts", "random", "naive", "report")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the steps that are named, in their order."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.solvers", description=__doc__)
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.solvers", description=__doc__)
     parser.add_argument("steps", nargs="+", choices=(*STEPS, "all"))
     parser.add_argument("--full", action="store_true", help="all instances, three seeds")
     parser.add_argument("--out", type=Path, help="folder of raw files and report")
     parser.add_argument("--folder", type=Path, help="instance library")
-    parser.add_argument("--solver", action="append", default=[], help="only these solvers")
-    parser.add_argument("--random", type=int, default=1000, help="random models per solver")
-    options = parser.parse_args(arguments)
-    try:
-        _steps(options)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    parser.add_argument("--solver", action="append", help="only these solvers")
+    parser.add_argument("--random", type=whole(1, 10**6), default=1000, help="models per solver")
+    for option, step in (("--random", "random"), ("--solver", "run")):
+        parser.only(
+            option, f"is of the step {step}",
+            lambda given, step=step: step in given.steps or "all" in given.steps,
+        )  # fmt: skip
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the steps that are named, in their order."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    _steps(options)
     return 0
 
 
@@ -47,7 +57,7 @@ def _steps(options: argparse.Namespace) -> None:
         if step not in options.steps and "all" not in options.steps:
             continue
         if step == "run":
-            running.run(folder, out / "raw.csv", effort, tuple(options.solver))
+            running.run(folder, out / "raw.csv", effort, tuple(options.solver or ()))
             (out / "machine.json").write_text(json.dumps(machine(), indent=1) + "\n", "utf-8")
         elif step == "build-cost":
             building.measure(folder, out / "build.csv")
@@ -62,4 +72,4 @@ def _steps(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))

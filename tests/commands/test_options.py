@@ -5,7 +5,9 @@ A new option is met by these tests at once; one of a type without a range fails 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -14,9 +16,20 @@ from morph_opt.commandline import COMMANDS, LineParser, OptionFacts, described, 
 LONGEST_LINE = 600
 """Characters of a complaint; lists of known names are the longest."""
 
-FACTS = [
-    (command.name, fact) for command in COMMANDS for fact in described(parser_of(command.name))
-]
+PARSERS: dict[str, Callable[[], LineParser]] = {
+    **{command.name: partial(parser_of, command.name) for command in COMMANDS},
+    **{
+        name: importlib.import_module(name).make_parser
+        for name in (
+            "morph_opt.__main__", "benchmarks.fairness", "benchmarks.highs_options",
+            "benchmarks.objectives", "benchmarks.packing", "benchmarks.perf_micro",
+            "benchmarks.perf_online", "benchmarks.perf_speed", "benchmarks.rounds",
+            "benchmarks.scale", "benchmarks.solvers.__main__",
+        )
+    },
+}  # fmt: skip
+
+FACTS = [(name, fact) for name, make in PARSERS.items() for fact in described(make())]
 OPTIONS = [(name, fact) for name, fact in FACTS if not fact.positional]
 POSITIONALS = [(name, fact) for name, fact in FACTS if fact.positional]
 
@@ -42,7 +55,7 @@ def refused(
 ) -> None:
     """The parser alone answers in one line that names the option."""
     with pytest.raises(SystemExit) as left:
-        parser_of(command).parse_args(words)
+        PARSERS[command]().parse_args(words)
     captured = capsys.readouterr()
     assert left.value.code == 2, words
     assert captured.out == ""
@@ -118,7 +131,7 @@ def test_abbreviations_are_refused(
 ) -> None:
     value = [] if fact.kind == "flag" else [sample(fact)]
     with pytest.raises(SystemExit) as left:
-        parser_of(command).parse_args([*fact.words, fact.name[:-1], *value])
+        PARSERS[command]().parse_args([*fact.words, fact.name[:-1], *value])
     assert left.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -134,7 +147,7 @@ def test_hostile_arguments_are_refused(
 
 
 def test_every_parser_is_of_the_same_class() -> None:
-    for command in COMMANDS:
-        parser = parser_of(command.name)
-        assert isinstance(parser, LineParser), command
+    for name, make in PARSERS.items():
+        parser = make()
+        assert isinstance(parser, LineParser), name
         assert parser.allow_abbrev is False
