@@ -8,6 +8,7 @@ ARGS =
 RUNS = runs/readme
 JOBS = 1
 FILES = 3500
+LINES = 5000
 ROUNDS = 5000
 CHANGED = 200
 SEED = 1
@@ -71,15 +72,19 @@ bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances
 bench-scale: $(DEV) ## rounds of 64 to 8,192 GPUs and more (ARGS="--sizes 65536 --types 1"), minutes
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.scale $(ARGS)
 
-fuzz: $(DEV) ## mutate files of every format (hours); FILES=100 per format, SEED=2 to vary it
+fuzz: $(DEV) ## mutated files and random option lines (an hour); FILES=100 per format, LINES=200
 	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.fuzz --files $(FILES) --seed $(SEED) $(ARGS)
+	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.lines --lines $(LINES) --seed $(SEED)
+	$(PY) -m tests.robustness.report
 
 faults: $(DEV) ## kill replays, fill disks, make solvers lie (an hour); KILLS=20 to vary it
 	OMP_NUM_THREADS=1 $(PY) -m tests.robustness.faults --kills $(KILLS) --seed $(SEED) $(ARGS)
+	$(PY) -m tests.robustness.report
 
 mutants: $(DEV) ## change the code a little and see whether a test fails (hours); MUTANTS=20 SEED=2
 	@$(PIP) install --upgrade --target $(VENV)/mutants cosmic-ray==8.7.0
 	PYTHONPATH=$(VENV)/mutants $(PY) -m tests.robustness.mutants --count $(MUTANTS) --seed $(SEED) $(ARGS)
+	$(PY) -m tests.robustness.report
 
 oracle: $(DEV) ## random rounds against enumeration; ROUNDS=5000 SEED=1, and changed rounds
 	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --rounds $(ROUNDS) --seed $(SEED)

@@ -294,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tallies.append(tally)
         findings += found
         print(json.dumps(asdict(tally)), flush=True)
-    write_table(options.out / "files.csv", Tally, tallies)
+        write_table(options.out / "files.csv", Tally, tallies)
     print("\n".join(summary(findings)))
     print(f"{sum(t.tried for t in tallies)} files, {len(findings)} findings")
     return 1 if findings else 0
