@@ -11,7 +11,7 @@ from morph_opt.commandline import COMMANDS, described, parser_of
 from morph_opt.domain import InputError
 from morph_opt.policies.registry import OBJECTIVES, POLICIES
 from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS
-from morph_opt.replay.arguments import make_parser, options_from
+from morph_opt.replay.arguments import make_parser, scenario_from
 
 ROOT = Path(__file__).parents[2]
 STATE = f"--state {ROOT}/docs/schema/example-state.json"
@@ -74,6 +74,7 @@ validation.published tiresias --trace t --gpus 4 --schedule fifo --knob 2 | --kn
 validation.published tiresias --trace t --gpus 4 --schedule fjf --artifact-quirks | queues only
 validation.published tiresias --trace t --gpus 4 --samples s | argument --samples: has an effect on
 validation.published gavel --trace t --table u --gpus v100=4.5 | argument --gpus: v100 must be a
+validation.published gavel --trace t --table u --gpus v100=1 --seed 3 | --seed: has an effect on
 perf.study.memory_report why gpt2 pp2-tp4-dp1 4 | plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has 4
 data fetch gavel --base-url= | argument --base-url: must not be empty
 perf predict --model bert --shape 8 --plan dp --max-gpus 4 | argument --max-gpus: has no effect
@@ -122,7 +123,7 @@ SAMPLES = {"objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap"
 
 @pytest.mark.parametrize("option", list(OPTIONS))
 def test_who_does_not_know_an_option_refuses_it(option: str) -> None:
-    """Over the whole registry: `options_from` refuses exactly what no spec of the line names."""
+    """Over the whole registry: `scenario_from` refuses exactly what no spec of the line names."""
     given = [OPTIONS[option].option]
     if not OPTIONS[option].flag:
         given.append(SAMPLES.get(option, "3"))
@@ -135,7 +136,7 @@ def test_who_does_not_know_an_option_refuses_it(option: str) -> None:
     for who, known in lines:
         arguments = make_parser().parse_args([*who, *given])
         if option in known:
-            options_from(arguments)
+            scenario_from(arguments)
         else:
             with pytest.raises(InputError, match=f"^{OPTIONS[option].option}: "):
-                options_from(arguments)
+                scenario_from(arguments)
