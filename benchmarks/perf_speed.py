@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.domain import A800_NODE
 from morph_opt.perf.analytic.architecture import Features
@@ -30,7 +32,11 @@ def measure(model: str) -> float:
     """Best of five times for one million predictions of a model, in seconds."""
     entry = builtin_model().entry(model)
     pairs = list(entry.support.pairs(entry.architecture, A800_NODE.gpus, 64))
-    features = Features.of(pairs).repeated(ROWS)
+    few = Features.of(pairs)
+    features = Features(
+        {name: np.resize(column, ROWS) for name, column in few.columns.items()},
+        *(np.resize(c, ROWS) for c in (few.zero, few.offload, few.three_d, few.checkpoint)),
+    )
     constants = entry.constants.vector()
     best = float("inf")
     for _ in range(REPEATS):

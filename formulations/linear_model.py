@@ -137,27 +137,6 @@ class LinearModel:
         """Value of a point, offset included."""
         return float(self.cost @ x) + self.offset
 
-    def violation(self, x: Floats) -> tuple[float, str]:
-        """Largest absolute violation of a bound, row or integrality at ``x``, and who has it.
-
-        Returns
-        -------
-        tuple
-            Amount (0 when nothing is violated) and the name of the row or column, or ``""``.
-        """
-        activity = self.matrix() @ x
-        rows = np.maximum(self.row_lower - activity, activity - self.row_upper)
-        bounds = np.maximum(self.column_lower - x, x - self.column_upper)
-        fraction = np.where(self.integer, np.abs(x - np.round(x)), 0.0)
-        columns = np.maximum(bounds, fraction)
-        worst_row = float(rows.max(initial=0.0))
-        worst_column = float(columns.max(initial=0.0))
-        if max(worst_row, worst_column) <= 0.0:
-            return 0.0, ""
-        if worst_row >= worst_column:
-            return worst_row, self.row_name(int(rows.argmax()))
-        return worst_column, self.column_name(int(columns.argmax()))
-
     def with_objective(self, cost: Floats, offset: float = 0.0) -> LinearModel:
         """The same feasible set under another objective."""
         if cost.shape != self.cost.shape:

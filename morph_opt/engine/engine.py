@@ -22,7 +22,7 @@ from morph_opt.domain import Allocation, Assignment, Cluster, Job, RoundState, T
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.live import LiveJob
 from morph_opt.engine.node_events import NodeEvent
-from morph_opt.engine.strict import AllocationError, Standing, check_allocation
+from morph_opt.engine.strict import AllocationError, StateFacts, check_allocation
 from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.events.log import (
     Completed,
@@ -142,7 +142,7 @@ class Engine:
         if not self._decision_due:
             raise RuntimeError("there is no round to decide")
         assignments = decision.allocation.assignments
-        standing = Standing(
+        before = StateFacts(
             {name: live.job for name, live in self._active.items()},
             self._known,
             self._held,
@@ -152,7 +152,7 @@ class Engine:
         violations = check_allocation(
             assignments,
             self._cluster,
-            standing,
+            before,
             self._facts_of,
             self._lookup.paired_iteration_s,
         )

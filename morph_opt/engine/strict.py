@@ -79,7 +79,7 @@ class AllocationError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StateFacts:
     """What the check may know about the instant of the decision.
 
     Parameters
@@ -118,7 +118,7 @@ class _NodeUse:
 def check_allocation(
     assignments: Iterable[Assignment],
     cluster: Cluster,
-    standing: Standing,
+    before: StateFacts,
     facts: FactsOf,
     pace: PaceOf | None = None,
 ) -> tuple[Violation, ...]:
@@ -138,25 +138,25 @@ def check_allocation(
             found.append(Violation("one_config", (assignment.job,), None, "is assigned twice"))
             continue
         seen.add(assignment.job)
-        broken = _check_job(assignment, cluster, standing)
+        broken = _check_job(assignment, cluster, before)
         if not broken:
-            broken = _hold(assignment, cluster, standing.active[assignment.job], facts, uses)
+            broken = _hold(assignment, cluster, before.active[assignment.job], facts, uses)
         found += broken
-    found += _check_partners(assignments, standing, pace)
+    found += _check_partners(assignments, before, pace)
     for node in sorted(uses):
         found += _check_node(cluster, node, uses[node])
     return tuple(found)
 
 
-def _check_job(assignment: Assignment, cluster: Cluster, standing: Standing) -> list[Violation]:
+def _check_job(assignment: Assignment, cluster: Cluster, before: StateFacts) -> list[Violation]:
     """Rules that concern one job alone."""
     name, placement = assignment.job, assignment.placement
 
     def broken(rule: str, detail: str, node: str | None = None) -> list[Violation]:
         return [Violation(rule, (name,), node, detail)]
 
-    if name not in standing.active:
-        if name in standing.known:
+    if name not in before.active:
+        if name in before.known:
             return broken("active_job", "is complete or not yet submitted")
         return broken("known_job", "is not a job of this trace")
     for node, gpus in placement.parts:
@@ -165,9 +165,9 @@ def _check_job(assignment: Assignment, cluster: Cluster, standing: Standing) -> 
         there = cluster.nodes[node]
         if gpus[-1] >= there.type.gpus:
             return broken("known_gpu", f"GPU {gpus[-1]} of {there.type.gpus}", there.name)
-        if node in standing.failed:
+        if node in before.failed:
             return broken("node_available", "the node has failed", there.name)
-        if node in standing.unavailable and standing.held.get(name) != assignment:
+        if node in before.unavailable and before.held.get(name) != assignment:
             return broken("node_available", "the node is drained", there.name)
     needed = assignment.plan.gpus
     if needed is not None and needed != placement.gpus:
@@ -215,13 +215,13 @@ def _hold(
 
 
 def _check_partners(
-    assignments: tuple[Assignment, ...], standing: Standing, pace: PaceOf | None
+    assignments: tuple[Assignment, ...], before: StateFacts, pace: PaceOf | None
 ) -> list[Violation]:
     """Rule ``partners`` of every job that names one."""
     granted = {assignment.job: assignment for assignment in assignments}
     found = []
     for held in assignments:
-        if held.partner is None or held.job not in standing.active:
+        if held.partner is None or held.job not in before.active:
             continue
         other = granted.get(held.partner)
         detail = ""
@@ -229,8 +229,8 @@ def _check_partners(
             detail = f"names {held.partner} as its partner, which does not name it"
         elif other.placement != held.placement:
             detail = f"does not hold the same GPUs as its partner {held.partner}"
-        elif held.partner in standing.active:
-            models = standing.active[held.job].model, standing.active[held.partner].model
+        elif held.partner in before.active:
+            models = before.active[held.job].model, before.active[held.partner].model
             if pace is None or pace(models, held, other) is None:
                 detail = f"{models[0]} cannot share GPUs with {models[1]}"
         if detail:

@@ -8,7 +8,7 @@ from morph_opt.metrics.bounds.lower import (
 )
 from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.history import History, JobRecord, Segment, read_history
-from morph_opt.metrics.schedule import ScheduleMetrics, schedule_metrics
+from morph_opt.metrics.schedule import ScheduleMetrics
 
 __all__ = [
     "History",
@@ -21,5 +21,4 @@ __all__ = [
     "makespan_lower_bound",
     "read_history",
     "rounds_over_capacity",
-    "schedule_metrics",
 ]

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from morph_opt.domain import Cluster, Trace
-from morph_opt.events.log import Event
-from morph_opt.metrics.capacity import rounds_over_capacity
-from morph_opt.metrics.history import History, JobRecord, read_history
+from morph_opt.domain import Cluster
+from morph_opt.metrics.history import History, JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +41,6 @@ class ScheduleMetrics:
     rounds_guarantees_short: int
     rounds_guarantees_missed: int
     guarantee_shortfall_sum: float
-
-
-def schedule_metrics(events: Sequence[Event], trace: Trace, cluster: Cluster) -> ScheduleMetrics:
-    """All metrics of the replay whose log this is.
-
-    Raises
-    ------
-    InputError
-        If the events are not a whole log of this trace.
-    """
-    history = read_history(events, trace)
-    return metrics_of(history, cluster, rounds_over_capacity(events, cluster))
 
 
 def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> ScheduleMetrics:

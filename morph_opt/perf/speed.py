@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from morph_opt.domain import (
-    Cluster,
     ExecutionPlan,
-    Job,
     NodeType,
     Shape,
     SideDemand,
@@ -75,13 +73,3 @@ class SpeedModel(Protocol):
         `Span.NODE`. The order is deterministic.
         """
         ...
-
-
-def can_ever_run(speeds: SpeedModel, job: Job, cluster: Cluster) -> bool:
-    """Whether some configuration of the job fits the empty cluster."""
-    for node_type in cluster.node_types:
-        nodes = len(cluster.nodes_of(node_type))
-        for row in speeds.configurations(job.model, node_type, nodes * node_type.gpus, Span.LEAF):
-            if row.shape.nodes <= nodes:
-                return True
-    return False

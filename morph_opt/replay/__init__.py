@@ -6,7 +6,7 @@
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.engine import Engine
 from morph_opt.engine.node_events import NodeEvent, random_failures, read_node_events
-from morph_opt.engine.strict import AllocationError, Standing, Violation, check_allocation
+from morph_opt.engine.strict import AllocationError, StateFacts, Violation, check_allocation
 from morph_opt.replay.api import ReplayResult, RunExtras, replay
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "ReplayConfig",
     "ReplayResult",
     "RunExtras",
-    "Standing",
+    "StateFacts",
     "Violation",
     "check_allocation",
     "random_failures",

@@ -88,7 +88,7 @@ def _announce(prepared: Prepared, quiet: bool) -> None:
     _note(prepared.notice, quiet)
     for job, rule in prepared.skipped:
         print(f"dropped: job {job.name} can never run: {rule}", file=sys.stderr)
-    for job, rule in prepared.hopeless:
+    for job, rule in prepared.infeasible:
         print(f"dropped: the SLO of job {job.name}: {rule}", file=sys.stderr)
 
 

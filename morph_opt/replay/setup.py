@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
-from morph_opt.metrics.bounds.demands import hopeless_slos, impossible_jobs
+from morph_opt.metrics.bounds.demands import impossible_jobs, infeasible_slos
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
@@ -38,7 +38,7 @@ class Prepared:
         Where the trace comes from.
     skipped
         Jobs that were dropped because they can never run, with the rule.
-    hopeless
+    infeasible
         Jobs whose SLO nothing can keep, with the rule; they run, and their SLO is dropped.
     belief, policy_options
         What the policy was made from.
@@ -53,7 +53,7 @@ class Prepared:
     skipped: tuple[tuple[Job, str], ...]
     belief: SpeedModel
     policy_options: PolicyOptions
-    hopeless: tuple[tuple[Job, str], ...] = ()
+    infeasible: tuple[tuple[Job, str], ...] = ()
 
     def node_events(self) -> Iterable[NodeEvent]:
         """A fresh stream of node events."""
@@ -97,13 +97,13 @@ def prepare(scenario: Scenario) -> Prepared:
     _require_models(scenario, loaded.trace)
     policy = _policy(scheduler, belief, loaded.truth, policy_options)
     stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, cluster)
-    hopeless = _hopeless(scenario, loaded.trace, loaded.truth)
+    infeasible = _infeasible_slos_of(scenario, loaded.trace, loaded.truth)
     trace, skipped = _possible(loaded.trace, scenario, (loaded.truth, belief), stranded)
     if scenario.failures.events:
         read_node_events(Path(scenario.failures.events), cluster)
     return Prepared(
         _resolved(scenario, trace, is_file=loaded.kind == "file"), trace, loaded.truth, policy,
-        loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, hopeless,
+        loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, infeasible,
     )  # fmt: skip
 
 
@@ -185,7 +185,9 @@ def _require_tenants(weights: Mapping[str, float], trace: Trace) -> None:
             )
 
 
-def _hopeless(scenario: Scenario, trace: Trace, truth: SpeedModel) -> tuple[tuple[Job, str], ...]:
+def _infeasible_slos_of(
+    scenario: Scenario, trace: Trace, truth: SpeedModel
+) -> tuple[tuple[Job, str], ...]:
     """SLOs that nothing can keep; an error unless they are to be dropped. Also needs prices."""
     from morph_opt.policies.objectives.deadlines import prices_of
     from morph_opt.policies.registry import needs_of
@@ -193,7 +195,7 @@ def _hopeless(scenario: Scenario, trace: Trace, truth: SpeedModel) -> tuple[tupl
     if not needs_of(scenario.scheduler.policy, scenario.scheduler.objective).prices:
         return ()
     prices_of(scenario.cluster)
-    found = hopeless_slos(trace.jobs, truth, scenario.cluster)
+    found = infeasible_slos(trace.jobs, truth, scenario.cluster)
     if found and not scenario.workload.skip_impossible:
         job, rule = found[0]
         others = f" ({len(found) - 1} more such SLOs)" if len(found) > 1 else ""

@@ -191,15 +191,15 @@ def cost(
 
 def _dropped(problem: ShareProblem, floor: Floats, solver: str) -> tuple[int, ...]:
     top = fastest(problem)
-    hopeless = (floor > top) & (problem.pairs.count == 0)
-    asked = np.where(hopeless | (floor <= NEGLIGIBLE * top), 0.0, floor)
+    infeasible = (floor > top) & (problem.pairs.count == 0)
+    asked = np.where(infeasible | (floor <= NEGLIGIBLE * top), 0.0, floor)
     model = slo_model(problem, asked)
     rows = np.flatnonzero(asked > 0)
     outcome = make_solver(solver).solve(model.model, Limits(gap=0.0, time_s=600.0))
     if outcome.x is None or outcome.bound - outcome.objective > 1.0 - 1e-6:
         raise ValueError(f"the fewest SLOs to drop could not be proven: {outcome.message}")
     keep = outcome.x[-rows.size :] if rows.size else np.zeros(0)
-    lost = [*np.flatnonzero(hopeless), *rows[keep < 0.5]]
+    lost = [*np.flatnonzero(infeasible), *rows[keep < 0.5]]
     return tuple(sorted(int(job) for job in lost))
 
 

@@ -18,7 +18,7 @@ What keeps the number and the size of the models small, all of it exact:
 * A job at its top speed runs on its fastest type all the time, and one that neither has nor asks
   for anything takes nothing: neither needs a column.
 * Feasible rises shrink from phase to phase, so who cannot rise while all keep what they have
-  never will (`_freeze_hopeless`).
+  never will (`_freeze_infeasible`).
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class _Filling:
             shortages += int(stuck[asks].any())
             if shortages >= wait and not self.frozen.all():
                 # Asking costs more than a phase: the less it finds, the rarer.
-                wait = 1 if self._freeze_hopeless() else 2 * wait
+                wait = 1 if self._freeze_infeasible() else 2 * wait
                 shortages = 0
         return x
 
@@ -221,7 +221,7 @@ class _Filling:
         """Everybody keeps the present level, nobody asks for more."""
         return self._demands(self.level, np.zeros_like(self.level))
 
-    def _freeze_hopeless(self) -> bool:
+    def _freeze_infeasible(self) -> bool:
         """Freeze everybody who cannot rise while all keep their levels; whether there was anybody.
 
         Each model maximises the sum of the rises of those in doubt, up to `SOME` of the way to

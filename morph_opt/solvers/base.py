@@ -26,8 +26,6 @@ class Capabilities:
     ----------
     mip_start
         Uses the point that `Solver.solve` is given as ``start``.
-    incremental
-        Keeps the matrix when only objective or bounds changed since the last solve.
     node_limit, gap_limit, work_limit
         Honours these limits of `Limits`.
     threads
@@ -41,7 +39,6 @@ class Capabilities:
     """
 
     mip_start: bool = False
-    incremental: bool = False
     node_limit: bool = False
     gap_limit: bool = True
     work_limit: bool = False

@@ -29,7 +29,7 @@ from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
 from morph_opt.perf.tables.pairs import pair_speeds, require_pair_speeds
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
-from morph_opt.replay import Standing, check_allocation
+from morph_opt.replay import StateFacts, check_allocation
 from morph_opt.rules import MinimumRun, NodeRule, OperatorRules, TenantQuota, apply_rules
 from morph_opt.traces.gavel_twin import gavel_twin
 
@@ -299,7 +299,7 @@ def test_every_objective_packs_and_passes_the_strict_check(
         now = RoundState(index, now_s, 600.0, cluster, jobs)
         decision = policy.decide(now)
         assert decision.report.status == "optimal"
-        standing = Standing({s.job.name: s.job for s in jobs}, names, held)
+        standing = StateFacts({s.job.name: s.job for s in jobs}, names, held)
         broken = check_allocation(
             decision.allocation.assignments, cluster, standing,
             lambda one, given: lookup.facts(one.model, given), lookup.paired_iteration_s,

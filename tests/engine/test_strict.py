@@ -26,7 +26,7 @@ from morph_opt.replay import (
     AllocationError,
     Engine,
     ReplayConfig,
-    Standing,
+    StateFacts,
     check_allocation,
 )
 from tests.engine.packing_toys import PairedToys, pair
@@ -41,7 +41,7 @@ def rules(
     nodes: Cluster | None = None,
     *,
     side: SideDemand = ROOMY,
-    **standing: object,
+    **before: object,
 ) -> list[tuple[str, tuple[str, ...], str | None]]:
     """(rule, jobs, node) of every violation."""
     nodes = nodes or cluster(2, 4)
@@ -50,10 +50,10 @@ def rules(
     def facts(job: Job, assignment: Assignment) -> RunFacts | None:
         return lookup.facts(job.model, assignment)
 
-    where = Standing(
+    where = StateFacts(
         active={"a": A, "b": B},
         known={"a", "b", "done"},
-        **{"held": {}, **standing},  # type: ignore[arg-type]
+        **{"held": {}, **before},  # type: ignore[arg-type]
     )
     found = check_allocation(assignments, nodes, where, facts)
     return [(v.rule, v.jobs, v.node) for v in found]
@@ -63,7 +63,7 @@ def packed(*assignments: Assignment) -> list[tuple[str, tuple[str, ...], str | N
     """(rule, jobs, node) of every violation where the truth measures pairs."""
     nodes = cluster(2, 4, cpus=6)
     lookup = TruthLookup(PairedToys(), nodes)
-    where = Standing(active={"a": A, "b": B, "c": job("c")}, known={"a", "b", "c"}, held={})
+    where = StateFacts(active={"a": A, "b": B, "c": job("c")}, known={"a", "b", "c"}, held={})
     found = check_allocation(
         assignments,
         nodes,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import InputError, Placement, Trace
+from morph_opt.domain import Cluster, InputError, Placement, Trace
 from morph_opt.events.log import (
     Begun,
     Completed,
@@ -22,8 +22,8 @@ from morph_opt.events.log import (
     StopCause,
     Submitted,
 )
-from morph_opt.metrics import ScheduleMetrics, read_history, schedule_metrics
-from morph_opt.metrics.schedule import quantile
+from morph_opt.metrics import ScheduleMetrics, read_history, rounds_over_capacity
+from morph_opt.metrics.schedule import metrics_of, quantile
 from tests.engine.toys import DP, cluster, job
 
 TRACE = Trace.of(
@@ -31,6 +31,12 @@ TRACE = Trace.of(
     [job("a", 10.0, 100), job("b", 20.0, 50, guaranteed=True), job("c", 30.0, 10)],
 )
 BEGUN = Begun(0.0, "hand", "", "hand", 3, 2, 4, 60.0, "")
+
+
+def schedule_metrics(events: list[Event], trace: Trace, nodes: Cluster) -> ScheduleMetrics:
+    """All metrics of the replay whose log this is."""
+    history = read_history(events, trace)
+    return metrics_of(history, nodes, rounds_over_capacity(events, nodes))
 
 
 def start(

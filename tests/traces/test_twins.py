@@ -18,8 +18,9 @@ from morph_opt.domain import (
     Span,
     default_cluster,
 )
+from morph_opt.metrics.bounds.demands import why_impossible
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.speed import Configuration, can_ever_run
+from morph_opt.perf.speed import Configuration
 from morph_opt.traces import TWINS, twin
 from morph_opt.traces.requested import RequestedSpeeds
 from morph_opt.traces.sampling import deal, match_total, stratified
@@ -103,7 +104,7 @@ def test_every_request_is_possible_on_the_default_cluster(name: str, seed: int) 
         assert job.requested_gpus <= cluster.gpus
         assert job.cpus_per_gpu * A800_NODE.gpus <= A800_NODE.cpus
     one_of_each = {job.model: job for job in trace.jobs}.values()
-    assert all(can_ever_run(truth, job, cluster) for job in one_of_each)
+    assert all(why_impossible(job, truth, cluster) is None for job in one_of_each)
 
 
 @pytest.mark.parametrize("seed", range(5))

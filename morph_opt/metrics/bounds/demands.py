@@ -190,7 +190,7 @@ def impossible_jobs(
     return tuple(found)
 
 
-def hopeless_slos(
+def infeasible_slos(
     jobs: Iterable[Job], speeds: SpeedModel, cluster: Cluster
 ) -> tuple[tuple[Job, str], ...]:
     """Jobs that would miss their deadline even alone, at once and without start-up, with why.

@@ -223,13 +223,3 @@ class Features:
 
     def __len__(self) -> int:
         return len(self.zero)
-
-    def repeated(self, rows: int) -> Features:
-        """The same rows over and over, ``rows`` in all."""
-        return Features(
-            {name: np.resize(column, rows) for name, column in self.columns.items()},
-            np.resize(self.zero, rows),
-            np.resize(self.offload, rows),
-            np.resize(self.three_d, rows),
-            np.resize(self.checkpoint, rows),
-        )

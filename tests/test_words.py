@@ -1,0 +1,54 @@
+"""The glossary's words are used, and those that it replaces are not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROWS = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ?([^|]*)\|$", re.MULTILINE)
+PLACES = ("formulations", "morph_opt", "benchmarks", "docs", "README.md", "CONTRIBUTING.md")
+
+
+def glossary(root: Path) -> list[tuple[str, str, list[str]]]:
+    rows = ROWS.findall((root / "docs" / "glossary.md").read_text("utf-8"))[1:]
+    return [(word, sense, re.findall(r"[\w-]+", instead)) for word, sense, instead in rows]
+
+
+def texts(root: Path) -> dict[Path, str]:
+    """What is written for readers; decisions are of their time."""
+    found = [root / place for place in PLACES]
+    found += [path for place in found for path in place.rglob("*.*")]
+    kept = (path for path in found if path.suffix in (".py", ".md") and path.is_file())
+    return {
+        path: path.read_text("utf-8")
+        for path in kept
+        if "decisions" not in path.parts and path.name != "glossary.md"
+    }
+
+
+def words_of(text: str) -> set[str]:
+    """Words of prose and of names, which are taken apart at underlines and capitals."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text)}
+
+
+def test_replaced_words_are_gone(project_root: Path) -> None:
+    banned = {word.lower() for _, _, instead in glossary(project_root) for word in instead}
+    assert banned
+    for path, text in texts(project_root).items():
+        found = banned & words_of(text)
+        # A job may be standing in a queue; the class of that name is what is gone.
+        found -= {"standing"} if not re.search(r"\bStanding\b", text) else set()
+        assert not found, f"{path.relative_to(project_root)}: {', '.join(found)} (docs/glossary.md)"
+
+
+def test_names_are_taken_apart() -> None:
+    assert words_of("_freeze_hopeless = StateFacts()") == {"freeze", "hopeless", "state", "facts"}
+
+
+def test_the_glossary_is_in_order_and_used(project_root: Path) -> None:
+    rows = glossary(project_root)
+    names = [word.lower() for word, _, _ in rows]
+    assert names == sorted(names)
+    every = set().union(*map(words_of, texts(project_root).values()))
+    for word in names:
+        assert words_of(word) <= every, word
