@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 
-from formulations.objectives import OBJECTIVES as OBJECTIVES_BY_NAME
 from formulations.pair_levels import with_pairs
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder
@@ -30,6 +29,7 @@ from morph_opt.commandline import LineParser, Number, as_process, run_command
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import SEEDS, JobState, RoundState
 from morph_opt.perf.tables.gavel import GavelTable
+from morph_opt.policies.objectives.plain import OBJECTIVES as OBJECTIVES_BY_NAME
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import replay
 from morph_opt.replay.api import RunExtras

@@ -29,7 +29,6 @@ from typing import get_type_hints
 import numpy as np
 
 from benchmarks.scale_rounds import cold_round, round_after, speeds_of
-from formulations.objectives import OBJECTIVES
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.decision.ladder import Ladder
@@ -37,6 +36,7 @@ from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip
+from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits
 from morph_opt.table import Table

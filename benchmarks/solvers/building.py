@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formulations import node_pattern
-from formulations.objectives import OBJECTIVES
 from morph_opt.instances.library import load, load_round, read_table
+from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.solvers.base import Adapter, Clock
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import ENTRIES, installed, make_solver

@@ -1,5 +1,8 @@
 """Objectives: what a round is worth. Each maps a `RoundProblem` to ranked `Level` values.
 
+Pure functions: what an objective knows beyond the tables is a frozen value that it is given. One
+page of ``docs/formulations``, one module of the same name; this one is ``objectives.md``.
+
 A restart is priced, not forbidden: every objective values a configuration with the start-up that
 is still ahead of it, a full restart for a change and what is left of one for a stay.
 
@@ -10,13 +13,9 @@ they cannot, the level of this name decides who does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
 from formulations.linear_model import Bools, Floats
-from formulations.objectives.lookahead import Lookahead
 from formulations.round_problem import Level, RoundProblem
 
 SPEED_TOLERANCE = 1e-9
@@ -63,8 +62,7 @@ def guarantee(problem: RoundProblem) -> Level:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
+def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[Level, ...]:
     """Total normalised speed, restarts amortised (Morphling, MLSys'25).
 
     A job's speed q is counted relative to that of its request, so that an iteration of a small
@@ -79,29 +77,22 @@ class Throughput:
         shorter, the more reluctant a move; ``docs/decisions`` records the measurements behind
         the default.
     """
-
-    horizon_s: float | None = None
-    name: str = "throughput"
-
-    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in normalised speed."""
-        started, stayed = relative_speed(problem)
-        jobs, owner = problem.jobs, problem.candidates.job
-        horizon = problem.interval_s if self.horizon_s is None else self.horizon_s
-        moved = horizon / (horizon + jobs.restart_s)
-        kept = horizon / (horizon + jobs.restart_left_s)
-        return (
-            Level(
-                self.name,
-                "normalised speed",
-                (jobs.weight * moved)[owner] * started,
-                jobs.weight * kept * stayed,
-            ),
-        )
+    started, stayed = relative_speed(problem)
+    jobs, owner = problem.jobs, problem.candidates.job
+    horizon = problem.interval_s if horizon_s is None else horizon_s
+    moved = horizon / (horizon + jobs.restart_s)
+    kept = horizon / (horizon + jobs.restart_left_s)
+    return (
+        Level(
+            "throughput",
+            "normalised speed",
+            (jobs.weight * moved)[owner] * started,
+            jobs.weight * kept * stayed,
+        ),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Jct:
+def jct(problem: RoundProblem, restart_weight: float = 2.0) -> tuple[Level, ...]:
     """Completion rate: 1 / (start-up + remaining seconds), which favours what ends soon.
 
     For rigid jobs on one GPU this is shortest remaining time first; for malleable jobs it weighs
@@ -116,33 +107,19 @@ class Jct:
         a later move likely, when arrivals take GPUs back; ``docs/decisions`` records the
         measurements behind 2. Start-up that a running job still has ahead counts once.
     """
-
-    restart_weight: float = 2.0
-    name: str = "jct"
-
-    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in completions per second."""
-        jobs, candidates, stays = problem.jobs, problem.candidates, problem.jobs.running
-        owner, least = candidates.job, problem.interval_s
-        moved = (
-            self.restart_weight * jobs.restart_s[owner]
-            + jobs.iterations_left[owner] * candidates.iteration_s
-        )
-        pace = np.where(stays, jobs.stay_iteration_s, 1.0)
-        kept = jobs.restart_left_s + jobs.iterations_left * pace
-        return (
-            Level(
-                self.name,
-                "completions per second",
-                jobs.weight[owner] / np.maximum(least, moved),
-                np.where(stays, jobs.weight / np.maximum(least, kept), 0.0),
-            ),
-        )
-
-
-OBJECTIVES: dict[str, Callable[[], Throughput | Jct | Lookahead]] = {
-    "throughput": Throughput,
-    "jct": Jct,
-    "lookahead": Lookahead,
-}
-"""Objectives by the name that command lines use."""
+    jobs, candidates, stays = problem.jobs, problem.candidates, problem.jobs.running
+    owner, least = candidates.job, problem.interval_s
+    moved = (
+        restart_weight * jobs.restart_s[owner]
+        + jobs.iterations_left[owner] * candidates.iteration_s
+    )
+    pace = np.where(stays, jobs.stay_iteration_s, 1.0)
+    kept = jobs.restart_left_s + jobs.iterations_left * pace
+    return (
+        Level(
+            "jct",
+            "completions per second",
+            jobs.weight[owner] / np.maximum(least, moved),
+            np.where(stays, jobs.weight / np.maximum(least, kept), 0.0),
+        ),
+    )

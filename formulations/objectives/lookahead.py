@@ -62,8 +62,7 @@ class _Ways:
     seconds: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Lookahead:
+def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]:
     """Seconds of weighted completion time saved against waiting, at prices of the backlog.
 
     Parameters
@@ -71,63 +70,62 @@ class Lookahead:
     wait_rounds
         After how many rounds a job that gets nothing now may begin at the earliest.
     """
+    jobs, candidates, running = problem.jobs, problem.candidates, problem.jobs.running
+    starts = _Ways(
+        candidates.job,
+        candidates.node_class,
+        candidates.gpus.astype(np.float64),
+        jobs.restart_s[candidates.job]
+        + jobs.iterations_left[candidates.job] * candidates.iteration_s,
+    )
+    stays = _stays(problem)
+    paths = backlog_prices(problem, starts, stays)
+    wait = _best_wait(problem, starts, stays, paths, wait_rounds)
+    value, stay_value = np.zeros(candidates.count), np.zeros(jobs.count)
+    least_s = 1e-3 * problem.interval_s**2
+    value[:] = np.maximum(
+        wait[starts.job] - _cost(problem, starts, paths),
+        least_s / np.maximum(problem.interval_s, starts.seconds),
+    )
+    stay_value[running] = np.maximum(
+        wait[stays.job] - _cost(problem, stays, paths),
+        2.0 * least_s / np.maximum(problem.interval_s, stays.seconds),
+    )
+    return (Level("lookahead", "seconds saved", value, stay_value),)
 
-    wait_rounds: float = 2.0
-    name: str = "lookahead"
 
-    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """One level, in seconds."""
-        jobs, candidates, running = problem.jobs, problem.candidates, problem.jobs.running
-        starts = _Ways(
-            candidates.job,
-            candidates.node_class,
-            candidates.gpus.astype(np.float64),
-            jobs.restart_s[candidates.job]
-            + jobs.iterations_left[candidates.job] * candidates.iteration_s,
-        )
-        stays = _stays(problem)
-        paths = backlog_prices(problem, starts, stays)
-        wait = self._best_wait(problem, starts, stays, paths)
-        value, stay_value = np.zeros(candidates.count), np.zeros(jobs.count)
-        least_s = 1e-3 * problem.interval_s**2
-        value[:] = np.maximum(
-            wait[starts.job] - _cost(problem, starts, paths),
-            least_s / np.maximum(problem.interval_s, starts.seconds),
-        )
-        stay_value[running] = np.maximum(
-            wait[stays.job] - _cost(problem, stays, paths),
-            2.0 * least_s / np.maximum(problem.interval_s, stays.seconds),
-        )
-        return (Level(self.name, "seconds saved", value, stay_value),)
-
-    def _best_wait(
-        self, problem: RoundProblem, starts: _Ways, stays: _Ways, paths: list[PricePath]
-    ) -> Floats:
-        """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
-        jobs = problem.jobs
-        moved = _Ways(
-            stays.job,
-            stays.node_class,
-            stays.gpus,
-            jobs.restart_s[stays.job] - jobs.restart_left_s[stays.job] + stays.seconds,
-        )
-        best = np.full(jobs.count, np.inf)
-        soonest_s = self.wait_rounds * problem.interval_s
-        for node_class, path in enumerate(paths):
-            begins_s = np.unique(np.maximum(soonest_s, np.append(path.ends_s, soonest_s)))
-            if begins_s.size > MOST_WAITS:
-                begins_s = begins_s[
-                    np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)
-                ]
-            before = path.until(begins_s)
-            for ways in (starts, moved):
-                mine = ways.node_class == node_class
-                seconds, gpus = ways.seconds[mine, None], ways.gpus[mine, None]
-                ends_s = begins_s[None, :] + seconds
-                cost = jobs.weight[ways.job[mine], None] * ends_s
-                cost += gpus * (path.until(ends_s) - before[None, :])
-                np.minimum.at(best, ways.job[mine], cost.min(axis=1))
-        return best
+def _best_wait(
+    problem: RoundProblem,
+    starts: _Ways,
+    stays: _Ways,
+    paths: list[PricePath],
+    wait_rounds: float,
+) -> Floats:
+    """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
+    jobs = problem.jobs
+    moved = _Ways(
+        stays.job,
+        stays.node_class,
+        stays.gpus,
+        jobs.restart_s[stays.job] - jobs.restart_left_s[stays.job] + stays.seconds,
+    )
+    best = np.full(jobs.count, np.inf)
+    soonest_s = wait_rounds * problem.interval_s
+    for node_class, path in enumerate(paths):
+        begins_s = np.unique(np.maximum(soonest_s, np.append(path.ends_s, soonest_s)))
+        if begins_s.size > MOST_WAITS:
+            begins_s = begins_s[
+                np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)
+            ]
+        before = path.until(begins_s)
+        for ways in (starts, moved):
+            mine = ways.node_class == node_class
+            seconds, gpus = ways.seconds[mine, None], ways.gpus[mine, None]
+            ends_s = begins_s[None, :] + seconds
+            cost = jobs.weight[ways.job[mine], None] * ends_s
+            cost += gpus * (path.until(ends_s) - before[None, :])
+            np.minimum.at(best, ways.job[mine], cost.min(axis=1))
+    return best
 
 
 def _stays(problem: RoundProblem) -> _Ways:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,25 +17,13 @@ from formulations.pair_levels import with_pairs, worth_of_halves
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.objective import Objective
 from morph_opt.domain import Cluster, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.rules.compile import apply_rules, ranks_below
 from morph_opt.rules.known import require_known_nodes
 from morph_opt.rules.model import OperatorRules
-
-
-class Objective(Protocol):
-    """What a round is worth; see `formulations.objectives`."""
-
-    @property
-    def name(self) -> str:
-        """Word that command lines use."""
-        ...
-
-    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
-        """Goals, most important first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +46,8 @@ class PosedRound:
         What the tables stand under.
     poser
         Who posed it.
-
-    Notes
-    -----
-    An objective with a memory gives the goals of the snapshot that it was shown last, so `under`
-    and `with_one_more_node` are for the time before the next round is posed.
+    data
+        What the objective observed of the snapshot; the goals are a function of it and the tables.
     """
 
     state: RoundState
@@ -72,6 +57,7 @@ class PosedRound:
     ranks: tuple[Level, ...]
     rules: OperatorRules
     poser: RoundPoser
+    data: Any
 
     @property
     def problem(self) -> RoundProblem:
@@ -93,7 +79,7 @@ class PosedRound:
         """What each job of a pair is worth to `worth`, shape (P, 2): candidate's job, partner."""
         if not self.problem.pairs.count:
             return np.zeros((0, 2))
-        halves = worth_of_halves(self.poser.objective.levels, self.problem)[-1]
+        halves = worth_of_halves(self.poser.goals_of(self.data), self.problem)[-1]
         return np.column_stack([halves[: halves.size // 2], halves[halves.size // 2 :]])
 
     def counterparts(self, other: PosedRound, candidates: tuple[int, ...]) -> tuple[int, ...]:
@@ -114,7 +100,7 @@ class PosedRound:
 
     def under(self, rules: OperatorRules) -> PosedRound:
         """The same round under other rules."""
-        return self.poser.posed(self.state, self.plain, rules)
+        return self.poser.posed(self.state, self.plain, rules, self.data)
 
     def with_one_more_node(self, like: int) -> PosedRound:
         """The same round with another idle, open node of the class and at the place of ``like``.
@@ -127,7 +113,7 @@ class PosedRound:
         larger = replace(cluster, nodes=(*cluster.nodes, one))
         state = replace(self.state, cluster=larger)
         rules = self.rules.with_node_like(cluster, like, one.name)
-        return self.poser.posed(state, self.poser.tables().view(state), rules)
+        return self.poser.posed(state, self.poser.tables().view(state), rules, self.data)
 
 
 class RoundPoser:
@@ -148,7 +134,7 @@ class RoundPoser:
     def __init__(
         self,
         belief: SpeedModel,
-        objective: Objective,
+        objective: Objective[Any],
         rules: OperatorRules | None = None,
         packing: PairSpeeds | None = None,
     ) -> None:
@@ -158,20 +144,6 @@ class RoundPoser:
         self._builder = self.tables()
         self._pairs = None if packing is None else PairBuilder(packing)
         self._cluster: Cluster | None = None
-        pack = getattr(objective, "pack", None)
-        if packing is not None and pack is not None:
-            pack(packing)
-
-    @property
-    def remembers(self) -> bool:
-        """Whether the objective has a memory of earlier rounds."""
-        return hasattr(self.objective, "observe")
-
-    def observe(self, state: RoundState) -> None:
-        """Show a snapshot to an objective that remembers; a resumed replay repeats its rounds."""
-        observe: Callable[[RoundState], None] | None = getattr(self.objective, "observe", None)
-        if observe is not None:
-            observe(state)
 
     def tables(self) -> CandidateBuilder:
         """A fresh builder of the round's tables."""
@@ -190,17 +162,22 @@ class RoundPoser:
             require_known_nodes(self.rules, state.cluster)
             self._cluster = state.cluster
         plain = self._builder.view(state)
-        self.observe(state)
-        return self.posed(state, plain, self.rules)
+        return self.posed(state, plain, self.rules, self.objective.observe(state))
 
-    def posed(self, state: RoundState, plain: RoundView, rules: OperatorRules) -> PosedRound:
+    def goals_of(self, data: Any) -> Callable[[RoundProblem], tuple[Level, ...]]:
+        """Goals of tables, from what the objective observed."""
+        return lambda problem: self.objective.levels(problem, data)
+
+    def posed(
+        self, state: RoundState, plain: RoundView, rules: OperatorRules, data: Any
+    ) -> PosedRound:
         """The round of tables without rules and pairs, under these rules."""
         view = apply_rules(plain, state, rules)
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
-        goals = with_pairs(self.objective.levels, view.problem)
+        goals = with_pairs(self.goals_of(data), view.problem)
         ranks = with_pairs(lambda problem: ranks_below(problem, rules), view.problem)
-        return PosedRound(state, plain, view, goals, ranks, rules, self)
+        return PosedRound(state, plain, view, goals, ranks, rules, self, data)
 
 
 def _pair_key(problem: RoundProblem, pair: int) -> tuple[int, int, int, int]:

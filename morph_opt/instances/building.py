@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from formulations.linear_model import LinearModel
-from formulations.objectives import OBJECTIVES
 from formulations.round_problem import RoundProblem
 from morph_opt.domain import RoundState
 from morph_opt.instances.library import (
@@ -28,6 +27,7 @@ from morph_opt.instances.rounds import (
     side_by_side,
 )
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.solvers.outcome import Floats, Limits
 from morph_opt.solvers.registry import installed, make_solver
 from morph_opt.traces.twins import TWINS

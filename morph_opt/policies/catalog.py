@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from formulations.objectives import Jct, Throughput
-from formulations.objectives.lookahead import Lookahead
-from morph_opt.decision.pose import Objective
+from morph_opt.decision.objective import Objective
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.policies.gavel.policy import GavelRounds
 from morph_opt.policies.objectives.attained_service import QueuedService
 from morph_opt.policies.objectives.cost import CostWithSlos
 from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
 from morph_opt.policies.objectives.follow_shares import FollowShares
+from morph_opt.policies.objectives.plain import Jct, Lookahead, Throughput
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
 from morph_opt.policies.spec import Needs, PolicyOptions, PolicySpec
 from morph_opt.policies.tiresias.artifact import ArtifactQueues
@@ -21,7 +22,7 @@ from morph_opt.policies.tiresias.policy import RigidQueues
 from morph_opt.policies.tiresias.queues import GittinsIndex
 from morph_opt.traces.tiresias_twin import twin_samples
 
-ObjectiveSpec = PolicySpec[Objective]
+ObjectiveSpec = PolicySpec[Objective[Any]]
 BaselineSpec = PolicySpec[Policy]
 
 _FAIR, _HIERARCHICAL = "formulations/fairness.md", "formulations/hierarchical.md"
@@ -35,19 +36,17 @@ def default_index() -> GittinsIndex:
     return GittinsIndex.of(twin_samples())
 
 
-def _follow(policy: str, belief: SpeedModel, _options: PolicyOptions) -> Objective:
-    return FollowShares(belief, policy)
+def _follow(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    return FollowShares(belief, policy, require_pair_speeds(belief) if options.packing else None)
 
 
-def _ratios(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective:
-    made = EqualiseRatios(belief, policy)
-    made.book.entity_weights = options.entity_weights
-    return made
+def _ratios(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    return EqualiseRatios(belief, policy, options.entity_weights)
 
 
 def _queued(
     name: str, gittins: bool, rigid: bool, _belief: SpeedModel, options: PolicyOptions
-) -> Objective:
+) -> Objective[Any]:
     index = default_index() if gittins else None
     return QueuedService(name, index=index, rigid=rigid, knob=options.starvation_knob)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +15,14 @@ from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import best_at_hand
 from morph_opt.decision.holding import Needs, broken_holding
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
+from morph_opt.decision.objective import Objective
 from morph_opt.decision.placement import place
-from morph_opt.decision.pose import Objective, PosedRound, RoundPoser
+from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.policies.base import Decision, RoundReport
-from morph_opt.policies.objectives.deadlines import slo_changes
 from morph_opt.rules.model import OperatorRules
 from morph_opt.rules.recheck import require_kept
 from morph_opt.solvers.base import Solver
@@ -91,7 +92,7 @@ class MilpPolicy:
     def of(
         cls,
         belief: SpeedModel,
-        objective: Objective,
+        objective: Objective[Any],
         solver: Solver,
         limits: Limits,
         formulation: str = "node_pattern",
@@ -110,11 +111,11 @@ class MilpPolicy:
     @property
     def remembers(self) -> bool:
         """Whether the objective has a memory of earlier rounds."""
-        return self._poser.remembers
+        return self._poser.objective.remembers
 
     def observe(self, state: RoundState) -> None:
         """Show a snapshot to objectives that remember; a resumed replay repeats its rounds so."""
-        self._poser.observe(state)
+        self._poser.objective.observe(state)
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""
@@ -169,7 +170,7 @@ class MilpPolicy:
             if outcome is not None and relative_gap(value, bound) <= self._limits.gap:
                 status = str(Status.OPTIMAL)
         short, shortfall = _shortfall(posed.problem, selection)
-        dropped, restored = slo_changes(self._poser.objective)
+        dropped, restored = self._poser.objective.slo_changes()
         return RoundReport(
             status=status,
             candidates=posed.problem.candidates.count,

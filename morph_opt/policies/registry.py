@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from morph_opt.decision.ladder import LARGE, Ladder
 from morph_opt.decision.method import RoundMethod
-from morph_opt.decision.pose import Objective, RoundPoser
+from morph_opt.decision.objective import Objective
+from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
@@ -35,7 +36,7 @@ __all__ = [
 
 def make_objective(
     name: str, belief: SpeedModel | None = None, options: PolicyOptions | None = None
-) -> Objective:
+) -> Objective[Any]:
     """The objective of this name or import path.
 
     Parameters
@@ -57,10 +58,12 @@ def make_objective(
     own = extension("morph_opt.objectives", name)
     if own is None:
         raise _unknown("objective", name, OBJECTIVES, "Class")
-    made = made_by(own, name, "--objective", "Objective()")
-    return require_parts(  # type: ignore[no-any-return]
-        made, name, "--objective", "objective", ("name", "levels")
-    )
+    made = made_by(own, name, "--objective", "objective(belief, options)", belief, options)
+    if not isinstance(made, Objective):
+        kind = type(made).__name__
+        rule = f"{name!r} makes no objective: {kind} is no morph_opt.decision.objective.Objective"
+        raise InputError(rule, field="--objective")
+    return made
 
 
 def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.objectives import OBJECTIVES, guarantee
+from formulations.objectives import guarantee
 from formulations.round_problem import Scope
 from morph_opt.candidates.dominance import Scoped, embeds, undominated
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import ExecutionPlan, Shape, SideDemand
 from morph_opt.perf.speed import Configuration
+from morph_opt.policies.objectives.plain import OBJECTIVES
 from tests.formulations.solving import optimum
 from tests.policies.worlds import random_world
 

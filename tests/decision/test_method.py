@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from formulations.linear_model import LinearModel
-from formulations.objectives import Throughput
 from formulations.round_problem import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.method import Solved
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.policies.milp import ClaimError, MilpPolicy
+from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.rules import Maintenance, NodeRule, OperatorRules
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop

@@ -14,11 +14,12 @@ from itertools import combinations
 
 import numpy as np
 
-from formulations.objectives import Jct, Throughput, guarantee, kept
+from formulations.objectives import guarantee, kept
 from formulations.round_problem import NONE, STAY, Level, RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.method import Evidence
-from morph_opt.decision.pose import Objective, PosedRound, RoundPoser
+from morph_opt.decision.objective import Objective, Stateless
+from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.domain import (
     A800_NODE,
     Assignment,
@@ -37,6 +38,7 @@ from morph_opt.domain import (
 from morph_opt.explain import RoundExplanation
 from morph_opt.explain.report import JobExplanation, Option
 from morph_opt.perf.speed import Configuration
+from morph_opt.policies.objectives.plain import Jct, Throughput
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.rules import Maintenance, NodeRule, OperatorRules, Rule
 from tests.formulations import oracle
@@ -52,12 +54,12 @@ TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class TwoGoals:
+class TwoGoals(Stateless):
     """First as many jobs as possible at work, then throughput."""
 
     name: str = "two-goals"
 
-    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
         (speed,) = Throughput().levels(problem)
         at_work = np.ones(problem.candidates.count)
         first = Level("at work", "jobs", at_work, problem.jobs.running.astype(float))

@@ -8,12 +8,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from formulations.objectives import Throughput
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.domain import RoundState
 from morph_opt.explain.case import Case
 from morph_opt.explain.conflict import Conflict, rules_in_conflict, smallest_conflict
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.rules import (
     GangLimit,
     Maintenance,

@@ -31,6 +31,7 @@ LIMITS = Limits(gap=0.0, time_s=60.0)
 VARIANTS: dict[str, Any] = {
     "solver": "highs",
     "formulation": "node_assignment",
+    "method": "ladder",
     "rules": RULES,
     "gap": 0.05,
     "time_limit_s": 60.0,

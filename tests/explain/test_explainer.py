@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.objectives import Throughput
 from formulations.round_problem import Selection
 from morph_opt.domain import A800_NODE, Cluster, JobState, RoundState
 from morph_opt.explain import Effort, explanation_text
@@ -17,6 +16,7 @@ from morph_opt.explain.text import _REASONS
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.tables.table import MeasuredTable
 from morph_opt.policies.milp import MilpPolicy
+from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.rules import (
     GangLimit,
     Maintenance,

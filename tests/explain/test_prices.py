@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from formulations import node_assignment, node_pattern
-from formulations.objectives import Throughput
 from formulations.round_problem import Level, RoundProblem
 from morph_opt.domain import SideDemand
 from morph_opt.explain import Effort
 from morph_opt.explain.prices import Prices
+from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from tests.explain.worlds import ONE, UNIT, builder, by_job, explained
 from tests.formulations import oracle

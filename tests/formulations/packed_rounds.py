@@ -10,7 +10,6 @@ from itertools import product
 
 import numpy as np
 
-from formulations.objectives import Jct, Throughput
 from formulations.pair_levels import lifted, with_pairs
 from formulations.pair_table import PairTable
 from formulations.round_problem import (
@@ -23,6 +22,7 @@ from formulations.round_problem import (
     Selection,
 )
 from formulations.rule_table import RULE_X
+from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, RoundSize, random_round
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.objectives import Jct, Throughput
 from formulations.round_problem import JobTable, Level, NodeTable, RoundProblem, Scope
 from formulations.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
+from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations.rounds import (
     SIDES,
     Candidate,

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.objectives import OBJECTIVES, Jct, Throughput, guarantee, kept, relative_speed
-from formulations.objectives.lookahead import Lookahead, _spread, _Ways, backlog_prices
+from formulations.objectives import guarantee, kept, relative_speed
+from formulations.objectives.lookahead import _spread, _Ways, backlog_prices
 from formulations.round_problem import RoundProblem
+from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, Throughput
 from tests.formulations.random_rounds import random_round
 from tests.formulations.rounds import Candidate, Hold, tiny
 

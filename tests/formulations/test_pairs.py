@@ -9,7 +9,6 @@ import pytest
 
 from formulations import node_pattern
 from formulations.check import RuleError, check
-from formulations.objectives import Jct, Throughput
 from formulations.pair_levels import lifted, with_pairs
 from formulations.pair_table import PairTable
 from formulations.round_json import from_json, to_json
@@ -17,6 +16,7 @@ from formulations.round_problem import NONE, STAY, CandidateTable, RoundProblem,
 from formulations.rule_table import RULE_S, RULE_X, RuleTable
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
+from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations import packed_rounds as brute
 from tests.formulations.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
 from tests.formulations.rounds import Rule, plain_level, rule_table

@@ -19,7 +19,7 @@ from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import SloChange, SloChanged
 from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, model_name
-from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_changes, slo_left_s
+from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.replay.api import replay
 
@@ -115,8 +115,8 @@ def test_a_type_without_a_price_is_named() -> None:
 
 def test_other_objectives_need_no_price_and_name_no_slo() -> None:
     objective = make_objective("jct")
-    assert slo_changes(objective) == ((), ())
-    assert slo_changes(make_objective("fairness", SPEEDS)) == ((), ())
+    assert objective.slo_changes() == ((), ())
+    assert make_objective("fairness", SPEEDS).slo_changes() == ((), ())
 
 
 def levels(*states: JobState, time_s: float = 60.0) -> dict[str, tuple[list[float], list[float]]]:
@@ -125,14 +125,14 @@ def levels(*states: JobState, time_s: float = 60.0) -> dict[str, tuple[list[floa
 
     state = RoundState(1, time_s, 60.0, TWO, states)
     objective = make_objective("cost", SPEEDS)
-    objective.observe(state)  # type: ignore[attr-defined]
+    data = objective.observe(state)
     problem = CandidateBuilder(SPEEDS).view(state).problem
     table = problem.candidates
     names = [TWO.node_types[c].gpu_type.name for c in table.node_class.tolist()]
     order = sorted(range(table.count), key=lambda k: (table.job[k], names[k] != "V100"))
     return {
         level.name: ([level.value[k] for k in order], level.stay_value.tolist())
-        for level in objective.levels(problem)
+        for level in objective.levels(problem, data)
     }
 
 
@@ -176,14 +176,6 @@ def test_an_slo_that_cannot_be_promised_is_met_where_there_is_room() -> None:
     summary = replay(Trace("t", jobs), one, policy, SPEEDS, ReplayConfig(restart_s=0.0)).summary
     assert summary["slo_met"] == 2
     assert summary["slo_dropped"] >= 1
-
-
-def test_levels_want_the_round_that_was_observed() -> None:
-    from morph_opt.candidates.table import CandidateBuilder
-
-    problem = CandidateBuilder(SPEEDS).view(at(60.0, job("a"))).problem
-    with pytest.raises(ValueError, match="has not observed"):
-        make_objective("cost", SPEEDS).levels(problem)
 
 
 def test_a_replay_names_every_drop_in_its_log_and_counts_them() -> None:

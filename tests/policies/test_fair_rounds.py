@@ -202,13 +202,20 @@ def test_shares_and_lags_of_two_equal_jobs_by_hand() -> None:
     assert book.lag_s.ravel() == pytest.approx([-30.0, 30.0])
 
 
-def test_objectives_refuse_a_round_that_they_have_not_seen() -> None:
-    seen = at(cluster(4), 60.0, JobState(job("a", 4)))
-    problem = CandidateBuilder(LINEAR).view(seen).problem
-    for name in ("las", "fairness"):
-        objective = make_objective(name, LINEAR)
-        with pytest.raises(ValueError, match="has not observed"):
-            objective.levels(problem)
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+def test_goals_are_a_function_of_the_tables_and_of_what_was_observed(name: str) -> None:
+    """Also when the objective has seen another round since; a round can be posed again."""
+    priced = cluster(4).with_prices({cluster(4).gpu_types[0].name: 1.0})
+    first = at(priced, 60.0, JobState(job("a", 4)), JobState(job("b")))
+    problem = CandidateBuilder(LINEAR).view(first).problem
+    objective = make_objective(name, LINEAR)
+    data = objective.observe(first)
+    before = objective.levels(problem, data)
+    objective.observe(at(priced, 6000.0, JobState(job("c")), JobState(job("b"), starts=1)))
+    for old, new in zip(before, objective.levels(problem, data), strict=True):
+        assert (old.name, old.unit) == (new.name, new.unit)
+        assert old.value.tolist() == new.value.tolist()
+        assert old.stay_value.tolist() == new.stay_value.tolist()
 
 
 @pytest.mark.parametrize(
@@ -222,8 +229,8 @@ def test_bad_queue_parameters_are_refused(options) -> None:
 def test_levels_are_named_by_queue() -> None:
     objective = QueuedService()
     seen = at(cluster(8), 6000.0, holding("a", 2, attained=8000.0), JobState(job("b")))
-    objective.observe(seen)
-    levels = objective.levels(CandidateBuilder(LINEAR).view(seen).problem)
+    data = objective.observe(seen)
+    levels = objective.levels(CandidateBuilder(LINEAR).view(seen).problem, data)
     assert [level.name for level in levels] == ["queue 0", "queue 2", "spare"]
     assert np.count_nonzero(levels[0].stay_value) == 0
 
@@ -279,8 +286,8 @@ def test_the_cost_of_a_wait_stays_finite_for_large_powers() -> None:
     where = cluster(1)
     objective = EqualiseRatios(LINEAR, "ftf", power=400.0)
     seen = at(where, 90_000.0, JobState(job("a"), restart_s=260.0))
-    objective.observe(seen)
-    (level,) = objective.levels(CandidateBuilder(LINEAR).view(seen).problem)
+    data = objective.observe(seen)
+    (level,) = objective.levels(CandidateBuilder(LINEAR).view(seen).problem, data)
     assert np.isfinite(level.value).all()
     assert level.value.max() > 0
 

@@ -9,15 +9,16 @@ import pytest
 
 from formulations.check import check
 from formulations.linear_model import LinearModel
-from formulations.objectives import OBJECTIVES, guarantee, relative_speed
+from formulations.objectives import guarantee, relative_speed
 from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.decision.pose import Objective
+from morph_opt.decision.objective import Objective
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import ClaimError, MilpPolicy
+from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.rules import GangLimit, OperatorRules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver

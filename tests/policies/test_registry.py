@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.round_problem import Level, RoundProblem
+from morph_opt.decision.objective import Stateless
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
@@ -24,12 +25,14 @@ HERE = "tests.policies.test_registry"
 
 
 @dataclass(frozen=True)
-class FewestGpus:
+class FewestGpus(Stateless):
     """A user's own objective: as many jobs as possible, each on as few GPUs as possible."""
 
+    belief: SpeedModel
+    options: PolicyOptions
     name: str = "fewest"
 
-    def levels(self, problem: RoundProblem) -> tuple[Level, ...]:
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
         running = problem.jobs.running
         return (
             Level("jobs", "jobs", np.ones(problem.candidates.count), running.astype(np.float64)),

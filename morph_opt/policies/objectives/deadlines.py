@@ -72,9 +72,3 @@ class SloNames:
     def restored(self) -> tuple[str, ...]:
         """Jobs whose SLO was dropped in the round before and binds again, sorted."""
         return tuple(sorted((self._before - self.dropped) & self._active))
-
-
-def slo_changes(objective: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """SLOs that an objective gave up in this round and holds to again; none if it knows none."""
-    slos = getattr(getattr(objective, "book", None), "slos", None)
-    return (slos.newly_dropped, slos.restored) if isinstance(slos, SloNames) else ((), ())

@@ -77,9 +77,9 @@ def test_policy_and_objective_promote() -> None:
     assert [a.job for a in policy.decide(now).allocation.assignments] == ["a"]
     assert [a.job for a in never.decide(now).allocation.assignments] == ["c"]
     objective = QueuedService(limits_gpu_s=LIMITS, knob=2.0)
-    objective.observe(at(600.0, WAITING, fresh))
-    assert objective._queue.tolist() == [0, 0]
-    assert objective._arrival_s.tolist() == [600.0, 500.0]
+    queues = objective.observe(at(600.0, WAITING, fresh))
+    assert queues.queue.tolist() == [0, 0]
+    assert queues.arrival_s.tolist() == [600.0, 500.0]
 
 
 @pytest.mark.parametrize("knob", [-1.0, float("inf"), float("nan")])

@@ -1,0 +1,153 @@
+"""Objectives that serve target shares; page ``docs/formulations/fairness.md``.
+
+*Ratios*: nobody much later than fair. With target shares a job would be complete at its *fair
+finish*, ``T_i`` seconds after submission (one start-up included, as in a private cluster). The
+finish-time ratio of a job is its completion time over ``T_i``. The goal is ``sum w ratio^(k+1)``,
+which for large k is the largest ratio. Who is passed over in a round waits until a rival's GPUs
+are free again, a start-up at least, and if it runs loses the start-up behind it. This adds
+
+    c_i = w_i ((ratio_i + (d + s_i) / T_i)^(k+1) - ratio_i^(k+1)) / d      per second waited,
+
+    ratio_i = (elapsed + start-up + rest) / T_i if it runs now,  d a start-up,  s_i what is lost.
+
+Level **ratio**: ``c_i`` over the seconds until the end in a configuration, the weighted
+shortest-processing-time rule, which is exact on one machine. A start pays its whole start-up, a
+stay what is left of it. The increase over the whole wait, not its rate now, is what keeps large k
+from taking GPUs back from a job that it gave them to a minute ago.
+
+*Following*: service that a job is owed. With x the target share on a GPU type, L its lag (seconds
+of gang time owed so far) and H a horizon, the job *wants* ``d = min(1, x + L+/H)`` of its gang this
+round with *urgency* ``u = 1 + L+/H``. Level **share**: a configuration with speed q relative to the
+gang is worth ``s u min(q, d)`` GPUs, start-up amortised. What a job does not want is worth nothing
+on this level, so others get it, and malleable jobs share the cluster side by side instead of taking
+turns. Level **spare**: what is left goes where it gives the most normalised speed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Floats, Ints
+from formulations.round_problem import Level, RoundProblem
+
+POWER = 5.0
+"""k: how much more a late job counts than a timely one."""
+
+RESTART_WEIGHT = 2.0
+"""How often a restart that the round would cause is counted (as for ``jct``)."""
+
+HORIZON_S = 1800.0
+"""Seconds in which a lag is to be made up for."""
+
+AMORTISE_S = 600.0
+"""Seconds of service that a start-up is charged to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FairFinish:
+    """When jobs would be complete if they were served fairly.
+
+    Parameters
+    ----------
+    finish_s
+        Seconds from submission to the fair finish, without start-up, shape (J,).
+    elapsed_s
+        Seconds since submission, shape (J,).
+    """
+
+    finish_s: Floats
+    elapsed_s: Floats
+
+
+def ratio_levels(
+    problem: RoundProblem,
+    data: FairFinish,
+    power: float = POWER,
+    restart_weight: float = RESTART_WEIGHT,
+) -> tuple[Level, ...]:
+    """The level ``ratio``."""
+    jobs, table = problem.jobs, problem.candidates
+    cost = _cost(problem, data, power)
+    owner = table.job
+    moved = restart_weight * jobs.restart_s[owner] + jobs.iterations_left[owner] * table.iteration_s
+    pace = np.where(jobs.running, jobs.stay_iteration_s, 1.0)
+    kept = jobs.restart_left_s + jobs.iterations_left * pace
+    least = problem.interval_s
+    stay = np.where(jobs.running, cost / np.maximum(least, kept), 0.0)
+    return (Level("ratio", "ratio^(k+1) / s^2", cost[owner] / np.maximum(least, moved), stay),)
+
+
+def _cost(problem: RoundProblem, data: FairFinish, power: float) -> Floats:
+    """Cost ``c`` of a second's wait, in powers of the largest ratio, shape (J,)."""
+    jobs = problem.jobs
+    fair_s = data.finish_s + jobs.restart_s
+    rest_s = np.maximum(problem.interval_s, jobs.iterations_left * jobs.request_iteration_s)
+    start_s = np.where(jobs.running, jobs.restart_left_s, jobs.restart_s)
+    ratio = (data.elapsed_s + start_s + rest_s) / fair_s
+    lost_s = jobs.restart_s - start_s
+    wait_s = np.maximum(problem.interval_s, jobs.restart_s)
+    later = ratio + (wait_s + lost_s) / fair_s
+    # In units of the largest, so that no power overflows; the level's scale is free.
+    unit = max(1.0, float(later.max(initial=0.0)))
+    grown = (later / unit) ** (power + 1.0) - (ratio / unit) ** (power + 1.0)
+    return np.asarray(jobs.weight * grown / wait_s)
+
+
+@dataclass(frozen=True, slots=True)
+class OwedShares:
+    """Target shares of the requested gangs, and how far jobs lag behind them.
+
+    Parameters
+    ----------
+    gang
+        GPUs of each job's gang, shape (J,).
+    speed
+        Iterations per second of the gang on each GPU type, 0 where it cannot run, shape (J, T).
+    share
+        Fraction of time that the gang is to hold each type, shape (J, T).
+    lag_s
+        Seconds of gang time that were due on a type less those received, shape (J, T).
+    type_of_class
+        GPU type of each node class, shape (C,).
+    held_type
+        GPU type that a job runs on, -1 for none, shape (J,).
+    """
+
+    gang: Floats
+    speed: Floats
+    share: Floats
+    lag_s: Floats
+    type_of_class: Ints
+    held_type: Ints
+
+
+def share_levels(
+    problem: RoundProblem,
+    data: OwedShares,
+    horizon_s: float = HORIZON_S,
+    amortise_s: float = AMORTISE_S,
+) -> tuple[Level, ...]:
+    """The levels ``share`` and ``spare``."""
+    jobs, gang = problem.jobs, data.gang
+    speed = np.where(data.speed > 0, data.speed, 1.0)
+    behind = np.maximum(data.lag_s, 0.0) / horizon_s
+    want = np.minimum(1.0, data.share + behind)
+    urgency = gang[:, None] * (1.0 + behind)
+    owner, kind = problem.candidates.job, data.type_of_class[problem.candidates.node_class]
+    started = 1.0 / (problem.candidates.iteration_s * speed[owner, kind])
+    held = np.maximum(data.held_type, 0)
+    rows = np.arange(jobs.count)
+    pace = np.where(jobs.running, jobs.stay_iteration_s, 1.0)
+    stayed = np.where(jobs.running, 1.0 / (pace * speed[rows, held]), 0.0)
+    moved = (amortise_s / (amortise_s + jobs.restart_s))[owner]
+    kept = amortise_s / (amortise_s + jobs.restart_left_s)
+    share = Level(
+        "share",
+        "GPUs owed",
+        urgency[owner, kind] * np.minimum(started, want[owner, kind]) * moved,
+        urgency[rows, held] * np.minimum(stayed, want[rows, held]) * kept,
+    )
+    spare = Level("spare", "normalised speed", gang[owner] * started * moved, gang * stayed * kept)
+    return share, spare

@@ -1,0 +1,55 @@
+"""What an objective is: what it reads from a snapshot and remembers, and pure goals from that."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from formulations.round_problem import Level, RoundProblem
+from morph_opt.domain import RoundState
+
+Data = TypeVar("Data")
+
+
+class Objective(ABC, Generic[Data]):
+    """What a round is worth.
+
+    `observe` may remember; `levels` may not: it is a function of the tables and of what was
+    observed, so that a round can be posed again with one thing changed.
+    """
+
+    name: str
+    """Word that command lines use."""
+
+    remembers: bool = True
+    """Whether what it observes depends on earlier rounds."""
+
+    @abstractmethod
+    def observe(self, state: RoundState) -> Data:
+        """What the goals of a round need beyond its tables; called once per round, in order."""
+
+    @abstractmethod
+    def levels(self, problem: RoundProblem, data: Data) -> tuple[Level, ...]:
+        """Goals, most important first; the last one is what the round is said to be worth."""
+
+    def slo_changes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Jobs whose SLO was given up in the round observed last, and those whose holds again."""
+        return (), ()
+
+
+class Stateless(Objective[None]):
+    """An objective that needs nothing but the round's tables."""
+
+    remembers = False
+
+    def observe(self, state: RoundState) -> None:
+        """Nothing."""
+
+    def levels(self, problem: RoundProblem, data: None = None) -> tuple[Level, ...]:
+        """See `goals`."""
+        del data
+        return self.goals(problem)
+
+    @abstractmethod
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """Goals, most important first."""

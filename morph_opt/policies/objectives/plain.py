@@ -1,0 +1,56 @@
+"""Objectives that need nothing but the round's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from formulations import objectives as maths
+from formulations.objectives import lookahead
+from formulations.round_problem import Level, RoundProblem
+from morph_opt.decision.objective import Objective, Stateless
+
+
+@dataclass(frozen=True)
+class Throughput(Stateless):
+    """Total normalised speed; see `formulations.objectives.throughput`."""
+
+    horizon_s: float | None = None
+    name: str = "throughput"
+
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """One level, in normalised speed."""
+        return maths.throughput(problem, self.horizon_s)
+
+
+@dataclass(frozen=True)
+class Jct(Stateless):
+    """Completion rate; see `formulations.objectives.jct`."""
+
+    restart_weight: float = 2.0
+    name: str = "jct"
+
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """One level, in completions per second."""
+        return maths.jct(problem, self.restart_weight)
+
+
+@dataclass(frozen=True)
+class Lookahead(Stateless):
+    """Completion time saved at prices of the backlog; see `formulations.objectives.lookahead`."""
+
+    wait_rounds: float = 2.0
+    name: str = "lookahead"
+
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """One level, in seconds."""
+        return lookahead.levels(problem, self.wait_rounds)
+
+
+OBJECTIVES: dict[str, Callable[[], Objective[Any]]] = {
+    "throughput": Throughput,
+    "jct": Jct,
+    "lookahead": Lookahead,
+}
+"""These objectives by the name that command lines use."""
