@@ -60,7 +60,10 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
     if resume is not None:
         others = sorted(set(given) - {"resume", "allow_code", "json", "quiet"} - WATCHING)
         if others:
-            names = ", ".join("--" + name.replace("_", "-") for name in others)
+            options_of = {
+                action.dest: action.option_strings[-1] for action in make_parser()._actions
+            }
+            names = ", ".join(options_of[name] for name in others)
             raise InputError(f"takes everything from the run, not {names}", field="--resume")
         scenario = read_scenario(resume / CONFIG)
         if (resume / EVENTS).exists():

@@ -57,6 +57,8 @@ replay --cluster 2x8 --rdma-gb-per-s 3 | --rdma-gb-per-s: cannot be combined wit
 replay --allow-code | argument --allow-code: has an effect together with --resume only
 replay --solver cpsat --node-limit 5 --trace naive | --node-limit: solver 'cpsat' does not know it
 replay --policy fifo --explain --trace naive | argument --explain: explains the policy milp only
+replay --resume x --interval 30 | --resume: takes everything from the run, not --interval
+replay --resume x --lost-work 3 --gap 0.1 | not --gap, --lost-work
 replay --explai | unrecognized arguments: --explai
 round STATE --explain-jobs -1 | argument --explain-jobs: must be
 round STATE --explain-jobs 3 | argument --explain-jobs: has an effect together with --explain or
