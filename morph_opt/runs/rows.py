@@ -78,12 +78,20 @@ def _value(kind: object, cell: str) -> object:
     if kind is int:
         return int(cell)
     if kind is float:
-        return float(cell) if cell else math.nan
+        return _finite(cell) if cell else math.nan
     if kind is str:
         return cell
     if not cell and kind is not bool:
         return None
     return bool(int(cell))
+
+
+def _finite(text: str) -> float:
+    """The number; `ValueError` for what is none, or not finite."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 class Records(Sequence[Row], Generic[Row]):

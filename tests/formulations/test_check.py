@@ -293,3 +293,16 @@ def test_an_overfull_hold_is_seen_even_where_the_tables_were_not_validated() -> 
     )
     with pytest.raises(RuleError, match=r"^capacity"):
         check(problem, altered({0: NONE, 1: NONE}, {0: (), 1: ()}))
+
+
+def test_of_several_rules_that_lend_too_much_the_first_is_named() -> None:
+    """Candidate 1 counts 2 in both rows, of which 1 may be borrowed."""
+    rows = [
+        Rule(name, -np.inf, 0.0, ((RULE_X, 1, 2.0), (RULE_U, place, -1.0)))
+        for place, name in enumerate(("first", "second"))
+    ]
+    problem = replace(base(), rules=rule_table(rows, aux_upper=[1.0, 1.0]))
+    with pytest.raises(RuleError, match="first"):
+        check(problem, altered({}, {}))
+    loose = replace(base(), rules=rule_table(rows, aux_upper=[2.0, 2.0]))
+    check(loose, altered({}, {}))

@@ -10,7 +10,7 @@ import pytest
 from formulations import node_pattern
 from formulations.check import RuleError, check
 from formulations.pair_levels import lifted, with_pairs
-from formulations.pair_table import PairTable
+from formulations.pair_table import PairTable, partner_of
 from formulations.round_json import from_json, to_json
 from formulations.round_problem import NONE, STAY, CandidateTable, RoundProblem, Selection
 from formulations.rule_table import RULE_S, RULE_X, RuleTable
@@ -319,3 +319,16 @@ def test_a_point_is_read_from_the_names_of_its_columns() -> None:
     found = placed(problem, choice)
     assert found is not None
     check(problem, found)
+
+
+def test_partners_are_told_by_the_last_rows_of_the_candidates() -> None:
+    for seed in range(20):
+        problem = brute.packed_round(np.random.default_rng(seed))
+        alone = problem.candidates.count - problem.pairs.count
+        for candidate, job in enumerate(problem.candidates.job.tolist()):
+            found = partner_of(problem, candidate, job)
+            if candidate < alone:
+                assert found == -1
+            else:
+                assert found == problem.pairs.partner[candidate - alone]
+                assert partner_of(problem, candidate, found) == job

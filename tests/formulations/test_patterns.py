@@ -127,3 +127,9 @@ def test_reachable_free_states_are_those_of_the_subsets(held: list[tuple[int, in
 def test_reachable_free_by_hand(held: tuple[int, ...], states: tuple[int, ...]) -> None:
     found = reachable_free((8.0,), tuple((float(part),) for part in held))
     assert found == tuple((float(state),) for state in states)
+
+
+def test_free_amounts_never_go_below_zero() -> None:
+    """Two gangs of 3 on 4: either may go on, both cannot."""
+    assert reachable_free((4.0,), ((3.0,), (3.0,))) == ((1.0,), (4.0,))
+    assert reachable_free((4.0,), ((5.0,),)) == ((4.0,),)

@@ -250,3 +250,9 @@ def test_numbers_are_the_shortest_that_read_back() -> None:
     for value in (0.1 + 0.2, 1e-300, 1e22, math.pi, 1 / 3, 123456789012345.0):
         model = models.single(0, 3, (1, 1), (-np.inf, value), (2, 1))
         assert from_mps(to_mps(model)).row_upper[0] == value
+
+
+def test_bounds_without_the_name_of_a_set() -> None:
+    same(from_mps(GOOD.replace(" UP BND x", " UP x")), from_mps(GOOD))
+    free = GOOD.replace(" UP BND x[0] 3\n", " FR x[0]\n")
+    same(from_mps(free), from_mps(free.replace(" FR x", " FR BND x")))
