@@ -63,7 +63,7 @@ def _apart(world: World, best: Best, found: RoundDecision, objective: str) -> It
     report = found.decision.report
     low, high = best.value
     # A rank above the objective holds up to a slack, which a bound may use and a decision may not.
-    if report.status != "optimal" and report.gap > TOLERANCE:
+    if report.status != "optimal" and report.gap > (5 * TOLERANCE if best.promised is False else 0):
         yield f"status {report.status}"
     if best.promised is not report.guarantees_possible:
         yield f"promises {report.guarantees_possible}, enumeration {best.promised}"
