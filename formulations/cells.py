@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.columns import distinct_rows
+from formulations.in_place import in_place
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import joint_holds
 from formulations.patterns import Vector
 from formulations.round_problem import RESOURCES, RoundProblem, Scope
 
@@ -48,10 +48,10 @@ class Cells:
 
 
 def uplinks_matter(problem: RoundProblem) -> bool:
-    """Whether some leaf has a limited uplink and some candidate may use it."""
+    """Whether some leaf has a limited uplink and something may use it."""
     reserves = (problem.candidates.scope == Scope.POD) & (problem.candidates.side[:, 2] > 0)
     limited = np.isfinite(problem.nodes.uplink_gb_per_s).any()
-    return bool(limited and (reserves.any() or joint_holds(problem).uplink_gb_per_s.any()))
+    return bool(limited and (reserves.any() or in_place(problem).uplink_gb_per_s.any()))
 
 
 def find_cells(problem: RoundProblem) -> Cells:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from formulations.in_place import in_place
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import PairTable, joint_holds
+from formulations.pair_table import PairTable
 from formulations.round_problem import (
     NONE,
-    STAY,
     CandidateTable,
     HoldTable,
     RoundProblem,
@@ -42,17 +42,12 @@ def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
 
     Below zero where a job that comes to another's GPUs asks for more than the node has left.
     """
-    nodes, holds = problem.nodes, problem.holds
+    nodes, here = problem.nodes, in_place(problem)
+    here = here.take(here.goes_on(choice))
     free = nodes.capacity[nodes.node_class].copy()
     uplinks = nodes.uplink_gb_per_s.copy()
-    stays = choice[holds.job] == STAY
-    np.subtract.at(free, holds.node[stays], holds.demand[stays])
-    np.subtract.at(uplinks, nodes.leaf[holds.node[stays]], holds.uplink_gb_per_s[stays])
-    joint = joint_holds(problem)
-    goes_on = choice[problem.candidates.job[joint.candidate]] == joint.candidate
-    np.subtract.at(free, joint.node[goes_on], joint.demand[goes_on])
-    leaf = nodes.leaf[joint.node[goes_on]]
-    np.subtract.at(uplinks, leaf, joint.uplink_gb_per_s[goes_on])
+    np.subtract.at(free, here.node, here.demand)
+    np.subtract.at(uplinks, nodes.leaf[here.node], here.uplink_gb_per_s)
     free[~nodes.open] = 0.0
     return Room(free, uplinks)
 
@@ -195,12 +190,10 @@ def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
     is one of its first job, a pair in place the stay of its first job with what both hold. Jobs
     that do not stay hold nothing there.
     """
-    stays = choice == STAY
-    holds, joint = problem.holds, joint_holds(problem)
-    kept = stays[holds.job]
-    owner = problem.candidates.job[joint.candidate]
-    goes_on = choice[owner] == joint.candidate
-    stays[owner[goes_on]] = True
+    here = in_place(problem)
+    here = here.take(here.goes_on(choice))
+    stays = np.zeros(problem.jobs.count, dtype=bool)
+    stays[here.job] = True
     return replace(
         problem,
         jobs=replace(
@@ -208,12 +201,7 @@ def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
             stay_iteration_s=np.where(stays, problem.jobs.stay_iteration_s, np.nan),
         ),
         candidates=_with_parts(problem.candidates, np.unique(choice[choice >= 0])),
-        holds=HoldTable(
-            np.concatenate([holds.job[kept], owner[goes_on]]),
-            np.concatenate([holds.node[kept], joint.node[goes_on]]),
-            np.concatenate([holds.demand[kept], joint.demand[goes_on]]),
-            np.concatenate([holds.uplink_gb_per_s[kept], joint.uplink_gb_per_s[goes_on]]),
-        ),
+        holds=HoldTable(here.job, here.node, here.demand, here.uplink_gb_per_s),
         rules=type(problem.rules)(),
         pairs=PairTable(),
     )

@@ -29,6 +29,11 @@ class Layout:
     stay: Ints
     columns: int
 
+    @property
+    def option(self) -> Ints:
+        """Column of each option, candidates before stays (`formulations.in_place`), (K + J,)."""
+        return np.concatenate([self.x, self.stay])
+
     def cost(self, level: Level) -> Floats:
         """Objective coefficients of a level, shape (columns,)."""
         cost = np.zeros(self.columns)

@@ -34,9 +34,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.decode import with_partners
+from formulations.in_place import in_place
 from formulations.layout import Layout, RoundModel, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.pair_table import joint_holds
 from formulations.round_problem import RESOURCES, Level, RoundProblem, Scope, Selection
 from formulations.rules import add_rules
 
@@ -152,11 +152,10 @@ def _add_capacity(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``capacity`` for every node and every resource."""
-    nodes, holds, kinds = problem.nodes, problem.holds, len(RESOURCES)
+    nodes, here, kinds = problem.nodes, in_place(problem), len(RESOURCES)
     side = problem.candidates.side[spots.candidate]
     demand: Floats = np.column_stack([np.ones(y.size), side]) * spots.gpus[:, None].astype(float)
     resource = np.arange(kinds, dtype=np.int64)
-    joint = joint_holds(problem)
     labels = np.column_stack(
         [np.repeat(np.arange(nodes.count, dtype=np.int64), kinds), np.tile(resource, nodes.count)]
     )
@@ -172,14 +171,9 @@ def _add_capacity(
                 demand.reshape(-1),
             ),
             (
-                (holds.node[:, None] * kinds + resource).reshape(-1),
-                np.repeat(layout.stay[holds.job], kinds),
-                holds.demand.reshape(-1),
-            ),
-            (
-                (joint.node[:, None] * kinds + resource).reshape(-1),
-                np.repeat(layout.x[joint.candidate], kinds),
-                joint.demand.reshape(-1),
+                (here.node[:, None] * kinds + resource).reshape(-1),
+                np.repeat(layout.option[here.option], kinds),
+                here.demand.reshape(-1),
             ),
         ],
     )
@@ -189,16 +183,14 @@ def _add_uplinks(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``uplink`` of the leaves with a limit."""
-    nodes, holds, c = problem.nodes, problem.holds, problem.candidates
+    nodes, c, here = problem.nodes, problem.candidates, in_place(problem)
     leaves = np.flatnonzero(np.isfinite(nodes.uplink_gb_per_s))
     per_gpu: Floats = np.where(c.scope == Scope.POD, c.side[:, 2], 0.0)
     share: Floats = per_gpu[spots.candidate] * spots.gpus.astype(np.float64)
     row_of = np.full(nodes.uplink_gb_per_s.size, -1, dtype=np.int64)
     row_of[leaves] = np.arange(leaves.size)
     uses = np.flatnonzero((share > 0) & (row_of[nodes.leaf[spots.node]] >= 0))
-    held = np.flatnonzero((holds.uplink_gb_per_s > 0) & (row_of[nodes.leaf[holds.node]] >= 0))
-    joint = joint_holds(problem)
-    shared = np.flatnonzero((joint.uplink_gb_per_s > 0) & (row_of[nodes.leaf[joint.node]] >= 0))
+    here = here.take((here.uplink_gb_per_s > 0) & (row_of[nodes.leaf[here.node]] >= 0))
     builder.add_rows(
         "uplink",
         leaves[:, None],
@@ -206,16 +198,7 @@ def _add_uplinks(
         nodes.uplink_gb_per_s[leaves],
         [
             (row_of[nodes.leaf[spots.node[uses]]], y[uses], share[uses]),
-            (
-                row_of[nodes.leaf[holds.node[held]]],
-                layout.stay[holds.job[held]],
-                holds.uplink_gb_per_s[held],
-            ),
-            (
-                row_of[nodes.leaf[joint.node[shared]]],
-                layout.x[joint.candidate[shared]],
-                joint.uplink_gb_per_s[shared],
-            ),
+            (row_of[nodes.leaf[here.node]], layout.option[here.option], here.uplink_gb_per_s),
         ],
     )
 

@@ -58,10 +58,10 @@ from formulations.cells import (
     uplinks_matter,
 )
 from formulations.gangs import Lies, add_gangs
+from formulations.in_place import in_place
 from formulations.layout import Layout, RoundModel, Spread, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.node_states import Patterns, add_free, add_patterns
-from formulations.pair_table import joint_holds
 from formulations.round_problem import Level, RoundProblem
 from formulations.rules import add_rules
 
@@ -142,14 +142,8 @@ def _add_uplinks(
     row_of[leaves] = np.arange(leaves.size)
     share = lies.types.uplink_per_gpu[lies.gang]
     uses = np.flatnonzero((share > 0) & (row_of[cells.leaf[lies.cell]] >= 0))
-    holds = problem.holds
-    held = np.flatnonzero(
-        (holds.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[holds.node]] >= 0)
-    )
-    joint = joint_holds(problem)
-    shared = np.flatnonzero(
-        (joint.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[joint.node]] >= 0)
-    )
+    here = in_place(problem)
+    here = here.take((here.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[here.node]] >= 0))
     builder.add_rows(
         "uplink",
         leaves[:, None],
@@ -162,14 +156,9 @@ def _add_uplinks(
                 lies.parts[uses] * share[uses] * kinds.gpus[lies.kind[uses]],
             ),
             (
-                row_of[problem.nodes.leaf[holds.node[held]]],
-                layout.stay[holds.job[held]],
-                holds.uplink_gb_per_s[held],
-            ),
-            (
-                row_of[problem.nodes.leaf[joint.node[shared]]],
-                layout.x[joint.candidate[shared]],
-                joint.uplink_gb_per_s[shared],
+                row_of[problem.nodes.leaf[here.node]],
+                layout.option[here.option],
+                here.uplink_gb_per_s,
             ),
         ],
     )
@@ -184,7 +173,7 @@ def _add_side(
     lies: Lies,
 ) -> None:
     """Rows ``side``: what a cell's open nodes have together of each lazy resource."""
-    nodes, holds = problem.nodes, problem.holds
+    nodes = problem.nodes
     size = np.bincount(cells.of_node[nodes.open], minlength=cells.count)
     labels = [
         (cell, int(resource))
@@ -195,14 +184,12 @@ def _add_side(
         return
     limit = [size[cell] * nodes.capacity[cells.node_class[cell], r] for cell, r in labels]
     entries: Entries = []
-    held_cell = cells.of_node[holds.node]
-    joint = joint_holds(problem)
-    joint_cell = cells.of_node[joint.node]
+    here = in_place(problem)
+    here_cell = cells.of_node[here.node]
     for row, (cell, resource) in enumerate(labels):
         per_gpu = lies.types.side[lies.gang, resource - 1]
         uses = np.flatnonzero((lies.cell == cell) & (per_gpu > 0))
-        held = np.flatnonzero((held_cell == cell) & (holds.demand[:, resource] > 0))
-        shared = np.flatnonzero((joint_cell == cell) & (joint.demand[:, resource] > 0))
+        held = np.flatnonzero((here_cell == cell) & (here.demand[:, resource] > 0))
         entries += [
             (
                 np.full(uses.size, row, dtype=np.int64),
@@ -211,13 +198,8 @@ def _add_side(
             ),
             (
                 np.full(held.size, row, dtype=np.int64),
-                layout.stay[holds.job[held]],
-                holds.demand[held, resource],
-            ),
-            (
-                np.full(shared.size, row, dtype=np.int64),
-                layout.x[joint.candidate[shared]],
-                joint.demand[shared, resource],
+                layout.option[here.option[held]],
+                here.demand[held, resource],
             ),
         ]
     builder.add_rows(

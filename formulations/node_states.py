@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.cells import Cells, Kinds
+from formulations.in_place import in_place
 from formulations.layout import Layout
 from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.pair_table import JointHolds, joint_holds
 from formulations.patterns import Vector, maximal_patterns, reachable_free_of
 from formulations.round_problem import RoundProblem
 
@@ -28,10 +28,10 @@ def add_free(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds
 ) -> Busy:
     """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs."""
-    holds, nodes = problem.holds, problem.nodes
-    on_open = np.flatnonzero(nodes.open[holds.node])
-    on_open = on_open[np.argsort(holds.node[on_open], kind="stable")]
-    busy, first = np.unique(holds.node[on_open], return_index=True)
+    here, nodes = in_place(problem), problem.nodes
+    on_open = np.flatnonzero(nodes.open[here.node])
+    here = here.take(on_open[np.argsort(here.node[on_open], kind="stable")])
+    busy, first = np.unique(here.node, return_index=True)
     of_node: list[int] = []
     labels: list[tuple[int, int]] = []
     free: list[Vector] = []
@@ -39,18 +39,17 @@ def add_free(
     row_limit: list[float] = []
     state_entries: list[tuple[int, int, float]] = []
     hold_entries: list[tuple[int, int, float]] = []
-    groups = np.split(on_open, first[1:]) if busy.size else []
-    joint = joint_holds(problem)
+    groups = np.split(np.arange(here.node.size), first[1:]) if busy.size else []
     gang_of = _gangs(problem)
     for position, (node, rows) in enumerate(zip(busy.tolist(), groups, strict=True)):
         t = int(nodes.node_class[node])
         scarce = kinds.scarce[t]
         capacity = nodes.capacity[t, scarce]
-        ways = _ways(problem, layout, joint, node, rows)
-        held = np.round(ways.demand[:, scarce], 9)
+        held = np.round(here.demand[rows][:, scarce], 9)
         states = reachable_free_of(
-            tuple(capacity.tolist()), _by_gang(gang_of[ways.job].tolist(), held)
+            tuple(capacity.tolist()), _by_gang(gang_of[here.job[rows]].tolist(), held)
         )
+        ways = layout.option[here.option[rows]].tolist()
         at = len(free)
         of_node += [position] * len(states)
         labels += [(node, i) for i in range(len(states))]
@@ -62,7 +61,7 @@ def add_free(
             state_entries += [(row, at + i, state[column]) for i, state in enumerate(states)]
             hold_entries += [
                 (row, way, amount)
-                for way, amount in zip(ways.column.tolist(), held[:, column].tolist(), strict=True)
+                for way, amount in zip(ways, held[:, column].tolist(), strict=True)
             ]
     w = builder.add_columns("w", np.asarray(labels, dtype=np.int64).reshape(-1, 2), 1.0)
     builder.add_rows(
@@ -79,27 +78,6 @@ def add_free(
     )
     node = busy[np.asarray(of_node, dtype=np.int64)]
     return Busy(node, cells.of_node[node], tuple(free), w)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ways:
-    """How the gangs of a node may go on: job, column and resources of each stay and pair."""
-
-    job: Ints
-    column: Ints
-    demand: Floats
-
-
-def _ways(problem: RoundProblem, layout: Layout, joint: JointHolds, node: int, rows: Ints) -> _Ways:
-    """Stays of the holds in these rows, and pairs in place, on a node."""
-    owner = problem.holds.job[rows]
-    pairs = np.flatnonzero(joint.node == node)
-    chosen = joint.candidate[pairs]
-    return _Ways(
-        np.concatenate([owner, problem.candidates.job[chosen]]),
-        np.concatenate([layout.stay[owner], layout.x[chosen]]),
-        np.concatenate([problem.holds.demand[rows], joint.demand[pairs]]),
-    )
 
 
 def _gangs(problem: RoundProblem) -> Ints:

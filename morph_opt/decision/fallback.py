@@ -6,6 +6,7 @@ import numpy as np
 
 from formulations.check import RuleError, check
 from formulations.decode import place_parts, room_after_stays, without_job
+from formulations.in_place import in_place
 from formulations.linear_model import Bools, Ints
 from formulations.objectives import guarantee
 from formulations.pair_table import may_meet
@@ -43,11 +44,11 @@ def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
 def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     """Keep the running allocation, then start queued jobs where they fit.
 
-    Running jobs that a rule evicts are queued. If the others together still break a rule, the
-    least valuable per GPU of those that it concerns are, one by one, until none is broken; jobs
-    that a rule keeps in place are not. Queued jobs are taken by
-    their best value per GPU; each gets its most valuable candidate for which distinct nodes with
-    room exist and no rule breaks, parts going to the fullest such node. Without rules no running
+    Running jobs that a rule evicts are queued. If the others together still break a rule or ask too
+    much of an uplink, the least valuable per GPU of those that it concerns are, one by one, until
+    none is broken; jobs that a rule keeps in place are not. Queued jobs are taken by their best
+    value per GPU; each gets its most valuable candidate for which distinct nodes with room exist
+    and no rule breaks, parts going to the fullest such node. Without rules no running
     job is touched, so the result is feasible whenever the round is. Pairs that run go on as pairs;
     no others are made.
     """
@@ -78,7 +79,6 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     """Choice in which everybody stays who may, as far as the rules allow."""
     jobs, holds, rules = problem.jobs, problem.holds, problem.rules
     choice = np.where(jobs.running, STAY, NONE).astype(np.int64)
-    spots: tuple[tuple[int, ...], ...] = ((),) * jobs.count
     stays = rules.kind == RULE_S
     signed = np.zeros(rules.count, dtype=bool)
     signed[rules.row[rules.value < 0]] = True
@@ -89,8 +89,7 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     bound[rules.index[stays & (rules.lower[rules.row] >= 1)]] = True
     gpus = np.maximum(1.0, np.bincount(holds.job, holds.demand[:, 0], minlength=jobs.count))
     order = np.argsort(level.stay_value / gpus, kind="stable")
-    while (broken := broken_rule(problem, Selection(choice, spots))) is not None:
-        concerned = _concerned(problem, broken)
+    while (concerned := _in_the_way(problem, choice)) is not None:
         for job in order.tolist():
             if choice[job] != NONE and concerned[job] and not bound[job]:
                 choice[:] = without_job(problem, choice, job)
@@ -98,6 +97,23 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
         else:
             break
     return choice
+
+
+def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
+    """Jobs that a broken rule or an overbooked uplink concerns, shape (J,); None if all is well."""
+    broken = broken_rule(problem, Selection(choice, ((),) * problem.jobs.count))
+    if broken is not None:
+        return _concerned(problem, broken)
+    here, limit = in_place(problem), problem.nodes.uplink_gb_per_s
+    here = here.take(here.goes_on(choice) & (here.uplink_gb_per_s > 0))
+    leaf = problem.nodes.leaf[here.node]
+    used = np.bincount(leaf, here.uplink_gb_per_s, minlength=limit.size)
+    over = used > limit * (1 + 1e-9)
+    if not over.any():
+        return None
+    jobs = np.zeros(problem.jobs.count, dtype=bool)
+    jobs[here.job[over[leaf]]] = True
+    return jobs
 
 
 def _keep_pairs(problem: RoundProblem, choice: Ints) -> None:

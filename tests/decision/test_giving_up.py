@@ -11,12 +11,14 @@ from formulations import decode, node_assignment
 from formulations.check import check
 from formulations.layout import forbid
 from formulations.node_pattern import build
-from formulations.round_problem import Level, RoundProblem
+from formulations.round_problem import NONE, STAY, Level, RoundProblem
 from morph_opt.decision import ranked
+from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
 from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
+from tests.formulations.rounds import Hold, tiny
 
 EXACT = Limits(gap=0.0, time_s=60.0)
 
@@ -111,3 +113,16 @@ def test_added_rows_move_to_the_other_formulation() -> None:
     named = node_assignment.build(problem, level).with_rows_of(added)
     assert named.model.rows == named.base_rows + 1
     assert named.model.row_name(named.base_rows) == f"guarantee[{job}]"
+
+
+def test_the_fallback_gives_an_uplink_to_the_more_valuable_of_two() -> None:
+    """Each holds 3 of 5 GB/s of both leaves; the second is worth more."""
+    holds = [Hold(job, node, 1, (0.0, 0.0, 3.0), 3.0) for job in (0, 1) for node in (0, 1)]
+    problem = tiny([4, 4], [], holds=holds, leaf=[0, 1], uplink=[5.0, 5.0])
+    level = Level("worth", "points", np.zeros(0), np.asarray([1.0, 2.0]))
+    kept = keep_and_fill(problem, level)
+    check(problem, kept)
+    assert kept.choice.tolist() == [NONE, STAY]
+    solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,)).selection
+    assert solved is not None
+    assert solved.choice.tolist() == [NONE, STAY]

@@ -149,6 +149,7 @@ _MANY_KINDS = [
 _IN_A_LEAF = [Candidate(0, (4, 4), scope=Scope.LEAF)]
 _ACROSS = [Candidate(0, (2, 2), scope=Scope.POD, strict=True), Candidate(1, (4,))]
 _LIGHT = [Candidate(0, (gpus,), side=(2.0, 0.0, 0.0)) for gpus in (1, 2)]
+_CROSSING = [Hold(job, node, 1, (0.0, 0.0, 3.0), 3.0) for job in (0, 1) for node in (0, 1)]
 _HEAVY = [Hold(1, 0, 1, (8.0, 0.0, 0.0))]
 _TWO_CELLS = [*_FOURS, Candidate(2, (4,)), Candidate(3, (4,), node_set=1)]
 _LEAVES: dict[str, Any] = {"leaf": [0, 1], "uplink": [5.0, 5.0]}
@@ -196,6 +197,10 @@ PAIRS: dict[str, Pair] = {
     "held.node_free": Pair(  # only what is held makes CPU threads scarce: 8 + 2 and 8 + 4 of 10
         _pattern([4], _LIGHT, [0], [1], holds=_HEAVY, side=(10.0, 0.0, 0.0)),
         _pattern([4], _LIGHT, [1], [1], holds=_HEAVY, side=(10.0, 0.0, 0.0)),
+    ),
+    "held.uplink": Pair(  # what runs may hold more of an uplink than it has, and nothing else asks
+        _pattern([4, 4], [], [], [0], holds=_CROSSING, **_LEAVES),
+        _pattern([4, 4], [], [], [0, 1], holds=_CROSSING, **_LEAVES),
     ),
     "node_pattern.uplink": Pair(
         _pattern([4, 4], _sharing(1.0), [0], **_LEAVES),

@@ -68,7 +68,7 @@ def test_every_term_that_a_family_can_have_stands_in_a_golden(
     assert {family for _, family, _ in filled} >= {"side", "uplink", "node_free", "capacity"}
 
 
-TERMS = {"side": 3}
+TERMS = {"side": 2}
 """Terms of families that write them once per row."""
 
 
