@@ -5,7 +5,8 @@ See ``docs/formulations/prices.md`` for the theorem and its proof.
 
 from formulations.prices.bound import Bound, Prices, price_bound
 from formulations.prices.choose import choose_prices
-from formulations.prices.relaxation import Relaxation, Shared, shared_rows
+from formulations.prices.relaxation import Relaxation
+from formulations.prices.rows import Shared, shared_rows
 
 __all__ = [
     "Bound",

@@ -28,7 +28,8 @@ from formulations.gangs import hosts_of
 from formulations.linear_model import Floats, Ints
 from formulations.pair_table import JointHolds, joint_holds
 from formulations.patterns import SLACK, Vector, maximal_patterns
-from formulations.prices.relaxation import Evaluation, Relaxation, Shared, held_on_open
+from formulations.prices.relaxation import Evaluation, Relaxation
+from formulations.prices.rows import Shared, held_on_open
 from formulations.round_problem import RESOURCES, Level, RoundProblem
 
 ROUNDING = 1e-12

@@ -46,6 +46,9 @@ FREE_JOBS, FREE_NODES = 100, 60
 OFFERED = 0.3
 """Candidates of a residual round lose at most this share of what the gap is worth."""
 
+MOST_OFFERED = 2_500
+"""Candidates of a residual round at most, those that lose least."""
+
 RESIDUAL_NODES = 300
 """Branch-and-bound nodes of a residual round at most."""
 
@@ -160,11 +163,15 @@ class _Climb:
         self._times.place_ms += 1e3 * (time.perf_counter() - priced)
         surplus = chosen.evaluation.surplus
         reduced = rounding.reduced
-        for _ in range(RESIDUALS):
-            if self._done(state, gap) or state.selection is None:
+        failed = 0
+        for at in range(RESIDUALS):
+            if self._done(state, gap) or state.selection is None or failed > 1:
                 break
-            if not self._residual(problem, level, state, relaxation, surplus, reduced, gap):
-                break
+            freed = _freed(
+                problem, state.selection, relaxation, surplus, reduced, whole=at % 2 == 0
+            )
+            better = self._residual(problem, level, state, freed, surplus, reduced, gap)
+            failed = 0 if better else failed + 1
         if not self._done(state, gap):
             self._exact(problem, level, state, surplus, reduced, gap)
         return state
@@ -194,20 +201,24 @@ class _Climb:
         problem: RoundProblem,
         level: Level,
         state: _State,
-        relaxation: Relaxation,
+        freed: tuple[Bools, Bools],
         surplus: Floats,
         reduced: Floats,
         gap: float,
     ) -> bool:
         """An exact round of some jobs on some nodes; whether it was better."""
         assert state.selection is not None
-        free, on = _freed(problem, state.selection, relaxation, surplus, reduced)
+        free, on = freed
         if not free.any():
             return False
         count = problem.candidates.count
         loss = surplus[problem.candidates.job] - reduced[:count]
         # Losses of a better decision add up to less than this; single ones are mostly far below.
-        offered = loss <= OFFERED * (state.bound - state.value)
+        most = OFFERED * (state.bound - state.value)
+        theirs = loss[free[problem.candidates.job]]
+        if theirs.size > MOST_OFFERED:
+            most = min(most, float(np.partition(theirs, MOST_OFFERED)[MOST_OFFERED]))
+        offered = loss <= most
         chosen = state.selection.choice[state.selection.choice >= 0]
         offered[chosen] = True
         part = residual_round(problem, level, state.selection, free, on, offered)
@@ -309,11 +320,13 @@ def _freed(
     relaxation: Relaxation,
     surplus: Floats,
     reduced: Floats,
+    whole: bool,
 ) -> tuple[Bools, Bools]:
     """Jobs and nodes of a residual round, shapes (J,) and (N,).
 
     Jobs that lose most against their best option come first, then those whose runner-up is
-    nearest; nodes are those of these jobs and those with the most free GPUs.
+    nearest; nodes are theirs and those with the most free GPUs. With ``whole``, half of the jobs
+    are instead all those on the nodes that are cheapest to vacate, so that gangs may form there.
     """
     jobs, count = problem.jobs.count, problem.candidates.count
     option = np.where(decided.choice == STAY, count + np.arange(jobs), decided.choice)
@@ -325,17 +338,40 @@ def _freed(
     on = np.zeros(problem.nodes.count, dtype=bool)
     roomy = np.argsort(-spare, kind="stable")[: FREE_NODES // 2]
     on[roomy[spare[roomy] > 0]] = True
+    nodes = [_nodes_of(problem, decided, job) for job in range(jobs)]
+    queue: list[list[int]] = [[job] for job in np.lexsort([margin, -regret]).tolist()]
+    if whole:
+        queue = _by_node(problem, nodes, np.where(np.isfinite(margin), margin - regret, 0.0), queue)
     free = np.zeros(jobs, dtype=bool)
-    for job in np.lexsort([margin, -regret]).tolist():
-        if free.sum() >= FREE_JOBS or not np.isfinite(margin[job]):
+    for group in queue:
+        fresh = [job for job in group if not free[job]]
+        wanted = np.unique(np.concatenate([nodes[job] for job in group]))
+        more = wanted[~on[wanted]]
+        if free.sum() + len(fresh) > FREE_JOBS or on.sum() + more.size > FREE_NODES:
             continue
-        nodes = _nodes_of(problem, decided, job)
-        more = nodes[~on[nodes]]
-        if on.sum() + more.size > FREE_NODES:
-            continue
-        on[more] = True
-        free[job] = True
+        if all(np.isfinite(margin[job]) for job in group):
+            on[more] = True
+            free[fresh] = True
     return free, on
+
+
+def _by_node(
+    problem: RoundProblem, nodes: list[Ints], cost: Floats, queue: list[list[int]]
+) -> list[list[int]]:
+    """Some jobs of a queue, then all jobs of one node after the other, cheapest to vacate first."""
+    on_node: dict[int, list[int]] = {}
+    for job, where in enumerate(nodes):
+        for node in where.tolist():
+            on_node.setdefault(node, []).append(job)
+    price = {node: sum(float(cost[job]) for job in there) for node, there in on_node.items()}
+    classes: dict[int, list[int]] = {}
+    for node in sorted(price, key=lambda node: (price[node], node)):
+        if problem.nodes.open[node]:
+            classes.setdefault(int(problem.nodes.node_class[node]), []).append(node)
+    ranked = [list(column) for column in classes.values()]
+    turns = max((len(column) for column in ranked), default=0)
+    in_turn = [column[at] for at in range(turns) for column in ranked if at < len(column)]
+    return [*queue[: FREE_JOBS // 2], *(on_node[node] for node in in_turn), *queue]
 
 
 def _spare(problem: RoundProblem, decided: Selection) -> Floats:

@@ -1,0 +1,140 @@
+"""Rows that the options of a round share when it is forgotten which node a part lies on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from formulations.cells import scarce_resources, uplinks_matter
+from formulations.linear_model import Bools, Floats, Ints
+from formulations.pair_table import joint_holds
+from formulations.round_problem import RESOURCES, RoundProblem, Scope
+from formulations.rule_table import RULE_S, RULE_U, RULE_X
+
+UPLINK = RESOURCES.index("rdma_gb_per_s") - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Rows that options share.
+
+    Parameters
+    ----------
+    label
+        Of each row ``("gpu", t, 0)``, ``("side", t, r)``, ``("uplink", 0, 0)`` or
+        ``("rule", q, 0)``, shape (D,).
+    lower, upper
+        Shape (D,).
+    use
+        Shape (D, K + J).
+    aux_use, aux_upper
+        Auxiliary columns of the operator's rules, shapes (D, U) and (U,).
+    """
+
+    label: tuple[tuple[str, int, int], ...]
+    lower: Floats
+    upper: Floats
+    use: sparse.csr_array
+    aux_use: Floats
+    aux_upper: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of rows D."""
+        return len(self.label)
+
+
+def held_on_open(problem: RoundProblem) -> Bools:
+    """Holds on open nodes, shape (H,): on closed ones there is nothing to compete for."""
+    return np.asarray(problem.nodes.open[problem.holds.node])
+
+
+def shared_rows(problem: RoundProblem) -> Shared:
+    """The rows of a round, GPUs of the classes first."""
+    table, nodes, holds = problem.candidates, problem.nodes, problem.holds
+    size = np.bincount(nodes.node_class[nodes.open], minlength=nodes.classes)
+    joint = joint_holds(problem)
+    on_open, joint_open = held_on_open(problem), nodes.open[joint.node]
+    held_class = nodes.node_class[holds.node]
+    joint_class = nodes.node_class[joint.node]
+    label: list[tuple[str, int, int]] = []
+    upper: list[float] = []
+    row: list[Ints] = []
+    option: list[Ints] = []
+    value: list[Floats] = []
+
+    def add(at: int, options: Ints, amounts: Floats) -> None:
+        row.append(np.full(options.size, at, dtype=np.int64))
+        option.append(options)
+        value.append(np.asarray(amounts, dtype=np.float64))
+
+    has_parts = np.diff(table.part_start) > 0
+    scarce = [set(scarce_resources(problem, t).tolist()) for t in range(nodes.classes)]
+    for resource in range(len(RESOURCES)):
+        for t in range(nodes.classes):
+            if resource not in scarce[t]:
+                continue
+            at = len(label)
+            label.append(("side" if resource else "gpu", t, resource))
+            upper.append(float(size[t] * nodes.capacity[t, resource]))
+            mine = np.flatnonzero((table.node_class == t) & has_parts)
+            per_gpu = 1.0 if resource == 0 else table.side[mine, resource - 1]
+            add(at, mine, table.gpus[mine] * per_gpu)
+            kept = np.flatnonzero(on_open & (held_class == t))
+            add(at, table.count + holds.job[kept], holds.demand[kept, resource])
+            both = np.flatnonzero(joint_open & (joint_class == t))
+            add(at, joint.candidate[both], joint.demand[both, resource])
+    if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():
+        at = len(label)
+        label.append(("uplink", 0, 0))
+        upper.append(float(nodes.uplink_gb_per_s.sum()))
+        away = np.flatnonzero((table.scope == Scope.POD) & has_parts)
+        add(at, away, table.gpus[away] * table.side[away, UPLINK])
+        add(at, table.count + holds.job, holds.uplink_gb_per_s)
+        add(at, joint.candidate, joint.uplink_gb_per_s)
+    return _with_rules(problem, label, upper, (row, option, value))
+
+
+def _with_rules(
+    problem: RoundProblem,
+    label: list[tuple[str, int, int]],
+    upper: list[float],
+    entries: tuple[list[Ints], list[Ints], list[Floats]],
+) -> Shared:
+    rules, first = problem.rules, len(label)
+    row, option, value = entries
+    columns = problem.candidates.count + problem.jobs.count
+    starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
+    for mine, offset in ((starts, 0), (stays, problem.candidates.count)):
+        row.append(first + rules.row[mine])
+        option.append(offset + rules.index[mine])
+        value.append(rules.value[mine])
+    aux_use = np.zeros((first + rules.count, rules.aux_upper.size))
+    own = rules.kind == RULE_U
+    np.add.at(aux_use, (first + rules.row[own], rules.index[own]), rules.value[own])
+    use = sparse.csr_array(
+        (np.concatenate(value), (np.concatenate(row), np.concatenate(option))),
+        shape=(first + rules.count, columns),
+    )
+    most = np.concatenate([np.asarray(upper), rules.upper])
+    return Shared(
+        (*label, *(("rule", q, 0) for q in range(rules.count))),
+        np.concatenate([np.full(first, -np.inf), rules.lower]),
+        most,
+        use,
+        aux_use,
+        _most_aux(rules.aux_upper, aux_use, use, most),
+    )
+
+
+def _most_aux(limit: Floats, aux_use: Floats, use: sparse.csr_array, upper: Floats) -> Floats:
+    """Limits of the auxiliary columns, with those that rows without negative entries imply."""
+    most = limit.copy()
+    for row in np.flatnonzero(aux_use.any(axis=1) & np.isfinite(upper)).tolist():
+        own = use.data[use.indptr[row] : use.indptr[row + 1]]
+        if (aux_use[row] >= 0).all() and (own >= 0).all():
+            columns = aux_use[row] > 0
+            most[columns] = np.minimum(most[columns], upper[row] / aux_use[row, columns])
+    return np.maximum(most, 0.0)
