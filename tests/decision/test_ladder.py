@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from benchmarks.scale_rounds import cold_round, round_after, speeds_of
 from formulations.check import check
 from formulations.round_problem import Level, RoundProblem
 from formulations.rules import with_promises
 from morph_opt.decision import ladder
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Solved
-from morph_opt.decision.ranked import RoundSolver
+from morph_opt.decision.placement import place
+from morph_opt.decision.pose import RoundPoser
+from morph_opt.decision.ranked import ExactMip, RoundSolver
+from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
 from tests.formulations import oracle
@@ -142,3 +146,22 @@ def test_twice_the_same_bit_by_bit() -> None:
     assert one.selection.choice.tobytes() == two.selection.choice.tobytes()
     assert one.selection.nodes == two.selection.nodes
     assert one.outcome.bound == two.outcome.bound
+
+
+@pytest.mark.parametrize(("gpus", "types", "leaves"), [(256, 3, 1), (256, 1, 4)])
+def test_rounds_of_twins_one_after_the_other(gpus: int, types: int, leaves: int) -> None:
+    """A cold round and two that follow: within the gap, and the exact value within the bound."""
+    state = cold_round(gpus, types, leaves)
+    poser = RoundPoser(speeds_of(state.cluster), Throughput())
+    limits = Limits(gap=1e-3, time_s=600.0)
+    for at in range(3):
+        posed = poser.pose(state)
+        solved = Ladder(HighsSolver()).solve(posed, limits)
+        assert solved.selection is not None
+        check(posed.problem, solved.selection)
+        assert solved.outcome.status is Status.OPTIMAL, at
+        if at == 2:
+            exact = ExactMip(HighsSolver()).solve(posed, limits)
+            assert exact.selection is not None
+            assert exact.selection.value(posed.worth) <= solved.outcome.bound * (1 + 1e-9)
+        state = round_after(state, place(posed, solved.selection))
