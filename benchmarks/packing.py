@@ -18,14 +18,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
-from formulations.pair_levels import with_pairs
 from morph_opt.candidates.pairs import PairBuilder
-from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
+from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import SEEDS, JobState, RoundState
 from morph_opt.perf.tables.gavel import GavelTable
@@ -148,17 +148,16 @@ def offers() -> Iterator[OfferRow]:
     solver, limits = make_solver("highs"), Limits(gap=1e-4, time_s=60.0)
     for name, size in product(("throughput", "jct"), SIZES):
         state = RoundState(0, 60.0, 60.0, cluster, tuple(pool[:size]))
-        view = CandidateBuilder(truth).view(state)
         found: list[tuple[int, int, float, float]] = []
         for partners in OFFERS:
             began = time.perf_counter()
-            pairs = PairBuilder(truth, partners=partners, most_fresh=10**9)
-            problem = pairs.extended(view, state).problem
-            levels = with_pairs(OBJECTIVES_BY_NAME[name]().levels, problem)
-            solved = RoundSolver(solver, limits).ranked(problem, levels)
+            many = partial(PairBuilder, partners=partners, most_fresh=10**9)
+            goal = OBJECTIVES_BY_NAME[name]()
+            posed = RoundPoser(truth, goal, packing=truth, pairs=many).pose(state)
+            solved = RoundSolver(solver, limits).ranked(posed.problem, posed.levels)
             spent_s = time.perf_counter() - began
             value = solved.outcome.objective
-            found.append((partners, problem.candidates.count, value, 1e3 * spent_s))
+            found.append((partners, posed.problem.candidates.count, value, 1e3 * spent_s))
         for partners, candidates, value, spent_ms in found:
             yield OfferRow(name, size, partners, candidates, value / found[-1][2], spent_ms)
 

@@ -44,6 +44,7 @@ from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
+from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import InputError, JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
@@ -216,11 +217,11 @@ def root(setup: Setup) -> list[Row]:
     solver = make_solver("highs")
     for objective in OBJECTIVES:
         speeds, states = rounds_of(setup, objective)
-        builder, goal = CandidateBuilder(speeds), make_objective(objective, speeds)
+        poser = RoundPoser(speeds, make_objective(objective, speeds))
         gaps: list[float] = []
         for state in states[::10]:
-            problem = builder.view(state).problem
-            level = goal.levels(problem)[-1]
+            posed = poser.pose(state)
+            problem, level = posed.problem, posed.worth
             model = _unit(node_pattern.build(problem, level).model)
             best, relaxed = solver.solve(model, EXACT), solver.solve(model.relaxed(), EXACT)
             if best.usable and relaxed.usable:
@@ -269,11 +270,11 @@ def size(setup: Setup) -> list[Row]:
     rows: list[Row] = []
     cases = [("base", *rounds_of(setup, "throughput")), ("512 GPUs", *large_states(setup, "jct"))]
     for name, speeds, states in cases:
-        builder = CandidateBuilder(speeds)
+        poser = RoundPoser(speeds, make_objective("throughput", speeds))
         ordered = sorted(states, key=lambda state: len(state.jobs))
         for at in dict.fromkeys((0, len(ordered) // 2, len(ordered) - 1)):
-            problem = builder.view(ordered[at]).problem
-            level = make_objective("throughput", speeds).levels(problem)[-1]
+            posed = poser.pose(ordered[at])
+            problem, level = posed.problem, posed.worth
             model = node_pattern.build(problem, level).model
             found = {b.family: 0 for b in (*model.row_blocks, *model.column_blocks)}
             for block in (*model.row_blocks, *model.column_blocks):

@@ -129,6 +129,8 @@ class RoundPoser:
         Operator's rules.
     packing
         Measured speeds of two jobs on the same GPUs; rounds then offer such pairs. None: no pairs.
+    pairs
+        Makes what offers them.
     """
 
     def __init__(
@@ -137,12 +139,13 @@ class RoundPoser:
         objective: Objective[Any],
         rules: OperatorRules | None = None,
         packing: PairSpeeds | None = None,
+        pairs: Callable[[PairSpeeds], PairBuilder] = PairBuilder,
     ) -> None:
         self.belief = belief
         self.objective = objective
         self.rules = rules or OperatorRules()
         self._builder = self.tables()
-        self._pairs = None if packing is None else PairBuilder(packing)
+        self._pairs = None if packing is None else pairs(packing)
         self._cluster: Cluster | None = None
 
     def tables(self) -> CandidateBuilder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,6 +112,22 @@ def test_one_more_node_is_one_for_every_rule_and_every_candidate() -> None:
     assert poser(window).pose(here).with_one_more_node(1).problem.nodes.open.tolist() == [
         True, False, False,
     ]  # fmt: skip
+
+
+def test_nothing_else_assembles_a_round(project_root: Path) -> None:
+    """Rules on tables, and goals of tables with pairs: in `pose` and nowhere else."""
+    found = {
+        (path.relative_to(project_root).as_posix(), word)
+        for room in ("morph_opt", "benchmarks")
+        for path in (project_root / room).rglob("*.py")
+        for word in ("apply_rules(", "ranks_below(", "goals_of(", "= with_pairs(")
+        if word in path.read_text("utf-8").replace(f"def {word}", "")
+    }
+    pose = "morph_opt/decision/pose.py"
+    assert found == {
+        (pose, "apply_rules("), (pose, "ranks_below("), (pose, "goals_of("),
+        (pose, "= with_pairs("),
+    }  # fmt: skip
 
 
 def test_a_round_posed_under_other_rules_has_the_same_goals() -> None:
