@@ -36,6 +36,7 @@ from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
+from morph_opt.solvers.small_lp import SmallLp
 
 LARGE = 10_000
 """Candidates from which on rounds are not solved exactly at once, where the size decides."""
@@ -149,7 +150,8 @@ class _Climb:
         """Climb until a decision of one level is within the gap."""
         began = time.perf_counter()
         relaxation = Relaxation(problem, level)
-        chosen = choose_prices(relaxation)
+        lp = SmallLp()
+        chosen = choose_prices(relaxation, lp=lp)
         prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
         bound = rounded_up(chosen.evaluation)
         check_bound(problem, level, prices, bound)
@@ -158,7 +160,7 @@ class _Climb:
         self._times.build_ms += 1e3 * (priced - began)
         if bound == -np.inf:
             return state
-        rounding = Rounding(relaxation, chosen)
+        rounding = Rounding(relaxation, chosen, lp)
         self._better(problem, level, state, decided_by_prices(problem, rounding))
         self._times.place_ms += 1e3 * (time.perf_counter() - priced)
         surplus = chosen.evaluation.surplus

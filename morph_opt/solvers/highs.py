@@ -52,6 +52,11 @@ def claim_thread_pool(threads: int) -> bool:
     return changed
 
 
+def pool_threads() -> int:
+    """Threads that the pool of this process was made for; 1 if there is none yet."""
+    return _pool_threads or 1
+
+
 def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> Answer:
     """Read a `Highs` object after its run; ``sense`` is -1 where a front end minimised -cost."""
     code = highs.getModelStatus()
