@@ -118,10 +118,12 @@ def _chosen(draw: Random, fact: OptionFacts) -> tuple[str, bool]:
 class Watched(argparse.Namespace):
     """Remembers which arguments somebody looked at."""
 
+    __slots__ = ("_seen",)  # apart from the arguments, which commands go through
+
     def __getattribute__(self, name: str) -> Any:
         known = object.__getattribute__(self, "__dict__")
-        seen = known.get("_seen")
-        if seen is not None:
+        with contextlib.suppress(AttributeError):
+            seen = object.__getattribute__(self, "_seen")
             seen.update(known if name == "__dict__" else (name,))
         return object.__getattribute__(self, name)
 
@@ -164,6 +166,11 @@ def line(draw: Random) -> tuple[str, list[str], bool, list[str]]:
     return command, words, bad, names
 
 
+def _dest(name: str, prefix: str = "--") -> str:
+    """Name of the argument as parsed."""
+    return name.removeprefix(prefix).replace("-", "_")
+
+
 def try_line(draw: Random, index: int, tally: Tally) -> list[Finding]:
     """Run one line; what is wrong with how it went."""
     command, words, bad, names = line(draw)
@@ -178,8 +185,8 @@ def try_line(draw: Random, index: int, tally: Tally) -> list[Finding]:
         return [Finding("options", index, "accepted", f"{shown}: out of its range")]
     if kind == "refused" or not made:
         return []
-    seen = made[-1].__dict__["_seen"]
-    unread = [name for name in names if name.lstrip("-").replace("-", "_") not in seen]
+    seen = made[-1]._seen
+    unread = [name for name in names if not {_dest(name), _dest(name, "--no-")} & seen]
     return [Finding("options", index, "ignored", f"{shown}: {unread}")] if unread else []
 
 
