@@ -16,11 +16,16 @@ not tighter than its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from formulations.round_problem import Scope
+from morph_opt.domain import Shape
 from morph_opt.perf.speed import Configuration
+
+MOST_COMPARED = 1024
+"""Rows on fewer GPUs, the fastest, that a row is compared with; beyond them some that could be
+left out stay in, which costs time and no optimum."""
 
 
 class Scoped(NamedTuple):
@@ -102,6 +107,8 @@ def with_strictness(
 def undominated(rows: Sequence[Scoped], cpus_per_gpu: int = 0) -> list[Scoped]:
     """The rows that no other row dominates, in their order; of equals the first stays.
 
+    Among very many rows some dominated ones may stay (`MOST_COMPARED`).
+
     Parameters
     ----------
     rows
@@ -123,11 +130,20 @@ def undominated(rows: Sequence[Scoped], cpus_per_gpu: int = 0) -> list[Scoped]:
             i,
         )
 
-    kept: list[int] = []
-    for i in sorted(range(len(rows)), key=rank):
-        if not any(
+    def beaten(i: int, others: Iterable[int]) -> bool:
+        return any(
             _reaches(rows[k], rows[i]) and embeds(rows[k].row, rows[i].row, cpus_per_gpu)
-            for k in kept
-        ):
+            for k in others
+        )
+
+    # On as many GPUs only the same shape embeds, so a gang's many shapes are not compared.
+    kept: list[int] = []
+    by_shape: dict[Shape, list[int]] = {}
+    for i in sorted(range(len(rows)), key=rank):
+        shape = rows[i].row.shape
+        twins = by_shape.setdefault(shape, [])
+        fewer = (k for k in kept[:MOST_COMPARED] if rows[k].row.shape.gpus < shape.gpus)
+        if not beaten(i, twins) and not beaten(i, fewer):
             kept.append(i)
+            twins.append(i)
     return [rows[i] for i in sorted(kept)]

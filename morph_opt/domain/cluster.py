@@ -210,9 +210,17 @@ class Cluster:
         )
 
     @cached_property
+    def _classes(self) -> dict[NodeType, tuple[int, ...]]:
+        """Indices of the nodes of each class, ascending, in order of first appearance."""
+        found: dict[NodeType, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            found.setdefault(node.type, []).append(index)
+        return {kind: tuple(indices) for kind, indices in found.items()}
+
+    @cached_property
     def node_types(self) -> tuple[NodeType, ...]:
         """Node classes in order of first appearance."""
-        return tuple(dict.fromkeys(node.type for node in self.nodes))
+        return tuple(self._classes)
 
     @cached_property
     def gpu_types(self) -> tuple[GpuType, ...]:
@@ -222,7 +230,7 @@ class Cluster:
     @cached_property
     def gpus(self) -> int:
         """GPUs of the whole cluster."""
-        return sum(node.type.gpus for node in self.nodes)
+        return sum(kind.gpus * len(indices) for kind, indices in self._classes.items())
 
     @cached_property
     def node_index(self) -> dict[str, int]:
@@ -284,7 +292,7 @@ class Cluster:
 
     def nodes_of(self, node_type: NodeType) -> tuple[int, ...]:
         """Indices of the nodes of one class, ascending."""
-        return tuple(i for i, node in enumerate(self.nodes) if node.type == node_type)
+        return self._classes.get(node_type, ())
 
     def span(self, nodes: Sequence[int] | Iterable[int]) -> Span:
         """Tightest part of the topology that contains these node indices."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -78,18 +79,57 @@ class Shape:
         return self.label
 
 
-@lru_cache(maxsize=4096)
+MOST_PARTS = 1 << 16
+"""Of the shapes that `partitions` lists, counted together: 200 GPUs on nodes of 8 have 10^8."""
+
+
+@lru_cache(maxsize=256)
 def partitions(total: int, largest: int) -> tuple[Shape, ...]:
-    """Every shape of ``total`` GPUs whose parts do not exceed ``largest``, fewest nodes first."""
+    """Shapes of ``total`` GPUs whose parts do not exceed ``largest``, fewest nodes first.
 
-    def walk(rest: int, cap: int) -> list[tuple[int, ...]]:
-        if rest == 0:
-            return [()]
-        return [
-            (part, *tail)
-            for part in range(min(rest, cap), 0, -1)
-            for tail in walk(rest - part, part)
-        ]
+    Every one, as long as they have at most `MOST_PARTS` parts together (gangs of up to 32 GPUs on
+    nodes of 8); of more, the first, which are the tightest, and at least one.
+    """
+    found: list[Shape] = []
+    listed = 0
+    for nodes in range(max(1, -(-total // largest)), total + 1):
+        for parts in _split(total, nodes, largest):
+            listed += nodes
+            if found and listed > MOST_PARTS:
+                return tuple(found)
+            found.append(Shape(parts))
+    return tuple(found)
 
-    found = [Shape(parts) for parts in walk(total, largest) if parts]
-    return tuple(sorted(found, key=lambda shape: (shape.nodes, [-p for p in shape.parts])))
+
+def _split(total: int, nodes: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Partitions of ``total`` into ``nodes`` parts up to ``largest``, larger parts first.
+
+    Each is made from the one before, in place, so that neither depth nor memory grows.
+    """
+    # The first takes as much as it can and leaves 1 for everyone behind it.
+    parts = [1] * nodes
+    _fill(parts, 0, total - nodes, largest)
+    while True:
+        yield tuple(parts)
+        # The last part that can give one away to those behind it, all of them being lower still.
+        behind = 0
+        for at in range(nodes - 1, -1, -1):
+            if behind + 1 <= (nodes - 1 - at) * (parts[at] - 1) and parts[at] > 1:
+                break
+            behind += parts[at]
+        else:
+            return
+        parts[at] -= 1
+        rest, cap = behind + 1, parts[at]
+        parts[at + 1 :] = [1] * (nodes - 1 - at)
+        _fill(parts, at + 1, rest - (nodes - 1 - at), cap)
+
+
+def _fill(parts: list[int], start: int, extra: int, largest: int) -> None:
+    """Add ``extra`` to the parts from ``start`` on, each as much as it can hold."""
+    for at in range(start, len(parts)):
+        if not extra:
+            return
+        more = min(extra, largest - parts[at])
+        parts[at] += more
+        extra -= more

@@ -91,12 +91,16 @@ def _fitting(
 ) -> Iterator[Configuration]:
     """Configurations that fit the empty cluster, once per node type and span."""
     for node_type in cluster.node_types:
-        mates = tuple(n.type for n in cluster.nodes if n.type.gpu_type == node_type.gpu_type)
-        most = sum(mate.gpus for mate in mates)
+        mates = tuple(
+            (kind, len(cluster.nodes_of(kind)))
+            for kind in cluster.node_types
+            if kind.gpu_type == node_type.gpu_type
+        )
+        most = sum(kind.gpus * count for kind, count in mates)
         for span in reachable_spans(cluster):
             for row in speeds.configurations(model, node_type, most, span):
-                room = _room(mates, row.side, cpus_per_gpu)
                 parts = row.shape.parts
+                room = _room(mates, row.side, cpus_per_gpu, len(parts))
                 if len(parts) <= len(room) and all(
                     part <= slots for part, slots in zip(parts, room, strict=False)
                 ):
@@ -104,8 +108,13 @@ def _fitting(
 
 
 @lru_cache(maxsize=256)
-def _room(nodes: tuple[NodeType, ...], side: SideDemand, cpus_per_gpu: int) -> tuple[int, ...]:
-    """GPUs that a job with this side demand can hold on each empty node, most first."""
+def _room(
+    nodes: tuple[tuple[NodeType, int], ...], side: SideDemand, cpus_per_gpu: int, most: int
+) -> tuple[int, ...]:
+    """GPUs that a job with this side demand can hold on each empty node, most first.
+
+    Nodes come as types with counts; no more than ``most`` of a type are listed.
+    """
 
     def slots(node: NodeType) -> int:
         needs = (
@@ -116,7 +125,8 @@ def _room(nodes: tuple[NodeType, ...], side: SideDemand, cpus_per_gpu: int) -> t
         limits = [int(has * (1.0 + DEMAND_TOLERANCE) / need) for need, has in needs if need > 0.0]
         return min([node.gpus, *limits])
 
-    return tuple(sorted((slots(node) for node in nodes), reverse=True))
+    room = [slots(kind) for kind, count in nodes for _ in range(min(count, most))]
+    return tuple(sorted(room, reverse=True))
 
 
 def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None:
@@ -241,7 +251,7 @@ def paired_curve(speeds: SpeedModel, model: str, others: Iterable[str], cluster:
     if measured is None:
         return np.zeros(0), np.zeros(0)
     for kind in cluster.node_types:
-        most = sum(node.type.gpus for node in cluster.nodes if node.type == kind)
+        most = kind.gpus * len(cluster.nodes_of(kind))
         for span in reachable_spans(cluster):
             rows = speeds.configurations(model, kind, most, span)
             for other in others:
