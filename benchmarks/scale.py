@@ -1,6 +1,6 @@
 """Rounds of 64 to 65,536 GPUs: the ladder's phases, gap and growth, beside the exact MIP.
 
-    python -m benchmarks.scale [--sizes 64,512,2048] [--types 1,3] [--rounds 4] [--exact-to 1024]
+    python -m benchmarks.scale [--sizes 64 512 2048] [--types 1 3] [--rounds 4] [--exact-to 1024]
                                [--out reports/scale]
 
 One thread; every case in a process of its own, so that memory is its own. Times are CPU seconds,
