@@ -36,10 +36,10 @@ from benchmarks.rounds_replay import OBJECTIVES, rounds_of
 from benchmarks.rounds_report import Row, Setup, read, write
 from benchmarks.rounds_rules import audits, moves, ties
 from formulations import node_pattern
-from formulations.cells import find_kinds
 from formulations.linear_model import LinearModel
-from formulations.patterns import reachable_free
-from formulations.round_problem import RoundProblem
+from formulations.node_pattern.cells import find_kinds
+from formulations.node_pattern.patterns import reachable_free
+from formulations.round.tables import RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, as_process, run_command

@@ -1,8 +1,8 @@
 r"""The independent check of a claimed bound: from tables and prices alone, knowing no method.
 
 Everything is restated per job and per node, as in the proof of docs/formulations/prices.md. The
-cells and kinds of `formulations.cells` are read as names of prices only: whether a part may lie on
-a node is found from the tables of nodes.
+cells and kinds of `formulations.node_pattern.cells` are read as names of prices only: whether a
+part may lie on a node is found from the tables of nodes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from itertools import product
 
 import numpy as np
 
-from formulations.cells import find_cells, find_kinds
 from formulations.linear_model import Bools, Floats, Ints
+from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices.bound import Prices
-from formulations.round_problem import STAY, Level, RoundProblem, Scope
-from formulations.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.tables import STAY, Level, RoundProblem, Scope
 
 TOLERANCE = 1e-10
 """How far, relative to itself, a claim may lie below the bound that its prices prove."""

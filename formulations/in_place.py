@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import joint_holds
-from formulations.round_problem import STAY, RoundProblem
+from formulations.round.options import joint_holds
+from formulations.round.tables import STAY, RoundProblem
 
 
 @dataclass(frozen=True, slots=True)

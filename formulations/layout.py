@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
-from formulations.pair_table import may_meet
-from formulations.round_problem import NONE, STAY, Level, RoundProblem
+from formulations.round.options import may_meet
+from formulations.round.tables import NONE, STAY, Level, RoundProblem
 
 
 @dataclass(frozen=True, slots=True)

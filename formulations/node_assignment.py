@@ -20,7 +20,7 @@ Model
     (6) uplink[l]           network share of POD parts and staying jobs in leaf l <= capacity
     (7) span[k,l]           sum_{g, n in l} y[k,g,n] - (parts of k - 1) x[j,k] <= 0
                             k strict, l a leaf (scope POD) or an NVLink domain (LEAF)
-    and the operator's rules (`formulations.rules`).
+    and the operator's rules (`formulations.round.rules`).
 
 Obvious, exact and symmetric: the oracle for small clusters, and the exact placement of a fixed
 choice when decoding by packing fails. Only open nodes of the candidate's class and node set get
@@ -33,12 +33,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.decode import with_partners
 from formulations.in_place import in_place
 from formulations.layout import Layout, RoundModel, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.round_problem import RESOURCES, Level, RoundProblem, Scope, Selection
-from formulations.rules import add_rules
+from formulations.round.decode import with_partners
+from formulations.round.rules import add_rules
+from formulations.round.tables import RESOURCES, Level, RoundProblem, Scope, Selection
 
 
 def build(problem: RoundProblem, level: Level) -> RoundModel:

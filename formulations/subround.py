@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round_problem import (
+from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
+from formulations.round.tables import (
     RESOURCES,
     STAY,
     HoldTable,
@@ -17,7 +18,6 @@ from formulations.round_problem import (
     Scope,
     Selection,
 )
-from formulations.rule_table import RULE_S, RULE_X, RuleTable
 
 UPLINK = RESOURCES.index("rdma_gb_per_s")
 

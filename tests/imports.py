@@ -143,7 +143,7 @@ WALK = (
     ("a scenario becomes things", "replay.setup", "policies.registry", "policies.spec", "rules"),
     ("the engine asks", "replay.api", "engine.engine", "engine.live", "domain"),
     ("a round is posed and solved", "policies.milp", "decision.pose", "candidates.table",
-     "formulations.round_problem"),
+     "formulations.round.tables"),
     ("its model is solved and checked", "decision.ranked", "formulations.node_pattern",
      "formulations.linear_model"),
     ("the answer is applied", "engine.engine", "engine.strict", "domain"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.linear_model import Bools, Floats
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 
 SPEED_TOLERANCE = 1e-9
 """Relative slack in comparing a speed with a guaranteed one (same configuration, rounded)."""

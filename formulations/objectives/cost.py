@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Floats
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 
 RESTART_WEIGHT = 2.0
 """How often a restart that the round would cause is counted (as for ``jct``)."""

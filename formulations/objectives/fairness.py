@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 
 POWER = 5.0
 """k: how much more a late job counts than a timely one."""

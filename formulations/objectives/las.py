@@ -16,7 +16,7 @@ import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.objectives import relative_speed
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 
 AMORTISE_S = 600.0
 """Seconds of service that a start-up is charged to."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 
 MOST_WAITS = 128
 """Beyond so many instants at which a wait may end, evenly many of them are looked at."""

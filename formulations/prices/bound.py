@@ -16,7 +16,8 @@ from itertools import product
 
 import numpy as np
 
-from formulations.cells import (
+from formulations.linear_model import Floats, Ints
+from formulations.node_pattern.cells import (
     Cells,
     Kinds,
     count_parts,
@@ -24,13 +25,12 @@ from formulations.cells import (
     find_gang_types,
     find_kinds,
 )
-from formulations.gangs import hosts_of
-from formulations.linear_model import Floats, Ints
-from formulations.pair_table import JointHolds, joint_holds
-from formulations.patterns import SLACK, Vector, maximal_patterns
+from formulations.node_pattern.gangs import hosts_of
+from formulations.node_pattern.patterns import SLACK, Vector, maximal_patterns
 from formulations.prices.relaxation import Evaluation, Relaxation
 from formulations.prices.rows import Shared, held_on_open
-from formulations.round_problem import RESOURCES, Level, RoundProblem
+from formulations.round.options import JointHolds, joint_holds
+from formulations.round.tables import RESOURCES, Level, RoundProblem
 
 ROUNDING = 1e-12
 """The bound is raised by this share of the absolute values of its terms."""
@@ -139,7 +139,7 @@ def price_bound(problem: RoundProblem, level: Level, prices: Prices) -> Bound:
 
     Raises
     ------
-    formulations.patterns.TooManyPatternsError
+    formulations.node_pattern.patterns.TooManyPatternsError
         With slot prices, if a node can be cut in too many ways.
     """
     relaxation = Relaxation(problem, level)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from formulations.cells import scarce_resources
 from formulations.linear_model import Floats, Ints
-from formulations.round_problem import RoundProblem, Scope
+from formulations.node_pattern.cells import scarce_resources
+from formulations.round.tables import RoundProblem, Scope
 
 SLACK = 1e-9
 

@@ -7,7 +7,7 @@ import numpy as np
 from formulations.linear_model import Floats, Ints
 from formulations.prices.places import Places
 from formulations.prices.rounding import Rounding
-from formulations.round_problem import NONE, STAY, RoundProblem, Selection
+from formulations.round.tables import NONE, STAY, RoundProblem, Selection
 
 NEXT_BEST = 12
 """Options that a job without room tries, by falling reduced value."""
@@ -22,7 +22,7 @@ SLACK = 1e-9
 
 
 def decided_by_prices(problem: RoundProblem, rounding: Rounding) -> Selection:
-    """A decision from prices: dealt, shed and placed; `formulations.check` says if it is one."""
+    """A decision from prices: dealt, shed, placed; `formulations.round.check` says if it is one."""
     return Placing(problem, rounding).placed(rounding.shed(rounding.dealt()))
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from scipy import sparse
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import may_meet
 from formulations.prices.rows import shared_rows
-from formulations.round_problem import Level, RoundProblem
-from formulations.rule_table import RULE_S, RULE_U
+from formulations.round.options import may_meet
+from formulations.round.rule_table import RULE_S, RULE_U
+from formulations.round.tables import Level, RoundProblem
 
 SLACK = 1e-9
 """Absolute tolerance in comparing what a rule counts."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from formulations.cells import scarce_resources, uplinks_matter
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import joint_holds
-from formulations.round_problem import RESOURCES, RoundProblem, Scope
-from formulations.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.node_pattern.cells import scarce_resources, uplinks_matter
+from formulations.round.options import joint_holds
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.tables import RESOURCES, RoundProblem, Scope
 
 UPLINK = RESOURCES.index("rdma_gb_per_s") - 1
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from formulations.round_problem import Scope
+from formulations.round.tables import Scope
 from morph_opt.domain import Shape
 from morph_opt.perf.speed import Configuration
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
-from formulations.pair_levels import lifted
-from formulations.pair_table import PairTable
-from formulations.round_problem import STAY, CandidateTable, RoundProblem, Scope
+from formulations.round.levels import lifted
+from formulations.round.options import PairTable
+from formulations.round.tables import STAY, CandidateTable, RoundProblem, Scope
 from morph_opt.candidates.table import ModelSlice, RoundView
 from morph_opt.domain import Cluster, RoundState, Shape
 from morph_opt.perf.tables.pairs import PairSpeeds

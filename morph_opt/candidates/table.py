@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import PairTable, half_of
-from formulations.round_problem import (
+from formulations.round.options import PairTable, half_of
+from formulations.round.tables import (
     CandidateTable,
     HoldTable,
     JobTable,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from formulations.check_bound import check_bound
 from formulations.prices import Bound, Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
-from formulations.round_problem import Level, RoundProblem
-from formulations.rules import with_promises
+from formulations.round.rules import with_promises
+from formulations.round.tables import Level, RoundProblem
 
 
 def bound_by_prices(problem: RoundProblem, level: Level, promised: bool) -> Bound:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.check import RuleError, check
-from formulations.decode import place_parts, room_after_stays, without_job
 from formulations.in_place import in_place
 from formulations.linear_model import Bools, Ints
 from formulations.objectives import guarantee
-from formulations.pair_table import may_meet
 from formulations.prices import Relaxation, choose_prices
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
-from formulations.rule_table import RULE_S, RULE_U
-from formulations.rules import broken_rule, with_promises
+from formulations.round.check import RuleError, check
+from formulations.round.decode import place_parts, room_after_stays, without_job
+from formulations.round.options import may_meet
+from formulations.round.rule_table import RULE_S, RULE_U
+from formulations.round.rules import broken_rule, with_promises
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 
 
 def best_at_hand(problem: RoundProblem, level: Level) -> Selection:

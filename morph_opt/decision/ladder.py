@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.check import RuleError, check
 from formulations.check_bound import check_bound
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.objectives import guarantee
@@ -28,8 +27,9 @@ from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
-from formulations.rules import with_floor, with_promises
+from formulations.round.check import RuleError, check
+from formulations.round.rules import with_floor, with_promises
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 from formulations.subround import residual_round, with_candidates
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from formulations.layout import RoundModel
-from formulations.round_problem import Level, Selection
+from formulations.round.tables import Level, Selection
 from morph_opt.decision.pose import PosedRound
 from morph_opt.solvers.outcome import Limits, Outcome
 
@@ -42,7 +42,7 @@ class Solved:
     Parameters
     ----------
     selection
-        Passes `formulations.check.check`. None when no solve gave anything usable.
+        Passes `formulations.round.check.check`. None when no solve gave anything usable.
     outcomes
         Of the levels in order, up to the last one that was tried.
     levels

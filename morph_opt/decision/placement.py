@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from formulations.pair_table import partner_of
-from formulations.round_problem import NONE, STAY, RoundProblem, Selection
+from formulations.round.options import partner_of
+from formulations.round.tables import NONE, STAY, RoundProblem, Selection
 from morph_opt.candidates.table import RoundView
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, Assignment, Placement, RoundState

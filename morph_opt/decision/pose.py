@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from formulations.linear_model import Floats
-from formulations.pair_levels import with_pairs, worth_of_halves
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.levels import with_pairs, worth_of_halves
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.objective import Objective

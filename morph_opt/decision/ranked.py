@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations import node_assignment, node_pattern
-from formulations.decode import in_place_fits, pack, restricted, with_partners, without_job
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import Ints
+from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.objectives import guarantee, kept
-from formulations.patterns import TooManyPatternsError
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.decode import in_place_fits, pack, restricted, with_partners, without_job
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.pricing import solve_priced

@@ -15,7 +15,7 @@ import numpy as np
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.objectives import guarantee, kept
-from formulations.round_problem import STAY, Level, Selection
+from formulations.round.tables import STAY, Level, Selection
 from morph_opt.decision.method import Evidence, Solved
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import RoundSolver

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
-from formulations.pair_table import half_of, may_meet, partner_of
-from formulations.round_problem import NONE, STAY, Selection
+from formulations.round.options import half_of, may_meet, partner_of
+from formulations.round.tables import NONE, STAY, Selection
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation

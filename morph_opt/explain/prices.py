@@ -30,11 +30,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from formulations.cells import Cells, Kinds, find_cells, find_kinds
 from formulations.layout import RoundModel
 from formulations.linear_model import Floats, Ints, LinearModel
-from formulations.patterns import maximal_patterns
-from formulations.round_problem import RESOURCES, RoundProblem
+from formulations.node_pattern.cells import Cells, Kinds, find_cells, find_kinds
+from formulations.node_pattern.patterns import maximal_patterns
+from formulations.round.tables import RESOURCES, RoundProblem
 from morph_opt.explain.report import UnexplainedError
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from formulations.linear_model import LinearModel
-from formulations.round_problem import RoundProblem
+from formulations.round.tables import RoundProblem
 from morph_opt.domain import RoundState
 from morph_opt.instances.library import (
     TABLE,

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from formulations import node_assignment
-from formulations.check import RuleError, check
-from formulations.decode import in_place_fits, pack, restricted, with_partners
 from formulations.linear_model import Ints, LinearModel
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.check import RuleError, check
+from formulations.round.decode import in_place_fits, pack, restricted, with_partners
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.instances.library import Instance, load, load_round
 from morph_opt.instances.solution import read_claim
 from morph_opt.solvers.outcome import Floats, Limits, relative_gap

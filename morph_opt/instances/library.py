@@ -17,8 +17,8 @@ from pathlib import Path
 
 from formulations.files.mps import MpsError, from_mps, write_mps
 from formulations.linear_model import LinearModel
-from formulations.round_json import RoundJsonError, from_json, to_json
-from formulations.round_problem import RoundProblem
+from formulations.round.json import RoundJsonError, from_json, to_json
+from formulations.round.tables import RoundProblem
 from morph_opt.documents import (
     JSON_BYTES,
     LINES_BYTES,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from formulations.linear_model import LinearModel
-from formulations.round_problem import RoundProblem
+from formulations.round.tables import RoundProblem
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip
 from morph_opt.domain import (

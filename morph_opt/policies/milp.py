@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from formulations.check import check
 from formulations.objectives import SPEED_TOLERANCE, relative_speed
-from formulations.round_problem import STAY, Level, RoundProblem, Selection
+from formulations.round.check import check
+from formulations.round.tables import STAY, Level, RoundProblem, Selection
 from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import best_at_hand
 from morph_opt.decision.holding import Needs, broken_holding

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from formulations.check import check
-from formulations.decode import SLACK, place_parts, room_after_stays
-from formulations.round_problem import NONE, STAY, RoundProblem, Selection
+from formulations.round.check import check
+from formulations.round.decode import SLACK, place_parts, room_after_stays
+from formulations.round.tables import NONE, STAY, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState

@@ -23,8 +23,8 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round_problem import CandidateTable, Level, RoundProblem
-from formulations.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
+from formulations.round.tables import CandidateTable, Level, RoundProblem
 from morph_opt.candidates.table import RoundView
 from morph_opt.domain import RoundState
 from morph_opt.rules.lending import could_use

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round_problem import RoundProblem, Scope
+from formulations.round.tables import RoundProblem, Scope
 from morph_opt.candidates.dominance import undominated
 from morph_opt.candidates.table import ModelSlice, RoundView
 

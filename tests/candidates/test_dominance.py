@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.objectives import guarantee
-from formulations.round_problem import Scope
+from formulations.round.tables import Scope
 from morph_opt.candidates.dominance import Scoped, embeds, undominated
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import ExecutionPlan, Shape, SideDemand

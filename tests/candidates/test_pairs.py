@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.round_problem import NONE, STAY, Selection
+from formulations.round.tables import NONE, STAY, Selection
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.clusters import load_cluster

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.round_problem import Scope
+from formulations.round.tables import Scope
 from morph_opt.candidates.table import CandidateBuilder, scopes_of
 from morph_opt.domain import A800_NODE, Cluster, JobState, Node, RoundState, SideDemand
 from tests.policies.worlds import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.round_problem import Scope
+from formulations.round.tables import Scope
 from morph_opt.candidates import dominance
 from morph_opt.candidates.dominance import Scoped, embeds, undominated
 from morph_opt.clusters.short import parse_short

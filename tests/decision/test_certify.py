@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from formulations.objectives import kept
-from formulations.round_problem import STAY, RoundProblem
-from formulations.rules import broken_rule, with_floor, with_promises
+from formulations.round.rules import broken_rule, with_floor, with_promises
+from formulations.round.tables import STAY, RoundProblem
 from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver

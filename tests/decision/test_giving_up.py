@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations import decode, node_assignment
-from formulations.check import check
+from formulations import node_assignment
 from formulations.layout import forbid
 from formulations.node_pattern import build
-from formulations.round_problem import NONE, STAY, Level, RoundProblem
+from formulations.round import decode
+from formulations.round.check import check
+from formulations.round.tables import NONE, STAY, Level, RoundProblem
 from morph_opt.decision import ranked
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ranked import RoundSolver

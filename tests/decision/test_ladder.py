@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.scale_rounds import cold_round, round_after, speeds_of
-from formulations.check import check
-from formulations.round_problem import Level, RoundProblem
-from formulations.rules import with_promises
+from formulations.round.check import check
+from formulations.round.rules import with_promises
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision import ladder
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Solved

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.linear_model import LinearModel
-from formulations.round_problem import NONE, Level, RoundProblem, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.method import Solved
 from morph_opt.decision.pose import PosedRound, RoundPoser

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.decode import pack
-from formulations.round_problem import NONE, STAY, Selection
+from formulations.round.decode import pack
+from formulations.round.tables import NONE, STAY, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations import node_pattern, patterns
-from formulations.check import check
+from formulations import node_pattern
 from formulations.layout import RoundModel
-from formulations.round_problem import Level, RoundProblem
+from formulations.node_pattern import patterns
+from formulations.round.check import check
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision import pricing
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver

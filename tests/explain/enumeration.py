@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from formulations.objectives import guarantee, kept
-from formulations.round_problem import NONE, STAY, Level, RoundProblem
+from formulations.round.tables import NONE, STAY, Level, RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.objective import Objective, Stateless

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.round_problem import Selection
+from formulations.round.tables import Selection
 from morph_opt.domain import A800_NODE, Cluster, JobState, RoundState
 from morph_opt.explain import Effort, explanation_text
 from morph_opt.explain.explainer import as_granted

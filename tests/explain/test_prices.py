@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from formulations import node_assignment, node_pattern
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.domain import SideDemand
 from morph_opt.explain import Effort
 from morph_opt.explain.prices import Prices

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from formulations import node_assignment, node_pattern
-from formulations.cells import KIND_LIMIT
 from formulations.layout import RoundModel, cut_distinct, forbid
-from formulations.round_problem import NONE, Level, RoundProblem, Scope
+from formulations.node_pattern.cells import KIND_LIMIT
+from formulations.round.tables import NONE, Level, RoundProblem, Scope
 from morph_opt.decision.ranked import with_guarantees
 from tests.formulations.packed_families import PACKED_PAIRS
 from tests.formulations.pairs import Pair, Wanted, families
@@ -29,12 +29,14 @@ from tests.formulations.solving import ranked, solve_model
 ROOT = Path(__file__).resolve().parents[2]
 EMITTERS = (
     *sorted((ROOT / "formulations").glob("*.py")),
+    *sorted((ROOT / "formulations/node_pattern").glob("*.py")),
+    *sorted((ROOT / "formulations/round").glob("*.py")),
     ROOT / "morph_opt/decision/ranked.py",
 )
 """Where rows of the round's models are written; `linear_model` only passes names on."""
 
 RULE_WRITER = ROOT / "morph_opt/rules/compile.py"
-"""Where the words of operator's rules are; `formulations.rules` only passes them on."""
+"""Where the words of operator's rules are; `formulations.round.rules` only passes them on."""
 
 
 def emitted() -> set[str]:

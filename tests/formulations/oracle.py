@@ -14,8 +14,8 @@ from itertools import permutations, product
 import numpy as np
 from scipy.optimize import linprog
 
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Scope, Selection
-from formulations.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Scope, Selection
 
 LARGEST = 200_000
 """Combinations beyond which a round is not small."""

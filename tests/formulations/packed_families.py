@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from formulations import node_assignment, node_pattern
-from formulations.cells import KIND_LIMIT
 from formulations.layout import RoundModel
-from formulations.pair_table import PairTable
-from formulations.round_problem import STAY, Level, RoundProblem, Scope
+from formulations.node_pattern.cells import KIND_LIMIT
+from formulations.round.options import PairTable
+from formulations.round.tables import STAY, Level, RoundProblem, Scope
 from tests.formulations.pairs import Pair, Wanted
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 

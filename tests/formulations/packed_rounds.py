@@ -10,9 +10,10 @@ from itertools import product
 
 import numpy as np
 
-from formulations.pair_levels import lifted, with_pairs
-from formulations.pair_table import PairTable
-from formulations.round_problem import (
+from formulations.round.levels import lifted, with_pairs
+from formulations.round.options import PairTable
+from formulations.round.rule_table import RULE_X
+from formulations.round.tables import (
     NONE,
     STAY,
     CandidateTable,
@@ -21,7 +22,6 @@ from formulations.round_problem import (
     RoundProblem,
     Selection,
 )
-from formulations.rule_table import RULE_X
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, RoundSize, random_round

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.round_problem import JobTable, Level, NodeTable, RoundProblem, Scope
-from formulations.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
+from formulations.round.tables import JobTable, Level, NodeTable, RoundProblem, Scope
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations.rounds import (
     SIDES,

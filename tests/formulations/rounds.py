@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from formulations.round_problem import (
+from formulations.round.rule_table import RuleTable
+from formulations.round.tables import (
     RESOURCES,
     CandidateTable,
     HoldTable,
@@ -18,7 +19,6 @@ from formulations.round_problem import (
     RoundProblem,
     Scope,
 )
-from formulations.rule_table import RuleTable
 
 SIDES = len(RESOURCES) - 1
 

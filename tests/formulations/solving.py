@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from formulations.check import check
 from formulations.linear_model import LinearModel
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.check import check
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.ranked import RoundSolver, Solved
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Outcome, Status

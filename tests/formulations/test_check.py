@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import formulations.check as module
-from formulations.check import RuleError, check
-from formulations.round_problem import NONE, STAY, RoundProblem, Scope, Selection
-from formulations.rule_table import RULE_S, RULE_U, RULE_X
+import formulations.round.check as module
+from formulations.round.check import RuleError, check
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.tables import NONE, STAY, RoundProblem, Scope, Selection
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, random_round
 from tests.formulations.rounds import Candidate, Hold, Rule, rule_table, tiny

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from formulations import node_pattern
-from formulations.decode import pack, restricted
 from formulations.layout import RoundModel, forbid
 from formulations.linear_model import Ints, LinearModel
-from formulations.round_problem import NONE, STAY, RoundProblem
+from formulations.round.decode import pack, restricted
+from formulations.round.tables import NONE, STAY, RoundProblem
 from morph_opt.decision.ranked import Solved
 from tests.formulations import oracle
 from tests.formulations.random_rounds import RoundSize, random_round

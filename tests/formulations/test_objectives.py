@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from formulations.objectives import guarantee, kept, relative_speed
 from formulations.objectives.lookahead import _spread, _Ways, backlog_prices
-from formulations.round_problem import RoundProblem
+from formulations.round.tables import RoundProblem
 from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, Throughput
 from tests.formulations.random_rounds import random_round
 from tests.formulations.rounds import Candidate, Hold, tiny

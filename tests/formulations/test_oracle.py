@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.check import check
-from formulations.round_problem import STAY, RoundProblem, Scope
+from formulations.round.check import check
+from formulations.round.tables import STAY, RoundProblem, Scope
 from tests.formulations import oracle
 from tests.formulations.random_rounds import (
     EVERYTHING,

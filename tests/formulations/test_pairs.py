@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from formulations import node_pattern
-from formulations.check import RuleError, check
-from formulations.pair_levels import lifted, with_pairs
-from formulations.pair_table import PairTable, partner_of
-from formulations.round_json import from_json, to_json
-from formulations.round_problem import NONE, STAY, CandidateTable, RoundProblem, Selection
-from formulations.rule_table import RULE_S, RULE_X, RuleTable
+from formulations.round.check import RuleError, check
+from formulations.round.json import from_json, to_json
+from formulations.round.levels import lifted, with_pairs
+from formulations.round.options import PairTable, partner_of
+from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
+from formulations.round.tables import NONE, STAY, CandidateTable, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
 from morph_opt.policies.objectives.plain import Jct, Throughput

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.linear_model import Ints
-from formulations.patterns import (
+from formulations.node_pattern.patterns import (
     TooManyPatternsError,
     Vector,
     maximal_patterns,

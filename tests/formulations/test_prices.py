@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.cells import find_cells, find_kinds
 from formulations.check_bound import BoundError, check_bound
+from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices import Prices, Relaxation, choose_prices, price_bound, shared_rows
 from formulations.prices.bound import gpu_slots, rounded_up
-from formulations.round_problem import Level, RoundProblem
-from formulations.rule_table import RULE_S, RULE_X
+from formulations.round.rule_table import RULE_S, RULE_X
+from formulations.round.tables import Level, RoundProblem
 from tests.formulations import oracle
 from tests.formulations.packed_rounds import (
     PACKED,

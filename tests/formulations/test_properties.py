@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import node_assignment, node_pattern
-from formulations.check import check
-from formulations.decode import pack, room_after_stays
 from formulations.linear_model import LinearModel
-from formulations.round_problem import STAY, Level, NodeTable, RoundProblem
+from formulations.round.check import check
+from formulations.round.decode import pack, room_after_stays
+from formulations.round.tables import STAY, Level, NodeTable, RoundProblem
 from tests.formulations import oracle
 from tests.formulations.random_rounds import (
     EVERYTHING,

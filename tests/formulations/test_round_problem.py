@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Scope, Selection
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Scope, Selection
 from tests.formulations.rounds import Candidate, Hold, tiny
 
 

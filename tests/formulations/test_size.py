@@ -7,7 +7,7 @@ import pytest
 
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel
-from formulations.round_problem import RESOURCES, RoundProblem
+from formulations.round.tables import RESOURCES, RoundProblem
 from tests.formulations.random_rounds import RoundSize, random_round
 from tests.formulations.rounds import Candidate, plain_level, tiny
 from tests.formulations.test_patterns import multisets

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from formulations.check import check
+from formulations.round.check import check
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.instances.building import Recipe, build, recipes
 from morph_opt.instances.checking import placed

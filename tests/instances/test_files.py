@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from formulations.round_json import RoundJsonError, from_json, to_json
-from formulations.round_problem import (
+from formulations.round.json import RoundJsonError, from_json, to_json
+from formulations.round.tables import (
     CandidateTable,
     HoldTable,
     JobTable,

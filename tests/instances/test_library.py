@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from formulations.round_problem import STAY
+from formulations.round.tables import STAY
 from morph_opt.domain import InputError
 from morph_opt.instances.__main__ import main
 from morph_opt.instances.checking import check_solution, choice_of, placed

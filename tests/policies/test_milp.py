@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from formulations.check import check
 from formulations.linear_model import LinearModel
 from formulations.objectives import guarantee, relative_speed
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.check import check
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.objective import Objective

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Stateless
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel

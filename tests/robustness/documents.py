@@ -17,8 +17,8 @@ import numpy as np
 from formulations import node_pattern
 from formulations.files.mps import to_mps
 from formulations.linear_model import LinearModel
-from formulations.round_json import to_json
-from formulations.round_problem import RoundProblem
+from formulations.round.json import to_json
+from formulations.round.tables import RoundProblem
 from morph_opt.analysis import results
 from morph_opt.clusters.text import cluster_to_toml
 from morph_opt.domain import ExecutionPlan, Shape, default_cluster

@@ -33,11 +33,11 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("formulations/prices", ("tests/formulations/test_prices.py", "tests/decision")),
     ("formulations/files", ("tests/solvers/test_mps.py", "tests/formulations/test_lp_format.py")),
     (
-        "formulations/round_json",
+        "formulations/round/json",
         ("tests/instances/test_files.py", "tests/formulations/test_round_problem.py"),
     ),
     (
-        "formulations/check",
+        "formulations/round/check",
         ("tests/formulations/test_check.py", "tests/formulations/test_prices.py",
          "tests/formulations"),
     ),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from formulations import node_assignment, node_pattern
-from formulations.check import RuleError, check
-from formulations.round_problem import NONE, STAY, Level, Selection
+from formulations.round.check import RuleError, check
+from formulations.round.tables import NONE, STAY, Level, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.domain import Allocation, Assignment
 from morph_opt.policies.milp import MilpPolicy

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from formulations.check import check
+from formulations.round.check import check
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.policies.registry import make_objective

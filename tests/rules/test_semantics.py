@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.check import check
-from formulations.round_problem import NONE, STAY, Level
+from formulations.round.check import check
+from formulations.round.tables import NONE, STAY, Level
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ranked import RoundSolver

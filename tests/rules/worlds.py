@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.round_problem import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import JobState, RoundState

@@ -6,7 +6,7 @@ import numpy as np
 
 from formulations.objectives import las
 from formulations.objectives.las import AMORTISE_S, Queues
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import InputError, RoundState
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook

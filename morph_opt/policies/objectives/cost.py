@@ -12,7 +12,7 @@ import numpy as np
 from formulations.linear_model import Floats
 from formulations.objectives import cost
 from formulations.objectives.cost import Bills
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import Cluster, JobState, RoundState
 from morph_opt.perf.speed import SpeedModel

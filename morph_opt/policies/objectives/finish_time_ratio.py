@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from formulations.objectives.fairness import POWER, RESTART_WEIGHT, FairFinish, ratio_levels
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import InputError, RoundState
 from morph_opt.perf.speed import SpeedModel

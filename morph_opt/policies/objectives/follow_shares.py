@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.objectives.fairness import AMORTISE_S, HORIZON_S, OwedShares, share_levels
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel

@@ -8,7 +8,7 @@ from typing import Any
 
 from formulations import objectives as maths
 from formulations.objectives import lookahead
-from formulations.round_problem import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective, Stateless
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from formulations import round_problem
-from formulations.round_problem import RESOURCES, RoundProblem
+from formulations.round import tables as round_problem
+from formulations.round.tables import RESOURCES, RoundProblem
 
 FORMAT = "morph-opt round"
 VERSION = 1

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.cells import Cells, Kinds
 from formulations.in_place import in_place
 from formulations.layout import Layout
 from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.patterns import Vector, maximal_patterns, reachable_free_of
-from formulations.round_problem import RoundProblem
+from formulations.node_pattern.cells import Cells, Kinds
+from formulations.node_pattern.patterns import Vector, maximal_patterns, reachable_free_of
+from formulations.round.tables import RoundProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ import numpy as np
 from formulations.columns import distinct_rows
 from formulations.in_place import in_place
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.patterns import Vector
-from formulations.round_problem import RESOURCES, RoundProblem, Scope
+from formulations.node_pattern.patterns import Vector
+from formulations.round.tables import RESOURCES, RoundProblem, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from formulations.columns import LEFT_OUT, fill, require_shapes
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import PairTable, require_pairs
-from formulations.rule_table import RuleTable
+from formulations.round.options import PairTable, require_pairs
+from formulations.round.rule_table import RuleTable
 
 RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
 """Node resources; the first is the one that patterns and shapes count."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from formulations.in_place import in_place
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.pair_table import PairTable
-from formulations.round_problem import (
+from formulations.round.options import PairTable
+from formulations.round.tables import (
     NONE,
     CandidateTable,
     HoldTable,

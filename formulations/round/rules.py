@@ -8,8 +8,8 @@ import numpy as np
 
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.objectives import kept
-from formulations.round_problem import STAY, Level, RoundProblem, Selection
-from formulations.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.tables import STAY, Level, RoundProblem, Selection
 
 
 def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints) -> None:

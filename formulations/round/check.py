@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.linear_model import Floats
-from formulations.round_problem import NONE, RESOURCES, STAY, RoundProblem, Scope, Selection
-from formulations.rules import broken_rule
+from formulations.round.rules import broken_rule
+from formulations.round.tables import NONE, RESOURCES, STAY, RoundProblem, Scope, Selection
 
 
 class RuleError(Exception):

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
-from formulations.pair_table import PairTable
-from formulations.round_problem import STAY, Level, RoundProblem
-from formulations.rule_table import RuleTable
+from formulations.round.options import PairTable
+from formulations.round.rule_table import RuleTable
+from formulations.round.tables import STAY, Level, RoundProblem
 
 Levels = Callable[[RoundProblem], tuple[Level, ...]]
 

@@ -1,8 +1,8 @@
 r"""`node_pattern`, the default formulation: identical nodes are counted, not named.
 
 Data: a `RoundProblem` and one `Level`. Nodes form cells c, part demands form kinds g of slots,
-candidates form gang types q (`formulations.cells`); a[p,g] is the number of slots of kind g in
-pattern p, and count[q,g] the number of parts of kind g of a gang of type q.
+candidates form gang types q (`formulations.node_pattern.cells`); a[p,g] is the number of slots of
+kind g in pattern p, and count[q,g] the number of parts of kind g of a gang of type q.
 
 Variables
     x[j,k] in {0,1}      job j (re)starts in candidate k
@@ -31,15 +31,15 @@ Model
                             <= its capacity
     (9) side[c,r]           demand of the parts and staying jobs of c for r <= capacity of c
                             together, for scarce resources that the kinds do not tell apart
-    and the operator's rules (`formulations.rules`).
+    and the operator's rules (`formulations.round.rules`).
 
 and, only when a point violates them (`formulations.layout.cut_distinct`),
     (10) distinct[j,g]      sum_k count[k,g] x[j,k] - sum_{c,i,p: a[p,g] > 0} z[c,i,p] <= 0
 
-Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds
-tell apart. For several sub-node parts (10) is necessary, not sufficient, and so is (9):
-`formulations.decode` either finds distinct nodes with room or says that it cannot, and the caller
-cuts the choice off (`formulations.layout.forbid`) and solves again. See
+Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds tell
+apart. For several sub-node parts (10) is necessary, not sufficient, and so is (9):
+`formulations.round.decode` either finds distinct nodes with room or says that it cannot, and the
+caller cuts the choice off (`formulations.layout.forbid`) and solves again. See
 ``docs/formulations/node_pattern.md``.
 """
 
@@ -47,7 +47,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.cells import (
+from formulations.in_place import in_place
+from formulations.layout import Layout, RoundModel, Spread, add_choices
+from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.node_pattern.cells import (
     Cells,
     Kinds,
     PartCounts,
@@ -57,13 +60,10 @@ from formulations.cells import (
     find_kinds,
     uplinks_matter,
 )
-from formulations.gangs import Lies, add_gangs
-from formulations.in_place import in_place
-from formulations.layout import Layout, RoundModel, Spread, add_choices
-from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.node_states import Patterns, add_free, add_patterns
-from formulations.round_problem import Level, RoundProblem
-from formulations.rules import add_rules
+from formulations.node_pattern.free_states import Patterns, add_free, add_patterns
+from formulations.node_pattern.gangs import Lies, add_gangs
+from formulations.round.rules import add_rules
+from formulations.round.tables import Level, RoundProblem
 
 Entries = list[tuple[Ints, Ints, Floats | float]]
 
@@ -73,7 +73,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
 
     Raises
     ------
-    formulations.patterns.TooManyPatternsError
+    formulations.node_pattern.patterns.TooManyPatternsError
         If side resources make more patterns than are worth counting.
     """
     builder = ModelBuilder(f"node_pattern {level.name}")

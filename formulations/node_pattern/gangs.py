@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.cells import Cells, GangTypes, PartCounts
 from formulations.layout import Layout
 from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.round_problem import Scope
+from formulations.node_pattern.cells import Cells, GangTypes, PartCounts
+from formulations.round.tables import Scope
 
 
 @dataclass(frozen=True, slots=True)

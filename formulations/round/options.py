@@ -15,7 +15,7 @@ from formulations.columns import no_floats, no_ints
 from formulations.linear_model import Bools, Floats, Ints
 
 if TYPE_CHECKING:
-    from formulations.round_problem import RoundProblem
+    from formulations.round.tables import RoundProblem
 
 _STAY = -2
 
