@@ -19,6 +19,14 @@ from morph_opt.domain import InputError
 BAD_INPUT, FAILED, BUG = 2, 1, 70
 """Exit statuses: the user's to mend; the machine's; ours (EX_SOFTWARE of sysexits.h)."""
 
+WRONG_PATH = frozenset(
+    (
+        errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT,
+        errno.ENOTDIR, errno.ENOTEMPTY, errno.ENXIO, errno.EPERM, errno.EROFS,
+    )
+)  # fmt: skip
+"""What is wrong with a path that somebody gave; a disk that is full or broken is not among it."""
+
 BROKEN_PIPE = 128 + signal.SIGPIPE
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
@@ -71,7 +79,7 @@ def run_command(
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""  # none: a stream
         _say(f"error: {what}{error.strerror or error}", error)
-        return FAILED
+        return BAD_INPUT if error.filename and error.errno in WRONG_PATH else FAILED
     except failures as error:
         _say(f"error: {error}", error)
         return FAILED

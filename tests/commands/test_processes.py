@@ -18,6 +18,7 @@ import pytest
 from morph_opt import __main__ as root
 from morph_opt.commandline import COMMANDS
 from morph_opt.commandline.running import (
+    BAD_INPUT,
     BROKEN_PIPE,
     BUG,
     FAILED,
@@ -89,6 +90,33 @@ def test_a_full_stdout_is_told_by_every_command(
     monkeypatch.setattr(sys, "stdout", Full())
     assert root.main(words) == FAILED
     assert one_line(capsys.readouterr().err.splitlines(keepends=True)[-1])  # behind its notes
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["perf.study.memory_report", "measured", "x" * 300],
+        ["analysis", "readme", "--runs", "x" * 300, "--data", "data", "--readme", "README.md"],
+        ["analysis", "replay", "--only", "base.jct", "--runs", "file"],
+        ["analysis", "replay", "--only", "base.jct", "--runs", "file/below"],
+        ["topology", "draw", "2x8", "--out", "file/below.svg"],
+    ],
+    ids=lambda words: " ".join(words)[:40],
+)
+def test_a_path_that_cannot_be_is_the_users_to_mend(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever part of a command meets it: a name too long, a file where a folder is meant."""
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert root.main(words) == BAD_INPUT
+    said = capsys.readouterr()
+    assert one_line(said.err.replace("x" * 300, "x")), said.err
+    assert said.out == ""
+    assert os.listdir() == ["file"]
 
 
 def test_a_closed_stderr_keeps_complaints_out_of_the_result() -> None:
