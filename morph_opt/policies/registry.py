@@ -180,7 +180,9 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
     require_understood(name, options.objective, options.changed())
     if name in POLICIES:
         return POLICIES[name].make(belief, options)
-    own = extension("morph_opt.policies", name)
+    families = {known.partition(":")[0] for known in POLICIES if ":" in known}
+    # A slip in a built-in name is no import path.
+    own = None if name.partition(":")[0] in families else extension("morph_opt.policies", name)
     if own is None:
         raise _unknown("policy", name, POLICIES, "factory")
     made = made_by(own, name, "--policy", "policy(belief, options)", belief, options)

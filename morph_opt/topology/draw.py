@@ -97,17 +97,25 @@ def _extent(shown: Sequence[Panel]) -> tuple[float, float]:
     return width, 2 * SWITCH_HEIGHT + 2 * LINK + max(panel.size[1] for panel in shown)
 
 
+MOST_DRAWN = 1000
+"""Nodes; a picture of more takes minutes to make and shows nothing."""
+
+
 def draw_topology(cluster: Cluster, out: Path) -> None:
     """Draw a cluster's topology into a file; the same cluster gives the same bytes.
 
     Raises
     ------
     InputError
-        If the file is neither .svg nor .png, cannot be written, or matplotlib is missing.
+        If the file is neither .svg nor .png, cannot be written, or matplotlib is missing; if there
+        are more nodes than anybody could see.
     """
     suffix = out.suffix.lower()
     if suffix not in (".svg", ".png"):
         raise InputError(f"must end in .svg or .png, got {out.name!r}", field="--out")
+    if len(cluster.nodes) > MOST_DRAWN:
+        rule = f"a drawing shows at most {MOST_DRAWN} nodes, got {len(cluster.nodes)}"
+        raise InputError(f"{rule}; show prints them as text", field="nodes")
     try:
         import matplotlib
         from matplotlib.figure import Figure

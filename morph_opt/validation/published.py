@@ -31,6 +31,7 @@ from morph_opt.commandline import (
 )
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError, Range
+from morph_opt.metrics.bounds.demands import LONGEST_JOB_S
 from morph_opt.perf.tables.gavel import GavelThroughputs, read_throughputs
 from morph_opt.policies.gavel.mechanism import (
     Moment,
@@ -122,7 +123,8 @@ def gavel_jobs(
     Raises
     ------
     InputError
-        If the table lacks a type or a job type.
+        If the table lacks a type or a job type, or a job's rounds could not be replayed in
+        anybody's time.
     """
     table.require_types(types)
     for row in rows:
@@ -131,6 +133,13 @@ def gavel_jobs(
         except InputError as error:
             raise row.located(error) from None
     speed = [[table.alone[kind].get((r.job_type, r.gang), 0.0) for kind in types] for r in rows]
+    for row, fastest in zip(rows, map(max, speed), strict=True):
+        if row.steps > LONGEST_JOB_S * fastest > 0.0:
+            rule = (
+                f"{row.steps} steps take {row.steps / fastest:g} s at {row.job_type}'s fastest, a "
+                f"job takes at most {LONGEST_JOB_S:g} s"
+            )
+            raise row.located(InputError(rule, field="total_steps"))
     return RoundJobs(
         np.asarray(speed),
         np.asarray([r.gang for r in rows], dtype=np.int64),

@@ -104,3 +104,9 @@ def test_mistakes_end_in_one_line(policy: str, options: dict[str, object], messa
     with pytest.raises(InputError, match=message) as caught:
         make_policy(policy, LINEAR, replace(PolicyOptions(), **options))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["gavel:nope", "tiresias:nope", "fifo:skp"])
+def test_a_slip_in_a_family_is_an_unknown_policy(name: str) -> None:
+    with pytest.raises(InputError, match=r"unknown policy .*known are .*gavel:ftf"):
+        make_policy(name, LINEAR, PolicyOptions())

@@ -80,3 +80,12 @@ def test_bad_input_is_one_line_and_exit_2(
     assert captured.err.startswith(error)
     assert captured.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_that_no_picture_can_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="drawings need the extra 'plot'")
+    assert main(["draw", "1001x8", "--out", str(tmp_path / "a.svg")]) == 2
+    assert "at most 1000 nodes, got 1001; show prints them" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

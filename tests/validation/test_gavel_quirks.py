@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from formulations.shares.problem import ShareProblem
+from morph_opt.domain import InputError
 from morph_opt.policies.gavel.mechanism import RoundJobs, RoundQuirks, simulate
 from morph_opt.shares.policies import in_order
 from morph_opt.validation import parity
-from morph_opt.validation.published import SHUFFLED, main
+from morph_opt.validation.published import SHUFFLED, gavel_jobs, main
 
 ONE = np.array([1.0])
 
@@ -161,3 +163,21 @@ def test_bad_input_is_named_with_file_and_line(public_data, tmp_path, capsys):
         error = capsys.readouterr().err
         assert f"{rows}, line 2" in error
         assert rule in error
+
+
+def test_a_job_that_nobody_could_wait_for_is_refused():
+    """10^12 steps at 50 per second are 2 * 10^10 s, 55 million rounds; 10^9 steps are few."""
+    table = SimpleNamespace(
+        alone={"v100": {("a", 1): 50.0}}, require_types=lambda _: None, require_key=lambda _: None
+    )
+
+    def row(steps):
+        place = {"file": "x.trace", "line": 7}
+        return SimpleNamespace(
+            job_type="a", gang=1, steps=steps, weight=1.0, arrival_s=0.0,
+            located=lambda error: error.located(**place),
+        )  # fmt: skip
+
+    assert gavel_jobs([row(10**9)], table, ["v100"]).steps.tolist() == [1e9]
+    with pytest.raises(InputError, match=r"x\.trace, line 7, total_steps: .* at most 1e\+09 s"):
+        gavel_jobs([row(10**9), row(10**12)], table, ["v100"])
