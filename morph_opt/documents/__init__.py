@@ -13,7 +13,12 @@ from morph_opt.documents.source import (
 )
 from morph_opt.documents.table import Row, read_rows, rows_of
 from morph_opt.documents.toml_lines import key_lines
-from morph_opt.documents.writing import remove_unfinished, toml_text, write_atomically
+from morph_opt.documents.writing import (
+    remove_unfinished,
+    require_no_special,
+    toml_text,
+    write_atomically,
+)
 
 __all__ = [
     "JSON_BYTES",
@@ -37,6 +42,7 @@ __all__ = [
     "read_text",
     "read_toml",
     "remove_unfinished",
+    "require_no_special",
     "rows_of",
     "toml_text",
     "write_atomically",

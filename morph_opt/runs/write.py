@@ -24,6 +24,7 @@ from morph_opt.documents import (
     not_a_file,
     read_bytes,
     remove_unfinished,
+    require_no_special,
     write_atomically,
 )
 from morph_opt.domain import InputError
@@ -104,7 +105,8 @@ class RunWriter:
     Raises
     ------
     InputError
-        If another process writes to the folder, or a growing file is missing.
+        If another process writes to the folder, a growing file is missing, or a folder or the like
+        is where a file will be written at the end.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -113,6 +115,8 @@ class RunWriter:
         with ExitStack() as opened:
             self._events = opened.enter_context(_open_growing(folder / (EVENTS + PARTIAL)))
             self._rounds = opened.enter_context(_open_growing(folder / (ROUNDS + PARTIAL)))
+            for name in (JOBS, SUMMARY, ROUNDS, EVENTS):  # that the end could not write
+                require_no_special(folder / name)
             remove_unfinished(folder)  # of a run that was killed; it is locked, nobody writes now
             self._opened = opened.pop_all()
 

@@ -257,6 +257,18 @@ def test_a_violation_leaves_the_log_without_a_result(
     assert "summary.json" not in names(folder)
 
 
+@pytest.mark.parametrize("name", ["jobs.csv", "summary.json", "rounds.csv", "events.jsonl"])
+def test_what_the_end_cannot_write_is_refused_before_the_first_round(
+    name: str, tmp_path: Path
+) -> None:
+    """Else a run would be replayed to its end, fail there, and fail again whenever resumed."""
+    folder = tmp_path / "run"
+    create_folder(folder, {})
+    (folder / name).mkdir()
+    with pytest.raises(InputError, match=rf"{name}: cannot be written \(it is a folder\)"):
+        RunWriter(folder)
+
+
 def test_create_folder_is_all_or_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         create_folder(tmp_path / "run", {"no/such/folder": "x"})
