@@ -59,6 +59,16 @@ def test_an_architecture_alone_is_an_outline() -> None:
 
 
 @pytest.mark.parametrize(
+    ("constant", "value"),
+    [("forward_share", 1.5), ("overlap", 1e3), ("compute_s", 1e10), ("barrier_s", 0.0)],
+)
+def test_constants_with_which_no_time_can_be_predicted(constant: str, value: float) -> None:
+    (outline,) = outlines_of(ARCHITECTURE, "a.toml")
+    with pytest.raises(InputError, match=rf"constants\.{constant}: must be (at most|above)"):
+        replace(outline.constants, **{constant: value})
+
+
+@pytest.mark.parametrize(
     ("text", "word"),
     [
         ("[models", "is not TOML"),

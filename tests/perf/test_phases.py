@@ -93,8 +93,8 @@ def test_csv_with_phases(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("8,dp,1,0.2,,0.1", "line 2, sync_s: is empty while other phases are given"),
-        ("8,dp,1,0.2,much,0.1", "line 2, sync_s: must be a number, got 'much'"),
+        ("8,dp,1,0.2,,0.1", "line 2, sync_s: must not be empty"),
+        ("8,dp,1,0.2,much,0.1", "line 2, sync_s: must be a finite number, got 'much'"),
         ("8,dp,1,200,500,100", "line 2, .*: the phases take 800 s"),
         ("8,dp,0,0.2,0.5,0.1", "line 2, iteration_s: must be above 0"),
         ("8,dp,1,0.2,0.5", "line 2: must have 6 cells"),

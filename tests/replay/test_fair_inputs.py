@@ -203,7 +203,7 @@ def test_bad_options(
     [
         (["--policy", "os:getcwd"], "--policy: 'os:getcwd' must be callable as policy(belief, op"),
         (["--trace", "os:getcwd"], "trace: 'os:getcwd' must be callable as source(argument, *, se"),
-        (["--objective", "os:getcwd"], "--objective: 'os:getcwd' makes no objective: str has no"),
+        (["--objective", "os:getcwd"], "--objective: 'os:getcwd' must be callable as objective("),
         (["--policy", "builtins:dict"], "--policy: 'builtins:dict' must be callable as policy("),
         (["--trace", "builtins:dict"], "trace: 'builtins:dict' makes no LoadedTrace: dict has no"),
         (["--trace", "gavel-96/nope"], "trace: gavel-96 takes nothing or slo behind it"),

@@ -172,13 +172,20 @@ class Constants:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            require_finite(f"constants.{field.name}", getattr(self, field.name), above=0.0)
+            most = _MOST.get(field.name, 1e9)
+            require_finite(
+                f"constants.{field.name}", getattr(self, field.name), above=0.0, at_most=most
+            )
 
     def vector(self) -> Array:
         """The constants in order of declaration."""
         return np.array([getattr(self, field.name) for field in fields(self)])
 
 
+_MOST = {"forward_share": 1.0} | dict.fromkeys(
+    ("launch_overlap", "overlap", "zero_overlap", "ring_power", "rail_power", "gather_growth"), 25.0
+)
+"""Largest values: a share, and exponents with which a power of 1e9 s is still a number."""
 CONSTANT_NAMES = tuple(field.name for field in fields(Constants))
 _LAYOUT_NAMES = tuple(field.name for field in fields(Layout))
 
