@@ -109,7 +109,7 @@ def test_the_command_line_takes_rules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[quota]]\ngpus = 1", "quota[1]: lacks the field 'tenant'"),
+        ("[[quota]]\ngpus = 1", "line 1, quota[0].tenant: is missing"),
         ('[[maintenance]]\nnodes = ["node-8"]\nstart_s = 0\nend_s = 1', "'node-8' matches nothing"),
     ],
 )
