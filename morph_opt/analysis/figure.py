@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, told apart with any colour vision; line styles tell them apart in grey.
 _STYLES = {
+    "lookahead": ("#56B4E9", "-", 2.2),
     "jct": ("#0072B2", "-", 2.2),
     "throughput": ("#009E73", "-", 1.6),
     "srtf": ("#D55E00", "--", 1.6),
