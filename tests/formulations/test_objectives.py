@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.objectives import guarantee, kept, relative_speed
+from formulations.objectives import cost, guarantee, kept, relative_speed
+from formulations.objectives.fairness import OwedShares, share_levels
 from formulations.objectives.lookahead import _spread, _Ways, backlog_prices
 from formulations.round.tables import RoundProblem
 from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, Throughput
@@ -183,3 +184,51 @@ def test_lookahead_sends_jobs_to_the_class_where_they_end_first() -> None:
     where, ends_s = _spread(load_s)
     assert where.tolist() == [0, 0, 1]
     assert ends_s.tolist() == [100.0, 200.0, 250.0]
+
+
+def test_owed_shares_by_hand() -> None:
+    # Class 0 is of type 1, class 1 of type 0. Lags of an 1800 s horizon: 900 s are 0.5, 360 s are
+    # 0.2, 1800 s are 1, and who is ahead is not behind. Job 0 cannot run on type 1 as it asked.
+    problem = tiny(
+        [8, 4],
+        [
+            Candidate(0, (2,), node_class=1, iteration_s=4.0),
+            Candidate(0, (1,), node_class=0, iteration_s=4.0),
+            Candidate(1, (4,), node_class=1, iteration_s=0.5),
+        ],
+        holds=[Hold(1, 0, 4), Hold(2, 1, 1)],
+    )
+    jobs = replace(
+        problem.jobs,
+        restart_s=np.asarray([300.0, 200.0, 0.0]),
+        restart_left_s=np.asarray([0.0, 150.0, 0.0]),
+        stay_iteration_s=np.asarray([np.nan, 1.0, 2.0]),
+    )
+    data = OwedShares(
+        gang=np.asarray([2.0, 4.0, 1.0]),
+        speed=np.asarray([[0.5, 0.0], [1.0, 2.0], [1.0, 4.0]]),
+        share=np.asarray([[0.25, 0.5], [0.5, 0.75], [0.5, 0.0]]),
+        lag_s=np.asarray([[900.0, -900.0], [1800.0, 360.0], [0.0, 0.0]]),
+        type_of_class=np.asarray([1, 0]),
+        held_type=np.asarray([-1, 1, 0]),
+    )
+    share, spare = share_levels(replace(problem, jobs=jobs), data, 1800.0, 600.0)
+    # Starts keep 600 / 900, 600 / 900 and 600 / 800 of 600 s. Of the speed asked for they have
+    # 1 / (4 x 0.5) = 0.5, 1 / 4 (none asked) and 1 / 0.5 = 2; due are 0.75, 0.5 and min(1, 1.5):
+    # 2 (1 + 0.5) x 0.5 x 2/3 = 1, 2 x 0.25 x 2/3 = 1/3 and 4 (1 + 1) x 1 x 0.75 = 6.
+    assert share.value == pytest.approx([1.0, 1 / 3, 6.0])
+    # 2 x 0.5 x 2/3, 2 x 0.25 x 2/3 and 4 x 2 x 0.75.
+    assert spare.value == pytest.approx([2 / 3, 1 / 3, 6.0])
+    # Job 1 stays at 1 / (1 x 2) of 0.95 due and keeps 600 / 750: 4 (1 + 0.2) x 0.5 x 0.8; job 2 at
+    # 1 / (2 x 1) of 0.5 due, and has no start-up left.
+    assert share.stay_value == pytest.approx([0.0, 1.92, 0.5])
+    assert spare.stay_value == pytest.approx([0.0, 1.6, 0.5])
+
+
+def test_a_stay_that_meets_its_deadline_to_the_second_is_worth_its_urgency() -> None:
+    # Job 1 ends after 20 + 50 x 7.6 = 400 s, its deadline: 1 / sqrt(400) / sqrt(400) = 1 / 400.
+    problem = base()
+    jobs = replace(problem.jobs, stay_iteration_s=np.asarray([np.nan, 7.6]))
+    bills = cost.Bills(np.asarray([0.0, 400.0]), np.asarray([1.0]), np.asarray([0.0, 1.0]))
+    slo = cost.levels(replace(problem, jobs=jobs), bills)[0]
+    assert slo.stay_value == pytest.approx([0.0, 1 / 400])

@@ -9,6 +9,7 @@ import pytest
 
 from formulations import node_pattern
 from formulations.round.check import RuleError, check
+from formulations.round.decode import without_job
 from formulations.round.json import from_json, to_json
 from formulations.round.levels import lifted, with_pairs
 from formulations.round.options import PairTable, partner_of
@@ -332,3 +333,9 @@ def test_partners_are_told_by_the_last_rows_of_the_candidates() -> None:
             else:
                 assert found == problem.pairs.partner[candidate - alone]
                 assert partner_of(problem, candidate, found) == job
+
+
+def test_without_one_of_a_pair_the_other_has_nothing_either() -> None:
+    choice = np.asarray([TOGETHER, TOGETHER, 0, 1])
+    assert without_job(packed(), choice, 0).tolist() == [NONE, NONE, 0, 1]
+    assert without_job(packed(), choice, 3).tolist() == [TOGETHER, TOGETHER, 0, NONE]

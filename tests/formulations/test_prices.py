@@ -11,8 +11,9 @@ from formulations.check_bound import BoundError, check_bound
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices import Prices, Relaxation, choose_prices, price_bound, shared_rows
 from formulations.prices.bound import gpu_slots, rounded_up
+from formulations.prices.places import Places
 from formulations.round.rule_table import RULE_S, RULE_X
-from formulations.round.tables import Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem, Scope
 from tests.formulations import oracle
 from tests.formulations.packed_rounds import (
     PACKED,
@@ -204,3 +205,24 @@ def test_the_search_repeats_itself_bit_by_bit() -> None:
     one, two = (choose_prices(Relaxation(problem, level)) for _ in range(2))
     assert one.prices.tobytes() == two.prices.tobytes()
     assert one.evaluation.bound == two.evaluation.bound
+
+
+@pytest.mark.parametrize("scope", [Scope.LEAF, Scope.NVLINK])
+def test_a_place_that_is_too_small_does_not_hide_a_larger_one(scope: Scope) -> None:
+    # 8 + 4 GPUs: the place of node 0 has 8 in all and is tried first, that of nodes 1 and 2 has 16.
+    start = Candidate(0, (8, 4), scope=scope)
+    problem = tiny([8, 8, 8], [start], leaf=[0, 1, 1], domain=[0, 1, 1])
+    places = Places(problem)
+    assert places.starts(0) == (1, 2)
+    assert places.free == [8, 0, 4]
+
+
+def test_a_job_goes_on_only_where_what_it_holds_is_free() -> None:
+    # Of 8 GPUs the start takes 4: 6 are not free before it has given them back.
+    places = Places(tiny([8], [Candidate(0, (4,))], holds=[Hold(1, 0, 6)]))
+    nodes = places.starts(0)
+    assert nodes == (0,)
+    assert not places.stays(1)
+    places.ends(0, nodes)
+    assert places.stays(1)
+    assert places.free == [2]

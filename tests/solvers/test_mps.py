@@ -195,6 +195,7 @@ GOOD = to_mps(models.single(0, 3, (1, 2), (1, 4), (2, 1)))
         (" L r[0]\n", " Q r[0]\n", "a row is a kind", " Q r[0]"),
         ("'INTORG'", "'INTOR'", "a marker is", " M0 'MARKER' 'INTOR'"),
         ("RANGES\n", "RANGE\n", "unknown section 'RANGE'", "RANGE"),
+        ("RANGES\n", "RANGE of r\n", "unknown section 'RANGE'", "RANGE of r"),
         (" UP BND x[0] 3\n", " UP BND x[7] 3\n", "unknown column 'x[7]'", " UP BND x[7] 3"),
         (" UP BND x[0] 3\n", " XX BND x[0] 3\n", "unknown kind of bound 'XX'", " XX BND x[0] 3"),
         (" UP BND x[0] 3\n", " UP BND\n", "a bound is", " UP BND"),
