@@ -40,6 +40,7 @@ COMMANDS = (
         "perf.study.memory_report", "morph_opt.perf.study.memory_report", "memory that plans need"
     ),
     Command("shares", "morph_opt.shares.__main__", "target shares of an instance file"),
+    Command("validation", "morph_opt.validation.__main__", "files of published cases, compared"),
     Command(
         "validation.published", "morph_opt.validation.published", "published figures, repeated"
     ),

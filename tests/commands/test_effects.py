@@ -127,6 +127,7 @@ perf.study.memory_report why --gpu | why llama7 dp 8 | --gpu V100
 shares --policy | SHARE | --policy makespan
 shares --id | SHARE | --id b
 shares --oversize | SHARE | --oversize
+validation --json | cases.json | --json
 validation.published tiresias --schedule | RIGID | --schedule fifo
 validation.published tiresias --times | RIGID | --times 3
 validation.published tiresias --knob | RIGID --times 100 | --knob 0.5
@@ -219,6 +220,8 @@ def inputs(folder: Path) -> None:
         "throughputs": [[4.0, 1.0], [3.0, 2.0]], "scale_factors": [1, 2],
         "weights": [1.0, 1.0], "num_steps_remaining": [100.0, 500.0],
     }  # fmt: skip
+    cases = {"instances": [problem | {"id": "a", "solutions": {}}], "nobody": []}
+    (folder / "cases.json").write_text(json.dumps(cases))
     (folder / "share.json").write_text(json.dumps([problem | {"id": i} for i in ("a", "b")]))
 
 

@@ -12,14 +12,19 @@ from formulations.shares.problem import PairTable, ShareProblem
 from tests.public_data import skip_without_data
 
 
-def fixture(name):
-    """A JSON file of published instances; the test skips where it is not at hand."""
+def fixture_path(name):
+    """A JSON file of published cases; the test skips where it is not at hand."""
     folder = os.environ.get("MORPH_OPT_FIXTURES", "")
     data = os.environ.get("MORPH_OPT_DATA", "")
     path = Path(folder or Path(data or ".") / ".." / "fixtures") / name
     if not (folder or data) or not path.is_file():
         skip_without_data("published instances; MORPH_OPT_FIXTURES names their folder")
-    return json.loads(path.read_text("utf-8"))
+    return path
+
+
+def fixture(name):
+    """What `fixture_path` holds."""
+    return json.loads(fixture_path(name).read_text("utf-8"))
 
 
 def random_problem(seed, jobs=8, types=3, scale=0.4, zeros=0.2):

@@ -11,6 +11,7 @@ Where the published code differs from the paper `Quirks` has a switch: paper say
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -100,6 +101,9 @@ class _Simulation:
         self.arrivals = sorted(jobs, key=lambda job: job.submit_s)
         self.arrived = 0
         self.ended: dict[str, RigidRun] = {}
+        ranked = rule.discipline is Discipline.GITTINS_ASCENDING
+        self.review_s = rule.queue_limits[0] if ranked else math.inf
+        """Instant at which ranks are looked at again if nothing else happens before."""
 
     def run(self) -> None:
         """Event by event until every job has ended."""
@@ -110,6 +114,7 @@ class _Simulation:
             self._arrive(now)
             self.lists.move()
             self._deal(now)
+            self.review_s += now  # as published: not a period, it soon lies beyond every event
 
     def _next_event(self) -> float:
         live = self.lists.live
@@ -117,7 +122,7 @@ class _Simulation:
         times += [one.checked_s + wait for one in live if (wait := self.lists.until_move(one))]
         if self.arrived < len(self.arrivals):
             times.append(self.arrivals[self.arrived].submit_s)
-        return min(times)
+        return min(self.review_s, *times)
 
     def _end(self, now: float) -> None:
         for live in [one for one in self.lists.live if one.left_s == 0]:

@@ -35,6 +35,9 @@ class Discipline(StrEnum):
     """Discretised queues over executed GPU-seconds: 2D-LAS."""
     GITTINS = "dlas-gpu-gittins"
     """2D-LAS, and inside a queue by Gittins index."""
+    GITTINS_ASCENDING = "gittins_onelinefix"
+    """The published schedule ``gittins`` with one line mended so that it runs: no queues, and the
+    *lowest* index first. Nobody's target; here for comparison with the published code."""
 
 
 QUEUED = (Discipline.LAS, Discipline.LAS_GPU, Discipline.GITTINS)
@@ -87,7 +90,8 @@ class RigidRule:
         require_limits(self.queue_limits)
         if self.starvation_knob < 0:
             raise InputError("must be at least 0", field="starvation_knob")
-        if self.discipline is Discipline.GITTINS and self.index is None:
+        indexed = (Discipline.GITTINS, Discipline.GITTINS_ASCENDING)
+        if self.discipline in indexed and self.index is None:
             raise InputError("needs a Gittins index", field="index")
 
 
@@ -212,6 +216,8 @@ class QueueLists:
             self.live.sort(key=lambda live: live.left_s)
         elif self.rule.discipline is Discipline.SHORTEST_GPU:
             self.live.sort(key=lambda live: live.left_s * live.gpus)
+        elif self.rule.discipline is Discipline.GITTINS_ASCENDING:
+            self.live.sort(key=self._ascending)
         elif self.rule.discipline in QUEUED:
             if self.rule.discipline is Discipline.GITTINS:
                 for queue in self.queues:
@@ -227,6 +233,12 @@ class QueueLists:
         if self.rule.quirks.rounded_index:
             return index.published(attained)
         return index.exact(attained)
+
+    def _ascending(self, live: Live) -> float:
+        """The published rank; of those that wait, seconds count as GPU-seconds."""
+        assert self.rule.index is not None
+        width = live.gpus if live.running else 1
+        return self.rule.index.published(live.executed_s * width)
 
     def dealt(self) -> None:
         """After GPUs were dealt out: whoever runs goes to the front of its list."""

@@ -1,0 +1,52 @@
+"""What a part of a file of published cases is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from morph_opt.data.store import find
+from morph_opt.validation.cases import Case, NotRun
+
+Document = Mapping[str, Any]
+
+
+def listed(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Items of a list with their places in the file."""
+    if not isinstance(value, list):
+        raise TypeError("must be a list of cases")
+    for i, item in enumerate(value):
+        yield f"{key}[{i}]", item
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How a part is taken apart and read.
+
+    Parameters
+    ----------
+    items
+        Places and raw cases of the value that stands under the part's key.
+    read
+        From place, raw case and whole document to cases; raises a `KeyError` or `ValueError`
+        where the form is wrong.
+    """
+
+    items: Callable[[Any], Iterator[tuple[str, Any]]]
+    read: Callable[[str, Any, Document], list[Case]]
+
+
+def data_file(dataset: str, name: str) -> Path:
+    """A file of a public data set.
+
+    Raises
+    ------
+    NotRun
+        If it is not on this machine.
+    """
+    root = find(dataset)
+    if root is None or not (root / name).is_file():
+        raise NotRun(f"needs {name} of the public data set {dataset!r} (docs/traces.md)")
+    return root / name
