@@ -23,6 +23,7 @@ from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.live import LiveJob
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.engine.strict import AllocationError, StateFacts, check_allocation
+from morph_opt.engine.taking_up import take_up
 from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.events.log import (
     Completed,
@@ -57,6 +58,14 @@ class Engine:
         What is replayed, where, how fast jobs truly run, and the rules.
     node_events
         Failures, drains and returns, sorted by time; may be endless.
+    initial
+        What is there as the replay begins; its jobs are jobs of the trace, and the first round is
+        at the first boundary not before it. None: nothing is, and the replay begins at 0.
+
+    Raises
+    ------
+    AllocationError
+        If what jobs hold in ``initial`` breaks a rule.
     """
 
     def __init__(
@@ -66,6 +75,7 @@ class Engine:
         truth: SpeedModel,
         config: ReplayConfig,
         node_events: Iterable[NodeEvent] = (),
+        initial: RoundState | None = None,
     ) -> None:
         self._trace = trace
         self._cluster = cluster
@@ -90,6 +100,8 @@ class Engine:
         self._ended = False
         self._settled: list[tuple[float, int, Event]] = []
         self._events: list[Event] = []
+        if initial is not None:
+            self._take_up(initial)
 
     @property
     def now_s(self) -> float:
@@ -179,6 +191,20 @@ class Engine:
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
         self._events.append(self._decided(decision.report))
         self._decision_due = False
+
+    # --- a state to begin with ----------------------------------------------------------------
+
+    def _take_up(self, state: RoundState) -> None:
+        """Begin with what a state has, as if the engine had come to it by itself."""
+        begin = take_up(state, self._trace, self._cluster, self._lookup)
+        self._boundary = self._config.boundary_at_or_after(state.time_s) - 1
+        self._unavailable, self._failed = state.unavailable, state.failed
+        while (event := self._next_node_event) is not None and event.time_s <= state.time_s:
+            self._next_node_event = next(self._node_events, None)
+        self._arrived = begin.arrived
+        self._active, self._events = begin.active, begin.events
+        for name, (assignment, facts) in begin.held.items():
+            self._hold(self._active[name], assignment, facts)
 
     # --- time -------------------------------------------------------------------------------
 
@@ -274,11 +300,7 @@ class Engine:
         if facts is None:
             raise RuntimeError("the strict check let a configuration pass that cannot run")
         live.begin(assignment, self.now_s, iteration_s)
-        self._held[assignment.job] = assignment
-        self._facts[assignment.job] = facts
-        for node in assignment.placement.nodes:
-            self._on_node.setdefault(node, set()).add(assignment.job)
-        heapq.heappush(self._finishes, (live.finish_s, live.order, live.serial, assignment.job))
+        self._hold(live, assignment, facts)
         self._events.append(
             Started(
                 self.now_s,
@@ -291,6 +313,14 @@ class Engine:
                 live.done_iterations,
             )
         )
+
+    def _hold(self, live: LiveJob, assignment: Assignment, facts: RunFacts) -> None:
+        """Book what the job holds from now on, and when it will be complete."""
+        self._held[assignment.job] = assignment
+        self._facts[assignment.job] = facts
+        for node in assignment.placement.nodes:
+            self._on_node.setdefault(node, set()).add(assignment.job)
+        heapq.heappush(self._finishes, (live.finish_s, live.order, live.serial, assignment.job))
 
     def _iteration_s(self, assignment: Assignment, granted: Mapping[str, Assignment]) -> float:
         """True seconds per iteration of an assignment, next to its partner if it names one."""

@@ -80,6 +80,41 @@ class LiveJob:
             hour = [start for start in self.recent_starts_s if start > now_s - 3600.0]
             self.recent_starts_s = (*hour, now_s)
 
+    @classmethod
+    def taken_up(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
+        """The job as a snapshot at ``now_s`` has it; its `snapshot` there is the same again.
+
+        What a stop may cost is counted from the job's last start: up to now its segment has made
+        ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``.
+        """
+        live = cls(known.job, order, known.restart_s, known.iterations_done)
+        live.starts, live.recent_starts_s = known.starts, known.recent_starts_s
+        live.first_start_s, live.last_start_s = known.first_start_s, known.last_start_s
+        live.last_stop_s = known.last_stop_s
+        live.closed_gpu_s, live.closed_run_s = known.attained_gpu_s, known.executed_s
+        if known.running is None:
+            return live
+        live.running, live.gpus = known.running, known.running.placement.gpus
+        live.start_s = now_s if known.last_start_s is None else min(known.last_start_s, now_s)
+        live.progress_s = now_s + known.restart_left_s
+        if known.restart_left_s == 0.0:
+            live.progress_s = min(live.start_s + known.restart_s, now_s)
+        live.iteration_s = iteration_s
+        progressed_s = now_s - live.progress_s
+        if progressed_s > 0.0:
+            done = min(known.iterations_done, progressed_s / iteration_s)
+            live.done_iterations -= done
+            pace_s = progressed_s / done if done > 0.0 else math.inf
+            before = (live.progress_s, live.done_iterations, pace_s)
+            live.stretches = (before, (now_s, known.iterations_done, iteration_s))
+        left = known.job.iterations - known.iterations_done
+        live.finish_s = max(now_s, live.progress_s) + left * iteration_s
+        live.closed_gpu_s -= live.gpus * (now_s - live.start_s)
+        live.closed_run_s -= now_s - live.start_s
+        live.shared_since_s = None if known.running.partner is None else now_s
+        live.serial = 1
+        return live
+
     @property
     def partner(self) -> str | None:
         """The job on the same GPUs."""

@@ -26,6 +26,8 @@ class StartKind(StrEnum):
     """Start of a job that was preempted."""
     CHANGE = "change"
     """A running job got another shape, plan, node or GPU."""
+    HELD = "held"
+    """It held them as the replay began, of a replay that takes up a state; no start of its own."""
 
 
 class StopCause(StrEnum):
@@ -84,6 +86,23 @@ class Submitted:
 
     time_s: float
     job: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """A job that was there as the replay began, of a replay that takes up a state.
+
+    ``executed_s``, ``starts`` and ``first_start_s`` are of the time before; see
+    `morph_opt.domain.JobState`. Follows the job's ``Submitted``, which has its own instant; what it
+    holds follows as ``Started`` of the kind ``held``.
+    """
+
+    time_s: float
+    job: str
+    iterations_done: float
+    executed_s: float
+    starts: int
+    first_start_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +216,7 @@ class Ended:
 Event = (
     Begun
     | Submitted
+    | TakenUp
     | Started
     | Preempted
     | Shared
@@ -210,6 +230,7 @@ Event = (
 _LABELS: dict[type[Event], str] = {
     Begun: "begin",
     Submitted: "submit",
+    TakenUp: "take-up",
     Started: "start",
     Preempted: "preempt",
     Shared: "share",

@@ -24,6 +24,7 @@ from morph_opt.events.log import (
     StartKind,
     StopCause,
     Submitted,
+    TakenUp,
 )
 
 
@@ -133,6 +134,10 @@ class JobRecord:
         or another plan without a stop.
     slo_drops
         Times that the policy gave up its SLO.
+    before
+        What it was as the replay began, of a replay that takes up a state.
+    held_at_first
+        Whether its first segment goes on from before the replay.
     """
 
     job: Job
@@ -143,10 +148,14 @@ class JobRecord:
     node_failures: int = 0
     changes: int = 0
     slo_drops: int = 0
+    before: TakenUp | None = None
+    held_at_first: bool = False
 
     @property
     def starting_s(self) -> float | None:
         """First instant with GPUs."""
+        if self.before is not None and self.before.first_start_s is not None:
+            return self.before.first_start_s
         return self.segments[0].start_s if self.segments else None
 
     @property
@@ -156,8 +165,9 @@ class JobRecord:
 
     @property
     def held_s(self) -> float:
-        """Seconds with GPUs."""
-        return sum(segment.held_s for segment in self.segments)
+        """Seconds with GPUs, those before the replay included."""
+        earlier_s = 0.0 if self.before is None else self.before.executed_s
+        return earlier_s + sum(segment.held_s for segment in self.segments)
 
     @property
     def gpu_s(self) -> float:
@@ -176,8 +186,9 @@ class JobRecord:
 
     @property
     def restarts(self) -> int:
-        """Starts after the first."""
-        return max(0, len(self.segments) - 1)
+        """Starts after the first, those before the replay included."""
+        earlier = 0 if self.before is None else self.before.starts - self.held_at_first
+        return max(0, earlier + len(self.segments) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +300,10 @@ class _Reader:
                 self._begun = event
             case Submitted():
                 self._record(event.job).submitted = True
+            case TakenUp():
+                self._record(event.job).before = event
+            case Started(kind=StartKind.HELD):
+                self._record(event.job).held_at_first = True
             case Started(kind=StartKind.CHANGE):
                 self._record(event.job).changes += 1
             case Preempted():

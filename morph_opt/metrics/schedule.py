@@ -50,7 +50,8 @@ def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> Schedu
     jct_s = [record.turnaround_s for record in done if record.turnaround_s is not None]
     first_s = min(record.job.submission_s for record in jobs)
     last_s = max((record.finish_s for record in done if record.finish_s is not None), default=0.0)
-    window_gpu_s = cluster.gpus * (history.ended.time_s - first_s)
+    began_s = max(first_s, history.begun.time_s)  # of a replay that takes up a state: its instant
+    window_gpu_s = cluster.gpus * (history.ended.time_s - began_s)
     held_gpu_s = sum(record.gpu_s for record in jobs)
     startup_gpu_s = sum(record.startup_gpu_s for record in jobs)
     rounds = history.rounds

@@ -24,9 +24,11 @@ from morph_opt.events.log import (
     SloChange,
     SloChanged,
     Started,
+    StartKind,
     event_to_line,
 )
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands
+from morph_opt.metrics.bounds.taken_up import taken_up_demands
 from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.cost import cost_metrics
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
@@ -36,6 +38,7 @@ from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
+from morph_opt.replay.initial import require_initial
 from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
 from morph_opt.runs.rounds import RoundRow, round_row
 from morph_opt.runs.summary import Scalar, Values, build_summary, summary_json
@@ -117,6 +120,7 @@ def replay(
     out: Path | None = None,
     resume: bool = False,
     extras: RunExtras | None = None,
+    initial: RoundState | None = None,
 ) -> ReplayResult:
     """Replay a trace.
 
@@ -134,6 +138,9 @@ def replay(
         ``out`` is an interrupted run of the same inputs: take its recorded decisions, then go on.
     extras
         Files, labels and callbacks of a command line.
+    initial
+        State to begin with, of the same cluster: its jobs are those of the trace that are submitted
+        by then and not complete, no others. The first round is at the first boundary not before it.
 
     Raises
     ------
@@ -146,7 +153,14 @@ def replay(
     extras = extras or RunExtras()
     demands = job_demands(trace, cluster, truth, config)
     begun = _begun(trace, cluster, policy, truth, config, extras.digest)
-    engine = Engine(trace, cluster, truth, config, node_events)
+    if initial is not None:
+        require_initial(initial, trace, cluster, config)
+        demands = taken_up_demands(demands, initial, config)
+        begun = replace(begun, time_s=initial.time_s)
+    try:
+        engine = Engine(trace, cluster, truth, config, node_events, initial)
+    except AllocationError as error:
+        raise InputError(str(error), field="state") from error
     run = _Run(engine, policy, extras.progress, [begun])
     if out is None:
         run.drive()
@@ -165,6 +179,8 @@ def replay(
     shares = any(isinstance(event, Shared) for event in run.events)
     if extras.packing or shares:
         demands = packed_demands(trace, cluster, truth, config)
+        if initial is not None:
+            demands = taken_up_demands(demands, initial, config)
     metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
     ratios = finish_time_ratios(history, cluster, truth, config.restart_s)
     fairness = fairness_metrics(history, cluster, ratios)
@@ -317,7 +333,7 @@ def _recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
         match event:
             case Preempted(time_s=time_s) if time_s == state.time_s:
                 held.pop(event.job, None)
-            case Started():
+            case Started() if event.kind is not StartKind.HELD:
                 held[event.job] = event.assignment
             case Shared() if event.job in held:
                 held[event.job] = replace(held[event.job], partner=event.partner)

@@ -15,7 +15,9 @@ from morph_opt.engine.config import RANGES
 from morph_opt.policies.registry import BASELINES, require_understood
 from morph_opt.policies.spec import OPTIONS
 from morph_opt.replay.belief import BELIEFS
+from morph_opt.replay.initial import STATE_TRACE
 from morph_opt.replay.scenario import Scenario
+from morph_opt.round.reader import read_snapshot
 
 
 def make_parser() -> LineParser:
@@ -49,6 +51,12 @@ def make_parser() -> LineParser:
         "explains the policy milp only",
         lambda given: getattr(given, "policy", "milp") == "milp",
     )
+    for option in ("--cluster", *_CLUSTER_SIZES):
+        parser.only(
+            option,
+            "cannot be combined with --from-state, which has a cluster",
+            lambda given: "from_state" not in given,
+        )
     for option in _CLUSTER_SIZES:
         parser.only(
             option, "cannot be combined with --cluster", lambda given: "cluster" not in given
@@ -63,6 +71,12 @@ def _what(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--skip-impossible", action="store_true", help="drop jobs that can never run, and say so"
+    )
+    group.add_argument(
+        "--from-state",
+        metavar="FILE",
+        help="begin with a state as python -m morph_opt.round reads it: its cluster, its jobs, and "
+        "what a --trace has behind it (default: nothing)",
     )
 
 
@@ -163,8 +177,13 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     """
     given = dict(vars(arguments))
     values = {k: v for k, v in given.items() if k not in _OUTPUT | _CLUSTER}
-    values.setdefault("trace", "base")
-    cluster = _cluster({k: v for k, v in given.items() if k in _CLUSTER}, str(values["trace"]))
+    state = values.pop("from_state", None)
+    begin = None if state is None else read_snapshot(str(state)).state
+    values.setdefault("trace", "base" if begin is None else STATE_TRACE)
+    sized = {k: v for k, v in given.items() if k in _CLUSTER}
+    cluster = _cluster(sized, str(values["trace"]), None if begin is None else begin.cluster)
+    if begin is not None:
+        values.setdefault("interval_s", begin.interval_s)
     policy = str(values.get("policy", "milp"))
     require_understood(
         policy,
@@ -184,7 +203,7 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
             by_model[model] = seconds
     if "entity_weights" in values:
         values["entity_weights"] = named_numbers(str(values["entity_weights"]), "--entity-weights")
-    return Scenario(cluster=cluster).replaced(**values, restart_s_by_model=by_model)
+    return Scenario(cluster=cluster).replaced(**values, state=state, restart_s_by_model=by_model)
 
 
 def _require_seeded(trace: str) -> None:
@@ -196,9 +215,9 @@ def _require_seeded(trace: str) -> None:
         raise InputError(rule, field="--seed")
 
 
-def _cluster(given: dict[str, object], trace: str) -> Cluster:
+def _cluster(given: dict[str, object], trace: str, known: Cluster | None) -> Cluster:
     prices = given.pop("prices", None)
-    cluster = _unpriced(given, trace)
+    cluster = known or _unpriced(given, trace)
     if prices is None:
         return cluster
     try:

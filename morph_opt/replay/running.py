@@ -55,6 +55,7 @@ def run_prepared(
         node_events=prepared.node_events(),
         out=out,
         resume=resume,
+        initial=prepared.initial,
         extras=RunExtras(
             files={CONFIG: scenario.to_toml(), VERSIONS: versions_json()},
             labels=_labels(prepared),

@@ -15,6 +15,8 @@ from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
 from morph_opt.domain import SEEDS, Cluster, InputError, default_cluster
 from morph_opt.engine.config import RANGES, ReplayConfig
 from morph_opt.policies.spec import OPTIONS
+from morph_opt.replay.initial import STATE_TRACE
+from morph_opt.round.reader import read_snapshot
 
 if TYPE_CHECKING:
     from morph_opt.replay.api import Progress
@@ -37,12 +39,17 @@ class Workload:
         Whether jobs that can never run are dropped instead of refused.
     sha256
         Digest of the jobs, so that a resumed run cannot get another trace; None before loading.
+    state, state_sha256
+        File of a round's state (``docs/round.md``) that the replay begins with, and its digest; the
+        trace then has what is submitted later, ``state`` for nothing. None: it begins at 0.
     """
 
     trace: str = "base"
     seed: int = 0
     skip_impossible: bool = False
     sha256: str | None = None
+    state: str | None = None
+    state_sha256: str | None = None
 
     def __post_init__(self) -> None:
         SEEDS.require("seed", self.seed)
@@ -147,6 +154,9 @@ class Scenario:
         A cluster, its short form (``8x8:A800-80GB``) or a file; None for that of the trace.
     policy, objective
         Short for fields of ``scheduler``.
+    state
+        Short for the field of ``workload``. It brings cluster and interval where none is given, and
+        then no job arrives behind it unless a trace is named.
     workload, scheduler, engine, failures
         Everything else, part by part.
 
@@ -170,13 +180,21 @@ class Scenario:
         policy: str | None = None,
         objective: str | None = None,
         seed: int | None = None,
+        state: str | Path | None = None,
         workload: Workload | None = None,
         scheduler: Scheduler | None = None,
         engine: ReplayConfig | None = None,
         failures: Failures | None = None,
     ) -> None:
         seeded = {"seed": seed}
-        jobs = _with(workload or Workload(), seeded | {"trace": trace and str(trace)})
+        if state is not None and trace is None and workload is None:
+            trace = STATE_TRACE
+        named = {"trace": trace and str(trace), "state": state and str(state)}
+        jobs = _with(workload or Workload(), seeded | named)
+        if jobs.state is not None and (cluster is None or engine is None):
+            begin = read_snapshot(jobs.state).state
+            cluster = begin.cluster if cluster is None else cluster
+            engine = engine or ReplayConfig(interval_s=begin.interval_s)
         decider = _with(
             scheduler or Scheduler(), seeded | {"policy": policy, "objective": objective}
         )

@@ -11,17 +11,27 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.domain import InputError, Job, Trace
+from morph_opt.domain import InputError, Job, RoundState, Trace
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
 from morph_opt.metrics.bounds.demands import impossible_jobs, infeasible_slos
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.replay.belief import make_belief
-from morph_opt.replay.scenario import Scenario, Scheduler
+from morph_opt.replay.initial import (
+    STATE_TRACE,
+    continued,
+    on_cluster,
+    require_initial,
+    state_digest,
+)
+from morph_opt.replay.scenario import Scenario, Scheduler, Workload
+from morph_opt.round.reader import read_snapshot
 
 if TYPE_CHECKING:
     from morph_opt.policies.registry import PolicyOptions
+    from morph_opt.round.snapshot import Snapshot
+    from morph_opt.traces.format import LoadedTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,8 @@ class Prepared:
         Jobs whose SLO nothing can keep, with the rule; they run, and their SLO is dropped.
     belief, policy_options
         What the policy was made from.
+    initial
+        What the replay begins with; None without a state.
     """
 
     scenario: Scenario
@@ -54,6 +66,7 @@ class Prepared:
     belief: SpeedModel
     policy_options: PolicyOptions
     infeasible: tuple[tuple[Job, str], ...] = ()
+    initial: RoundState | None = None
 
     def node_events(self) -> Iterable[NodeEvent]:
         """A fresh stream of node events."""
@@ -87,13 +100,17 @@ def prepare(scenario: Scenario) -> Prepared:
     from morph_opt.traces.registry import load_trace
 
     workload, scheduler, cluster = scenario.workload, scenario.scheduler, scenario.cluster
-    loaded = load_trace(workload.trace, seed=workload.seed)
+    snapshot = None if workload.state is None else read_snapshot(workload.state)
+    if snapshot is None:
+        loaded = load_trace(workload.trace, seed=workload.seed)
+    else:
+        loaded = _behind(snapshot, workload)
     # A measured table may insist on knowing every GPU type, instead of leaving some unused.
     require_cluster = getattr(loaded.truth, "require_cluster", None)
     if require_cluster is not None:
         require_cluster(cluster)
     belief = make_belief(scheduler.belief, loaded.truth)
-    policy_options = _policy_options(scenario, loaded.trace)
+    policy_options = _policy_options(scenario, loaded.trace, snapshot)
     _require_models(scenario, loaded.trace)
     policy = _policy(scheduler, belief, loaded.truth, policy_options)
     stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, cluster)
@@ -101,13 +118,46 @@ def prepare(scenario: Scenario) -> Prepared:
     trace, skipped = _possible(loaded.trace, scenario, (loaded.truth, belief), stranded)
     if scenario.failures.events:
         read_node_events(Path(scenario.failures.events), cluster)
+    initial = None
+    if snapshot is not None:
+        try:
+            require_initial(snapshot.state, loaded.trace, cluster, scenario.engine_rules)
+        except InputError as error:
+            raise error.located(file=workload.state) from error
+        initial = on_cluster(snapshot.state, cluster, trace.jobs)
     return Prepared(
         _resolved(scenario, trace, is_file=loaded.kind == "file"), trace, loaded.truth, policy,
-        loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, infeasible,
+        loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, infeasible, initial,
     )  # fmt: skip
 
 
-def _policy_options(scenario: Scenario, trace: Trace) -> PolicyOptions:
+def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:
+    """The jobs of a state and those that arrive behind it, with speeds of the trace if it has one.
+
+    Raises
+    ------
+    InputError
+        See `morph_opt.replay.initial.continued`.
+    """
+    from morph_opt.traces.format import LoadedTrace
+    from morph_opt.traces.registry import load_trace
+
+    state, name = snapshot.state, Path(str(workload.state)).name
+    notice = f"{name}: from {state.time_s:g} s on, with {len(state.jobs)} jobs"
+    try:
+        if workload.trace == STATE_TRACE:
+            trace = continued(state, (), name, notice)
+            return LoadedTrace(trace, snapshot.speeds, "file", notice)
+        loaded = load_trace(workload.trace, seed=workload.seed)
+        trace = continued(state, loaded.trace.jobs, loaded.trace.name, loaded.trace.description)
+    except InputError as error:
+        if error.field != "state":
+            raise
+        raise error.located(file=workload.state) from error
+    return replace(loaded, trace=trace, notice=f"{loaded.notice}; {notice}")
+
+
+def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None) -> PolicyOptions:
     from morph_opt.policies.registry import PolicyOptions, require_understood
     from morph_opt.rules import OperatorRules, read_rules
 
@@ -115,6 +165,9 @@ def _policy_options(scenario: Scenario, trace: Trace) -> PolicyOptions:
     rules = OperatorRules()
     if scheduler.rules:
         rules = read_rules(scheduler.rules, cluster)
+        require_understood(scheduler.policy, scheduler.objective, ("rules",))
+    elif snapshot is not None and snapshot.rules is not None and snapshot.rules.rules:
+        rules = snapshot.rules
         require_understood(scheduler.policy, scheduler.objective, ("rules",))
     _require_tenants(scheduler.entity_weights, trace)
     values = {f.name: getattr(scheduler, f.name) for f in fields(PolicyOptions)}
@@ -142,14 +195,23 @@ def _resolved(scenario: Scenario, trace: Trace, *, is_file: bool) -> Scenario:
     """The scenario with digests and absolute paths; refuses files that are not those recorded."""
     workload, scheduler, failures = scenario.workload, scenario.scheduler, scenario.failures
     digests = (_digest(failures.events), _digest(scheduler.rules))
+    begin = None if workload.state is None else state_digest(workload.state)
+    _require_same("state", workload.state_sha256, begin, workload.state)
     _require_same("trace", workload.sha256, trace.sha256, workload.trace)
     _require_same("events", failures.events_sha256, digests[0], failures.events)
     _require_same("rules", scheduler.rules_sha256, digests[1], scheduler.rules)
     path = Path(workload.trace)
-    named = str(path.resolve()) if is_file and path.is_file() else workload.trace
+    apart = workload.trace != STATE_TRACE or workload.state is None
+    named = str(path.resolve()) if is_file and apart and path.is_file() else workload.trace
     return replace(
         scenario,
-        workload=replace(workload, trace=named, sha256=trace.sha256),
+        workload=replace(
+            workload,
+            trace=named,
+            sha256=trace.sha256,
+            state=_absolute(workload.state),
+            state_sha256=begin,
+        ),
         failures=replace(failures, events=_absolute(failures.events), events_sha256=digests[0]),
         scheduler=replace(scheduler, rules=_absolute(scheduler.rules), rules_sha256=digests[1]),
     )

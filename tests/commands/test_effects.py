@@ -41,6 +41,7 @@ LINES = """
 replay --seed | TOY --cluster 2x4 | --seed 2
 replay --trace | --policy tests.engine.toys:make_fifo | --trace tests.engine.toys:trace/6
 replay --skip-impossible | TOY --cluster 1x2 | --skip-impossible
+replay --from-state | TOY | --from-state bare.json
 replay --cluster | TOY | --cluster 2x4
 replay --prices | TOY | --prices A800-80GB=2
 replay --nodes | TOY | --nodes 1

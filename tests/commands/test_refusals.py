@@ -54,6 +54,15 @@ replay --cluster 2x8 --cpus-per-node 3 | argument --cpus-per-node: cannot be com
 replay --cluster 2x8 --host-memory-gib 3 | --host-memory-gib: cannot be combined with --cluster
 replay --cluster 2x8 --nvlink-gb-per-s 3 | --nvlink-gb-per-s: cannot be combined with --cluster
 replay --cluster 2x8 --rdma-gb-per-s 3 | --rdma-gb-per-s: cannot be combined with --cluster
+replay --from-state s.json --cluster 2x8 | --cluster: cannot be combined with
+replay --from-state s.json --nodes 3 | --nodes: cannot be combined with
+replay --from-state s.json --gpus-per-node 3 | --gpus-per-node: cannot be combined with
+replay --from-state s.json --gpu-type V100 | --gpu-type: cannot be combined with
+replay --from-state s.json --cpus-per-node 3 | --cpus-per-node: cannot be combined with
+replay --from-state s.json --host-memory-gib 3 | --host-memory-gib: cannot be combined with
+replay --from-state s.json --nvlink-gb-per-s 3 | --nvlink-gb-per-s: cannot be combined with
+replay --from-state s.json --rdma-gb-per-s 3 | --rdma-gb-per-s: cannot be combined with
+replay --from-state none.json | none.json
 replay --allow-code | argument --allow-code: has an effect together with --resume only
 replay --solver cpsat --node-limit 5 --trace naive | --node-limit: solver 'cpsat' does not know it
 replay --policy fifo --explain --trace naive | argument --explain: explains the policy milp only

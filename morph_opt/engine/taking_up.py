@@ -1,0 +1,124 @@
+"""A replay that begins with a state: what its jobs are to the engine, what the log says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from morph_opt.domain import Assignment, Cluster, Job, JobState, RoundState, Trace
+from morph_opt.engine.live import LiveJob
+from morph_opt.engine.strict import AllocationError, StateFacts, check_allocation
+from morph_opt.engine.truth import RunFacts, TruthLookup
+from morph_opt.events.log import (
+    Event,
+    NodeChanged,
+    NodeStatus,
+    Shared,
+    Started,
+    StartKind,
+    Submitted,
+    TakenUp,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What the engine begins with.
+
+    Parameters
+    ----------
+    active
+        Jobs of the state, in its order.
+    held
+        What each running job holds, and how the truth has it run.
+    arrived
+        Jobs of the trace that are submitted by then, from the first on.
+    events
+        Of the log: nodes that are not open, then every job.
+    """
+
+    active: dict[str, LiveJob]
+    held: dict[str, tuple[Assignment, RunFacts]]
+    arrived: int
+    events: list[Event]
+
+
+def take_up(state: RoundState, trace: Trace, cluster: Cluster, lookup: TruthLookup) -> Beginning:
+    """A state as the engine has it.
+
+    Raises
+    ------
+    AllocationError
+        If what the jobs hold breaks a rule of the engine, or the truth cannot run it.
+    """
+    now_s = state.time_s
+    running = {known.job.name: known.running for known in state.jobs if known.running is not None}
+    facts = _checked(state, trace, cluster, lookup, running)
+    order = {job.name: place for place, job in enumerate(trace.jobs)}
+    models = {known.job.name: known.job.model for known in state.jobs}
+    active: dict[str, LiveJob] = {}
+    events: list[Event] = [
+        NodeChanged(
+            now_s,
+            cluster.nodes[node].name,
+            NodeStatus.FAILED if node in state.failed else NodeStatus.DRAINED,
+        )
+        for node in sorted(state.unavailable)
+    ]
+    for known in state.jobs:
+        name = known.job.name
+        held = running.get(name)
+        seconds = 1.0 if held is None else facts[name].iteration_s
+        if held is not None and held.partner is not None:
+            pair = models[name], models[held.partner]
+            paced = lookup.paired_iteration_s(pair, held, running[held.partner])
+            assert paced is not None, "the strict check lets no other pair pass"
+            seconds = paced
+        active[name] = LiveJob.taken_up(known, order[name], now_s, seconds)
+        events += _said(known, now_s, facts.get(name), seconds)
+    arrived = sum(job.submission_s <= now_s for job in trace.jobs)
+    booked = {name: (held, facts[name]) for name, held in running.items()}
+    return Beginning(active, booked, arrived, events)
+
+
+def _checked(
+    state: RoundState,
+    trace: Trace,
+    cluster: Cluster,
+    lookup: TruthLookup,
+    running: Mapping[str, Assignment],
+) -> dict[str, RunFacts]:
+    """How the truth has each running job run, after the check that every decision has to pass."""
+
+    def facts_of(job: Job, held: Assignment) -> RunFacts | None:
+        return lookup.facts(job.model, held)
+
+    jobs = {known.job.name: known.job for known in state.jobs}
+    known = frozenset(job.name for job in trace.jobs)
+    before = StateFacts(jobs, known, running, state.unavailable, state.failed)
+    holdings = tuple(running.values())
+    broken = check_allocation(holdings, cluster, before, facts_of, lookup.paired_iteration_s)
+    if broken:
+        raise AllocationError(state.index, state.time_s, broken)
+    found = {name: facts_of(jobs[name], held) for name, held in running.items()}
+    return {name: facts for name, facts in found.items() if facts is not None}
+
+
+def _said(known: JobState, now_s: float, facts: RunFacts | None, seconds: float) -> list[Event]:
+    """What the log says of one job."""
+    name, held, done = known.job.name, known.running, known.iterations_done
+    said: list[Event] = [
+        Submitted(known.job.submission_s, name),
+        TakenUp(now_s, name, done, known.executed_s, known.starts, known.first_start_s),
+    ]
+    if held is None or facts is None:
+        return said
+    left_s = known.restart_left_s
+    said.append(
+        Started(
+            now_s, name, StartKind.HELD, held.plan, held.placement, facts.iteration_s, left_s, done
+        )
+    )
+    if held.partner is not None:
+        said.append(Shared(now_s, name, held.partner, seconds, done))
+    return said

@@ -1,0 +1,45 @@
+"""Demands of jobs that are under way as a replay begins: their rest, from that instant on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from morph_opt.domain import RoundState
+from morph_opt.metrics.bounds.demands import Timing
+from morph_opt.metrics.bounds.lower import Demands, JobDemand
+
+
+def taken_up_demands(demands: Demands, state: RoundState, timing: Timing) -> Demands:
+    """The demands of a replay that takes up a state.
+
+    A job of the state has the rest of its iterations to do. It cannot be complete before the
+    state's instant. A running one may stay what it is, so that no start is counted for it; a queued
+    one starts at a boundary not before that instant. Submissions stay: completion times count from
+    there.
+    """
+    first_s = timing.boundary_at_or_after(state.time_s) * timing.interval_s
+    known = {one.job.name: one for one in state.jobs}
+
+    def rest(demand: JobDemand) -> JobDemand:
+        if demand.job not in known:
+            return demand
+        found = known[demand.job]
+        left = found.iterations_left / found.job.iterations
+        # Where two jobs may share GPUs a start stands in the release, not in the durations.
+        early_s = timing.boundary_at_or_after(demand.submission_s) * timing.interval_s
+        apart_s = max(0.0, demand.release_s - early_s)
+        restart_s = timing.restart_of(found.job.model) - apart_s
+        if found.running is not None:
+            return replace(
+                demand,
+                release_s=max(state.time_s, demand.submission_s),
+                duration_s=left * (demand.duration_s - restart_s),
+            )
+        again_s = min(found.restart_s, restart_s + apart_s)
+        return replace(
+            demand,
+            release_s=max(first_s, early_s),
+            duration_s=again_s * (apart_s == 0.0) + left * (demand.duration_s - restart_s),
+        )
+
+    return replace(demands, jobs=tuple(rest(demand) for demand in demands.jobs))

@@ -1,0 +1,83 @@
+"""A replay that begins with a state: which jobs it has, and what must fit together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from morph_opt.documents import JSON_BYTES, parse_json, read_bytes
+from morph_opt.documents.source import read_text
+from morph_opt.domain import Cluster, InputError, Job, RoundState, Trace
+from morph_opt.engine.config import ReplayConfig
+
+STATE_TRACE = "state"
+"""The trace of a replay in which no job arrives behind the state."""
+
+
+def require_initial(
+    state: RoundState, trace: Trace, cluster: Cluster, config: ReplayConfig
+) -> None:
+    """Refuse a state that is not one of this trace on this cluster.
+
+    Raises
+    ------
+    InputError
+        If the cluster does not begin with the state's nodes, a job is of only one of the two or
+        differs between them, or the horizon is not behind the state.
+    """
+    names = [node.name for node in state.cluster.nodes]
+    sizes = [node.type.gpus for node in state.cluster.nodes]
+    here = cluster.nodes[: len(names)]
+    if [node.name for node in here] != names or [node.type.gpus for node in here] != sizes:
+        raise InputError(f"cluster {cluster.name!r} does not begin with its nodes", field="state")
+    known = {one.job.name: one.job for one in state.jobs}
+    there = {job.name: job for job in trace.jobs if job.submission_s <= state.time_s}
+    for name in (*known, *there):
+        if name not in there or name not in known:
+            where = "not submitted by then in the trace" if name in known else "not in the state"
+            raise InputError(f"job {name} is {where}", field="state")
+        if known[name] != there[name]:
+            raise InputError(f"job {name} differs from that of the trace", field="state")
+    if config.until_s is not None and config.until_s <= state.time_s:
+        rule = f"must be behind the state, which is of {state.time_s:g} s"
+        raise InputError(f"{rule}, got {config.until_s:g}", field="until_s")
+
+
+def continued(state: RoundState, later: Sequence[Job], name: str, description: str = "") -> Trace:
+    """The state's jobs, and those of a trace that are submitted behind it.
+
+    A job of the trace that is submitted before and not in the state is complete.
+
+    Raises
+    ------
+    InputError
+        If there is none at all, or a job of the state is another one in the trace.
+    """
+    known = {one.job.name: one.job for one in state.jobs}
+    for job in later:
+        if job.name in known and known[job.name] != job:
+            raise InputError(
+                f"job {job.name} of the state is another one in the trace", field="state"
+            )
+    arrivals = [job for job in later if job.submission_s > state.time_s]
+    if not known and not arrivals:
+        raise InputError("the state has no jobs, and no job arrives behind it", field="state")
+    return Trace.of(name, (*known.values(), *arrivals), description)
+
+
+def on_cluster(state: RoundState, cluster: Cluster, jobs: Sequence[Job]) -> RoundState:
+    """The state on a cluster that begins with its nodes (prices, more nodes), of these jobs."""
+    names = {job.name for job in jobs}
+    kept = tuple(one for one in state.jobs if one.job.name in names)
+    return replace(state, cluster=cluster, jobs=kept)
+
+
+def state_digest(path: str) -> str:
+    """SHA-256 over the file of a state and the file of speeds that it names, if it names one."""
+    digest = hashlib.sha256(read_bytes(Path(path), JSON_BYTES))
+    speeds = parse_json(read_text(Path(path), JSON_BYTES), path).get("speeds")
+    if isinstance(speeds, dict) and isinstance(speeds.get("file"), str):
+        digest.update(read_bytes(Path(path).parent / speeds["file"], JSON_BYTES))
+    return digest.hexdigest()
