@@ -25,13 +25,16 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
     What ``np.unique(table, axis=0, return_inverse=True)`` gives, column by column: many times as
     fast where rows are many and distinct ones few.
     """
-    at = np.zeros(table.shape[0], dtype=np.int64)
-    first = at[:1]
+    key, radix = np.zeros(table.shape[0], dtype=np.int64), 1
     for column in table.T:
+        if not column.size or (column == column[0]).all():
+            continue
         values, place = np.unique(column, return_inverse=True)
-        _, first, at = np.unique(
-            at * values.size + place.reshape(-1), return_index=True, return_inverse=True
-        )
+        if radix * values.size >= 2**62:
+            short, key = np.unique(key, return_inverse=True)
+            key, radix = key.reshape(-1), short.size
+        key, radix = key * values.size + place.reshape(-1), radix * values.size
+    _, first, at = np.unique(key, return_index=True, return_inverse=True)
     return table[first], at.reshape(-1)
 
 

@@ -229,8 +229,8 @@ class ModelBuilder:
         self._column_blocks.append(block)
         self._bounds.append(
             (
-                np.broadcast_to(np.asarray(lower, dtype=np.float64), (count,)),
-                np.broadcast_to(np.asarray(upper, dtype=np.float64), (count,)),
+                _repeated(lower, count),
+                _repeated(upper, count),
                 np.full(count, integer),
             )
         )
@@ -256,14 +256,9 @@ class ModelBuilder:
         block = Block(family, self._rows, np.asarray(labels, dtype=np.int64))
         count = block.count
         self._row_blocks.append(block)
-        self._sides.append(
-            (
-                np.broadcast_to(np.asarray(lower, dtype=np.float64), (count,)),
-                np.broadcast_to(np.asarray(upper, dtype=np.float64), (count,)),
-            )
-        )
+        self._sides.append((_repeated(lower, count), _repeated(upper, count)))
         for row, column, coefficient in entries:
-            values = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), row.shape)
+            values = _repeated(coefficient, row.size)
             self._entries.append((row + self._rows, column, values))
         self._rows += count
         return np.arange(block.start, block.start + count, dtype=np.int64)
@@ -296,3 +291,10 @@ class ModelBuilder:
             row_blocks=tuple(self._row_blocks),
             column_blocks=tuple(self._column_blocks),
         )
+
+
+def _repeated(value: Floats | float, count: int) -> Floats:
+    """The numbers themselves, or one number as often as needed."""
+    if isinstance(value, float):
+        return np.full(count, value)
+    return np.broadcast_to(np.asarray(value, dtype=np.float64), (count,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,67 +33,38 @@ def add_gangs(
     parts: PartCounts,
 ) -> Lies:
     """Columns m and f with rows ``gangs`` and ``parts``; types with one possible cell need none."""
-    found: list[_Entry] = []
     of_type = types.of_candidate[parts.candidate]
-    for q in range(types.count):
-        hosts = hosts_of(cells, types, q)
-        members = np.flatnonzero(types.of_candidate == q)
-        kind = np.flatnonzero(types.counts[q])
-        if not kind.size:
-            continue  # pairs in place take no nodes
-        if len(hosts) == 1 and len(hosts[0]) == 1:
-            mine = np.flatnonzero(of_type == q)
-            found.append(
-                _lie(
-                    layout.x[parts.candidate[mine]],
-                    int(hosts[0][0]),
-                    parts.kind[mine],
-                    parts.count[mine].astype(np.float64),
-                    q,
-                )
-            )
-            if types.strict[q]:
-                _add_span(builder, cells, types, (q, 0), layout.x[members], found[-1:])
+    hosts = _hosts_by_type(cells, types)
+    only = np.asarray(
+        [int(h[0][0]) if [host.size for host in h] == [1] else -1 for h in hosts], dtype=np.int64
+    )
+    plain = (only >= 0) & ~types.strict
+    # One entry per type that has to be looked at; those without choice and rows are one together.
+    found = [_plain_lies(layout, parts, only, of_type, np.flatnonzero(plain[of_type]))]
+    members, mine = _by_type(types.of_candidate, types.count), _by_type(of_type, types.count)
+    for q in np.flatnonzero(~plain & types.counts.any(axis=1)).tolist():
+        x = layout.x[members(q)]
+        if only[q] >= 0:
+            found.append(_plain_lies(layout, parts, only, of_type, mine(q)))
+            _add_span(builder, cells, types, (q, 0), x, found[-1:])
             continue
-        gangs = _gang_columns(builder, layout, q, hosts, members)
-        for h, (host, column) in enumerate(zip(hosts, gangs, strict=True)):
-            before = len(found)
-            for g in kind.tolist():
-                count = float(types.counts[q, g])
-                if len(host) == 1:
-                    found.append(
-                        _lie(
-                            column,
-                            int(host[0]),
-                            np.full(column.size, g),
-                            np.full(column.size, count),
-                            q,
-                        )
-                    )
-                    continue
-                f = builder.add_columns(
-                    "f", np.column_stack([np.full((len(host), 3), (q, h, g)), host]), np.inf
-                )
-                row = np.zeros(1, dtype=np.int64)
-                builder.add_rows(
-                    "parts",
-                    np.asarray([[q, h, g]]),
-                    0.0,
-                    0.0,
-                    [
-                        (np.zeros(column.size, dtype=np.int64), column, count),
-                        (np.repeat(row, f.size), f, -1.0),
-                    ],
-                )
-                found += [
-                    _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
-                    for i, cell in enumerate(host.tolist())
-                ]
+        gangs = _gang_columns(builder, q, hosts[q], x)
+        for h, (host, column) in enumerate(zip(hosts[q], gangs, strict=True)):
+            lies = _host_lies(builder, types, (q, h), host, column)
+            found += lies
             if types.strict[q]:
-                _add_span(builder, cells, types, (q, h), column, found[before:])
-    none = np.zeros(0, dtype=np.int64)
-    columns = [np.concatenate([entry[i] for entry in found] or [none]) for i in range(5)]
-    return Lies(columns[0], columns[1], columns[2], columns[3], columns[4], types)
+                _add_span(builder, cells, types, (q, h), column, lies)
+    columns = [np.concatenate([entry[i] for entry in found]) for i in range(5)]
+    order = np.argsort(columns[4], kind="stable")
+    column, cell, kind, count, gang = (entry[order] for entry in columns)
+    return Lies(column, cell, kind, count, gang, types)
+
+
+def _by_type(of_entry: Ints, count: int) -> Callable[[int], Ints]:
+    """Entries of a type, ascending."""
+    order = np.argsort(of_entry, kind="stable")
+    first = np.searchsorted(of_entry[order], np.arange(count + 1)).tolist()
+    return lambda q: order[first[q] : first[q + 1]]
 
 
 _Entry = tuple[Ints, Ints, Ints, Floats, Ints]
@@ -107,6 +79,49 @@ def _lie(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entr
         np.asarray(parts, dtype=np.float64),
         np.full(size, gang, dtype=np.int64),
     )
+
+
+def _plain_lies(layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mine: Ints) -> _Entry:
+    """Parts of types that can lie in one cell only: the x themselves say how many are there."""
+    return (
+        layout.x[parts.candidate[mine]],
+        only[of_type[mine]],
+        parts.kind[mine],
+        parts.count[mine].astype(np.float64),
+        of_type[mine],
+    )
+
+
+def _host_lies(
+    builder: ModelBuilder, types: GangTypes, label: tuple[int, int], host: Ints, column: Ints
+) -> list[_Entry]:
+    """Parts of the gangs of a type in one host, with columns f where the host has several cells."""
+    q, found = label[0], []
+    for g in np.flatnonzero(types.counts[q]).tolist():
+        count = float(types.counts[q, g])
+        if len(host) == 1:
+            size = column.size
+            found.append(_lie(column, int(host[0]), np.full(size, g), np.full(size, count), q))
+            continue
+        f = builder.add_columns(
+            "f", np.column_stack([np.full((len(host), 3), (*label, g)), host]), np.inf
+        )
+        row = np.zeros(1, dtype=np.int64)
+        builder.add_rows(
+            "parts",
+            np.asarray([[*label, g]]),
+            0.0,
+            0.0,
+            [
+                (np.zeros(column.size, dtype=np.int64), column, count),
+                (np.repeat(row, f.size), f, -1.0),
+            ],
+        )
+        found += [
+            _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
+            for i, cell in enumerate(host.tolist())
+        ]
+    return found
 
 
 def _add_span(
@@ -143,6 +158,18 @@ def _add_span(
     )
 
 
+def _hosts_by_type(cells: Cells, types: GangTypes) -> list[list[Ints]]:
+    """`hosts_of` every type; those of one class, set and scope have the same."""
+    where = np.column_stack([types.node_class, types.node_set, types.scope])
+    known: dict[tuple[int, ...], list[Ints]] = {}
+    found = []
+    for q, key in enumerate(map(tuple, where.tolist())):
+        if key not in known:
+            known[key] = hosts_of(cells, types, q)
+        found.append(known[key])
+    return found
+
+
 def hosts_of(cells: Cells, types: GangTypes, q: int) -> list[Ints]:
     """Per place that may hold a whole gang of the type, the cells in it; never empty inside."""
     usable = np.flatnonzero(
@@ -155,17 +182,14 @@ def hosts_of(cells: Cells, types: GangTypes, q: int) -> list[Ints]:
     return [usable[place[usable] == value] for value in np.unique(place[usable]).tolist()]
 
 
-def _gang_columns(
-    builder: ModelBuilder, layout: Layout, q: int, hosts: list[Ints], members: Ints
-) -> list[Ints]:
+def _gang_columns(builder: ModelBuilder, q: int, hosts: list[Ints], x: Ints) -> list[Ints]:
     """Columns that count the gangs in each host: the x themselves where there is one host."""
-    x = layout.x[members]
     if len(hosts) == 1:
         return [x]
     labels = np.column_stack(
         [np.full(len(hosts), q, dtype=np.int64), np.arange(len(hosts), dtype=np.int64)]
     )
-    m = builder.add_columns("m", labels, float(members.size))
+    m = builder.add_columns("m", labels, float(x.size))
     zero = np.zeros(1, dtype=np.int64)
     builder.add_rows(
         "gangs",

@@ -17,3 +17,13 @@ def test_distinct_rows_are_numpys(seed: int) -> None:
     known, inverse = np.unique(table, axis=0, return_inverse=True)
     np.testing.assert_array_equal(rows, known)
     np.testing.assert_array_equal(at, inverse.reshape(-1))
+
+
+def test_many_wide_columns_do_not_overflow() -> None:
+    """Twelve columns of 100 values each: 100^12 places are more than an index holds."""
+    table = np.random.default_rng(0).integers(0, 100, (300, 12)).astype(np.float64)
+    table = np.vstack([table, table[::7]])
+    rows, at = distinct_rows(table)
+    known, inverse = np.unique(table, axis=0, return_inverse=True)
+    np.testing.assert_array_equal(rows, known)
+    np.testing.assert_array_equal(at, inverse.reshape(-1))
