@@ -8,10 +8,12 @@ is still ahead of it, a full restart for a change and what is left of one for a 
 
 Guarantees (`guarantee`) rank before every other goal. Whenever all guaranteed jobs can have the
 speed of their request at once, they have it (rows ``guarantee[j]``, see the MILP policy). When
-they cannot, the level of this name decides who does.
+they cannot, the level of this name decides who does, or their worth is raised (`favoured`).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,6 +61,27 @@ def guarantee(problem: RoundProblem) -> Level:
         "guarantees settled per second",
         np.where(jobs.guaranteed[owner] & started, moved[owner], 0.0),
         np.where(jobs.guaranteed & stayed, held, 0.0),
+    )
+
+
+def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) -> tuple[Level, ...]:
+    """The levels with what guaranteed jobs are worth multiplied; what is below 0 stays as it is.
+
+    Other than the level of `guarantee`, it leaves a round in which not all promises can be kept
+    to the objective: half a promise counts, and a promise may cost others only so much.
+    """
+    promised = problem.jobs.guaranteed
+
+    def times(worth: Floats, mine: Bools) -> Floats:
+        return np.where(mine & (worth > 0.0), factor * worth, worth)
+
+    return tuple(
+        replace(
+            level,
+            value=times(level.value, promised[problem.candidates.job]),
+            stay_value=times(level.stay_value, promised),
+        )
+        for level in levels
     )
 
 

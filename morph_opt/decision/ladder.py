@@ -22,7 +22,6 @@ import numpy as np
 
 from formulations.check_bound import check_bound
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.objectives import guarantee
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.prices.placing import decided_by_prices
@@ -93,9 +92,8 @@ class Ladder:
         kept = _Climb(self.solver, limits).ranked(with_promises(problem), posed.levels)
         if kept.selection is not None:
             return replace(kept, promised=True)
-        levels = (guarantee(problem), *posed.levels)
         impossible = kept.outcomes[0].status is Status.INFEASIBLE
-        ranked = _Climb(self.solver, limits).ranked(problem, levels)
+        ranked = _Climb(self.solver, limits).ranked(problem, posed.unkept_levels)
         return replace(ranked, promised=False if impossible else None)
 
 

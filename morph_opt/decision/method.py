@@ -46,8 +46,8 @@ class Solved:
     outcomes
         Of the levels in order, up to the last one that was tried.
     levels
-        What was tried, in order: the posed levels, after `guarantee` where not every promise
-        could be kept.
+        What was tried, in order: the posed levels, or the round's ``unkept_levels`` where not every
+        promise could be kept.
     promised
         Whether all guaranteed jobs can have the speed of their request at once; None if nobody
         asked or the method could not tell.
@@ -96,10 +96,10 @@ class RoundMethod(Protocol):
     """A way to solve posed rounds.
 
     What it must keep to: the levels are maximised in order, each within what was reached for those
-    before it; promises to guaranteed jobs come before all of them (as hard rows, or, where they
-    cannot all be kept, as the first rank `formulations.objectives.guarantee`); every outcome's
-    bound is an upper bound of its level over all decisions that keep to the levels before it; and
-    ``Status.INFEASIBLE`` of the first outcome says that the rules leave no decision at all.
+    before it; promises to guaranteed jobs are hard rows, and only where they cannot all be kept the
+    round's ``unkept_levels`` take the place of its levels; every outcome's bound is an upper bound
+    of its level over all decisions that keep to the levels before it; and ``Status.INFEASIBLE`` of
+    the first outcome says that the rules leave no decision at all.
     """
 
     @property

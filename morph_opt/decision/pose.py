@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from formulations.linear_model import Floats
+from formulations.objectives import favoured, guarantee
 from formulations.round.levels import with_pairs, worth_of_halves
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.objective import Objective
+from morph_opt.decision.promises import Promises
 from morph_opt.domain import Cluster, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
@@ -40,6 +42,8 @@ class PosedRound:
         Its tables, and what their indices mean.
     goals
         Of the objective, most important first; the last one is what the round is worth.
+    unkept
+        In their place where not every promise can be kept; as many at their end as there are goals.
     ranks
         Goals that operators rank below these.
     rules
@@ -54,6 +58,7 @@ class PosedRound:
     plain: RoundView
     view: RoundView
     goals: tuple[Level, ...]
+    unkept: tuple[Level, ...]
     ranks: tuple[Level, ...]
     rules: OperatorRules
     poser: RoundPoser
@@ -70,16 +75,33 @@ class PosedRound:
         return (*self.goals, *self.ranks)
 
     @property
+    def unkept_levels(self) -> tuple[Level, ...]:
+        """All goals where not every promise can be kept, most important first."""
+        return (*self.unkept, *self.ranks)
+
+    @property
     def worth(self) -> Level:
         """The goal that values and bounds are stated in: the objective's last."""
         return self.goals[-1]
 
-    @property
-    def pair_worth(self) -> Floats:
-        """What each job of a pair is worth to `worth`, shape (P, 2): candidate's job, partner."""
+    def worth_of(self, tried: tuple[Level, ...]) -> Level:
+        """`worth`, or what stood in its place among the levels that were tried."""
+        stood = any(level is self.unkept[-1] for level in tried)
+        return self.unkept[-1] if stood else self.worth
+
+    def pair_worth(self, worth: Level) -> Floats:
+        """What each job of a pair is worth, shape (P, 2): candidate's job, partner.
+
+        Parameters
+        ----------
+        worth
+            One of `worth_of`.
+        """
         if not self.problem.pairs.count:
             return np.zeros((0, 2))
-        halves = worth_of_halves(self.poser.goals_of(self.data), self.problem)[-1]
+        plain = worth is self.worth
+        levels_of = self.poser.goals_of(self.data) if plain else self.poser.favoured_of(self.data)
+        halves = worth_of_halves(levels_of, self.problem)[-1]
         return np.column_stack([halves[: halves.size // 2], halves[halves.size // 2 :]])
 
     def counterparts(self, other: PosedRound, candidates: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,6 +153,8 @@ class RoundPoser:
         Measured speeds of two jobs on the same GPUs; rounds then offer such pairs. None: no pairs.
     pairs
         Makes what offers them.
+    promises
+        How promises count in rounds in which they cannot all be kept; None: as a rank.
     """
 
     def __init__(
@@ -140,10 +164,12 @@ class RoundPoser:
         rules: OperatorRules | None = None,
         packing: PairSpeeds | None = None,
         pairs: Callable[[PairSpeeds], PairBuilder] = PairBuilder,
+        promises: Promises | None = None,
     ) -> None:
         self.belief = belief
         self.objective = objective
         self.rules = rules or OperatorRules()
+        self.promises = promises or Promises()
         self._builder = self.tables()
         self._pairs = None if packing is None else pairs(packing)
         self._cluster: Cluster | None = None
@@ -171,6 +197,20 @@ class RoundPoser:
         """Goals of tables, from what the objective observed."""
         return lambda problem: self.objective.levels(problem, data)
 
+    def favoured_of(self, data: Any) -> Callable[[RoundProblem], tuple[Level, ...]]:
+        """Goals in which the worth of guaranteed jobs is raised, as `Promises` says."""
+        goals_of, factor = self.goals_of(data), self.promises.factor or 1.0
+        return lambda problem: favoured(problem, goals_of(problem), factor)
+
+    def _unkept(
+        self, problem: RoundProblem, goals: tuple[Level, ...], data: Any
+    ) -> tuple[Level, ...]:
+        if not problem.jobs.guaranteed.any():
+            return goals
+        if self.promises.factor is None:
+            return (guarantee(problem), *goals)
+        return with_pairs(self.favoured_of(data), problem)
+
     def posed(
         self, state: RoundState, plain: RoundView, rules: OperatorRules, data: Any
     ) -> PosedRound:
@@ -180,7 +220,8 @@ class RoundPoser:
             view = self._pairs.extended(view, state)
         goals = with_pairs(self.goals_of(data), view.problem)
         ranks = with_pairs(lambda problem: ranks_below(problem, rules), view.problem)
-        return PosedRound(state, plain, view, goals, ranks, rules, self, data)
+        unkept = self._unkept(view.problem, goals, data)
+        return PosedRound(state, plain, view, goals, unkept, ranks, rules, self, data)
 
 
 def _pair_key(problem: RoundProblem, pair: int) -> tuple[int, int, int, int]:

@@ -11,7 +11,7 @@ from formulations import node_assignment, node_pattern
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.linear_model import Ints
 from formulations.node_pattern.patterns import TooManyPatternsError
-from formulations.objectives import guarantee, kept
+from formulations.objectives import kept
 from formulations.round.decode import in_place_fits, pack, restricted, with_partners, without_job
 from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.decision.method import Solved, StepTimes
@@ -53,7 +53,7 @@ class ExactMip:
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
         """See `morph_opt.decision.method.RoundMethod`."""
         rounds = RoundSolver(self.solver, limits, self.formulation)
-        return rounds.guaranteed(posed.problem, posed.levels)
+        return rounds.guaranteed(posed.problem, posed.levels, posed.unkept_levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,20 @@ class RoundSolver:
         )  # fmt: skip
 
     def guaranteed(
-        self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
+        self,
+        problem: RoundProblem,
+        levels: tuple[Level, ...],
+        unkept: tuple[Level, ...],
+        base: RoundModel | None = None,
     ) -> Solved:
-        """Guarantees first, then the levels: as hard rows, or, where impossible, as a rank."""
+        """The levels under guarantees as hard rows, or, where impossible, the levels ``unkept``."""
         if not problem.jobs.guaranteed.any():
             return self.ranked(problem, levels, base)
         base = base or self.build(problem, levels[0])
         solved = self.ranked(problem, levels, with_guarantees(problem, base))
         if solved.outcomes[0].status is not Status.INFEASIBLE:
             return replace(solved, promised=None if solved.selection is None else True)
-        ranked = self.ranked(problem, (guarantee(problem), *levels), base)
+        ranked = self.ranked(problem, unkept, base)
         return replace(ranked, promised=False)
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:

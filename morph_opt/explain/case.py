@@ -1,9 +1,9 @@
 """A round that can be solved again with one thing changed: a job forced, a node more, a rule less.
 
 Every question of an explanation is such a what-if. Re-solves go by the same goals in the same
-order as the decision: guarantees as hard rows, where these cannot all be kept as the first rank,
-then the levels of the objective. Operators' ranks below the objective are left out: they choose
-among its optima.
+order as the decision: guarantees as hard rows, where these cannot all be kept as a rank or by
+weight, then the levels of the objective. Operators' ranks below the objective are left out: they
+choose among its optima.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
-from formulations.objectives import guarantee, kept
+from formulations.objectives import kept
 from formulations.round.tables import STAY, Level, Selection
 from morph_opt.decision.method import Evidence, Solved
 from morph_opt.decision.pose import PosedRound
@@ -92,7 +92,7 @@ class Case:
         """
         rounds = self._rounds()
         base = _forced(rounds.build(posed.problem, posed.goals[0]), forced)
-        return rounds.guaranteed(posed.problem, posed.goals, base)
+        return rounds.guaranteed(posed.problem, posed.goals, posed.unkept, base)
 
     def feasible(self, posed: PosedRound, forced: tuple[int, ...] = ()) -> bool:
         """Whether a round has any decision in which one of ``forced`` is chosen; none: any at all.
@@ -133,23 +133,24 @@ def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float
     """What a decision reaches of each goal, most important first, with what counts as no change.
 
     Promises to guaranteed jobs stand before the goals: infinity where all are kept, else what the
-    goal `guarantee` says of those that are.
+    goal `guarantee` says of those that are, or 0 where they count by weight.
     """
     problem = posed.problem
-    found = [
-        (selection.value(level), small(level, selection.value(level))) for level in posed.goals
-    ]
+
+    def values(levels: tuple[Level, ...]) -> tuple[tuple[float, float], ...]:
+        found = [selection.value(level) for level in levels]
+        return tuple((v, small(level, v)) for v, level in zip(found, levels, strict=True))
+
     if not problem.jobs.guaranteed.any():
-        return tuple(found)
+        return values(posed.goals)
     started, stayed = kept(problem)
     choice = selection.choice
     fast = np.where(choice == STAY, stayed, False)
     fast[choice >= 0] = started[choice[choice >= 0]]
     if fast[problem.jobs.guaranteed].all():
-        return ((np.inf, 0.0), *found)
-    level = guarantee(problem)
-    value = selection.value(level)
-    return ((value, small(level, value)), *found)
+        return ((np.inf, 0.0), *values(posed.goals))
+    unkept = values(posed.unkept)
+    return unkept if len(unkept) > len(posed.goals) else ((0.0, 0.0), *unkept)
 
 
 def small(level: Level, value: float) -> float:

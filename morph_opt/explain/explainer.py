@@ -15,7 +15,7 @@ import numpy as np
 
 from formulations.linear_model import Floats, Ints
 from formulations.round.options import half_of, may_meet, partner_of
-from formulations.round.tables import NONE, STAY, Selection
+from formulations.round.tables import NONE, STAY, Level, Selection
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation
@@ -96,10 +96,10 @@ class Explainer:
 class _Worth:
     """What each job of a posed round is worth to the goal that is priced."""
 
-    def __init__(self, posed: PosedRound) -> None:
+    def __init__(self, posed: PosedRound, tried: tuple[Level, ...]) -> None:
         self._problem = posed.problem
-        self._level = posed.worth
-        self._halves = posed.pair_worth
+        self.level = posed.worth_of(tried)
+        self._halves = posed.pair_worth(self.level)
         self._alone = posed.problem.candidates.count - posed.problem.pairs.count
 
     def of(self, job: int, choice: int) -> float:
@@ -107,9 +107,9 @@ class _Worth:
         if choice == NONE:
             return 0.0
         if choice == STAY:
-            return float(self._level.stay_value[job])
+            return float(self.level.stay_value[job])
         if choice < self._alone:
-            return float(self._level.value[choice])
+            return float(self.level.value[choice])
         second = int(self._problem.candidates.job[choice]) != job
         return float(self._halves[choice - self._alone, int(second)])
 
@@ -135,15 +135,15 @@ class _Round:
         self._prices = Prices(posed.problem, self._solved.model, case.limits)
         self._decided = evidence.selection
         self._choice = as_granted(posed, evidence.selection, allocation)
-        self._worth = _Worth(posed)
-        self._value = self._decided.value(posed.worth)
+        self._worth = _Worth(posed, self._solved.levels)
+        self._value = self._decided.value(self._worth.level)
         self._values = self._worth.by_job(self._choice)
-        self._small = small(posed.worth, self._value)
+        self._small = small(self._worth.level, self._value)
         self._without: list[tuple[str, Floats]] | None = None
 
     def explanation(self) -> RoundExplanation:
         """Put the parts together."""
-        state, worth = self._posed.state, self._posed.worth
+        state, worth = self._posed.state, self._worth.level
         jobs = [self._priced(job) for job in range(len(state.jobs))]
         open_jobs = [(job, rows) for job, (found, rows) in enumerate(jobs) if found.best]
         open_jobs.sort(key=lambda pair: -_reduced(jobs[pair[0]][0]))
@@ -234,7 +234,7 @@ class _Round:
         if solved.selection is None:
             return replace(found, **self._forbidden(rows))  # type: ignore[arg-type]
         after = solved.selection
-        cost = self._value - after.value(self._posed.worth)
+        cost = self._value - after.value(self._worth.level)
         blocked = self._held_back(job)
         return replace(
             found,
@@ -280,8 +280,13 @@ class _Round:
             other = self._posed.under(rules.without(rule))
             selection = self._case.solve(other).selection
             if selection is not None and first_change(here, reached(other, selection))[1] > 0:
-                found.append((rule.words, _Worth(other).by_job(selection.choice)))
+                values = _Worth(other, self._like(other)).by_job(selection.choice)
+                found.append((rule.words, values))
         return found
+
+    def _like(self, other: PosedRound) -> tuple[Level, ...]:
+        """Goals of another posing of the round, with promises as they count in this one."""
+        return other.goals if self._worth.level is self._posed.worth else other.unkept
 
     # --- what a choice is worth -----------------------------------------------------------------
 
@@ -327,7 +332,9 @@ class _Round:
         selection = self._case.solve(more).selection
         if selection is None:
             return None
-        return selection.value(more.worth) - self._optimum.value(self._posed.worth)
+        return selection.value(more.worth_of(self._like(more))) - self._optimum.value(
+            self._worth.level
+        )
 
 
 def _what(option: Option) -> tuple[object, ...]:

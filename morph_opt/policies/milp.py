@@ -128,7 +128,7 @@ class MilpPolicy:
         laps.end("solve")
         if solved.outcomes[0].status is Status.INFEASIBLE:
             raise InfeasibleRoundError(posed)
-        outcome = solved.outcome_of(posed.worth)
+        outcome = solved.outcome_of(posed.worth_of(solved.levels))
         selection = solved.selection
         if selection is None or outcome is None:
             selection = self._fallback(posed.problem, posed.levels[0])
@@ -157,14 +157,15 @@ class MilpPolicy:
 
     def _report(self, posed: PosedRound, solved: Solved, selection: Selection) -> RoundReport:
         """How the round was answered, times apart; its bound is stated however it ended."""
-        outcome = solved.outcome_of(posed.worth)
-        value = selection.value(posed.worth)
+        worth = posed.worth_of(solved.levels)
+        outcome = solved.outcome_of(worth)
+        value = selection.value(worth)
         status = "fallback" if outcome is None else str(outcome.status)
         bound = float("inf") if outcome is None else outcome.bound
         bound_by = "prices" if solved.by_prices else "solver"
         if outcome is None or not (outcome.status is Status.OPTIMAL or solved.by_prices):
             promised = bool(solved.promised) and outcome is not None
-            proven = bound_by_prices(posed.problem, posed.worth, promised).value
+            proven = bound_by_prices(posed.problem, worth, promised).value
             if proven < bound:
                 bound, bound_by = proven, "prices"
             if outcome is not None and relative_gap(value, bound) <= self._limits.gap:
@@ -181,7 +182,7 @@ class MilpPolicy:
             gap=relative_gap(value, bound),
             bound_by=bound_by,
             step="" if outcome is None else solved.step,
-            gap_of_gain=_gap_of_gain(posed, value, bound),
+            gap_of_gain=_gap_of_gain(posed.problem, worth, value, bound),
             guarantees_short=short,
             guarantee_shortfall=shortfall,
             guarantees_possible=solved.promised,
@@ -190,10 +191,10 @@ class MilpPolicy:
         )
 
 
-def _gap_of_gain(posed: PosedRound, value: float, bound: float) -> float:
+def _gap_of_gain(problem: RoundProblem, worth: Level, value: float, bound: float) -> float:
     """Share that may be missing of what deciding can gain over leaving everything as it is."""
-    running = posed.problem.jobs.running
-    possible = bound - float(posed.worth.stay_value[running].sum())
+    running = problem.jobs.running
+    possible = bound - float(worth.stay_value[running].sum())
     missing = max(0.0, bound - value)
     return 0.0 if missing <= 1e-9 * abs(bound) else missing / max(possible, missing)
 

@@ -9,6 +9,7 @@ from morph_opt.decision.ladder import LARGE, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
+from morph_opt.decision.promises import Promises
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
@@ -81,6 +82,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
         make_objective(options.objective, belief, options),
         options.rules,
         require_pair_speeds(belief) if options.packing else None,
+        promises=Promises.parse(options.promises),
     )
     return MilpPolicy(poser, _method(options), limits)
 

@@ -79,6 +79,10 @@ OPTIONS = {
             Range(1, 10**9, whole=True),
         ),
         PolicyOption(
+            "promises", "of milp, where not all can be kept: rank, or weight:PHI (rank)",
+            "rank|weight[:PHI]",
+        ),
+        PolicyOption(
             "packing", "milp may put two jobs on the same GPUs, where speeds have pairs", flag=True
         ),
         PolicyOption(
@@ -97,7 +101,7 @@ OPTIONS = {
 
 MILP_OPTIONS = (
     "objective", "solver", "formulation", "method", "rules", "gap", "time_limit_s", "node_limit",
-    "packing",
+    "promises", "packing",
 )  # fmt: skip
 """Options of the policy ``milp`` under every objective."""
 
@@ -116,6 +120,8 @@ class PolicyOptions:
         See `morph_opt.solvers.outcome.Limits`.
     rules
         Operator's rules, of the MILP policy.
+    promises
+        ``"rank"``, ``"weight"`` or ``"weight:PHI"``; see `morph_opt.decision.promises.Promises`.
     packing
         Whether the MILP policy may put two jobs on the same GPUs.
     entity_weights
@@ -140,6 +146,7 @@ class PolicyOptions:
     node_limit: int | None = None
     seed: int = 0
     rules: OperatorRules = field(default_factory=OperatorRules)
+    promises: str = "rank"
     packing: bool = False
     entity_weights: Mapping[str, float] = field(default_factory=dict)
     starvation_knob: float = 0.0

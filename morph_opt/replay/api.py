@@ -35,6 +35,7 @@ from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
 from morph_opt.metrics.gpu_types import gpu_utilization_by_type
 from morph_opt.metrics.history import History, read_history
 from morph_opt.metrics.packing import packing_metrics
+from morph_opt.metrics.promises import promise_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
@@ -189,6 +190,8 @@ def replay(
     labels = types | fairness.as_dict() | cost_metrics(history, cluster).as_dict()
     if extras.packing or shares:
         labels |= packing_metrics(history)
+    if metrics.guaranteed_jobs:
+        labels |= promise_metrics(history, cluster, truth, config.restart_of).as_dict()
     labels |= dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
     jobs = job_rows(history, cluster, ratios)

@@ -61,8 +61,8 @@ class Scheduler:
 
     Parameters
     ----------
-    policy, objective, solver, formulation, method, gap, time_limit_s, node_limit, packing, \
-entity_weights, starvation_knob, artifact_quirks
+    policy, objective, solver, formulation, method, gap, time_limit_s, node_limit, promises, \
+packing, entity_weights, starvation_knob, artifact_quirks
         See `morph_opt.policies.spec.PolicyOptions`.
     seed
         Of the solver.
@@ -83,6 +83,7 @@ entity_weights, starvation_knob, artifact_quirks
     time_limit_s: float = 10.0
     node_limit: int | None = None
     seed: int = 0
+    promises: str = "rank"
     packing: bool = False
     rules: str | None = None
     rules_sha256: str | None = None

@@ -170,6 +170,9 @@ def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None)
         rules = snapshot.rules
         require_understood(scheduler.policy, scheduler.objective, ("rules",))
     _require_tenants(scheduler.entity_weights, trace)
+    if scheduler.promises != "rank" and not any(job.guaranteed for job in trace.jobs):
+        rule = f"has no effect: no job of trace {trace.name!r} is guaranteed"
+        raise InputError(rule, field="--promises")
     values = {f.name: getattr(scheduler, f.name) for f in fields(PolicyOptions)}
     return PolicyOptions(**(values | {"rules": rules}))
 

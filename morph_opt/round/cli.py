@@ -83,6 +83,8 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in given.get("entity_weights", ()):
         if name not in tenants:
             raise InputError(f"no job is of tenant {name!r}", field="--entity-weights")
+    if "promises" in given and not any(s.job.guaranteed for s in snapshot.state.jobs):
+        raise InputError("has no effect: no job is guaranteed", field="--promises")
     options = PolicyOptions(seed=arguments.seed, **given)
     try:
         decided = decide_round(snapshot, options, policy=arguments.policy, explain=effort)

@@ -26,6 +26,7 @@ WHERE = {
     "NAIVE": "--trace naive --policy srtf --until-s 2000",
     "QUEUES": "--trace tiresias-480 --policy tiresias:2d-las --interval 600 --until-s 40000",
     "PAIRS": "--trace gavel-96 --interval 3600 --until-s 15000",
+    "PROMISED": "--trace promised.csv --nodes 1 --interval 600",
     "TENANTS": "--trace jobs.csv --nodes 1 --objective hierarchical --interval 600",
     "ASK": "--solver tests.commands.fakes:Recorder",
     "SOLVE": "solve base-jct-64g-light",
@@ -60,6 +61,7 @@ replay --method | MILP ASK | --method ladder
 replay --gap | MILP ASK | --gap 0.5
 replay --time-limit-s | MILP ASK | --time-limit-s 77
 replay --node-limit | MILP ASK | --node-limit 77
+replay --promises | PROMISED | --promises weight
 replay --packing | PAIRS | --packing
 replay --entity-weights | TENANTS ASK | --entity-weights u=50
 replay --starvation-knob | QUEUES | --starvation-knob 0.1
@@ -90,6 +92,7 @@ round --rules | STATE | CONFLICT
 round --gap | STATE ASK | --gap 0.5
 round --time-limit-s | STATE ASK | --time-limit-s 77
 round --node-limit | STATE ASK | --node-limit 77
+round --promises | --state promised.json | --promises weight:50
 round --packing | STATE | --packing
 round --entity-weights | STATE --objective hierarchical | --entity-weights alice=50
 round --starvation-knob | --state starved.json --policy tiresias:2d-las | --starvation-knob 1
@@ -198,6 +201,9 @@ def inputs(folder: Path) -> None:
         "jobs.csv": "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,"
         "weight,tenant,deadline\na,100,gpt2,8,64,zero-dp,900,0,1,t,-1\n"
         "b,100,gpt2,8,64,zero-dp,500,0,1,u,-1\n",
+        "promised.csv": "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,"
+        "weight,tenant,deadline\na,100,gpt2,8,64,zero-dp,900,1,1,t,-1\n"
+        "b,100,gpt2,8,64,zero-dp,500,1,1,u,-1\n",
         "t.csv": "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
         "1,4,0,1,m,90,0\n2,1,5,1,m,60,0\n3,4,9,1,m,30,0\n4,2,12,1,m,40,0\n",
         "s.csv": "duration\n5\n300\n9000\n",
@@ -210,6 +216,9 @@ def inputs(folder: Path) -> None:
     (folder / "bare.json").write_text(json.dumps(state))
     state["cluster"]["nodes"].pop()
     past = {"attained_gpu_s": 50000, "starts": 1, "first_start_s": 20, "last_start_s": 20}
+    both = [job | {"requested_gpus": 8, "guaranteed": True} for job in state["jobs"][1:3]]
+    both.append(state["jobs"][3] | {"guaranteed": True})
+    (folder / "promised.json").write_text(json.dumps(state | {"jobs": both}))
     old, new = (job | {"requested_gpus": 4} for job in (state["jobs"][0], state["jobs"][1]))
     del old["running"]
     served = old | past | {"executed_s": 700, "last_stop_s": 770}

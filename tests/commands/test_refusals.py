@@ -32,6 +32,12 @@ replay --starvation-knob 2 | --starvation-knob: objective 'throughput' does not 
 replay --objective jct --entity-weights t=2 | --entity-weights: objective 'jct'
 replay --policy gavel:ftf --entity-weights t=2 | --entity-weights: policy
 replay --artifact-quirks | --artifact-quirks: objective
+replay --promises weight --trace base | --promises: has no effect: no job of trace 'base' is
+replay --promises weight: --trace mt | --promises: the weight must be a number from 1 to 1000000
+replay --promises weight:0.5 --trace mt | --promises: the weight must be a number from 1 to
+replay --promises rank:2 --trace mt | --promises: must be rank, weight or weight:NUMBER, got
+replay --promises rank --policy fifo | --promises: policy 'fifo' does not know it; known to milp
+round STATE --promises weight | --promises: has no effect: no job is guaranteed
 replay --gpu-type= | argument --gpu-type: must not be empty
 replay --restart-s nope=5 | --restart-s: unknown model 'nope'; trace 'base' has
 replay --restart-s 5 --restart-s 6 | --restart-s: given twice

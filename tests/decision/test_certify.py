@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.objectives import kept
+from formulations.objectives import guarantee, kept
 from formulations.round.rules import broken_rule, with_floor, with_promises
 from formulations.round.tables import STAY, RoundProblem
 from morph_opt.decision.certify import bound_by_prices
@@ -24,7 +24,9 @@ def test_promises_and_floors_are_in_the_bound(seed: int) -> None:
     draw = np.random.default_rng((seed, 5))
     problem = random_round(draw, EVERYTHING)
     above, level = random_level(draw, problem), random_level(draw, problem)
-    first = RoundSolver(HighsSolver(), EXACT).guaranteed(problem, (above, level))
+    first = RoundSolver(HighsSolver(), EXACT).guaranteed(
+        problem, (above, level), (guarantee(problem), above, level)
+    )
     assert first.selection is not None
     bound = bound_by_prices(problem, level, bool(first.promised)).value
     value = first.selection.value(level)
@@ -52,7 +54,9 @@ def test_rows_of_promises_say_what_the_models_rows_say(seed: int) -> None:
     draw = np.random.default_rng((seed, 6))
     problem = random_round(draw, EVERYTHING)
     level = random_level(draw, problem)
-    solved = RoundSolver(HighsSolver(), EXACT).guaranteed(problem, (level,))
+    solved = RoundSolver(HighsSolver(), EXACT).guaranteed(
+        problem, (level,), (guarantee(problem), level)
+    )
     assert solved.outcome.status is Status.OPTIMAL
     assert solved.selection is not None
     promised = with_promises(problem)

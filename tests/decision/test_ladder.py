@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scale_rounds import cold_round, round_after, speeds_of
+from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_promises
 from formulations.round.tables import Level, RoundProblem
@@ -46,6 +47,10 @@ class Posed:
 
     problem: RoundProblem
     levels: tuple[Level, ...]
+
+    @property
+    def unkept_levels(self) -> tuple[Level, ...]:
+        return (guarantee(self.problem), *self.levels)
 
 
 def climbed(problem: RoundProblem, *levels: Level, limits: Limits = LIMITS) -> Solved:
@@ -88,7 +93,8 @@ def test_promises_and_goals_against_the_exact_rounds(block: int) -> None:
     draw = np.random.default_rng((block, 32))
     problem = random_round(draw, EVERYTHING if block % 2 else LARGER)
     levels = random_level(draw, problem), random_level(draw, problem)
-    exact = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0)).guaranteed(problem, levels)
+    rounds = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0))
+    exact = rounds.guaranteed(problem, levels, (guarantee(problem), *levels))
     solved = climbed(problem, *levels)
     assert solved.promised == exact.promised
     assert exact.selection is not None

@@ -36,6 +36,7 @@ VARIANTS: dict[str, Any] = {
     "gap": 0.05,
     "time_limit_s": 60.0,
     "node_limit": 100,
+    "promises": "weight:3",
     "packing": True,
     "entity_weights": {"one": 50.0, "two": 1.0},
     "starvation_knob": 2.0,
@@ -72,6 +73,7 @@ def cases() -> list[tuple[str, tuple[str, ...]]]:
         for given in (
             (),
             tuple(sorted(SOLVING)),
+            ("packing", "promises"),
             *((o,) for o in (*MILP_OPTIONS, *spec.options) if o not in SOLVING | {"objective"}),
         )
     ]
@@ -104,7 +106,7 @@ def test_the_explained_value_is_the_decided_one(objective: str, given: tuple[str
         assert again.selection is not None
         slack = (options.gap + 1e-6) * abs(report.objective) + 1e-12
         if len(evidence.posed.goals) == 1:
-            optimum = again.selection.value(evidence.posed.worth)
+            optimum = again.selection.value(evidence.posed.worth_of(again.levels))
             assert report.objective <= optimum + slack
             assert report.objective >= optimum - slack
             assert report.bound >= optimum - 1e-6 * abs(optimum)

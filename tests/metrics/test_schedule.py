@@ -23,8 +23,9 @@ from morph_opt.events.log import (
     Submitted,
 )
 from morph_opt.metrics import ScheduleMetrics, read_history, rounds_over_capacity
+from morph_opt.metrics.promises import promise_metrics
 from morph_opt.metrics.schedule import metrics_of, quantile
-from tests.engine.toys import DP, cluster, job
+from tests.engine.toys import DP, ToySpeeds, cluster, job
 
 TRACE = Trace.of(
     "hand",
@@ -109,6 +110,29 @@ def test_counts(metrics: ScheduleMetrics) -> None:
     assert (metrics.preemptions, metrics.node_failure_stops) == (3, 2)
     assert (metrics.rounds, metrics.fallback_rounds, metrics.gap_max) == (5, 1, 0.2)
     assert metrics.rounds_over_capacity == 0
+
+
+def test_a_promised_end_allows_for_a_start_up_and_two_rounds() -> None:
+    """b asked for 1 GPU of 8 s an iteration: 10 + 50 x 8 + 2 x 60 = 530 s are promised, 190 taken.
+
+    With 9 iterations, 10 + 72 + 120 = 202 s, it is 12 s early; with 7, 10 + 56 + 120 = 186 s, 4 s
+    late. a, with a promise of 10 + 100 x 8 + 120 = 930 s, is unfinished 350 s after submission;
+    of 20 iterations, 10 + 160 + 120 = 290 s, it would be 60 s late then.
+    """
+    for iterations, late_s in ((50, 0.0), (9, 0.0), (7, 4.0)):
+        history = read_history(LOG, TRACE)
+        record = history.jobs[1]
+        record.job = replace(record.job, iterations=iterations)
+        found = promise_metrics(history, cluster(2, 2), ToySpeeds(), lambda _: 10.0)
+        assert found.guaranteed_late_jobs == (late_s > 0.0)
+        assert found.guaranteed_late_s == late_s
+        assert found.guaranteed_avg_jct_s == 190.0
+        assert found.best_effort_avg_jct_s == 300.0
+    record = history.jobs[0]
+    for iterations, late_s in ((100, 4.0), (20, 64.0)):
+        record.job = replace(record.job, iterations=iterations, guaranteed=True)
+        found = promise_metrics(history, cluster(2, 2), ToySpeeds(), lambda _: 10.0)
+        assert found.guaranteed_late_s == late_s
 
 
 def test_guarantees(metrics: ScheduleMetrics) -> None:

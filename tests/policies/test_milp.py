@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from formulations.linear_model import LinearModel
-from formulations.objectives import guarantee, relative_speed
+from formulations.objectives import favoured, guarantee, relative_speed
 from formulations.round.check import check
 from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
+from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.objective import Objective
-from morph_opt.decision.ranked import RoundSolver
+from morph_opt.decision.pose import RoundPoser
+from morph_opt.decision.promises import Promises
+from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import ClaimError, MilpPolicy
@@ -39,6 +44,17 @@ from tests.policies.worlds import (
     state,
     verify,
 )
+
+
+def weighing(
+    factor: float,
+    belief: SpeedModel = LINEAR,
+    objective: str = "throughput",
+    method: Callable[[Solver], RoundMethod] = ExactMip,
+) -> MilpPolicy:
+    """The policy under which promises that cannot all be kept count by weight."""
+    poser = RoundPoser(belief, OBJECTIVES[objective](), promises=Promises(factor))
+    return MilpPolicy(poser, method(HighsSolver()), Limits(gap=1e-7, time_s=600.0))
 
 
 def policy(
@@ -140,6 +156,63 @@ def test_of_guarantees_that_exclude_each_other_the_one_that_leaves_sooner_is_kep
     jobs = [queued("long", 8, guaranteed=True), queued("brief", 8, guaranteed=True, iterations=50)]
     decision = policy().decide(state(cluster(8), *jobs))
     assert counts(decision.allocation) == {"brief": 8}
+
+
+@pytest.mark.parametrize("method", [ExactMip, Ladder])
+@pytest.mark.parametrize("objective", ["jct", "lookahead"])
+def test_promises_by_weight_are_rows_or_a_higher_worth(
+    objective: str, method: Callable[[Solver], RoundMethod]
+) -> None:
+    """Against brute force: where all can be kept nothing changes, elsewhere one weighted goal."""
+    kinds = {None: 0, True: 0, False: 0}
+    for i in range(40):
+        belief, before = random_world(np.random.default_rng((6, i)))
+        decision = weighing(3.0, belief, objective, method).decide(before)
+        verify(before, decision.allocation)
+        report = decision.report
+        problem = CandidateBuilder(belief, prune=False).view(before).problem
+        goals = OBJECTIVES[objective]().levels(problem)
+        promised = int(problem.jobs.guaranteed.sum())
+        all_kept = oracle.best(problem, [keeping(problem)]).value(keeping(problem)) == promised
+        kinds[all_kept if promised else None] += 1
+        assert report.guarantees_possible is (all_kept if promised else None)
+        assert (report.guarantees_short == 0) is (not promised or all_kept)
+        if all_kept:
+            best = oracle.best(problem, [keeping(problem), *goals]).value(goals[-1])
+        else:
+            (goal,) = favoured(problem, goals, 3.0)
+            best = oracle.best(problem, [goal]).value(goal)
+        assert report.status == "optimal"
+        assert report.objective == pytest.approx(best, rel=1e-6, abs=1e-12)
+        assert report.bound >= best * (1 - 1e-6)
+    assert min(kinds.values()) >= 3, kinds
+
+
+def test_half_a_promise_by_weight_by_hand() -> None:
+    """Eight GPUs, two jobs that were promised all of them, one that asked for a single GPU.
+
+    Speeds are linear and relative to the request: a GPU is worth 1/8 to the former, twice that by
+    its weight, and 1 to the latter, which gets them all: 8 in sum, times 60 / (60 + 30).
+    """
+    jobs = [queued("a", 8, guaranteed=True), queued("b", 8, guaranteed=True), queued("c", 1)]
+    before = state(cluster(8), *jobs)
+    decision = weighing(2.0).decide(before)
+    assert decision.report.guarantees_possible is False
+    assert counts(decision.allocation) == {"c": 8}
+    assert decision.report.objective == pytest.approx(8.0 * 60 / 90)
+    # By 100 it is 100 / 8 to a promise: all GPUs are theirs, in whichever halves.
+    decision = weighing(100.0).decide(before)
+    assert set(counts(decision.allocation)) <= {"a", "b"}
+    assert decision.report.objective == pytest.approx(100.0 * 60 / 90)
+
+
+def test_a_worth_below_nothing_is_not_made_worse_by_a_promise() -> None:
+    """2 and -3 of a guaranteed job become 6 and stay -3; what others are worth stays as it is."""
+    rows = [Candidate(0, (1,)), Candidate(0, (2,)), Candidate(1, (1,))]
+    problem = tiny([4], rows, guaranteed=[0])
+    level = Level("worth", "", np.asarray([2.0, -3.0, 5.0]), np.zeros(2))
+    (found,) = favoured(problem, (level,), 3.0)
+    assert found.value.tolist() == [6.0, -3.0, 5.0]
 
 
 def test_a_running_job_that_keeps_its_promise_may_stay() -> None:

@@ -79,14 +79,14 @@ def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: 
         Two arrays of one length, ascending in GPUs; empty if nothing fits.
     """
     best: dict[int, float] = {}
-    for row in _fitting(speeds, model, cluster, cpus_per_gpu):
+    for row in fitting(speeds, model, cluster, cpus_per_gpu):
         if row.iteration_s < best.get(row.shape.gpus, np.inf):
             best[row.shape.gpus] = row.iteration_s
     counts = sorted(best)
     return np.array(counts, dtype=float), np.array([best[g] for g in counts], dtype=float)
 
 
-def _fitting(
+def fitting(
     speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: int
 ) -> Iterator[Configuration]:
     """Configurations that fit the empty cluster, once per node type and span."""
@@ -135,7 +135,7 @@ def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None
         return f"requests {job.requested_gpus} GPUs, cluster {cluster.name!r} has {cluster.gpus}"
     if job.model not in speeds.models():
         return f"unknown model {job.model!r}; known are {', '.join(speeds.models())}"
-    rows = tuple(_fitting(speeds, job.model, cluster, job.cpus_per_gpu))
+    rows = tuple(fitting(speeds, job.model, cluster, job.cpus_per_gpu))
     if not rows:
         sizes = {
             kind.name: sum(n.type.gpus for n in cluster.nodes if n.type.gpu_type == kind)
