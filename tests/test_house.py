@@ -48,6 +48,7 @@ def files(*suffixes: str) -> list[Path]:
 
 # Solvers that users bring themselves, with a licence or a GPU; no extra installs them.
 LICENSED = {"coptpy", "cuopt", "gurobipy", "xpress"}
+EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"all", "dev"})
 PAGES = files(".md")
 SOURCES = [path for path in files(".py") if path.parts[0] in PACKAGES]
 
@@ -210,7 +211,7 @@ def declared(*extras: str) -> list[Requirement]:
 
 def test_constraints_pin_everything_that_is_installed() -> None:
     pinned = pins()
-    queue = [Requirement("hatchling>=1.25"), *declared("plot", "solvers", "dev")]
+    queue = [Requirement("hatchling>=1.25"), *declared(*EXTRAS, "dev")]
     for requirement in queue:
         name = canonicalize_name(requirement.name)
         assert name in pinned, f"constraints.txt lacks {name}: make constraints"
@@ -255,7 +256,7 @@ def test_dependencies_are_what_is_imported() -> None:
     foreign = set().union(*(imports(path) for path in SOURCES)) - set(PACKAGES)
     foreign = {canonicalize_name(name) for name in foreign - sys.stdlib_module_names}
     core = {canonicalize_name(item.name) for item in declared()}
-    known = core | {canonicalize_name(item.name) for item in declared("plot", "solvers")}
+    known = core | {canonicalize_name(item.name) for item in declared(*EXTRAS)}
     known |= LICENSED
     assert not foreign - known, "imported and not declared in pyproject.toml"
     assert not core - foreign, "declared in pyproject.toml and imported by nothing"

@@ -45,6 +45,13 @@ class Segment:
     sharing
         Where partners came and went: instant, whether one is there from then on, and seconds per
         iteration; empty for a segment that was alone.
+    kind, ended_by
+        Why it began, and what ended it: ``complete``, ``change`` (other GPUs or another plan),
+        ``policy``, ``node-failure``, or ``end`` of the replay.
+    iterations_lost
+        Progress that the stop took away.
+    partners
+        The partner from each instant of ``sharing`` on, None where it has gone.
     """
 
     placement: Placement
@@ -55,6 +62,10 @@ class Segment:
     iteration_s: float
     iterations_from: float
     sharing: tuple[tuple[float, bool, float], ...] = ()
+    kind: StartKind = StartKind.FIRST
+    ended_by: str = "end"
+    iterations_lost: float = 0.0
+    partners: tuple[str | None, ...] = ()
 
     @property
     def held_s(self) -> float:
@@ -76,6 +87,14 @@ class Segment:
             max(0.0, until_s - max(from_s, begin_s)) / seconds
             for from_s, until_s, _, seconds in self._stretches()
         )
+
+    def partner_stretches(self) -> Iterator[tuple[float, float, str | None]]:
+        """From, until, and who was on the same GPUs meanwhile."""
+        for (from_s, until_s, _, _), partner in zip(
+            self._stretches(), (None, *self.partners), strict=True
+        ):
+            if until_s > from_s:
+                yield from_s, until_s, partner
 
     def _stretches(self) -> Iterator[tuple[float, float, bool, float]]:
         """From, until, whether shared, seconds per iteration."""
@@ -246,32 +265,37 @@ class _OpenSegments:
 
     def __init__(self) -> None:
         self._open: dict[str, Started] = {}
-        self._sharing: dict[str, list[tuple[float, bool, float]]] = {}
+        self._sharing: dict[str, list[Shared]] = {}
 
     def after(self, event: Event) -> Iterator[tuple[str, Segment]]:
         """Take in the next event; the segment that it ends, if it ends one."""
         match event:
             case Started():
                 if event.kind is StartKind.CHANGE:
-                    yield self._ended(event.job, event.time_s)
+                    yield self._ended(event.job, event.time_s, "change")
                 self._open[event.job] = event
-            case Preempted() | Completed():
-                yield self._ended(event.job, event.time_s)
+            case Preempted():
+                cause, lost = str(event.cause), event.iterations_lost
+                yield self._ended(event.job, event.time_s, cause, lost)
+            case Completed():
+                yield self._ended(event.job, event.time_s, "complete")
             case Shared():
-                mark = (event.time_s, event.partner is not None, event.iteration_s)
-                self._sharing.setdefault(event.job, []).append(mark)
+                self._sharing.setdefault(event.job, []).append(event)
             case _:
                 pass
 
     def all_at(self, end_s: float) -> Iterator[tuple[str, Segment]]:
         """Segments that the end of the replay cuts off."""
         for job in list(self._open):
-            yield self._ended(job, end_s)
+            yield self._ended(job, end_s, "end")
 
-    def _ended(self, job: str, end_s: float) -> tuple[str, Segment]:
+    def _ended(
+        self, job: str, end_s: float, ended_by: str, lost: float = 0.0
+    ) -> tuple[str, Segment]:
         started = self._open.pop(job, None)
         if started is None:
             raise InputError(f"stops job {job!r}, which does not run", field="events")
+        shared = self._sharing.pop(job, ())
         return job, Segment(
             started.placement,
             started.plan.label,
@@ -280,7 +304,11 @@ class _OpenSegments:
             started.restart_s,
             started.iteration_s,
             started.iterations_done,
-            tuple(self._sharing.pop(job, ())),
+            tuple((mark.time_s, mark.partner is not None, mark.iteration_s) for mark in shared),
+            started.kind,
+            ended_by,
+            lost,
+            tuple(mark.partner for mark in shared),
         )
 
 

@@ -45,6 +45,11 @@ class SegmentRow:
         Progress at its beginning, and what was done in it, those included that were lost later.
     shared_s
         Seconds next to a partner.
+    kind, ended_by
+        Why it began (``first``, ``resume``, ``change``) and what ended it: ``complete``,
+        ``change``, ``policy``, ``node-failure``, or ``end`` of the replay.
+    iterations_lost
+        Progress that the stop took away.
     """
 
     job: str
@@ -59,6 +64,9 @@ class SegmentRow:
     iterations_from: float
     iterations: float
     shared_s: float
+    kind: str
+    ended_by: str
+    iterations_lost: float
 
     @classmethod
     def of(cls, job: str, segment: Segment) -> SegmentRow:
@@ -76,6 +84,9 @@ class SegmentRow:
             segment.iterations_from,
             segment.iterations,
             segment.shared_s_between(segment.start_s, segment.end_s),
+            str(segment.kind),
+            segment.ended_by,
+            segment.iterations_lost,
         )
 
 

@@ -10,6 +10,8 @@ import csv
 import importlib
 import json
 import re
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,9 @@ round --explain-jobs | STATE --explain | --explain-jobs 0
 round --explain-nodes | STATE --explain | --explain-nodes
 round --format | STATE | --format text
 round --indent | STATE | --indent 2
+export --out | run --to perfetto | --out x.json.gz
+export --per-job | run --to batsim | --per-job
+export --format | run --to tables | --format parquet
 policies --markdown | | --markdown
 instances list --folder | list | --folder none
 instances solve --folder | SOLVE ASK | --folder none
@@ -191,9 +196,21 @@ def written(file: Path) -> object:
     return told(file.read_text()) if file.suffix == ".jsonl" else file.read_bytes()
 
 
+@cache
+def run_folder() -> dict[str, bytes]:
+    """Files of a finished run."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name) / "run"
+        words = WHERE["TOY"].split()
+        importlib.import_module(MAIN["replay"]).main([*words, "--out", str(out), "--quiet"])
+        return {file.name: file.read_bytes() for file in out.iterdir()}
+
+
 def inputs(folder: Path) -> None:
     """The small files that the lines name."""
-    folder.mkdir()
+    (folder / "run").mkdir(parents=True)
+    for name, content in run_folder().items():
+        (folder / "run" / name).write_bytes(content)
     texts = {
         "e.csv": "time_s,node,event\n"
         + "".join(f"{t},node-0,fail\n{t + 60},node-0,return\n" for t in range(700, 4000, 300)),
@@ -251,14 +268,14 @@ def outcome(
     """Exit status, what was printed and what was written."""
     inputs(folder)
     monkeypatch.chdir(folder)
-    before = {file.name for file in folder.iterdir()}
+    before = set(folder.rglob("*"))
     status = importlib.import_module(MAIN[words[0]]).main(words[1:])
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
     files = {
         re.sub(r"^runs/[^/]*", "runs", str(file.relative_to(folder))): written(file)
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.name not in before
+        if file.is_file() and file not in before
     }
     return status, told(captured.out), told(captured.err), files
 

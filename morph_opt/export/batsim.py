@@ -1,0 +1,133 @@
+"""Batsim's ``jobs.csv`` and ``schedule.json``, as evalys reads them.
+
+A row is a segment: one row cannot tell that a job moved. Resources are GPUs numbered through all
+nodes, as an interval set (``0-7 12``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+from morph_opt.metrics.history import Segment
+from morph_opt.runs.jobs import JobRow
+from morph_opt.table import Cell, Table
+from morph_opt.views import RunView
+from morph_opt.views.rectangles import runs_of
+
+COLUMNS = (
+    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources",
+    "requested_time", "success", "final_state", "starting_time", "execution_time", "finish_time",
+    "waiting_time", "turnaround_time", "stretch", "allocated_resources", "consumed_energy",
+    "metadata",
+)  # fmt: skip
+"""In Batsim's order."""
+
+
+def batsim_jobs(view: RunView, *, per_job: bool = False) -> Table:
+    """One row per segment, or per job.
+
+    Parameters
+    ----------
+    view
+        The run.
+    per_job
+        One row per job that ran, with the GPUs of its last segment: times are right, GPUs are
+        those of a job that never moved.
+    """
+    return Table(COLUMNS, list(_by_job(view) if per_job else _by_segment(view)))
+
+
+def batsim_schedule(view: RunView) -> str:
+    """The aggregates of a run by Batsim's names, as JSON."""
+    summary = view.run.summary
+    done = [row for row in view.jobs if row.success]
+    waits = [row.waiting_time for row in view.jobs if math.isfinite(row.waiting_time)]
+    turnarounds = [row.turnaround_time for row in done]
+    stretches = [row.stretch for row in done if math.isfinite(row.stretch)]
+    found = {
+        "nb_jobs": summary.jobs,
+        "nb_jobs_finished": len(done),
+        "nb_jobs_success": len(done),
+        "nb_jobs_killed": 0,
+        "success_rate": len(done) / summary.jobs if summary.jobs else None,
+        "makespan": view.end_s,
+        "mean_waiting_time": _mean(waits),
+        "mean_turnaround_time": _mean(turnarounds),
+        "mean_slowdown": _mean(stretches),
+        "max_waiting_time": max(waits, default=None),
+        "max_turnaround_time": max(turnarounds, default=None),
+        "max_slowdown": max(stretches, default=None),
+        "nb_computing_machines": view.nodes.total,
+        "consumed_joules": -1,
+        "time_computing": summary.values.get("gpu_s_held"),
+    }
+    return json.dumps(found, indent=2, allow_nan=False) + "\n"
+
+
+def _by_segment(view: RunView) -> Iterator[list[Cell]]:
+    for job, numbers in view.segments_by_job.items():
+        row = view.jobs[job]
+        for place, number in enumerate(numbers):
+            segment = view.segments[number][1]
+            last = segment.ended_by == "complete"
+            state = "COMPLETED_SUCCESSFULLY" if last else "COMPLETED_KILLED"
+            about = _cells(view, row, segment, f"{row.job_id}#{place}", last, state)
+            about |= {
+                "starting_time": segment.start_s,
+                "execution_time": segment.held_s,
+                "finish_time": segment.end_s,
+                "turnaround_time": segment.end_s - row.submission_time,
+                "waiting_time": segment.start_s - row.submission_time,
+            }
+            about["stretch"] = _ratio(about["turnaround_time"], segment.held_s)
+            yield [about[name] for name in COLUMNS]
+
+
+def _by_job(view: RunView) -> Iterator[list[Cell]]:
+    for job, numbers in view.segments_by_job.items():
+        row, segment = view.jobs[job], view.segments[numbers[-1]][1]
+        state = "COMPLETED_SUCCESSFULLY" if row.success else "COMPLETED_KILLED"
+        about = _cells(view, row, segment, row.job_id, row.success, state)
+        finish_s = row.finish_time if row.success else view.end_s
+        about |= {
+            "starting_time": row.starting_time,
+            "execution_time": finish_s - row.starting_time,
+            "finish_time": finish_s,
+            "turnaround_time": finish_s - row.submission_time,
+            "waiting_time": row.waiting_time,
+        }
+        about["stretch"] = _ratio(about["turnaround_time"], row.execution_time)
+        yield [about[name] for name in COLUMNS]
+
+
+def _cells(
+    view: RunView, row: JobRow, segment: Segment, name: str, success: bool, state: str
+) -> dict[str, Cell]:
+    """What both kinds of rows have in common."""
+    first = view.nodes.first_gpu.tolist()
+    gpus = sorted(first[node] + gpu for node, of in segment.placement.parts for gpu in of)
+    return {
+        "job_id": name,
+        "workload_name": row.workload_name,
+        "profile": row.profile,
+        "submission_time": row.submission_time,
+        "requested_number_of_resources": segment.gpus,
+        "requested_time": -1,
+        "success": int(success),
+        "final_state": state,
+        "allocated_resources": " ".join(
+            str(low) if low == high else f"{low}-{high}" for low, high in runs_of(gpus)
+        ),
+        "consumed_energy": -1,
+        "metadata": "",
+    }
+
+
+def _ratio(above: Cell, below: float) -> float | None:
+    return float(above) / below if isinstance(above, int | float) and below > 0.0 else None
+
+
+def _mean(values: list[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
