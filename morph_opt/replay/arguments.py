@@ -18,6 +18,7 @@ from morph_opt.replay.belief import BELIEFS
 from morph_opt.replay.initial import STATE_TRACE
 from morph_opt.replay.scenario import Scenario
 from morph_opt.round.reader import read_snapshot
+from morph_opt.traces.cluster_twins import OPTIONS as SIZES
 
 
 def make_parser() -> LineParser:
@@ -64,6 +65,13 @@ def make_parser() -> LineParser:
     return parser
 
 
+_TWIN_SIZES = {
+    "jobs": "how many (as many as load the GPUs as published)",
+    "gpus": "of the cluster that it is for, and runs on unless you name one (2048)",
+    "days": "over which its jobs are submitted (7)",
+}
+
+
 def _what(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--trace", metavar="NAME|DATASET/NAME|FILE", help="default: base")
     group.add_argument(
@@ -78,6 +86,13 @@ def _what(group: argparse._ArgumentGroup) -> None:
         help="begin with a state as python -m morph_opt.round reads it: its cluster, its jobs, and "
         "what a --trace has behind it (default: nothing)",
     )
+    for option, text in _TWIN_SIZES.items():
+        group.add_argument(
+            f"--{option}",
+            type=Number(SIZES[option]),
+            metavar="N",
+            help=f"of a cluster twin: {text}",
+        )
 
 
 def _where(group: argparse._ArgumentGroup) -> None:
@@ -180,8 +195,10 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     state = values.pop("from_state", None)
     begin = None if state is None else read_snapshot(str(state)).state
     values.setdefault("trace", "base" if begin is None else STATE_TRACE)
+    told = {name: values.get(name) for name in SIZES}
+    home = _home(str(values["trace"]), told)
     sized = {k: v for k, v in given.items() if k in _CLUSTER}
-    cluster = _cluster(sized, str(values["trace"]), None if begin is None else begin.cluster)
+    cluster = _cluster(sized, home, None if begin is None else begin.cluster)
     if begin is not None:
         values.setdefault("interval_s", begin.interval_s)
     policy = str(values.get("policy", "milp"))
@@ -215,9 +232,9 @@ def _require_seeded(trace: str) -> None:
         raise InputError(rule, field="--seed")
 
 
-def _cluster(given: dict[str, object], trace: str, known: Cluster | None) -> Cluster:
+def _cluster(given: dict[str, object], home: str | None, known: Cluster | None) -> Cluster:
     prices = given.pop("prices", None)
-    cluster = known or _unpriced(given, trace)
+    cluster = known or _unpriced(given, home)
     if prices is None:
         return cluster
     try:
@@ -226,16 +243,25 @@ def _cluster(given: dict[str, object], trace: str, known: Cluster | None) -> Clu
         raise InputError(error.rule, field="--prices") from error
 
 
-def _unpriced(given: dict[str, object], trace: str) -> Cluster:
-    from morph_opt.traces.registry import home_cluster
-
+def _unpriced(given: dict[str, object], home: str | None) -> Cluster:
     spec = given.pop("cluster", None)
     if spec is not None:
         return load_cluster(str(spec))
     if not given:
-        home = home_cluster(trace)
         return parse_short(home) if home else default_cluster()
     return _uniform(**given)  # type: ignore[arg-type]
+
+
+def _home(trace: str, told: dict[str, object]) -> str | None:
+    """Home cluster of a trace; also refuses, by the name of the option, what it cannot be told."""
+    from morph_opt.traces.registry import home_cluster
+
+    try:
+        return home_cluster(trace, **told)
+    except InputError as error:
+        if error.field in told:
+            raise InputError(error.rule, field=f"--{error.field}") from error
+        raise
 
 
 def _uniform(

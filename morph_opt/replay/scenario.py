@@ -37,6 +37,8 @@ class Workload:
         Member of the family, of a generated trace.
     skip_impossible
         Whether jobs that can never run are dropped instead of refused.
+    jobs, gpus, days
+        Size of a cluster twin; None for its own, and for every other trace.
     sha256
         Digest of the jobs, so that a resumed run cannot get another trace; None before loading.
     state, state_sha256
@@ -47,12 +49,20 @@ class Workload:
     trace: str = "base"
     seed: int = 0
     skip_impossible: bool = False
+    jobs: int | None = None
+    gpus: int | None = None
+    days: float | None = None
     sha256: str | None = None
     state: str | None = None
     state_sha256: str | None = None
 
     def __post_init__(self) -> None:
         SEEDS.require("seed", self.seed)
+
+    @property
+    def trace_options(self) -> dict[str, float | None]:
+        """What the trace is told, as `morph_opt.traces.registry.load_trace` takes it."""
+        return {"jobs": self.jobs, "gpus": self.gpus, "days": self.days}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +211,7 @@ class Scenario:
         )
         put = object.__setattr__
         put(self, "workload", jobs)
-        put(self, "cluster", _cluster(cluster, jobs.trace))
+        put(self, "cluster", _cluster(cluster, jobs))
         put(self, "scheduler", decider)
         put(self, "engine", engine or ReplayConfig())
         put(self, "failures", _with(failures or Failures(), seeded))
@@ -293,14 +303,14 @@ def _with(part: Part, given: Mapping[str, Any]) -> Part:
     return replace(part, **{name: value for name, value in given.items() if value is not None})
 
 
-def _cluster(given: str | Path | Cluster | None, trace: str) -> Cluster:
+def _cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
     from morph_opt.traces.registry import home_cluster
 
     if isinstance(given, Cluster):
         return given
     if given is not None:
         return load_cluster(str(given))
-    home = home_cluster(trace)
+    home = home_cluster(workload.trace, **workload.trace_options)
     return parse_short(home) if home else default_cluster()
 
 

@@ -102,7 +102,7 @@ def prepare(scenario: Scenario) -> Prepared:
     workload, scheduler, cluster = scenario.workload, scenario.scheduler, scenario.cluster
     snapshot = None if workload.state is None else read_snapshot(workload.state)
     if snapshot is None:
-        loaded = load_trace(workload.trace, seed=workload.seed)
+        loaded = load_trace(workload.trace, seed=workload.seed, **workload.trace_options)
     else:
         loaded = _behind(snapshot, workload)
     # A measured table may insist on knowing every GPU type, instead of leaving some unused.
@@ -148,7 +148,7 @@ def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:
         if workload.trace == STATE_TRACE:
             trace = continued(state, (), name, notice)
             return LoadedTrace(trace, snapshot.speeds, "file", notice)
-        loaded = load_trace(workload.trace, seed=workload.seed)
+        loaded = load_trace(workload.trace, seed=workload.seed, **workload.trace_options)
         trace = continued(state, loaded.trace.jobs, loaded.trace.name, loaded.trace.description)
     except InputError as error:
         if error.field != "state":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from morph_opt.domain import Trace
+from morph_opt.domain import Range, Trace
 from morph_opt.perf.speed import SpeedModel
 
 Kind = Literal["twin", "original", "file"]
@@ -58,21 +59,26 @@ class TraceFormat:
     arguments
         What may stand behind it and is listed; "" for the name alone.
     load
-        From argument and seed to jobs and speeds.
+        From argument, seed and options to jobs and speeds: a `TraceSource` that also takes the
+        options, by name, that it declares.
     speeds
         How speeds attach to the jobs, in words.
     home
-        Short form of the cluster that it was made for; None for the default one.
+        Short form of the cluster that it was made for, or what makes it from argument and
+        options; None for the default one.
     data_set
         What has to be on this machine; None for generated traces.
+    options
+        What it may be told, and the range of each; whatever is not here is refused.
     """
 
     name: str
     arguments: tuple[str, ...]
-    load: TraceSource
+    load: Callable[..., LoadedTrace]
     speeds: str
-    home: str | None = None
+    home: str | Callable[..., str] | None = None
     data_set: str | None = None
+    options: Mapping[str, Range] = field(default_factory=dict)
 
     @property
     def seeded(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from morph_opt.data import locate
 from morph_opt.documents import exists
@@ -14,7 +15,13 @@ from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.traces import gavel, tiresias
-from morph_opt.traces.format import LoadedTrace, TraceFormat, TraceSource
+from morph_opt.traces.cluster_twins import (
+    CLUSTER_TWINS,
+    OPTIONS,
+    cluster_twin,
+    twin_home,
+)
+from morph_opt.traces.format import LoadedTrace, TraceFormat
 from morph_opt.traces.gavel_twin import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.tiresias_twin import TIRESIAS_TWIN, tiresias_twin
@@ -72,6 +79,11 @@ def _load_fair_original(name: str, argument: str, *, seed: int) -> LoadedTrace:
     return LoadedTrace(trace, truth, "original", notice)
 
 
+def _load_cluster_twin(name: str, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
+    trace, truth = cluster_twin(name, argument, seed=seed, **options)
+    return LoadedTrace(trace, truth, "twin", trace.description)
+
+
 _MODEL = "the built-in performance model"
 _GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
 _SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
@@ -85,6 +97,13 @@ FORMATS: dict[str, TraceFormat] = {
             "a table drawn like Gavel's, by GPU type, pairs included", _GAVEL_CLUSTER,
         ),
         TraceFormat(TIRESIAS_TWIN, ("",), partial(_load_fair_twin, TIRESIAS_TWIN), _SECONDS),
+        *(
+            TraceFormat(
+                name, tuple(arguments), partial(_load_cluster_twin, name), _SECONDS,
+                partial(twin_home, name), options=OPTIONS,
+            )
+            for name, arguments in CLUSTER_TWINS.items()
+        ),
         TraceFormat(
             "morphling", tuple(WORKLOADS), _load_morphling, "the artifact's measured table",
             data_set="morphling",
@@ -115,10 +134,30 @@ def _format_of(spec: str) -> TraceFormat | None:
     return FORMATS.get(spec.partition("/")[0])
 
 
-def home_cluster(spec: str) -> str | None:
-    """Short form of the cluster that a trace was made for, where the default one cannot run it."""
+def home_cluster(spec: str, **options: Any) -> str | None:
+    """Short form of the cluster that a trace was made for, where the default one cannot run it.
+
+    Raises
+    ------
+    InputError
+        If the trace does not take one of the options, or a value is out of range.
+    """
     known = _format_of(spec)
-    return known.home if known is not None else None
+    options = _understood(spec, known, options)
+    home = known.home if known is not None else None
+    return home(spec.partition("/")[2], **options) if callable(home) else home
+
+
+def _understood(spec: str, known: TraceFormat | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given; refuses those that the trace does not take."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        if known is None or name not in known.options:
+            takers = ", ".join(one.name for one in FORMATS.values() if name in one.options)
+            rule = f"has no effect on trace {spec!r}; it is for {takers or 'no trace'}"
+            raise InputError(rule, field=name)
+        known.options[name].require(name, value)
+    return given
 
 
 def takes_seed(spec: str) -> bool:
@@ -133,7 +172,7 @@ def known_traces() -> tuple[str, ...]:
     return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
 
 
-def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
+def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
     """Load a trace by name, import path or file.
 
     Parameters
@@ -145,6 +184,9 @@ def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
         CSV file in the layout of the Morphling workloads.
     seed
         Member of the family, for generated traces; 0 is the project's fixed twin.
+    **options
+        What the trace's format declares: ``jobs``, ``gpus`` and ``days`` of a cluster twin. None
+        is as not given.
 
     Raises
     ------
@@ -152,9 +194,10 @@ def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
         If the name is unknown (the known ones are listed), the data are not on this machine
         (both ways to get them are told), or a file is wrong (file, line, field and rule).
     """
+    options = _understood(spec, _format_of(spec), options)
     source = _source(spec)
     if source is not None:
-        return source[0](source[1], seed=seed)
+        return source[0](source[1], seed=seed, **options)
     path = Path(spec)
     if path.suffix == ".csv" or (exists(path) and not path.is_dir()):
         return _load_file(path)
@@ -164,7 +207,7 @@ def load_trace(spec: str, *, seed: int = 0) -> LoadedTrace:
     )
 
 
-def _source(spec: str) -> tuple[TraceSource, str] | None:
+def _source(spec: str) -> tuple[Callable[..., LoadedTrace], str] | None:
     """The source that a spec names and the argument behind it, or None for a file."""
     head, _, argument = spec.partition("/")
     if head in FORMATS:
