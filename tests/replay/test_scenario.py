@@ -52,7 +52,9 @@ def other(part: Any, **named: Any) -> Any:
 def test_every_field_survives_its_file(tmp_path: Path) -> None:
     """At its default, None included, and at another value."""
     plain = Scenario()
-    workload = other(plain.workload, sha256="ab", state="s", state_sha256="gh")
+    workload = other(
+        plain.workload, sha256="ab", state="s", state_sha256="gh", jobs=5, gpus=8, days=1.5
+    )
     scheduler = other(plain.scheduler, gap=0.5, node_limit=5, rules="r", rules_sha256="cd")
     engine = other(plain.engine, until_s=9.0)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
