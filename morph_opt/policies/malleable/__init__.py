@@ -1,0 +1,1 @@
+"""Published heuristics that may change GPUs (Morphling: plans too), as baselines."""
