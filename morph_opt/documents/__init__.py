@@ -10,6 +10,8 @@ from morph_opt.documents.source import (
     read_bytes,
     read_stdin,
     read_text,
+    stream_lines,
+    stream_text,
 )
 from morph_opt.documents.table import Row, read_rows, rows_of
 from morph_opt.documents.toml_lines import key_lines
@@ -44,6 +46,8 @@ __all__ = [
     "remove_unfinished",
     "require_no_special",
     "rows_of",
+    "stream_lines",
+    "stream_text",
     "toml_text",
     "write_atomically",
 ]

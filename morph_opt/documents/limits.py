@@ -27,6 +27,8 @@ KEY_PARTS = 32
 """Parts of a dotted TOML key; the parser needs the square of their number."""
 TEXT_CHARACTERS = 100_000
 """Of one string of a JSON or TOML document."""
+LINE_CHARACTERS = 4_000_000
+"""Of one line of a log that is read line by line and never held whole."""
 COLUMNS = 1_000
 """Of a CSV header."""
 XZ_MEMORY_BYTES = 256 * MIB

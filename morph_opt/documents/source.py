@@ -8,11 +8,19 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from morph_opt.documents.limits import LIMIT_VARIABLE, MIB, XZ_MEMORY_BYTES, raised
+from morph_opt.documents.limits import (
+    LIMIT_VARIABLE,
+    LINE_CHARACTERS,
+    MIB,
+    XZ_MEMORY_BYTES,
+    raised,
+)
 from morph_opt.domain.errors import InputError
 
 _CHUNK = 1 << 18
@@ -72,11 +80,66 @@ def read_bytes(path: Path | str, most_bytes: int) -> bytes:
         damaged, or is larger than the limit. No more than the limit is ever held.
     """
     file, most = str(path), raised(most_bytes)
+    with _refused_in_one_line(file), _opened(path) as raw:
+        if not file.endswith(_PACKED):
+            _require_size(os.fstat(raw.fileno()).st_size, most, file)
+        return _bounded(_chunks(raw, file), most, file)
+
+
+def stream_text(path: Path | str, most_bytes: int) -> Iterator[str]:
+    """UTF-8 text of a file piece by piece, bounded and refused as in `read_bytes`, `read_text`."""
+    file, most, size = str(path), raised(most_bytes), 0
+    decoder = getincrementaldecoder("utf-8-sig")()
+    with _refused_in_one_line(file), _opened(path) as raw:
+        for chunk in _chunks(raw, file):
+            before, size = size, size + len(chunk)
+            _require_size(size, most, file)
+            yield _decoded_piece(decoder.decode, chunk, before, file)
+        _decoded_piece(lambda rest: decoder.decode(rest, True), b"", size, file)
+
+
+def stream_lines(path: Path | str, most_bytes: int) -> Iterator[tuple[int, str]]:
+    """Lines of a file with their numbers from 1, in constant memory.
+
+    Raises
+    ------
+    InputError
+        As `stream_text`; also if a line has more than `LINE_CHARACTERS` characters.
+    """
+    number, rest = 1, ""
+    for piece in stream_text(path, most_bytes):
+        *whole, rest = (rest + piece).split("\n")
+        for line in whole:
+            if len(line) > LINE_CHARACTERS:
+                raise _too_long(path, number)
+            yield number, line[:-1] if line.endswith("\r") else line
+            number += 1
+        if len(rest) > LINE_CHARACTERS:
+            raise _too_long(path, number)
+    if rest:
+        yield number, rest[:-1] if rest.endswith("\r") else rest
+
+
+def _too_long(path: Path | str, number: int) -> InputError:
+    rule = f"must have at most {LINE_CHARACTERS} characters"
+    return InputError(rule, file=str(path), line=number)
+
+
+def _decoded_piece(decode: Callable[[bytes], str], piece: bytes, before: int, file: str) -> str:
     try:
-        with _opened(path) as raw:
-            if not file.endswith(_PACKED):
-                _require_size(os.fstat(raw.fileno()).st_size, most, file)
-            return _bounded(_chunks(raw, file), most, file)
+        return decode(piece)
+    except UnicodeDecodeError as error:
+        # What the decoder had kept of the piece before stands in front of this one.
+        at = before + error.start - max(0, len(error.object) - len(piece))
+        rule = f"must be UTF-8 text, byte {at} is not; save the file as UTF-8"
+        raise InputError(rule, file=file) from None
+
+
+@contextmanager
+def _refused_in_one_line(file: str) -> Iterator[None]:
+    """Whatever goes wrong with a file, as the one error."""
+    try:
+        yield
     except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"is damaged ({error})", file=file) from None
     except OSError as error:

@@ -120,6 +120,14 @@ instances solve --seed | SOLVE ASK | --seed 7
 instances solve --start | SOLVE ASK | --start
 instances solve --out | SOLVE | --out x.sol
 instances check --folder | check base-jct-64g-light none | --folder none
+traces lint --format | lint helios.csv | --format sacct
+traces lint --cluster | lint helios.csv | --cluster 1x2
+traces lint --json | lint helios.csv | --json r.json
+traces lint --rows | lint helios.csv --json r.json | --rows
+traces lint --timezone | lint helios.csv | --timezone UTC
+traces lint --columns | lint helios.csv --format sacct | --columns xdmod
+traces lint --gpu-shares | lint helios.csv | --gpu-shares round-up
+traces lint --only | lint helios.csv | --only completed
 perf plan-profiling --architecture | PLAN --max-gpus 1 | --architecture none
 perf plan-profiling --runs | PLAN --max-gpus 1 | --runs runs.csv
 perf plan-profiling --count | PLAN --max-gpus 1 | --count 2
@@ -224,6 +232,13 @@ def inputs(folder: Path) -> None:
         "t.csv": "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
         "1,4,0,1,m,90,0\n2,1,5,1,m,60,0\n3,4,9,1,m,30,0\n4,2,12,1,m,40,0\n",
         "s.csv": "duration\n5\n300\n9000\n",
+        "helios.csv": "job_id,user,vc,gpu_num,node_num,state,submit_time,start_time,end_time\n"
+        + "".join(
+            f"{gpus},u,v,{gpus},1,FAILED,"
+            + ",".join(f"2020-07-03 0{h}:00:00" for h in (8, 8, 9))
+            + "\n"
+            for gpus in (2, 2.5)
+        ),
         "runs.csv": "shape,plan,iteration_s\n1,dp,0.9\n",
     }
     for name, text in texts.items():

@@ -1,0 +1,274 @@
+"""Slurm's accounting as ``sacct --parsable2`` prints it, any columns in any order.
+
+GPUs are trackable resources (TRES): ``gres/gpu=2,gres/gpu:a100=2`` names the same two twice. The
+headerless columns of Open XDMoD's shredder are the layout ``xdmod``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from morph_opt.documents import Row
+from morph_opt.domain import InputError
+from morph_opt.traces.logs.reader import MOST_GPUS, ROUNDED_S, Head, TableReader, cells_row
+from morph_opt.traces.logs.records import MissingColumns, Record
+from morph_opt.traces.logs.row import LogRow, Outcome
+
+XDMOD = (
+    "JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID",
+    "Submit", "Eligible", "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS",
+    "ReqCPUS", "ReqMem", "ReqTRES", "AllocTRES", "Timelimit", "NodeList", "JobName",
+)  # fmt: skip
+"""Columns of the layout ``xdmod``."""
+
+_ENDED: dict[str, Outcome] = {
+    "COMPLETED": "completed",
+    "CANCELLED": "cancelled",
+    **dict.fromkeys(
+        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE",
+         "PREEMPTED", "REVOKED", "REQUEUED", "LAUNCH_FAILED", "RECONFIG_FAIL"),
+        "failed",
+    ),
+}  # fmt: skip
+_RUNNING = (
+    "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING",
+)  # fmt: skip
+_WAITING = (
+    "PENDING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT",
+)  # fmt: skip
+_ELAPSED = re.compile(
+    r"(?:([0-9]{1,6})-)?(?:([0-9]{1,6}):)?([0-9]{1,4}):([0-5][0-9])(?:\.[0-9]+)?", re.ASCII
+)
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
+_SLICE = re.compile(r"(?:^|[_.:-])[0-9]+[gc]\.[0-9]+gb", re.ASCII | re.IGNORECASE)
+_NEVER = ("", "Unknown", "None", "None assigned", "N/A")
+_NO_LIMIT = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "NOT_SET")
+
+
+@dataclass(frozen=True, slots=True)
+class Tres:
+    """GPUs in a list of trackable resources.
+
+    Parameters
+    ----------
+    gpus
+        The untyped total; where there is none, the sum of the types.
+    types
+        Types named, slices of GPUs left out.
+    sliced, shared
+        Whether slices of GPUs (MIG), or shares (shards, MPS), are among them.
+    disagree
+        Whether total and types contradict each other.
+    cpus
+        CPU threads; None if not named.
+    """
+
+    gpus: int
+    types: tuple[str, ...]
+    sliced: bool
+    shared: bool
+    disagree: bool
+    cpus: int | None
+
+    @classmethod
+    def of(cls, text: str) -> Tres:
+        """What a text like ``cpu=64,gres/gpu=8,gres/gpu:h100=8`` says, in any order.
+
+        Raises
+        ------
+        InputError
+            If an item is none.
+        """
+        total: int | None = None
+        cpus: int | None = None
+        types: dict[str, int] = {}
+        shared = False
+        for item in text.split(",") if text else ():
+            name, equals, amount = item.partition("=")
+            if not equals:
+                raise InputError(f"must be a list of name=amount, got {item!r}")
+            if name == "cpu":
+                cpus = _amount(item, amount)
+            elif name == "gres/gpu":
+                total = _amount(item, amount)
+            elif name.startswith("gres/gpu:"):
+                kind = name.removeprefix("gres/gpu:")
+                types[kind] = types.get(kind, 0) + _amount(item, amount)
+            elif name.startswith(("gres/shard", "gres/mps")):
+                shared = shared or amount != "0"
+        added = sum(types.values())
+        held = tuple(sorted(kind for kind, n in types.items() if n and not _SLICE.search(kind)))
+        sliced = any(_SLICE.search(kind) for kind, n in types.items() if n)
+        disagree = total is not None and bool(types) and total != added
+        return cls(added if total is None else total, held, sliced, shared, disagree, cpus)
+
+
+def _amount(item: str, amount: str) -> int:
+    if not (amount.isascii() and amount.isdigit() and len(amount) < 12):
+        raise InputError(f"must be a whole number, got {item!r}")
+    value = int(amount)
+    if value > MOST_GPUS:
+        raise InputError(f"must be at most {MOST_GPUS}, got {item!r}")
+    return value
+
+
+def elapsed_s(text: str) -> float:
+    """Seconds of ``[DAYS-][HOURS:]MINUTES:SECONDS``.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    found = _ELAPSED.fullmatch(text)
+    if found is None:
+        raise InputError(f"must be a duration like 1-02:03:04, got {text!r}")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((24 * days + hours) * 60 + minutes) * 60 + seconds)
+
+
+class SacctReader(TableReader):
+    """Reads what ``sacct`` prints; one row is an attempt, or a component of a job."""
+
+    separator = "|"
+    marks = frozenset(("State", "Submit"))
+    required = ("State", "Submit", "Start", "End", "AllocTRES")
+    lost: ClassVar[Mapping[str, str]] = {
+        "Submit": "submissions", "Start": "run times", "End": "run times", "AllocTRES": "GPUs",
+        "State": "outcomes",
+    }  # fmt: skip
+    loose_end = ("JobName", "SubmitLine", "Comment", "WorkDir", "AdminComment", "SystemComment")
+    statuses: ClassVar[Mapping[str, Outcome]] = {
+        **_ENDED,
+        **dict.fromkeys((*_RUNNING, *_WAITING), "unknown"),
+    }
+    _tracked = False
+
+    @classmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """By the header; by the number of columns and the place of the times without one."""
+        cells = cls.split(head.line)
+        if len(cells) >= len(XDMOD) and _INSTANT.fullmatch(cells[XDMOD.index("Submit")]):
+            return {"columns": "xdmod"}
+        return super().layout(head)
+
+    def fixed_header(self) -> tuple[str, ...] | None:
+        """The columns of a layout without a header."""
+        return {None: None, "xdmod": XDMOD}[self.how.columns]
+
+    def _header(self, cells: list[str], file: str, line: int) -> list[str]:
+        header = super()._header(cells, file, line)
+        if not {"JobID", "JobIDRaw"} & set(cells):
+            raise MissingColumns(
+                "column is missing: jobs cannot be known", ("JobIDRaw",), file, line
+            )
+        return header
+
+    def name_of(self, record: Record) -> str:
+        """The job's id."""
+        cells = cells_row(record).cells
+        return cells.get("JobID") or cells.get("JobIDRaw", "")
+
+    def group(self, name: str) -> tuple[str, str]:
+        """Components of a heterogeneous job are called ``90+0``, ``90+1``."""
+        job, plus, component = name.partition("+")
+        return (job, component) if plus and component.isdigit() else (name, "")
+
+    def row(self, record: Record) -> LogRow:
+        """The attempt of a line."""
+        row = cells_row(record)
+        cells = row.cells
+        name = self.name_of(record) or row.text("JobID" if "JobID" in cells else "JobIDRaw")
+        if "." in name:
+            self.reasons.append("step")
+        status = self._status(cells["State"])
+        outcome = self.outcome(status)
+        held, asked = self._tres(row, "AllocTRES"), self._tres(row, "ReqTRES")
+        used = held if cells["AllocTRES"] else asked
+        self._gpus(used, held, asked)
+        submit_s = self.seconds(row, "Submit")
+        start_s, end_s = (
+            None if cells[field] in _NEVER else self.seconds(row, field)
+            for field in ("Start", "End")
+        )
+        if start_s is None or not cells["AllocTRES"] or status in _WAITING:
+            self.reasons.append("not-started")
+        elif end_s is None or status in _RUNNING:
+            self.reasons.append("still-running")
+        run_s = self._run_s(row, start_s, end_s)
+        found = LogRow(
+            name, row.line, submit_s, start_s, end_s, run_s, None, used.gpus,
+            gpu_type=used.types[0] if used.types else None,
+            nodes=self._whole(row, "NNodes"), cpus=used.cpus,
+            status=status, outcome=outcome, tenant=cells.get("Account", ""),
+            user=cells.get("User", ""), kind=cells.get("Partition"), limit_s=self._limit_s(row),
+        )  # fmt: skip
+        self.compare(found)
+        if found.limit_s is not None and run_s is not None and run_s > found.limit_s:
+            self.find("over-time-limit")
+        return found
+
+    def finish(self) -> None:
+        """Say so if the site does not account GPUs."""
+        if self.report.rows > self.report.dropped["malformed"] and not self._tracked:
+            self.report.found("no-gpu-tracking")
+
+    def _status(self, state: str) -> str:
+        """``CANCELLED by 1001``, ``CANCELLED+`` and ``OUT_OF_ME+`` as the states that they are."""
+        word = state.split(" ", maxsplit=1)[0]
+        if not word.endswith("+"):
+            return word
+        known = [one for one in self.statuses if one.startswith(word[:-1])]
+        return known[0] if len(known) == 1 else word
+
+    def _tres(self, row: Row, field: str) -> Tres:
+        try:
+            return Tres.of(row.cells.get(field, ""))
+        except InputError as error:
+            raise row.error(field, error.rule) from None
+
+    def _gpus(self, used: Tres, held: Tres, asked: Tres) -> None:
+        """Note what is special about the GPUs of a row."""
+        self._tracked = self._tracked or bool(held.gpus or asked.gpus)
+        if used.sliced:
+            self.reasons.append("mig-slice")
+        elif used.shared and not used.gpus:
+            self.reasons.append("fractional-gpu")
+        if len(used.types) > 1:
+            self.reasons.append("mixed-gpu-types")
+        if used.disagree:
+            self.find("tres-disagree")
+        if held.gpus and asked.gpus and held.gpus != asked.gpus:
+            self.find("allocated-not-requested")
+
+    def _run_s(self, row: Row, start_s: float | None, end_s: float | None) -> float | None:
+        """Elapsed, which leaves suspended time out; end - start where it is not printed."""
+        known = start_s is not None and end_s is not None
+        span_s = end_s - start_s if known else None  # type: ignore[operator]
+        run_s = self._duration(row, "Elapsed", "ElapsedRaw", 1.0)
+        if run_s is None or span_s is None:
+            return span_s if run_s is None else run_s
+        if abs(run_s - span_s) > ROUNDED_S:
+            self.find("elapsed-mismatch")
+        return run_s
+
+    def _limit_s(self, row: Row) -> float | None:
+        return self._duration(row, "Timelimit", "TimelimitRaw", 60.0)
+
+    def _duration(self, row: Row, field: str, raw: str, unit_s: float) -> float | None:
+        """A duration that is printed in words or as a number of units."""
+        if row.cells.get(raw, "") not in _NO_LIMIT:
+            return unit_s * row.integer(raw, at_least=0)
+        text = row.cells.get(field, "")
+        if text in _NO_LIMIT:
+            return None
+        try:
+            return elapsed_s(text)
+        except InputError as error:
+            raise row.error(field, error.rule) from None
+
+    def _whole(self, row: Row, field: str) -> int | None:
+        return row.integer(field, at_least=0) if row.cells.get(field) else None

@@ -1,0 +1,152 @@
+"""What a log says of one job, and the reasons for which a row is no job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from morph_opt.domain import InputError
+
+Gpus = int | Fraction
+"""GPUs of a row; a fraction where a log shares them."""
+
+Outcome = Literal["completed", "failed", "cancelled", "unknown"]
+
+REASONS = (
+    "malformed",
+    "step",
+    "partial-line",
+    "duplicate",
+    "unknown-status",
+    "no-task-rows",
+    "no-gpu",
+    "not-started",
+    "still-running",
+    "no-duration",
+    "mig-slice",
+    "fractional-gpu",
+    "mixed-gpu-types",
+    "negative-duration",
+    "zero-duration",
+    "not-completed",
+    "outside-window",
+)
+"""Why a row is no job, in the order in which this is asked: a row goes to the first that applies.
+The last two are the user's own choice (``--only``, a window)."""
+
+RANK = {reason: rank for rank, reason in enumerate(REASONS)}
+
+
+class LogRow(NamedTuple):
+    """One job of a log; before attempts are folded, one attempt.
+
+    Parameters
+    ----------
+    name
+        The log's id.
+    line
+        Where it stands in the file, from 1.
+    submit_s
+        Submission: seconds since 1970 for absolute clocks, since the log's own 0 for relative ones.
+    start_s, end_s
+        First start and last end on the same clock; None where the log does not say.
+    run_s
+        Seconds for which it held its GPUs, recomputed from start and end wherever both exist (of
+        attempts: their sum); None if unknown.
+    recorded_s
+        The duration that the log claims; None if it claims none.
+    gpus
+        GPUs held at once (of attempts: the most).
+    gpu_s
+        GPU-seconds held, where attempts differ in GPUs; None for ``gpus * run_s``.
+    gpu_type
+        Type if the log names one.
+    nodes, cpus
+        Nodes and CPU threads held; None if unknown.
+    status
+        As in the log.
+    outcome
+        What the status means.
+    tenant, user
+        Virtual cluster, account, queue or organisation; user. "" where the log has none.
+    kind
+        What the job is: workload type, application, priority class; None if unknown.
+    limit_s
+        Time limit; None if unknown.
+    attempts
+        Number of attempts folded into it.
+    """
+
+    name: str
+    line: int
+    submit_s: float
+    start_s: float | None
+    end_s: float | None
+    run_s: float | None
+    recorded_s: float | None
+    gpus: Gpus
+    gpu_s: float | None = None
+    gpu_type: str | None = None
+    nodes: int | None = None
+    cpus: int | None = None
+    status: str = ""
+    outcome: Outcome = "unknown"
+    tenant: str = ""
+    user: str = ""
+    kind: str | None = None
+    limit_s: float | None = None
+    attempts: int = 1
+
+    @property
+    def gpu_seconds(self) -> float | None:
+        """GPU-seconds that it held; None if its run time is unknown."""
+        if self.gpu_s is not None or self.run_s is None:
+            return self.gpu_s
+        return float(self.gpus * self.run_s)
+
+    @property
+    def queue_s(self) -> float | None:
+        """Seconds from submission to the first start; None if that is unknown."""
+        return None if self.start_s is None else self.start_s - self.submit_s
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a log is read where it does not say so itself.
+
+    Parameters
+    ----------
+    timezone
+        Zone of times that name none: an IANA name or an offset; None for the format's own.
+    procs_per_gpu
+        Processors that stand for a GPU, in formats that know no GPUs; None for 1, as an assumption.
+    columns
+        Layout of a file without a header (``"xdmod"``); None for the format's own.
+    gpu_resource
+        Name of the resource that is a whole GPU, in Kubernetes.
+    gpu_shares
+        Whether jobs with a share of a GPU are dropped or rounded up to whole ones.
+    only
+        ``"completed"`` keeps jobs of that outcome alone; None keeps all that ran.
+    window
+        ``"from..to"``: keep jobs submitted from the first instant on and before the second; either
+        may be left out.
+    """
+
+    timezone: str | None = None
+    procs_per_gpu: int | None = None
+    columns: str | None = None
+    gpu_resource: str | None = None
+    gpu_shares: Literal["drop", "round-up"] = "drop"
+    only: Literal["completed"] | None = None
+    window: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.procs_per_gpu is not None and not 1 <= self.procs_per_gpu <= 10**6:
+            rule = f"must be from 1 to 1000000, got {self.procs_per_gpu}"
+            raise InputError(rule, field="procs_per_gpu")
+        for name, known in (("gpu_shares", ("drop", "round-up")), ("only", (None, "completed"))):
+            if getattr(self, name) not in known:
+                words = ", ".join(word for word in known if word)
+                raise InputError(f"must be {words}, got {getattr(self, name)!r}", field=name)

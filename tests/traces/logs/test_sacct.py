@@ -1,0 +1,202 @@
+"""Traps of ``sacct``, each with an invented line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from morph_opt.domain import InputError
+from morph_opt.traces.logs import Reading
+from morph_opt.traces.logs.formats.sacct import XDMOD, Tres, elapsed_s
+from tests.traces.logs.samples import SACCT, read, read_sacct, sacct
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "types"),
+    [
+        ("", 0, ()),
+        ("cpu=1,mem=1000M,node=1", 0, ()),
+        ("billing=8,gres/gpu=2,gres/gpu:a100=2", 2, ("a100",)),
+        ("gres/gpu:a100=2,gres/gpu=2,cpu=4", 2, ("a100",)),
+        ("gres/gpu:a100=2,cpu=4", 2, ("a100",)),
+        ("gres/gpu:a100=2,gres/gpu:v100=1", 3, ("a100", "v100")),
+        ("gres/gpu=4,gres/gpumem=80G,gres/gpuutil=100", 4, ()),
+        ("gres/gpu=0,gres/gpu:a100=0", 0, ()),
+    ],
+)
+def test_gpus_are_counted_once(text: str, gpus: int, types: tuple[str, ...]) -> None:
+    found = Tres.of(text)
+    assert (found.gpus, found.types, found.disagree) == (gpus, types, False)
+
+
+def test_the_total_wins_over_the_types(tmp_path: Path) -> None:
+    jobs, report = read_sacct(tmp_path, sacct(held="gres/gpu=4,gres/gpu:a100=2"))
+    assert jobs[0].gpus == 4
+    assert report.findings["tres-disagree"].count == 1
+    # Asked for 8, ran on 4.
+    assert report.findings["allocated-not-requested"].count == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"job": "77.batch"}, "step"),
+        ({"state": "FOO"}, "unknown-status"),
+        ({"held": "cpu=4", "asked": "cpu=4"}, "no-gpu"),
+        ({"start": "Unknown", "end": "Unknown", "state": "PENDING", "held": ""}, "not-started"),
+        ({"held": "", "start": "09:00:00", "end": "09:00:00", "elapsed": "0"}, "not-started"),
+        ({"start": "None", "end": "09:00:00", "state": "CANCELLED", "held": ""}, "not-started"),
+        ({"state": "RUNNING", "end": "Unknown"}, "still-running"),
+        ({"state": "RUNNING", "elapsed": "77"}, "still-running"),
+        ({"held": "gres/gpu=1,gres/gpu:a100_1g.5gb=1"}, "mig-slice"),
+        ({"held": "gres/gpu:3g.20gb=1"}, "mig-slice"),
+        ({"held": "gres/shard=4", "asked": "gres/shard=4"}, "fractional-gpu"),
+        ({"held": "gres/gpu=3,gres/gpu:a100=2,gres/gpu:v100=1"}, "mixed-gpu-types"),
+        ({"elapsed": "", "start": "09:00:00", "end": "08:00:00"}, "negative-duration"),
+        ({"elapsed": "0", "end": "08:00:10"}, "zero-duration"),
+        ({"job": "91_[4-9]", "start": "Unknown", "state": "PENDING", "held": ""}, "not-started"),
+        # Several reasons apply: the first in order counts.
+        ({"job": "7.0", "state": "FOO", "held": "cpu=1"}, "step"),
+        ({"state": "FOO", "held": "cpu=1", "asked": "", "start": "Unknown"}, "unknown-status"),
+        ({"held": "", "asked": "", "start": "Unknown", "state": "PENDING"}, "no-gpu"),
+        ({"start": "Unknown", "end": "Unknown", "state": "RUNNING"}, "not-started"),
+        ({"state": "RUNNING", "elapsed": "0", "held": "gres/gpu:1g.5gb=1"}, "still-running"),
+        ({"held": "gres/gpu:1g.5gb=1,gres/gpu:a=1,gres/gpu:b=1"}, "mig-slice"),
+        ({"held": "gres/gpu:a=1,gres/gpu:b=1", "elapsed": "0"}, "mixed-gpu-types"),
+    ],
+)
+def test_a_row_goes_to_the_first_reason(
+    tmp_path: Path, change: dict[str, str], reason: str
+) -> None:
+    # A second job keeps the site from looking as if it accounted no GPUs.
+    jobs, report = read_sacct(tmp_path, sacct(**change), sacct("1"))
+    assert dict(report.dropped) == {reason: 1}
+    assert [job.name for job in jobs] == ["1"]
+
+
+def test_who_accounts_no_gpus_is_told(tmp_path: Path) -> None:
+    line = sacct(held="cpu=4,node=1", asked="cpu=4")
+    _, report = read_sacct(tmp_path, line)
+    assert report.findings["no-gpu-tracking"].count == 1
+    assert report.worst == "error"
+
+
+def test_states_in_all_their_spellings(tmp_path: Path) -> None:
+    spellings = {
+        "COMPLETED": "completed", "CANCELLED by 1001": "cancelled", "CANCELLED+": "cancelled",
+        "OUT_OF_ME+": "failed", "NODE_FAIL": "failed", "TIMEOUT": "failed",
+    }  # fmt: skip
+    lines = (sacct(str(i), state=state) for i, state in enumerate(spellings))
+    jobs, _ = read_sacct(tmp_path, *lines)
+    assert [job.outcome for job in jobs] == list(spellings.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1-02:03:04", 93784.0), ("02:03:04", 7384.0), ("03:04", 184.0), ("00:00:09.5", 9.0)],
+)
+def test_elapsed_in_all_its_forms(text: str, seconds: float) -> None:
+    assert elapsed_s(text) == seconds
+
+
+def test_elapsed_counts_and_a_suspension_is_noted(tmp_path: Path) -> None:
+    jobs, report = read_sacct(tmp_path, sacct(elapsed="3000"))
+    assert jobs[0].run_s == 3000.0
+    assert report.findings["elapsed-mismatch"].count == 1
+
+
+def test_attempts_fold_into_one_job(tmp_path: Path) -> None:
+    jobs, report = read_sacct(
+        tmp_path,
+        sacct(end="08:10:10", elapsed="600", state="NODE_FAIL", held="gres/gpu=4"),
+        sacct("8"),
+        sacct(start="09:00:00", end="10:00:00"),
+    )
+    job = jobs[1]
+    assert (report.rows, report.jobs, report.folded) == (3, 2, 1)
+    assert (job.name, job.gpus, job.run_s, job.attempts) == ("7", 8, 4200.0, 2)
+    assert job.outcome == "completed"
+    # 4 GPUs for 600 s, then 8 for 3,600 s; replayed with 8 for 4,200 s: 2,400 more.
+    assert job.gpu_seconds == 4 * 600 + 8 * 3600
+    found = report.findings["gpus-differ-between-attempts"]
+    assert found.details == {"surplus_gpu_s": 8 * 4200 - 31200}
+    assert report.findings["retried"].details == {"wasted_gpu_s": 2400.0}
+
+
+def test_a_job_whose_last_attempt_runs_is_not_over(tmp_path: Path) -> None:
+    jobs, report = read_sacct(
+        tmp_path, sacct(state="PREEMPTED"), sacct(state="RUNNING", end="Unknown")
+    )
+    assert jobs == []
+    assert dict(report.dropped) == {"still-running": 2}
+
+
+def test_components_of_one_job_run_at_once(tmp_path: Path) -> None:
+    jobs, report = read_sacct(
+        tmp_path,
+        sacct("90+0"),
+        sacct("90+1", held="gres/gpu=2", end="08:30:10", elapsed="1800"),
+        sacct("91_3"),
+    )
+    assert [(job.name, job.gpus, job.run_s) for job in jobs] == [
+        ("91_3", 8, 3600.0),
+        ("90", 10, 3600.0),
+    ]
+    assert jobs[1].gpu_seconds == 8 * 3600 + 2 * 1800
+    assert report.findings["heterogeneous"].count == 1
+    assert report.folded == 1
+
+
+def test_components_of_two_types_are_no_gang(tmp_path: Path) -> None:
+    jobs, report = read_sacct(
+        tmp_path, sacct("90+0", held="gres/gpu:a=8"), sacct("90+1", held="gres/gpu:b=8")
+    )
+    assert jobs == []
+    assert dict(report.dropped) == {"mixed-gpu-types": 2}
+
+
+def test_a_separator_in_the_last_column_is_text(tmp_path: Path) -> None:
+    jobs, _ = read_sacct(tmp_path, sacct(name="a|b|c"))
+    assert len(jobs) == 1
+    columns = SACCT.split("|")
+    moved = "|".join((columns[-1], *columns[:-1]))
+    cells = sacct(name="a|b").split("|")
+    _, report = read_sacct(tmp_path, "|".join((*cells[-2:], *cells[:-2])), header=moved)
+    assert dict(report.dropped) == {"malformed": 1}
+    assert "must have 12 fields, got 13" in str(report.first_malformed)
+
+
+def test_columns_count_by_name(tmp_path: Path) -> None:
+    columns, cells = SACCT.split("|"), sacct().split("|")
+    jobs, _ = read_sacct(tmp_path, sacct())
+    turned, _ = read_sacct(tmp_path, "|".join(reversed(cells)), header="|".join(reversed(columns)))
+    assert turned == jobs
+    parsable = read_sacct(tmp_path, sacct() + "|", header=SACCT + "|")[0]
+    assert parsable == jobs
+
+
+def test_the_headerless_columns_of_xdmod(tmp_path: Path) -> None:
+    cells = dict.fromkeys(XDMOD, "x") | {
+        "JobID": "7_1", "Submit": "2024-05-01T08:00:00", "Start": "2024-05-01T08:00:10",
+        "End": "2024-05-02T08:00:10", "Elapsed": "1-00:00:00", "State": "COMPLETED", "NNodes": "1",
+        "ReqTRES": "cpu=1", "AllocTRES": "gres/gpu=2", "Timelimit": "12:00:00",
+        "ReqMem": "2147486648Mn",
+    }  # fmt: skip
+    text = "|".join(cells[name] for name in XDMOD) + "\n"
+    jobs, report = read(tmp_path, "sacct", text, Reading(columns="xdmod"))
+    assert [(job.name, job.gpus, job.run_s, job.limit_s) for job in jobs] == [
+        ("7_1", 2, 86400.0, 43200.0)
+    ]
+    assert report.findings["over-time-limit"].count == 1
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    header = SACCT.replace("AllocTRES", "AllocGRES")
+    _, report = read_sacct(tmp_path, sacct(), header=header)
+    sentence = next(text for _, code, text in report.sentences() if code == "missing-columns")
+    assert sentence == "trace has no column AllocTRES (format sacct): GPUs cannot be known"
+    with pytest.raises(InputError, match="line 1, AllocTRES: column is missing"):
+        read(tmp_path, "sacct", header + "\n", strict=True)
+    _, report = read_sacct(tmp_path, sacct(), header=SACCT.replace("JobIDRaw", "Job"))
+    assert report.findings["missing-columns"].lines == [1]
