@@ -14,7 +14,8 @@ from morph_opt.explain import Effort, RuleConflictError, UnexplainedError, expla
 from morph_opt.policies.milp import ClaimError
 from morph_opt.policies.registry import BASELINES, PolicyOptions, require_understood
 from morph_opt.policies.spec import OPTIONS
-from morph_opt.round.decide import BrokenWordError, decide_round
+from morph_opt.round.decide import BrokenWordError, RoundDecision, decide_round
+from morph_opt.round.live import Live, live_text, read_live
 from morph_opt.round.reader import read_snapshot
 from morph_opt.round.snapshot import to_text
 from morph_opt.round.text import decision_text
@@ -32,18 +33,22 @@ def make_parser() -> LineParser:
         "2 bad usage, a snapshot that contradicts itself, or rules that contradict each other.",
     )
     add = parser.add_argument
-    add("--state", required=True, metavar="FILE|-", help="snapshot, .json or .json.gz; - is stdin")
+    add("--state", metavar="FILE|-", help="snapshot, .json or .json.gz; - is stdin")
+    add("--from", dest="live", metavar="SOURCE:FILES",
+        help="slurm:SQUEUE.json,NODES.json or kueue:WORKLOADS.json,NODES.json,QUEUES.json,... "
+        "instead of a snapshot")  # fmt: skip
     add("--policy", default="milp", metavar="NAME", help="default milp")
     for known in OPTIONS.values():
         known.add_to(parser)
     add("--seed", type=Number(SEEDS), default=0, help="of the solver of milp (default 0)")
+    add("--why", metavar="JOB", help="say why this job got what it got, instead of the decision")
     add("--explain", action="store_true", help="add an explanation; as text on stderr, too")
     add("--explain-jobs", type=whole(0, 10**6), default=Effort().jobs, metavar="N",
         help="jobs whose best option is forced (default %(default)s)")  # fmt: skip
     add("--explain-nodes", action="store_true", help="solve with one more node of every kind, too")
     add("--format", choices=("json", "text"), default="json", help="of stdout (default json)")
     add("--indent", type=whole(0, 16), metavar="N", help="indent the JSON")
-    for option in ("--explain", "--explain-jobs", "--explain-nodes"):
+    for option in ("--why", "--explain", "--explain-jobs", "--explain-nodes"):
         parser.only(option, "explains the policy milp only", lambda given: given.policy == "milp")
     parser.only(
         "--explain-jobs",
@@ -74,11 +79,15 @@ def _run(arguments: argparse.Namespace) -> int:
     if "entity_weights" in given:
         given["entity_weights"] = named_numbers(given["entity_weights"], "--entity-weights")
     rules = given.pop("rules", None)
-    snapshot = read_snapshot(arguments.state)
-    file = "stdin" if arguments.state == "-" else arguments.state
+    live = _live(arguments)
+    snapshot = read_snapshot(arguments.state) if live is None else live.snapshot
+    file = arguments.live or ("stdin" if arguments.state == "-" else arguments.state)
     if rules is not None:
         file = rules
-        snapshot = replace(snapshot, rules=read_rules(file, snapshot.state.cluster))
+        own = read_rules(file, snapshot.state.cluster)
+        if live is not None and snapshot.rules is not None:
+            own = replace(own, rules=(*snapshot.rules.rules, *own.rules))
+        snapshot = replace(snapshot, rules=own)
     tenants = {known.job.tenant for known in snapshot.state.jobs}
     for name in given.get("entity_weights", ()):
         if name not in tenants:
@@ -90,11 +99,30 @@ def _run(arguments: argparse.Namespace) -> int:
         decided = decide_round(snapshot, options, policy=arguments.policy, explain=effort)
     except RuleConflictError as error:
         raise RuleConflictError(error.conflict, file=file) from error
+    if arguments.why is not None:
+        sys.stdout.write(_why(decided, live, arguments.why))
+        return int(decided.decision.report.status == "fallback")
     as_text = arguments.format == "text"
     explained = "" if decided.explanation is None else explanation_text(decided.explanation)
     if as_text:
-        sys.stdout.write(decision_text(decided) + ("\n" + explained if explained else ""))
+        told = "" if live is None else live_text(live)
+        sys.stdout.write(decision_text(decided) + told + ("\n" + explained if explained else ""))
     else:
-        sys.stdout.write(to_text(decided.to_json(), arguments.indent))
+        more = {} if live is None else {"kept_back": dict(live.held), "notes": list(live.notes)}
+        sys.stdout.write(to_text(decided.to_json() | more, arguments.indent))
         sys.stderr.write(explained)
     return int(decided.decision.report.status == "fallback")
+
+
+def _live(arguments: argparse.Namespace) -> Live | None:
+    """What a scheduler answered; None where a snapshot is given."""
+    if (arguments.state is None) == (arguments.live is None):
+        raise InputError("give either --state or --from", field="--state")
+    return None if arguments.live is None else read_live(arguments.live)
+
+
+def _why(decided: RoundDecision, live: Live | None, job: str) -> str:
+    """Why a job got what it got, or is kept back."""
+    if live is not None and job in live.held:
+        return f"{job} waits: {live.held[job]}\n"
+    return decided.why(job)

@@ -1,0 +1,36 @@
+"""Rounds from what a scheduler answers now: Slurm's and Kueue's JSON instead of a snapshot."""
+
+from __future__ import annotations
+
+from morph_opt.domain import InputError
+from morph_opt.round.live.build import Live
+from morph_opt.round.live.kueue import read_kueue
+from morph_opt.round.live.slurm import read_slurm
+
+SOURCES = {"slurm": read_slurm, "kueue": read_kueue}
+"""Readers of files, by the word before the colon."""
+
+__all__ = ["SOURCES", "Live", "live_text", "read_live"]
+
+
+def read_live(spec: str) -> Live:
+    """The round of ``slurm:FILE,FILE`` or ``kueue:FILE,FILE,...``.
+
+    Raises
+    ------
+    InputError
+        If the source is unknown, a file is missing, or something in one is wrong.
+    """
+    word, colon, files = spec.partition(":")
+    names = files.split(",")
+    if word not in SOURCES or not colon or not all(names):
+        known = ", ".join(f"{name}:FILE,FILE" for name in SOURCES)
+        raise InputError(f"must be one of {known}, got {spec[:120]!r}", field="--from")
+    return SOURCES[word](names)
+
+
+def live_text(live: Live) -> str:
+    """Jobs that are kept back and notes, a line each."""
+    kept = [f"{name} waits: {reason}" for name, reason in live.held.items()]
+    lines = ["", *kept, *(f"note: {note}" for note in live.notes)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,304 @@
+"""From nodes and jobs of any scheduler to a snapshot of rigid jobs.
+
+A scheduler knows what a job asks for, not how fast it is: a job runs on exactly the GPUs that it
+asked for or waits, and one second of its time limit is one iteration. Whoever runs stays; the round
+is about who starts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from glob import escape
+
+from morph_opt.domain import (
+    Assignment,
+    Cluster,
+    GpuType,
+    InputError,
+    Job,
+    JobState,
+    Node,
+    NodeType,
+    Placement,
+    RoundState,
+    Shape,
+)
+from morph_opt.domain.shape import partitions
+from morph_opt.perf.speed import Configuration
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.round.snapshot import Snapshot
+from morph_opt.round.speeds import SpeedRow, SpeedTable
+from morph_opt.rules import NodeRule, NonPreemptible, OperatorRules, Rule, TenantQuota
+
+Shapes = Callable[[int], tuple[Shape, ...]]
+"""Shapes of a model by GPUs per node."""
+
+INTERVAL_S = 60.0
+NO_LIMIT_S = 86_400
+"""Time limit of a job that has none: only objectives that look at the time left use it."""
+
+_UNKNOWN = 1.0
+"""GiB and GB/s of what schedulers do not tell; rigid jobs do not ask for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """A node with GPUs.
+
+    Parameters
+    ----------
+    name, gpu_type, gpus
+        What it is; "" for GPUs of no stated type.
+    open
+        Whether something may be started there.
+    groups
+        Partitions that it belongs to.
+    """
+
+    name: str
+    gpu_type: str
+    gpus: int
+    open: bool
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A job that runs or waits.
+
+    Parameters
+    ----------
+    name, tenant
+        Unique id; account, cluster queue, or user.
+    gpus
+        GPUs asked for, at least 1.
+    submit_s
+        Submission on the clock of the round.
+    gpu_type
+        Type that it insists on; "" for any.
+    per_node
+        GPUs on every node if it insists; 0 for the fewest nodes.
+    grain
+        GPUs that are always together on a node (a pod); a divisor of ``gpus``.
+    groups
+        Partitions of which one will do; () for any node.
+    limit_s
+        Seconds that it may run; None without a limit.
+    started_s
+        Start of a job that runs; None for one that waits.
+    parts
+        GPU indices by node of a job that runs.
+    held
+        Why its scheduler would not start it however many GPUs are free; "" if nothing is known.
+    """
+
+    name: str
+    tenant: str
+    gpus: int
+    submit_s: float
+    gpu_type: str = ""
+    per_node: int = 0
+    grain: int = 1
+    groups: tuple[str, ...] = ()
+    limit_s: float | None = None
+    started_s: float | None = None
+    parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    held: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A round that a scheduler faces now.
+
+    Parameters
+    ----------
+    snapshot
+        Jobs that run and jobs that may start.
+    held
+        Jobs that are kept back for another reason than room, with it.
+    notes
+        What was left out or assumed, a line each.
+    """
+
+    snapshot: Snapshot
+    held: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def live_round(
+    nodes: Sequence[LiveNode],
+    jobs: Sequence[LiveJob],
+    time_s: float,
+    notes: Iterable[str] = (),
+    quotas: Iterable[TenantQuota] = (),
+    name: str = "live",
+) -> Live:
+    """The round of these nodes and jobs.
+
+    Raises
+    ------
+    InputError
+        If names occur twice, a GPU is held twice, or there is no node with GPUs.
+    """
+    if not nodes:
+        raise InputError("no node has GPUs", field="nodes")
+    cluster = _cluster(nodes, name)
+    states: list[JobState] = []
+    waiting: dict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
+    models: dict[str, Shapes] = {}
+    free = {node.name: set(range(node.gpus)) for node in nodes}
+    held: dict[str, str] = {}
+    for job in sorted(jobs, key=lambda one: (one.submit_s, one.name)):
+        if job.started_s is None:
+            reason = job.held or _too_large(job, nodes)
+            if reason:
+                held[job.name] = reason
+                continue
+            waiting[job.groups, job.gpu_type].append(job.name)
+        states.append(_state(job, time_s, cluster, free, models))
+    stays = [NonPreemptible(("*",))] if any(state.running for state in states) else []
+    where = [_node_rule(nodes, *key, names) for key, names in waiting.items()]
+    own: list[Rule] = [*stays, *(rule for rule in where if rule is not None), *quotas]
+    closed = frozenset(i for i, node in enumerate(nodes) if not node.open)
+    state = RoundState(0, time_s, INTERVAL_S, cluster, tuple(states), closed)
+    snapshot = Snapshot(state, _speeds(models, cluster), OperatorRules(tuple(own)))
+    return Live(snapshot, held, tuple(notes))
+
+
+def _fitting(nodes: Sequence[LiveNode], groups: tuple[str, ...], gpu_type: str) -> list[LiveNode]:
+    """Nodes of these partitions with GPUs of this type."""
+    return [
+        node
+        for node in nodes
+        if (not groups or node.groups & set(groups))
+        and (not gpu_type or node.gpu_type.lower() == gpu_type.lower())
+    ]
+
+
+def _too_large(job: LiveJob, nodes: Sequence[LiveNode]) -> str:
+    """Why a job fits on no node however empty; "" if it fits."""
+    fitting = _fitting(nodes, job.groups, job.gpu_type)
+    room: dict[str, int] = defaultdict(int)
+    for node in fitting:
+        each = job.per_node or job.grain
+        # Who insists on so many GPUs of every node has no more of any.
+        fits = node.gpus // each
+        room[node.gpu_type] += each * (min(fits, 1) if job.per_node else fits)
+    most = max(room.values(), default=0)
+    if most >= job.gpus:
+        return ""
+    where = " in its partition" if job.groups else ""
+    kind = f" of type {job.gpu_type}" if job.gpu_type else ""
+    split = f", {job.per_node} on each node," if job.per_node else ""
+    return f"asks for {job.gpus} GPUs{kind}{split} and the nodes{where} have {most} of one type"
+
+
+def _cluster(nodes: Sequence[LiveNode], name: str) -> Cluster:
+    kinds: dict[tuple[str, int], NodeType] = {}
+    for node in nodes:
+        kind = node.gpu_type or "gpu"
+        gpu = GpuType(kind, _UNKNOWN)
+        kinds[kind, node.gpus] = NodeType(
+            f"{kind}-x{node.gpus}", gpu, node.gpus, 0, 0.0, _UNKNOWN, _UNKNOWN
+        )
+    return Cluster(
+        name, tuple(Node(node.name, kinds[node.gpu_type or "gpu", node.gpus]) for node in nodes)
+    )
+
+
+def _state(
+    job: LiveJob,
+    time_s: float,
+    cluster: Cluster,
+    free: dict[str, set[int]],
+    models: dict[str, Shapes],
+) -> JobState:
+    """The job as a round sees it; notes its model, and takes its GPUs from the free ones."""
+    limit_s = max(1, round(job.limit_s or NO_LIMIT_S))
+    running, started_s = None, job.started_s
+    if started_s is not None:
+        running = _running(job, cluster, free)
+        shape = running.placement.shape
+        models.setdefault(shape.label, lambda _: (shape,))
+        model = shape.label
+    elif job.per_node:
+        shape = Shape.of(*[job.per_node] * (job.gpus // job.per_node))
+        models.setdefault(shape.label, lambda _: (shape,))
+        model = shape.label
+    else:
+        model = f"{job.gpus} in {job.grain}s"
+        models.setdefault(model, partial(_tightest, job.gpus, job.grain))
+    ran_s = 0.0 if started_s is None else max(0.0, time_s - started_s)
+    return JobState(
+        Job(job.name, model, job.submit_s, limit_s, job.gpus, RIGID_PLAN, tenant=job.tenant),
+        iterations_done=min(ran_s, limit_s - 1.0),
+        running=running,
+        executed_s=ran_s,
+        queued_s=max(0.0, time_s - ran_s - job.submit_s),
+        attained_gpu_s=ran_s * job.gpus,
+        starts=int(running is not None),
+        first_start_s=started_s,
+        last_start_s=started_s,
+    )
+
+
+def _running(job: LiveJob, cluster: Cluster, free: dict[str, set[int]]) -> Assignment:
+    """What a job holds.
+
+    Raises
+    ------
+    InputError
+        If that is not there, or another's.
+    """
+    parts = {}
+    for name, gpus in job.parts:
+        if name not in free:
+            rule = f"job {job.name} runs on {name!r}, which is no node with GPUs"
+            raise InputError(rule, field="jobs")
+        if twice := set(gpus) - free[name]:
+            rule = (
+                f"job {job.name} holds GPU {min(twice)} of {name!r}, which is another's or absent"
+            )
+            raise InputError(rule, field="jobs")
+        free[name] -= set(gpus)
+        parts[cluster.node_index[name]] = tuple(sorted(gpus))
+    return Assignment(job.name, RIGID_PLAN, Placement.of(parts))
+
+
+def _speeds(models: Mapping[str, Shapes], cluster: Cluster) -> SpeedTable:
+    """One second per iteration in every shape that a job may have."""
+    rows = []
+    for model, shapes in models.items():
+        for kind in cluster.node_types:
+            for shape in shapes(kind.gpus):
+                if shape.parts[0] <= kind.gpus:
+                    rows.append(SpeedRow(model, kind.name, Configuration(shape, RIGID_PLAN, 1.0)))
+    return SpeedTable(rows)
+
+
+def _tightest(gpus: int, grain: int, per_node: int) -> tuple[Shape, ...]:
+    """Shapes on the fewest nodes, in parts that are multiples of the grain."""
+    grains, room = gpus // grain, per_node // grain
+    if not room:
+        return ()
+    fewest = -(-grains // room)
+    return tuple(
+        Shape(tuple(grain * part for part in one.parts))
+        for one in partitions(grains, room)
+        if one.nodes == fewest
+    )
+
+
+def _node_rule(
+    nodes: Sequence[LiveNode], groups: tuple[str, ...], gpu_type: str, names: list[str]
+) -> NodeRule | None:
+    """Where jobs of these partitions and this GPU type may run; None for everywhere."""
+    fitting = _fitting(nodes, groups, gpu_type)
+    if len(fitting) == len(nodes):
+        return None
+    return NodeRule(
+        tuple(map(escape, names)), only_nodes=tuple(escape(node.name) for node in fitting)
+    )
