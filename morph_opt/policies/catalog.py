@@ -28,7 +28,7 @@ BaselineSpec = PolicySpec[Policy]
 _FAIR, _HIERARCHICAL = "formulations/fairness.md", "formulations/hierarchical.md"
 _LAS, _GITTINS = "formulations/las.md", "formulations/gittins.md"
 _PLAIN_PAGE = "formulations/objectives.md"
-_TENANTS, _QUEUES = ("entity_weights",), ("starvation_knob",)
+_TENANTS, _QUEUES, _LEFT = ("entity_weights",), ("starvation_knob",), ("durations",)
 
 
 def default_index() -> GittinsIndex:
@@ -80,6 +80,11 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
             "lookahead", lambda *_: Lookahead(),
             "completion time saved, GPU-seconds priced by the backlog",
             "this project", "formulations/lookahead.md", needs=Needs(rest="yes"),
+        ),
+        PolicySpec(
+            "jct-blind", lambda *_: Lookahead(name="jct-blind"),
+            "`lookahead` on work left as guessed from jobs that have completed",
+            "this project, Gittins", "formulations/unknown-durations.md", blind=True,
         ),
         PolicySpec(
             "fairness", partial(_ratios, "fairness"),
@@ -167,8 +172,9 @@ _GAVEL_RULES = {
 
 def _gavel(policy: str) -> BaselineSpec:
     rule, page = _GAVEL_RULES[policy]
-    options = _TENANTS if page == _HIERARCHICAL else ()
-    needs = Needs(prices=policy == "cost", memory=True)
+    left = policy in ("makespan", "ftf", "srpt", "cost")
+    options = (_TENANTS if page == _HIERARCHICAL else ()) + (_LEFT if left else ())
+    needs = Needs(prices=policy == "cost", memory=True, rest="yes" if left else "no")
     return PolicySpec(
         f"gavel:{policy}", partial(_rounds, policy), rule, "Gavel", page, options, needs
     )
@@ -190,6 +196,7 @@ BASELINES: dict[str, BaselineSpec] = {
         PolicySpec(
             "srtf", lambda belief, _: Srtf(belief),
             "requested gangs, shortest remaining time first, preemptive", "classical rule",
+            options=_LEFT, needs=Needs(rest="yes"),
         ),
         PolicySpec(
             "equal_split", lambda belief, _: EqualSplit(belief),

@@ -11,11 +11,12 @@ from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.promises import Promises
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.domain import InputError
+from morph_opt.domain import InputError, Job
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
+from morph_opt.policies.blind import BlindPolicy
 from morph_opt.policies.catalog import BASELINES, OBJECTIVES, BaselineSpec
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS, Needs, PolicyOptions, PolicySpec
@@ -31,6 +32,7 @@ __all__ = [
     "make_objective",
     "make_policy",
     "needs_of",
+    "require_effect",
     "require_understood",
 ]
 
@@ -161,6 +163,26 @@ def require_understood(policy: str, objective: str, given: Iterable[str]) -> Non
             raise InputError(rule, field=OPTIONS[name].option)
 
 
+def require_effect(policy: str, options: PolicyOptions, jobs: Iterable[Job]) -> None:
+    """Refuse options of ``milp`` that change nothing for jobs like these.
+
+    Raises
+    ------
+    InputError
+        Naming the option and why.
+    """
+    spec = OBJECTIVES.get(options.objective)
+    if policy != "milp" or any(job.guaranteed for job in jobs):
+        return
+    changed = options.changed()
+    if "promises" in changed:
+        raise InputError("has no effect: no job is guaranteed", field="--promises")
+    asks = spec is None or spec.needs.rest == "yes"
+    if "durations" in changed and not asks:
+        rule = f"has no effect: objective {options.objective!r} does not ask what jobs have left"
+        raise InputError(rule, field="--durations")
+
+
 def _knowing(option: str) -> str:
     """Who knows an option, in words."""
     policies = [name for name, spec in POLICIES.items() if option in spec.options]
@@ -180,6 +202,14 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
         policy does not know.
     """
     require_understood(name, options.objective, options.changed())
+    spec = _spec(name, options.objective)
+    policy = _made(name, belief, options)
+    blind = options.durations == "blind" or (spec is not None and spec.blind)
+    return BlindPolicy(policy, belief) if blind else policy
+
+
+def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    """The policy itself, which may be asked on what is not so."""
     if name in POLICIES:
         return POLICIES[name].make(belief, options)
     families = {known.partition(":")[0] for known in POLICIES if ":" in known}

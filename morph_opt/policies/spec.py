@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from morph_opt.commandline import NamedNumbers, Number
 from morph_opt.commandline.types import WEIGHTS
-from morph_opt.domain import SEEDS, Range
+from morph_opt.domain import SEEDS, InputError, Range
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.rules import OperatorRules
 
@@ -33,6 +33,8 @@ class PolicyOption:
         Of a number, or of every number of a list by names.
     flag, named
         Whether it is given without a value; whether it is a list ``NAME=NUMBER,...``.
+    words
+        What it may be, if it is one of some words.
     """
 
     name: str
@@ -41,6 +43,7 @@ class PolicyOption:
     range: Range | None = None
     flag: bool = False
     named: bool = False
+    words: tuple[str, ...] = ()
 
     @property
     def option(self) -> str:
@@ -53,9 +56,28 @@ class PolicyOption:
         if self.flag:
             group.add_argument(self.option, action="store_true", **settings)
             return
+        if self.words:
+            settings["choices"] = self.words
         if self.range is not None:
             settings["type"] = NamedNumbers(self.range) if self.named else Number(self.range)
         group.add_argument(self.option, metavar=self.metavar, **settings)
+
+    def require(self, value: Any) -> None:
+        """Refuse a value that it may not have; None where nothing is given.
+
+        Raises
+        ------
+        InputError
+            Naming the option, and the name of a number in a list.
+        """
+        if self.words and value not in self.words:
+            rule = f"must be {' or '.join(self.words)}, got {value!r}"
+            raise InputError(rule, field=self.option)
+        if self.range is None or value is None:
+            return
+        for name, number in value.items() if self.named else ((None, value),):
+            of = "" if name is None else f" of {name!r}"
+            self.range.require(self.option + of, number)
 
 
 OPTIONS = {
@@ -83,6 +105,10 @@ OPTIONS = {
             "rank|weight[:PHI]",
         ),
         PolicyOption(
+            "durations", "what policies are told of the work that jobs have left: all, or nothing "
+            "but what has completed (true)", words=("true", "blind"),
+        ),
+        PolicyOption(
             "packing", "milp may put two jobs on the same GPUs, where speeds have pairs", flag=True
         ),
         PolicyOption(
@@ -101,7 +127,7 @@ OPTIONS = {
 
 MILP_OPTIONS = (
     "objective", "solver", "formulation", "method", "rules", "gap", "time_limit_s", "node_limit",
-    "promises", "packing",
+    "promises", "durations", "packing",
 )  # fmt: skip
 """Options of the policy ``milp`` under every objective."""
 
@@ -122,6 +148,9 @@ class PolicyOptions:
         Operator's rules, of the MILP policy.
     promises
         ``"rank"``, ``"weight"`` or ``"weight:PHI"``; see `morph_opt.decision.promises.Promises`.
+    durations
+        ``"true"``, or ``"blind"`` for policies that are shown estimates of what jobs have left; see
+        `morph_opt.policies.blind`.
     packing
         Whether the MILP policy may put two jobs on the same GPUs.
     entity_weights
@@ -147,6 +176,7 @@ class PolicyOptions:
     seed: int = 0
     rules: OperatorRules = field(default_factory=OperatorRules)
     promises: str = "rank"
+    durations: str = "true"
     packing: bool = False
     entity_weights: Mapping[str, float] = field(default_factory=dict)
     starvation_knob: float = 0.0
@@ -155,14 +185,7 @@ class PolicyOptions:
     def __post_init__(self) -> None:
         SEEDS.require("seed", self.seed)
         for known in OPTIONS.values():
-            value = getattr(self, known.name)
-            if known.range is None or value is None:
-                continue
-            if known.named:
-                for name, number in value.items():
-                    known.range.require(f"{known.option} of {name!r}", number)
-            else:
-                known.range.require(known.option, value)
+            known.require(getattr(self, known.name))
 
     def changed(self) -> tuple[str, ...]:
         """Names of the options of a policy that are not as by default."""
@@ -210,6 +233,8 @@ class PolicySpec(Generic[Made_co]):
         Names of `OPTIONS` that it knows; of an objective those beyond `MILP_OPTIONS`.
     needs
         See `Needs`.
+    blind
+        Whether it is always shown estimates of what jobs have left.
     """
 
     name: str
@@ -219,3 +244,4 @@ class PolicySpec(Generic[Made_co]):
     page: str = ""
     options: tuple[str, ...] = ()
     needs: Needs = Needs()
+    blind: bool = False

@@ -72,7 +72,7 @@ class Scheduler:
     Parameters
     ----------
     policy, objective, solver, formulation, method, gap, time_limit_s, node_limit, promises, \
-packing, entity_weights, starvation_knob, artifact_quirks
+durations, packing, entity_weights, starvation_knob, artifact_quirks
         See `morph_opt.policies.spec.PolicyOptions`.
     seed
         Of the solver.
@@ -94,6 +94,7 @@ packing, entity_weights, starvation_knob, artifact_quirks
     node_limit: int | None = None
     seed: int = 0
     promises: str = "rank"
+    durations: str = "true"
     packing: bool = False
     rules: str | None = None
     rules_sha256: str | None = None

@@ -158,7 +158,7 @@ def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:
 
 
 def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None) -> PolicyOptions:
-    from morph_opt.policies.registry import PolicyOptions, require_understood
+    from morph_opt.policies.registry import PolicyOptions, require_effect, require_understood
     from morph_opt.rules import OperatorRules, read_rules
 
     scheduler, cluster = scenario.scheduler, scenario.cluster
@@ -170,11 +170,10 @@ def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None)
         rules = snapshot.rules
         require_understood(scheduler.policy, scheduler.objective, ("rules",))
     _require_tenants(scheduler.entity_weights, trace)
-    if scheduler.promises != "rank" and not any(job.guaranteed for job in trace.jobs):
-        rule = f"has no effect: no job of trace {trace.name!r} is guaranteed"
-        raise InputError(rule, field="--promises")
     values = {f.name: getattr(scheduler, f.name) for f in fields(PolicyOptions)}
-    return PolicyOptions(**(values | {"rules": rules}))
+    options = PolicyOptions(**(values | {"rules": rules}))
+    require_effect(scheduler.policy, options, trace.jobs)
+    return options
 
 
 def _policy(

@@ -12,7 +12,7 @@ from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError
 from morph_opt.explain import Effort, RuleConflictError, UnexplainedError, explanation_text
 from morph_opt.policies.milp import ClaimError
-from morph_opt.policies.registry import BASELINES, PolicyOptions, require_understood
+from morph_opt.policies.registry import BASELINES, PolicyOptions, require_effect, require_understood
 from morph_opt.policies.spec import OPTIONS
 from morph_opt.round.decide import BrokenWordError, RoundDecision, decide_round
 from morph_opt.round.live import Live, live_text, read_live
@@ -92,9 +92,8 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in given.get("entity_weights", ()):
         if name not in tenants:
             raise InputError(f"no job is of tenant {name!r}", field="--entity-weights")
-    if "promises" in given and not any(s.job.guaranteed for s in snapshot.state.jobs):
-        raise InputError("has no effect: no job is guaranteed", field="--promises")
     options = PolicyOptions(seed=arguments.seed, **given)
+    require_effect(arguments.policy, options, (known.job for known in snapshot.state.jobs))
     try:
         decided = decide_round(snapshot, options, policy=arguments.policy, explain=effort)
     except RuleConflictError as error:

@@ -64,6 +64,7 @@ replay --gap | MILP ASK | --gap 0.5
 replay --time-limit-s | MILP ASK | --time-limit-s 77
 replay --node-limit | MILP ASK | --node-limit 77
 replay --promises | PROMISED | --promises weight
+replay --durations | NAIVE | --durations blind
 replay --packing | PAIRS | --packing
 replay --entity-weights | TENANTS ASK | --entity-weights u=50
 replay --starvation-knob | QUEUES | --starvation-knob 0.1
@@ -95,6 +96,7 @@ round --gap | STATE ASK | --gap 0.5
 round --time-limit-s | STATE ASK | --time-limit-s 77
 round --node-limit | STATE ASK | --node-limit 77
 round --promises | --state promised.json | --promises weight:50
+round --durations | STATE --objective jct | --durations blind
 round --packing | STATE | --packing
 round --entity-weights | STATE --objective hierarchical | --entity-weights alice=50
 round --starvation-knob | --state starved.json --policy tiresias:2d-las | --starvation-knob 1

@@ -32,7 +32,11 @@ replay --starvation-knob 2 | --starvation-knob: objective 'throughput' does not 
 replay --objective jct --entity-weights t=2 | --entity-weights: objective 'jct'
 replay --policy gavel:ftf --entity-weights t=2 | --entity-weights: policy
 replay --artifact-quirks | --artifact-quirks: objective
-replay --promises weight --trace base | --promises: has no effect: no job of trace 'base' is
+replay --promises weight --trace base | --promises: has no effect: no job is guaranteed
+replay --durations blind | --durations: has no effect: objective 'throughput' does not ask what jobs
+replay --durations blind --objective jct-blind | --durations: has no effect: objective 'jct-blind'
+replay --durations blind --policy fifo | --durations: policy 'fifo' does not know it; known to
+replay --durations some | argument --durations: invalid choice
 replay --promises weight: --trace mt | --promises: the weight must be a number from 1 to 1000000
 replay --promises weight:0.5 --trace mt | --promises: the weight must be a number from 1 to
 replay --promises rank:2 --trace mt | --promises: must be rank, weight or weight:NUMBER, got
@@ -135,7 +139,10 @@ def test_every_rule_about_effect_has_a_line() -> None:
                 assert shown, f"{prefix} {fact.name}"
 
 
-SAMPLES = {"objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5"}
+SAMPLES = {
+    "objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5",
+    "durations": "blind",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("option", list(OPTIONS))

@@ -37,6 +37,7 @@ VARIANTS: dict[str, Any] = {
     "time_limit_s": 60.0,
     "node_limit": 100,
     "promises": "weight:3",
+    "durations": "blind",
     "packing": True,
     "entity_weights": {"one": 50.0, "two": 1.0},
     "starvation_knob": 2.0,

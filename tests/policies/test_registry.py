@@ -95,6 +95,8 @@ def test_objectives_by_name(objective: str) -> None:
         ("milp", {"objective": "math:pi"}, r"^--objective: .*math:pi.* must be callable"),
         ("math:pi", {}, r"^--policy: .*math:pi.* must be callable"),
         (f"{HERE}:Absent", {}, r"cannot import .*Absent"),
+        ("milp", {"durations": "x"}, r"^--durations: must be true or blind, got 'x'"),
+        ("milp", {"promises": "x"}, r"^--promises: must be rank, weight or weight:NUMBER, got 'x'"),
         ("milp", {"gap": -1.0}, r"^--gap: must be a number from 0 to 1, got -1"),
         ("fifo", {"gap": 0.5}, r"^--gap: policy 'fifo' does not know it; known to milp$"),
         ("milp", {"starvation_knob": 2.0}, r"^--starvation-knob: objective 'throughput' does not"),
