@@ -7,7 +7,7 @@ placement, asked anew, so that a slip in the tables is found here and not repeat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from morph_opt.domain import (
     Allocation,
@@ -134,6 +134,57 @@ class Holding:
             if used > limit * (1.0 + TOLERANCE):
                 return f"the uplink of leaf {leaf} would carry {used:g} GB/s, it has {limit:g}"
         return None
+
+
+class HoldingCheck:
+    """`broken_holding` round after round, where most jobs go on as they were.
+
+    Parameters
+    ----------
+    needs
+        What configurations need next to their GPUs.
+    """
+
+    def __init__(self, needs: Needs) -> None:
+        self._needs = needs
+        self._cluster: Cluster | None = None
+        self._passed: dict[str, tuple[Job, Assignment]] = {}
+
+    def broken(self, state: RoundState, allocation: Allocation) -> str | None:
+        """What is wrong with who holds what after a decision, in words; None if nothing is."""
+        jobs = {entry.job.name: entry.job for entry in state.jobs}
+        broken = broken_holding(state, self._concerned(state, allocation, jobs), self._needs)
+        if broken is None:
+            self._cluster = state.cluster
+            self._passed = {held.job: (jobs[held.job], held) for held in allocation.assignments}
+        return broken
+
+    def _concerned(
+        self, state: RoundState, allocation: Allocation, jobs: Mapping[str, Job]
+    ) -> Allocation:
+        """Those that are new since the last round, and all on their nodes and on failed ones.
+
+        The others passed together, and nothing came to where they are. Uplinks are shared by
+        nodes, so where they are limited everybody is concerned.
+        """
+        if state.cluster is not self._cluster or state.cluster.leaves:
+            return allocation
+        before, none = self._passed, (None, None)
+        fresh = [
+            held
+            for held in allocation.assignments
+            if (known := before.get(held.job, none))[1] is not held
+            or known[0] is not jobs.get(held.job)
+        ]
+        nodes = {node for held in fresh for node in held.placement.nodes} | state.failed
+        names = {held.job for held in fresh}
+        return Allocation(
+            tuple(
+                held
+                for held in allocation.assignments
+                if held.job in names or not nodes.isdisjoint(held.placement.nodes)
+            )
+        )
 
 
 def broken_holding(

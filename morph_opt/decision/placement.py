@@ -37,7 +37,8 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             or _in_place(problem, job, picked)
             or (picked >= 0 and partner[job] < 0 and _same(view, selection, job, running))
         ):
-            kept[job] = replace(running, partner=name[job])
+            same = running.partner == name[job]
+            kept[job] = running if same else replace(running, partner=name[job])
             for node, gpus in running.placement.parts:
                 taken.setdefault(node, set()).update(gpus)
     assignments: list[Assignment] = []

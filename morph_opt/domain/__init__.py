@@ -4,7 +4,7 @@ from morph_opt.domain.catalog import A800_NODE, GPU_TYPES, default_cluster
 from morph_opt.domain.cluster import Cluster, GpuType, Leaf, Node, NodeType
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
-from morph_opt.domain.placement import Allocation, Assignment, Placement, SideDemand
+from morph_opt.domain.placement import Allocation, Assignment, Placement, SideDemand, gpus_held
 from morph_opt.domain.plan import ExecutionPlan, PlanFamily
 from morph_opt.domain.ranges import SEEDS, Range
 from morph_opt.domain.round_state import JobState, RoundState
@@ -36,5 +36,6 @@ __all__ = [
     "Span",
     "Trace",
     "default_cluster",
+    "gpus_held",
     "partitions",
 ]

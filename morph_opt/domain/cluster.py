@@ -296,9 +296,10 @@ class Cluster:
 
     def span(self, nodes: Sequence[int] | Iterable[int]) -> Span:
         """Tightest part of the topology that contains these node indices."""
-        held = [self.nodes[index] for index in dict.fromkeys(nodes)]
-        if len(held) <= 1:
+        distinct = dict.fromkeys(nodes)
+        if len(distinct) <= 1:
             return Span.NODE
+        held = [self.nodes[index] for index in distinct]
         if held[0].nvlink_domain is not None and len({n.nvlink_domain for n in held}) == 1:
             return Span.NVLINK
         return Span.LEAF if len({n.leaf for n in held}) == 1 else Span.POD

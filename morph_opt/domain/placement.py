@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
@@ -30,13 +31,21 @@ class Placement:
     """
 
     parts: tuple[tuple[int, tuple[int, ...]], ...]
+    # Asked in every round of whatever runs, so found once.
+    nodes: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Node indices, ascending."""
+    gpus: int = field(init=False, repr=False, compare=False)
+    """Number of GPUs held."""
+    shape: Shape = field(init=False, repr=False, compare=False)
+    """GPUs per node, largest first."""
 
     def __post_init__(self) -> None:
         if not self.parts:
             raise InputError("must hold at least one GPU", field="placement")
-        nodes = [node for node, _ in self.parts]
+        nodes = tuple(node for node, _ in self.parts)
         if any(a >= b for a, b in pairwise(nodes)) or nodes[0] < 0:
-            raise InputError(f"must list distinct nodes ascending, got {nodes}", field="placement")
+            rule = f"must list distinct nodes ascending, got {list(nodes)}"
+            raise InputError(rule, field="placement")
         for node, gpus in self.parts:
             ordered = all(a < b for a, b in pairwise(gpus))
             if not gpus or gpus[0] < 0 or not ordered:
@@ -44,26 +53,20 @@ class Placement:
                     f"must list distinct GPUs ascending on node {node}, got {gpus}",
                     field="placement",
                 )
+        counts = tuple(len(gpus) for _, gpus in self.parts)
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "gpus", sum(counts))
+        object.__setattr__(self, "shape", _shape(counts))
 
     @classmethod
     def of(cls, parts: Mapping[int, Iterable[int]]) -> Placement:
         """The placement that holds these GPU indices on these node indices."""
         return cls(tuple((node, tuple(sorted(parts[node]))) for node in sorted(parts)))
 
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """Node indices, ascending."""
-        return tuple(node for node, _ in self.parts)
 
-    @property
-    def gpus(self) -> int:
-        """Number of GPUs held."""
-        return sum(len(gpus) for _, gpus in self.parts)
-
-    @property
-    def shape(self) -> Shape:
-        """GPUs per node, largest first."""
-        return Shape.of(*(len(gpus) for _, gpus in self.parts))
+@lru_cache(maxsize=4096)
+def _shape(counts: tuple[int, ...]) -> Shape:
+    return Shape.of(*counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +114,18 @@ class Allocation:
     @property
     def gpus(self) -> int:
         """GPUs held by all jobs together, those of a pair once."""
-        held = sum(a.placement.gpus for a in self.assignments)
-        return held - sum(a.placement.gpus for a in self.assignments if a.partner is not None) // 2
+        return gpus_held(self.assignments)
+
+
+def gpus_held(assignments: Iterable[Assignment]) -> int:
+    """GPUs held by all these together, those of a pair once."""
+    alone = paired = 0
+    for assignment in assignments:
+        if assignment.partner is None:
+            alone += assignment.placement.gpus
+        else:
+            paired += assignment.placement.gpus
+    return alone + paired - paired // 2
 
 
 DEMAND_TOLERANCE = 1e-9

@@ -18,11 +18,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from morph_opt.domain import Allocation, Assignment, Cluster, Job, RoundState, Trace
+from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace, gpus_held
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.live import LiveJob
 from morph_opt.engine.node_events import NodeEvent
-from morph_opt.engine.strict import AllocationError, StateFacts, check_allocation
+from morph_opt.engine.strict import AllocationError, StateFacts, changes, check_allocation
 from morph_opt.engine.taking_up import take_up
 from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.events.log import (
@@ -167,22 +167,20 @@ class Engine:
             before,
             self._facts_of,
             self._lookup.paired_iteration_s,
+            held_passed=True,
         )
         if violations:
             raise AllocationError(self._round, self.now_s, violations)
         granted = {assignment.job: assignment for assignment in assignments}
         for name in [name for name in self._held if name not in granted]:
             self._preempt(self._active[name])
-        changed = [a for a in assignments if self._held.get(a.job) != a]
-        partners = {name: held.partner for name, held in self._held.items()}
-        for assignment in sorted(changed, key=lambda a: self._active[a.job].order):
-            partners.pop(assignment.job, None)
+        fresh, regrouped = changes(assignments, self._held, lambda a: self._active[a.job].order)
+        for assignment in fresh:
             self._start(assignment, self._iteration_s(assignment, granted))
-        for assignment in sorted(assignments, key=lambda a: self._active[a.job].order):
-            if partners.get(assignment.job) != assignment.partner:
-                iteration_s = self._iteration_s(assignment, granted)
-                shared = self._share(assignment.job, assignment.partner, self.now_s, iteration_s)
-                self._events.append(shared)
+        for assignment in regrouped:
+            iteration_s = self._iteration_s(assignment, granted)
+            shared = self._share(assignment.job, assignment.partner, self.now_s, iteration_s)
+            self._events.append(shared)
         for change, names in (
             (SloChange.DROPPED, decision.report.slo_dropped),
             (SloChange.RESTORED, decision.report.slo_restored),
@@ -385,7 +383,7 @@ class Engine:
             index=self._round,
             active=len(self._active),
             running=len(self._held),
-            gpus=Allocation(tuple(self._held.values())).gpus,
+            gpus=gpus_held(self._held.values()),
             status=report.status,
             gap=report.gap if math.isfinite(report.gap) else None,
             guarantees_short=report.guarantees_short,

@@ -121,6 +121,8 @@ def check_allocation(
     before: StateFacts,
     facts: FactsOf,
     pace: PaceOf | None = None,
+    *,
+    held_passed: bool = False,
 ) -> tuple[Violation, ...]:
     """Every broken rule, in the order of the assignments, then of the nodes; empty if none.
 
@@ -128,8 +130,13 @@ def check_allocation(
     ----------
     pace
         What the truth says of pairs; None: nothing, so that there must be none.
+    held_passed
+        Whether what is held as the round begins has passed this check: then only what changes is
+        looked at, with everything on the nodes to which something comes.
     """
     assignments = tuple(assignments)
+    if held_passed:
+        assignments = _concerned(assignments, before.held)
     found: list[Violation] = []
     seen: set[str] = set()
     uses: dict[int, _NodeUse] = {}
@@ -146,6 +153,51 @@ def check_allocation(
     for node in sorted(uses):
         found += _check_node(cluster, node, uses[node])
     return tuple(found)
+
+
+def _concerned(
+    assignments: tuple[Assignment, ...], held: Mapping[str, Assignment]
+) -> tuple[Assignment, ...]:
+    """Assignments that can break a rule if what is held breaks none.
+
+    A job that goes on alone exactly where it is, on nodes to which nothing comes, is as it was
+    when it passed: jobs that leave only make room, and failed nodes hold nothing.
+    """
+    if len({assignment.job for assignment in assignments}) < len(assignments):
+        return assignments
+    fresh = {
+        assignment.job
+        for assignment in assignments
+        if assignment.partner is not None or not _goes_on(assignment, held.get(assignment.job))
+    }
+    nodes = {node for a in assignments if a.job in fresh for node in a.placement.nodes}
+    return tuple(
+        a for a in assignments if a.job in fresh or not nodes.isdisjoint(a.placement.nodes)
+    )
+
+
+def _goes_on(assignment: Assignment, held: Assignment | None) -> bool:
+    return assignment is held or (assignment == held and held.partner is None)
+
+
+def changes(
+    assignments: Iterable[Assignment],
+    held: Mapping[str, Assignment],
+    order: Callable[[Assignment], int],
+) -> tuple[list[Assignment], list[Assignment]]:
+    """What starts, and where a partner comes or goes, each in this order."""
+    fresh: list[Assignment] = []
+    regrouped: list[Assignment] = []
+    for assignment in assignments:
+        before = held.get(assignment.job)
+        if before is assignment:
+            continue
+        starts = before is None or before != assignment
+        if starts:
+            fresh.append(assignment)
+        if assignment.partner != (None if starts or before is None else before.partner):
+            regrouped.append(assignment)
+    return sorted(fresh, key=order), sorted(regrouped, key=order)
 
 
 def _check_job(assignment: Assignment, cluster: Cluster, before: StateFacts) -> list[Violation]:

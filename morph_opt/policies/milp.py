@@ -13,7 +13,7 @@ from formulations.round.check import check
 from formulations.round.tables import STAY, Level, RoundProblem, Selection
 from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import best_at_hand
-from morph_opt.decision.holding import Needs, broken_holding
+from morph_opt.decision.holding import HoldingCheck, Needs
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.placement import place
@@ -86,7 +86,7 @@ class MilpPolicy:
         self._method = method
         self._limits = limits
         self._fallback = fallback
-        self._needs = Needs(poser.belief)
+        self._holding = HoldingCheck(Needs(poser.belief))
 
     @classmethod
     def of(
@@ -140,7 +140,7 @@ class MilpPolicy:
             last = solved.levels[-1]
             _compare(solved.outcome.objective, selection.value(last), last.name)
         require_kept(state, allocation, posed.rules, posed.view)
-        broken = broken_holding(state, allocation, self._needs)
+        broken = self._holding.broken(state, allocation)
         if broken is not None:
             raise HoldingError(f"the round at {state.time_s:g} s: {broken}")
         report = self._report(posed, solved, selection)
