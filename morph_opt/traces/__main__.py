@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.documents import write_atomically
 from morph_opt.traces.logs.lint import lint
 from morph_opt.traces.logs.registry import LOG_FORMATS
@@ -41,6 +42,10 @@ def make_parser() -> LineParser:
 def add_reading(parser: LineParser | argparse._ArgumentGroup) -> None:
     """Options that say how a log is read where it does not say so itself."""
     parser.add_argument("--timezone", metavar="ZONE", help="of times that name none")
+    parser.add_argument(
+        "--procs-per-gpu", type=whole(1, 10**6), metavar="N", help="where a log counts processors"
+    )
+    parser.add_argument("--gpu-resource", metavar="NAME", help="what a GPU is called in Kubernetes")
     parser.add_argument("--columns", choices=("xdmod",), help="layout of a file without a header")
     parser.add_argument(
         "--gpu-shares", choices=("drop", "round-up"), default="drop",
@@ -51,7 +56,7 @@ def add_reading(parser: LineParser | argparse._ArgumentGroup) -> None:
 
 def reading_of(given: argparse.Namespace) -> Reading:
     """How to read, by the options of `add_reading`."""
-    names = ("timezone", "columns", "gpu_shares", "only")
+    names = ("timezone", "procs_per_gpu", "columns", "gpu_resource", "gpu_shares", "only")
     return Reading(**{name: getattr(given, name) for name in names})
 
 

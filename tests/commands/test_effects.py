@@ -130,6 +130,8 @@ traces lint --timezone | lint helios.csv | --timezone UTC
 traces lint --columns | lint helios.csv --format sacct | --columns xdmod
 traces lint --gpu-shares | lint helios.csv | --gpu-shares round-up
 traces lint --only | lint helios.csv | --only completed
+traces lint --procs-per-gpu | lint one.swf | --procs-per-gpu 8
+traces lint --gpu-resource | lint list.json | --gpu-resource amd.com/gpu
 perf plan-profiling --architecture | PLAN --max-gpus 1 | --architecture none
 perf plan-profiling --runs | PLAN --max-gpus 1 | --runs runs.csv
 perf plan-profiling --count | PLAN --max-gpus 1 | --count 2
@@ -216,6 +218,18 @@ def run_folder() -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in out.iterdir()}
 
 
+WORKLOAD = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "Workload",
+    "metadata": {"name": "a", "creationTimestamp": "2024-05-01T08:00:00Z"},
+    "spec": {
+        "podSets": [
+            {"template": {"spec": {"containers": [{"resources": {"limits": {"amd.com/gpu": 1}}}]}}}
+        ]
+    },
+}
+
+
 def inputs(folder: Path) -> None:
     """The small files that the lines name."""
     (folder / "run").mkdir(parents=True)
@@ -234,6 +248,8 @@ def inputs(folder: Path) -> None:
         "t.csv": "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
         "1,4,0,1,m,90,0\n2,1,5,1,m,60,0\n3,4,9,1,m,30,0\n4,2,12,1,m,40,0\n",
         "s.csv": "duration\n5\n300\n9000\n",
+        "one.swf": "1 0 0 90 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1\n",
+        "list.json": json.dumps({"items": [WORKLOAD]}),
         "helios.csv": "job_id,user,vc,gpu_num,node_num,state,submit_time,start_time,end_time\n"
         + "".join(
             f"{gpus},u,v,{gpus},1,FAILED,"

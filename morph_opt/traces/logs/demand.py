@@ -88,8 +88,11 @@ class Demand:
         )  # fmt: skip
 
     def _cut(self, report: Report, end: Floats) -> None:
-        last = end == np.nanmax(end) if not np.isnan(end).all() else np.zeros(len(end), bool)
-        if last.sum() > 1:
+        if np.isnan(end).all():
+            return
+        last = end == np.nanmax(end)
+        # Where all end at once, the last instant is not where the log was cut.
+        if last.sum() > 1 and (end < np.nanmax(end)).any():
             report.found("open-at-end", int(self._lines[int(last.argmax())]), int(last.sum()))
 
     def _people(self, report: Report, submit: Floats) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from morph_opt.traces.logs.report import Report
 from morph_opt.traces.logs.row import LogRow
 
 
-def folded_attempts(rows: Sequence[LogRow], report: Report) -> LogRow:
+class Find(Protocol):
+    """Notes what is odd about a job."""
+
+    def __call__(self, code: str, **details: float | str) -> None:
+        """Note it."""
+        ...
+
+
+def folded_attempts(rows: Sequence[LogRow], find: Find) -> LogRow:
     """One job of its attempts, which ran one after the other.
 
     First submission and start, last end, run times added, the GPUs of the largest attempt;
@@ -22,10 +30,10 @@ def folded_attempts(rows: Sequence[LogRow], report: Report) -> LogRow:
     run_s = _sum([row.run_s for row in order])
     gpu_s = _sum([row.gpu_seconds for row in order])
     wasted_s = _sum([row.gpu_seconds for row in order[:-1]]) or 0.0
-    report.found("retried", first.line, wasted_gpu_s=wasted_s)
+    find("retried", wasted_gpu_s=wasted_s)
     if any(row.gpus != gpus for row in order) and run_s is not None and gpu_s is not None:
         surplus = float(gpus * run_s) - gpu_s
-        report.found("gpus-differ-between-attempts", first.line, surplus_gpu_s=surplus)
+        find("gpus-differ-between-attempts", surplus_gpu_s=surplus)
     return last._replace(
         line=min(row.line for row in order),
         submit_s=min(row.submit_s for row in order),
@@ -38,12 +46,12 @@ def folded_attempts(rows: Sequence[LogRow], report: Report) -> LogRow:
     )
 
 
-def folded_components(rows: Sequence[LogRow], name: str, report: Report) -> LogRow:
+def folded_components(rows: Sequence[LogRow], name: str, find: Find) -> LogRow:
     """One job of its components, which ran at the same time: GPUs added, longest run time."""
     if len(rows) == 1:
         return rows[0]._replace(name=name)
     longest = max(rows, key=lambda row: (row.run_s or 0.0, -row.line))
-    report.found("heterogeneous", min(row.line for row in rows))
+    find("heterogeneous")
     starts = [row.start_s for row in rows if row.start_s is not None]
     cpus = [row.cpus for row in rows if row.cpus is not None]
     nodes = [row.nodes for row in rows if row.nodes is not None]

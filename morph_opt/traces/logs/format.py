@@ -27,9 +27,11 @@ class LogFormat:
     reader
         Its reader.
     zone
-        Zone of times that name none; None for clocks that count from the log's own 0.
+        Zone of times that name none; None where times are numbers of seconds.
     options
         Fields of `Reading` that it knows, beside those that all know.
+    relative
+        Whether its clock counts from a 0 that means something; others count from the first job.
     ids
         Whether its rows have ids, so that identical ones are the same row twice.
     durations
@@ -47,6 +49,7 @@ class LogFormat:
     reader: type[Reader]
     zone: str | None
     options: tuple[str, ...] = ()
+    relative: bool = False
     ids: bool = True
     durations: bool = True
     folds: bool = False

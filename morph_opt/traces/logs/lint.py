@@ -125,6 +125,6 @@ def lint(
     if published is not None:
         share = scan.report.rows / published
         scan.report.found("other-selection", None, 1, share_of=share, published=published)
-    origin = min((row[0] for row in rows), default=0.0) if known.zone else 0.0
+    origin = min((row[0] for row in rows), default=0.0) if not known.relative else 0.0
     kept = sorted((submit - origin, gpus, run) for submit, gpus, run in rows)
     return Lint(scan.report, guess, tuple(kept) if with_rows else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,7 @@ from morph_opt.traces.logs.report import Report
 from morph_opt.traces.logs.row import Gpus, LogRow, Outcome, Reading
 
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
+_UNNAMED = "(unnamed"
 MOST_GPUS = 10**9
 ROUNDED_S = 0.5
 """Recorded durations are rounded to seconds: what differs by more is a mismatch."""
@@ -85,6 +86,8 @@ class Reader(ABC):
         self.report = report
         self.reasons: list[str] = []
         self.findings: list[tuple[str, dict[str, float | str]]] = []
+        self.complain: Callable[[InputError], None] = _raised
+        """What becomes of a malformed row of a further file."""
 
     @classmethod
     @abstractmethod
@@ -151,7 +154,7 @@ class Reader(ABC):
     def processors(self, count: int) -> Gpus:
         """GPUs that a number of processors stands for."""
         each = self.how.procs_per_gpu or 1
-        return count if each == 1 else Fraction(count, each)
+        return whole_if(Fraction(count, each))
 
     def compare(self, row: LogRow, recorded_queue_s: float | None = None) -> None:
         """Compare what the log claims with what its times give."""
@@ -175,6 +178,10 @@ class Reader(ABC):
             return
         if abs(gpu_time - float(gpus * run_s)) > ROUNDED_S * max(1.0, float(gpus)):
             self.find("gpu-time-mismatch")
+
+
+def _raised(error: InputError) -> None:
+    raise error
 
 
 NOTHING = frozenset(("", "None", "null", "NULL", "NaN", "nan", "Unknown", "N/A", "NaT"))
@@ -210,6 +217,8 @@ class TableReader(Reader):
     """Columns that must be there, in any order; any other may."""
     lost: ClassVar[Mapping[str, str]] = {}
     """What cannot be known without a column; else its jobs."""
+    comment: ClassVar[str] = ""
+    """What lines begin with that are no rows; "" if none are."""
     loose_end: ClassVar[tuple[str, ...]] = ()
     """Columns of free text that may contain the separator, if they are the last."""
 
@@ -233,6 +242,9 @@ class TableReader(Reader):
         header: list[str] | None = None
         fixed = self.fixed_header()
         for line, text in table_lines(self.path):
+            if self.comment and text.startswith(self.comment):
+                self.remark(text)
+                continue
             try:
                 cells = self.split(text)
             except InputError as error:
@@ -248,12 +260,17 @@ class TableReader(Reader):
             if len(cells) > len(header) and header[-1] in self.loose_end:
                 last = self.separator.join(cells[len(header) - 1 :])
                 cells = [*cells[: len(header) - 1], last]
+            if len(cells) < len(header) and header[-1].startswith(_UNNAMED):
+                cells += [""] * (len(header) - len(cells))
             if len(cells) != len(header):
                 rule = f"must have {len(header)} fields, got {len(cells)}"
                 yield Record(line, text, InputError(rule, file=file, line=line))
             else:
                 cells_by_name = dict(zip(header, cells, strict=True))
                 yield Record(line, text, Row(file, line, cells_by_name))
+
+    def remark(self, text: str) -> None:
+        """Called for a line that is a comment."""
 
     @staticmethod
     def _is_header(cells: list[str], header: list[str]) -> bool:
@@ -265,7 +282,7 @@ class TableReader(Reader):
         lost = " and ".join(dict.fromkeys(self.lost.get(name, "its jobs") for name in missing))
         require_header(cells, self.required, file, line, lost)
         # A second column of no name must not hide the first.
-        return [name or f"(unnamed {i})" for i, name in enumerate(cells, 1)]
+        return [name or f"{_UNNAMED} {i})" for i, name in enumerate(cells, 1)]
 
 
 class JsonReader(Reader):

@@ -54,6 +54,7 @@ class Scan:
         self.report = Report(known.name, options=known.options_of(self.how))
         self.clock = known.clock(self.how)
         self.reader: Reader = known.reader(path, self.how, self.clock, self.report)
+        self.reader.complain = self._malformed
         self.path = self.reader.path
         self._seen: set[int] = set()
         self._states: list[str] = []
@@ -102,7 +103,8 @@ class Scan:
         code = "no-header" if error.none_is_there else "missing-columns"
         lost = error.rule.removeprefix("column is missing: ").removesuffix(" cannot be known")
         columns = ", ".join(error.columns)
-        self.report.found(code, error.line, len(error.columns), columns=columns, lost=lost)
+        count = 1 if error.none_is_there else len(error.columns)
+        self.report.found(code, error.line, count, columns=columns, lost=lost)
 
     def _groups_of_several(self) -> frozenset[int]:
         """Hashes of the jobs that have several rows, found in a pass of their own.
@@ -223,8 +225,13 @@ class Scan:
                 self.report.drop(reason, row.line)
             return None
         self.report.folded += len(rows) - 1
-        attempts = [folded_attempts(part, self.report) for part in parts.values()]
-        return folded_components(attempts, name, self.report)
+        line = min(row.line for row, _ in rows)
+
+        def find(code: str, **details: float | str) -> None:
+            self.report.found(code, line, 1, **details)
+
+        attempts = [folded_attempts(part, find) for part in parts.values()]
+        return folded_components(attempts, name, find)
 
     def _finish(self) -> None:
         """Findings about the file as a whole, and what was taken for granted."""

@@ -15,11 +15,11 @@ from morph_opt.traces.__main__ import main
 from morph_opt.traces.logs import LOG_FORMATS, Report
 from morph_opt.traces.logs.guess import guessed
 from morph_opt.traces.logs.lint import lint
-from tests.traces.logs.samples import SAMPLES, Sample, read
+from tests.traces.logs.samples import SAMPLES, Sample, put, read
 
 EACH = pytest.mark.parametrize(("name", "sample"), SAMPLES.items(), ids=list(SAMPLES))
 FEW = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -43,9 +43,7 @@ def test_a_good_log_is_read_to_the_last_row(name: str, sample: Sample, tmp_path:
 
 @EACH
 def test_its_format_is_guessed(name: str, sample: Sample, tmp_path: Path) -> None:
-    path = tmp_path / sample.name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(sample.text(), encoding="utf-8")
+    path = put(tmp_path, name, sample.text(), sample.name)
     found, layout = guessed(path)
     assert found == name
     assert lint(path).guess
@@ -114,8 +112,9 @@ def test_two_halves_add_up(name: str, sample: Sample, tmp_path: Path) -> None:
 @EACH
 def test_another_zone_changes_no_difference(name: str, sample: Sample, tmp_path: Path) -> None:
     if LOG_FORMATS[name].zone is None:
+        how = replace(sample.how, timezone="UTC")
         with pytest.raises(InputError, match="timezone: has no effect"):
-            read(tmp_path, name, sample.text(), replace(sample.how, timezone="UTC"))
+            read(tmp_path, name, sample.text(), how, name=sample.name)
         return
     jobs, _ = read(tmp_path, name, sample.text(), sample.how, name=sample.name)
     for zone in ("Europe/Berlin", "-03:30"):
@@ -152,9 +151,7 @@ def test_the_bytes_around_rows_do_not_matter(
 def test_the_command_writes_what_it_says(
     name: str, sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / sample.name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(sample.text(), encoding="utf-8")
+    path = put(tmp_path, name, sample.text(), sample.name)
     options = [f"--{key.replace('_', '-')}={value}" for key, value in
                LOG_FORMATS[name].options_of(sample.how).items()]  # fmt: skip
     json_file = tmp_path / "report.json"

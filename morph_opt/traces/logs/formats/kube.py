@@ -1,0 +1,115 @@
+"""GPUs and times of Kubernetes objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from morph_opt.documents import Fields, kind_of
+from morph_opt.domain import InputError
+from morph_opt.traces.logs.reader import MOST_GPUS, JsonReader, whole_if
+from morph_opt.traces.logs.row import Gpus
+
+GPU = "nvidia.com/gpu"
+_SLICES = "nvidia.com/mig-"
+_QUANTITY = re.compile(r"([0-9]{1,12})(m|k)?", re.ASCII)
+
+
+@dataclass(slots=True)
+class Demand:
+    """GPUs that are asked for: whole ones, and slices of GPUs."""
+
+    gpus: Gpus = 0
+    slices: Gpus = 0
+
+    def add(self, other: Demand, times: int = 1) -> None:
+        """Add so many of another."""
+        self.gpus = whole_if(Fraction(self.gpus + times * other.gpus))
+        self.slices = whole_if(Fraction(self.slices + times * other.slices))
+
+    @classmethod
+    def most(cls, demands: Iterable[Demand]) -> Demand:
+        """The most of each."""
+        listed = list(demands)
+        return cls(
+            max((one.gpus for one in listed), default=0),
+            max((one.slices for one in listed), default=0),
+        )
+
+
+def quantity(fields: Fields, name: str) -> Gpus:
+    """A quantity of a resource: a number, or text like ``8``, ``500m``, ``1k``."""
+    value = fields.raw(name)
+    found = _QUANTITY.fullmatch(str(value)) if not isinstance(value, bool | float) else None
+    if found is None:
+        raise fields.error(name, f"must be a quantity like 8 or 500m, got {kind_of(value)}")
+    amount = Fraction(
+        int(found[1]) * (1000 if found[2] == "k" else 1), 1000 if found[2] == "m" else 1
+    )
+    if amount > MOST_GPUS:
+        raise fields.error(name, f"must be at most {MOST_GPUS}")
+    return whole_if(amount)
+
+
+class KubeReader(JsonReader):
+    """Reads a list that ``kubectl get ... -o json`` prints."""
+
+    items = "items"
+    required = ("metadata", "spec")
+
+    @property
+    def resource(self) -> str:
+        """Name of the resource that is a whole GPU."""
+        return self.how.gpu_resource or GPU
+
+    def amounts(self, table: Fields) -> Demand:
+        """GPUs among named quantities."""
+        found = Demand()
+        for name in table:
+            if name == self.resource:
+                found.add(Demand(quantity(table, name)))
+            elif name.startswith(_SLICES):
+                found.add(Demand(0, quantity(table, name)))
+        return found
+
+    def of_pod(self, template: Fields) -> Demand:
+        """What a pod asks for: its containers together, or the largest that runs before them."""
+        spec = template.object("spec", None)
+        together = Demand()
+        for container in spec.objects("containers", None, []):
+            together.add(self._of_container(container))
+        before = []
+        for container in spec.objects("initContainers", None, []):
+            if container.raw("restartPolicy", None) == "Always":  # runs beside the others
+                together.add(self._of_container(container))
+            else:
+                before.append(self._of_container(container))
+        return Demand.most((together, *before))
+
+    def _of_container(self, container: Fields) -> Demand:
+        """Requests; limits where they are missing."""
+        resources = container.object("resources", None, {})
+        merged = dict(resources.raw("limits", None) or {}) | dict(
+            resources.raw("requests", None) or {}
+        )
+        return self.amounts(Fields(merged, resources.at("requests"), str(self.path), None))
+
+    def name_in(self, metadata: Fields) -> str:
+        """Namespace and name."""
+        space = metadata.text("namespace", "")
+        name = metadata.text("name")
+        return f"{space}/{name}" if space else name
+
+    def instant(self, fields: Fields, name: str) -> float:
+        """An RFC 3339 time."""
+        try:
+            return self.clock.seconds(fields.text(name))
+        except InputError as error:
+            raise fields.error(name, error.rule) from None
+
+    def judge(self, demand: Demand) -> None:
+        """Note why such a demand cannot be replayed."""
+        if demand.slices and not demand.gpus:
+            self.reasons.append("mig-slice")

@@ -1,0 +1,92 @@
+"""Kueue's workloads, v1beta1 and v1beta2: ``kubectl get workloads -A -o json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from morph_opt.documents import Fields
+from morph_opt.traces.logs.formats.kube import Demand, KubeReader
+from morph_opt.traces.logs.reader import Head, fields_of
+from morph_opt.traces.logs.records import Record
+from morph_opt.traces.logs.row import LogRow, Outcome
+
+_OUTCOMES: dict[str, Outcome] = {"Succeeded": "completed", "Failed": "failed"}
+_PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
+"""The second spelling is that of v1beta1."""
+
+
+class KueueReader(KubeReader):
+    """Reads workloads."""
+
+    @classmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """By the kind of the first element."""
+        version = str(head.entry.get("apiVersion", ""))
+        is_ours = version.startswith("kueue.x-k8s.io/") and head.entry.get("kind") == "Workload"
+        return {} if is_ours else None
+
+    def row(self, record: Record) -> LogRow:
+        """The workload of an element; conditions keep their last transition only."""
+        fields = fields_of(record)
+        metadata, spec = fields.object("metadata", None), fields.object("spec", None)
+        status = fields.object("status", None, {})
+        asked = Demand()
+        for pods in spec.objects("podSets", None):
+            asked.add(self.of_pod(pods.object("template", None)), pods.whole("count", 1, least=0))
+        used, types = self._admitted(status, asked)
+        self.judge(used)
+        if len(types) > 1:
+            self.reasons.append("mixed-gpu-types")
+        conditions = {
+            one.text("type"): one
+            for one in status.objects("conditions", None, [])
+            if one.text("status") == "True"
+        }
+        admitted, finished = conditions.get("Admitted"), conditions.get("Finished")
+        start_s = None if admitted is None else self.instant(admitted, "lastTransitionTime")
+        end_s = None if finished is None else self.instant(finished, "lastTransitionTime")
+        past_s = float(next((status.whole(n, least=0) for n in _PAST if status.has(n)), 0))
+        if start_s is None and not (end_s is not None and past_s):
+            self.reasons.append("not-started")
+        elif end_s is None:
+            self.reasons.append("still-running")
+        last_s = 0.0 if start_s is None or end_s is None else end_s - start_s
+        reason = "" if finished is None else finished.text("reason", "")
+        if any(one.whole("count", 0) for one in status.objects("reclaimablePods", None, [])):
+            self.find("pods-reclaimed-early")
+        if past_s:
+            self.find("retried", wasted_gpu_s=float(used.gpus * past_s))
+        found = LogRow(
+            self.name_in(metadata), record.line, self.instant(metadata, "creationTimestamp"),
+            start_s, end_s, None if end_s is None else last_s + past_s, None, used.gpus,
+            gpu_type=types[0] if types else None, status=reason,
+            outcome=_OUTCOMES.get(reason, "unknown"),
+            tenant=_text(spec, "queueName"), user=metadata.text("namespace", ""),
+            kind=_text(spec, "priorityClassName") or None, attempts=2 if past_s else 1,
+        )  # fmt: skip
+        self.compare(found)
+        return found
+
+    def _admitted(self, status: Fields, asked: Demand) -> tuple[Demand, list[str]]:
+        """What was admitted, which may be less than asked for, and of which flavors."""
+        if not status.has("admission"):
+            return asked, []
+        admission = status.object("admission", None)
+        used, types, told = Demand(), dict[str, Any](), False
+        for part in admission.objects("podSetAssignments", None, []):
+            if part.has("resourceUsage"):
+                told = True
+                used.add(self.amounts(part.object("resourceUsage", None)))
+            if part.has("flavors"):
+                flavors = part.object("flavors", None)
+                if flavors.has(self.resource):
+                    types[flavors.text(self.resource)] = None
+        if not told:
+            return asked, list(types)
+        if used != asked:
+            self.find("admitted-not-requested")
+        return used, list(types)
+
+
+def _text(fields: Fields, name: str) -> str:
+    return fields.text(name) if fields.has(name) else ""
