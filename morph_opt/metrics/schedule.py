@@ -22,6 +22,7 @@ class ScheduleMetrics:
     jobs: int
     completed: int
     avg_jct_s: float | None
+    weighted_avg_jct_s: float | None
     median_jct_s: float | None
     p99_jct_s: float | None
     max_jct_s: float | None
@@ -60,6 +61,7 @@ def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> Schedu
         jobs=len(jobs),
         completed=len(done),
         avg_jct_s=_mean(jct_s),
+        weighted_avg_jct_s=_mean(jct_s, [record.job.weight for record in done]),
         median_jct_s=quantile(jct_s, 0.5),
         p99_jct_s=quantile(jct_s, 0.99),
         max_jct_s=quantile(jct_s, 1.0),
@@ -99,5 +101,7 @@ def quantile(values: Iterable[float], share: float) -> float | None:
     return float(np.quantile(sample, share)) if sample.size else None
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
+    if weights is not None:
+        return float(np.average(values, weights=weights)) if values else None
     return sum(values) / len(values) if values else None

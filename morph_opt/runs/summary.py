@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import get_type_hints
 
 from morph_opt.domain import InputError
-from morph_opt.metrics.bounds.lower import Demands, avg_jct_lower_bound, makespan_lower_bound
+from morph_opt.metrics.bounds.lower import (
+    Demands,
+    avg_jct_lower_bound,
+    makespan_lower_bound,
+    weighted_jct_lower_bound,
+)
 from morph_opt.metrics.history import History
 from morph_opt.metrics.schedule import ScheduleMetrics, quantile
 from morph_opt.runs.rounds import RoundRow
@@ -82,6 +87,12 @@ def build_summary(
         "makespan_lower_bound_s": makespan.value_s,
         "makespan_lower_bound_by": makespan.relaxation,
     }
+    if len({demand.weight for demand in demands.jobs}) > 1:
+        weighted = weighted_jct_lower_bound(demands)
+        values |= {
+            "weighted_avg_jct_lower_bound_s": weighted.value_s,
+            "weighted_avg_jct_lower_bound_by": weighted.relaxation,
+        }
     values |= labels
     ordered = {key: values.pop(key, None) for key in KEYS}
     return {key: _finite(value) for key, value in (ordered | values).items()}

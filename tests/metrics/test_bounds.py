@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from morph_opt.clusters import load_cluster
 from morph_opt.domain import Allocation, Cluster, InputError, Span, Trace
 from morph_opt.events.log import Begun, Completed
 from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
 from morph_opt.metrics.bounds.completion import completion_jct_s
+from morph_opt.metrics.bounds.deadline import deadline_makespan_s
 from morph_opt.metrics.bounds.demands import (
     job_demands,
     reachable_spans,
@@ -26,9 +29,11 @@ from morph_opt.metrics.bounds.lower import (
     fluid_schedule,
     srpt_finish_s,
     srpt_jct_s,
+    weighted_jct_lower_bound,
     work_makespan_s,
 )
 from morph_opt.policies.base import Decision
+from morph_opt.policies.registry import OBJECTIVES, POLICIES, PolicyOptions, make_policy
 from morph_opt.replay import Engine, ReplayConfig, random_failures, replay
 from tests.engine.toys import Fifo, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
 
@@ -68,9 +73,45 @@ def test_no_replay_beats_a_bound(seed: int, restart_s: float) -> None:
         completion(demands, nodes.gpus),
     ):
         assert value_s <= avg_jct_s * (1.0 + 1e-9)
-    for value_s in (floor_makespan_s(demands), work_makespan_s(demands, nodes.gpus)):
+    for value_s in (
+        floor_makespan_s(demands),
+        work_makespan_s(demands, nodes.gpus),
+        deadline_makespan_s(demands, workload.gpus),
+    ):
         assert value_s <= makespan_s * (1.0 + 1e-9)
     assert result.summary["avg_jct_lower_bound_s"] == avg_jct_lower_bound(workload).value_s
+
+
+@pytest.mark.parametrize(
+    "policy", [*sorted(set(POLICIES) - {"milp"}), *(f"milp {o}" for o in sorted(OBJECTIVES))]
+)
+def test_no_policy_beats_a_bound(policy: str) -> None:
+    """Weights and promises included; two GPU types, of which one is slow."""
+    speeds = SlowType(counts=(1, 2, 4))
+    jobs = [replace(j, weight=1.0 + i % 3, guaranteed=i == 2, tenant="ab"[i % 2])
+            for i, j in enumerate(random_trace(5, 6, span_s=600).jobs)]  # fmt: skip
+    jobs = [replace(j, requested_gpus=min(2, j.requested_gpus)) for j in jobs]
+    trace = Trace.of("zoo", jobs)
+    nodes = load_cluster("1x4:V100+1x4:K80").with_prices({"V100": 2.0, "K80": 1.0})
+    name, _, objective = policy.partition(" ")
+    options = PolicyOptions(objective=objective or "throughput")
+    decider = make_policy(name, speeds, options)
+    config = ReplayConfig(interval_s=120.0, restart_s=20.0)
+    summary = replay(trace, nodes, decider, speeds, config).summary
+    assert summary["completed"] == len(jobs)
+    for figure in ("avg_jct", "weighted_avg_jct", "makespan"):
+        bound_s, reached_s = summary[f"{figure}_lower_bound_s"], summary[f"{figure}_s"]
+        assert isinstance(bound_s, float)
+        assert isinstance(reached_s, float)
+        assert 0.0 < bound_s <= reached_s * (1.0 + 1e-9), figure
+
+
+class SlowType(ToySpeeds):
+    """On a K80 everything takes three times as long."""
+
+    def iteration_s(self, model, node_type, shape, plan, span):  # type: ignore[no-untyped-def]
+        alone = super().iteration_s(model, node_type, shape, plan, span)
+        return alone if alone is None or node_type.gpu_type.name == "V100" else 3.0 * alone
 
 
 # --- all schedules of tiny instances -----------------------------------------------------------
@@ -87,8 +128,14 @@ WAYS = (
 """All ways to share a node with two GPUs between two jobs, up to the names of the GPUs."""
 
 
-def best_possible(trace: Trace, nodes: Cluster, speeds: ToySpeeds, config: ReplayConfig) -> float:
-    """Smallest mean JCT of any schedule of two jobs, by trying them all.
+Measure = Callable[[Sequence[float]], float]
+"""Of the completions of the two jobs, in their order; falls with none of them."""
+
+
+def best_possible(
+    trace: Trace, nodes: Cluster, speeds: ToySpeeds, config: ReplayConfig, measure: Measure
+) -> float:
+    """Smallest measure of any schedule of two jobs, by trying them all.
 
     A branch is cut when even the fastest iterations without start-up come too late.
     """
@@ -106,7 +153,7 @@ def best_possible(trace: Trace, nodes: Cluster, speeds: ToySpeeds, config: Repla
             begun = Begun(0.0, trace.name, "", "all", 2, 1, 2, config.interval_s, "")
             history = read_history([begun, *engine.take_events()], trace)
             if all(record.finish_s is not None for record in history.jobs):
-                best_s = min(best_s, sum(r.turnaround_s or 0.0 for r in history.jobs) / 2)
+                best_s = min(best_s, measure([r.finish_s or 0.0 for r in history.jobs]))
             return
         finished_s = {e.job: e.time_s for e in engine.take_events() if isinstance(e, Completed)}
         left_s = {
@@ -116,8 +163,7 @@ def best_possible(trace: Trace, nodes: Cluster, speeds: ToySpeeds, config: Repla
             for s in state.jobs
         }
         ends_s = left_s | finished_s
-        soonest_s = sum(ends_s.get(j.name, j.submission_s) - j.submission_s for j in trace.jobs) / 2
-        if soonest_s >= best_s:
+        if measure([ends_s.get(j.name, j.submission_s) for j in trace.jobs]) >= best_s:
             return
         for gpus in WAYS:
             given_gpus = {n: g for n, g in zip(names, gpus, strict=True) if g}
@@ -149,11 +195,24 @@ def test_no_schedule_at_all_beats_a_bound(
     trace = Trace.of("tiny", [job(f"j{i}", at, n) for i, (at, n) in enumerate(jobs)])
     nodes, speeds = cluster(1, 2), kind({"m": 10.0}, counts=(1, 2))
     config = ReplayConfig(restart_s=restart_s, stall_rounds=3)
-    optimum_s = best_possible(trace, nodes, speeds, config)
-    demands = job_demands(trace, nodes, speeds, config).jobs
+    at = [j.submission_s for j in trace.jobs]
+    weights = [1.0, 5.0]
+
+    def optimum_s(measure: Measure) -> float:
+        return best_possible(trace, nodes, speeds, config, measure)
+
+    workload = job_demands(trace, nodes, speeds, config)
+    demands = workload.jobs
     bounds = [floor_jct_s(demands), srpt_jct_s(demands, 2), completion(demands, 2)]
-    assert max(bounds) <= optimum_s * (1.0 + 1e-9)
-    assert max(bounds) >= 0.6 * optimum_s  # and they are worth something
+    best_s = optimum_s(lambda ends: float(np.mean(np.subtract(ends, at))))
+    assert max(bounds) <= best_s * (1.0 + 1e-9)
+    assert max(bounds) >= 0.6 * best_s  # and they are worth something
+    uneven = tuple(replace(d, weight=w) for d, w in zip(demands, weights, strict=True))
+    weighted_s = weighted_jct_lower_bound(replace(workload, jobs=uneven)).value_s
+    best_s = optimum_s(lambda ends: float(np.average(np.subtract(ends, at), weights=weights)))
+    assert 0.6 * best_s <= weighted_s <= best_s * (1.0 + 1e-9)
+    best_s = optimum_s(max) - min(at)
+    assert 0.6 * best_s <= deadline_makespan_s(demands, (2,)) <= best_s * (1.0 + 1e-9)
 
 
 # --- reached -----------------------------------------------------------------------------------
@@ -214,6 +273,69 @@ def test_completion_sees_queues() -> None:
     """Two equal jobs on one GPU: one after the other, (D + 2 D) / 2."""
     demands = [demand("a", 0.0, (1, 100.0)), demand("b", 0.0, (1, 100.0))]
     assert 0.99 * 150.0 < completion(demands, 1) <= 150.0
+
+
+def test_deadline_charges_what_a_late_end_asks_for() -> None:
+    """One GPU-second costs 1, four GPUs. Two jobs take 100 s on 1 GPU, 50 s on 4, from 0.
+
+    A job that runs y of its T seconds on four GPUs, the rest on one, is complete when
+    1 = (T - y) / 100 + y / 50, so y = 100 - T, and holds T + 3 y = 300 - 2 T GPU-seconds. Both hold
+    600 - 4 T, and there are 4 T: T = 75.
+    """
+    two = [demand(name, 0.0, (1.0, 100.0), (4.0, 50.0)) for name in "ab"]
+    assert deadline_makespan_s(two, (4,)) == pytest.approx(75.0)
+    assert work_makespan_s(two, 4) == 50.0
+    assert floor_makespan_s(two) == 50.0
+
+
+def test_deadline_knows_that_slow_types_are_slow() -> None:
+    """A job takes 10 s on the fast GPU, 40 s on the slow one: eight take T (1/10 + 1/40) = 8, 64 s.
+
+    In GPU-seconds alone, 8 x 10 / 2 = 40 s would be enough.
+    """
+    gpus, seconds = np.array([1.0, 1.0]), np.array([10.0, 40.0])
+    jobs = [JobDemand(str(i), 0.0, 0.0, gpus, seconds, np.array([0, 1])) for i in range(8)]
+    assert deadline_makespan_s(jobs, (1, 1)) == pytest.approx(64.0, rel=1e-3)
+    assert deadline_makespan_s(jobs, (1, 1)) <= 64.0
+    assert work_makespan_s(jobs, 2) == 40.0
+
+
+def test_deadline_sees_a_late_burst() -> None:
+    """Ten seconds of a GPU at 0 and five such jobs at 100: work after 100 is 50 s."""
+    jobs = [demand("a", 0.0, (1.0, 10.0))] + [demand(str(i), 100.0, (1.0, 10.0)) for i in range(5)]
+    assert deadline_makespan_s(jobs, (1,)) == pytest.approx(150.0)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_deadline_is_never_above_a_list_schedule(data: st.DataObject) -> None:
+    """Random jobs of two types, each at its first way, one after the other on the whole type."""
+    count = data.draw(st.integers(1, 6))
+    number = st.floats(1.0, 50.0)
+    ends_s, jobs = [0.0, 0.0], []
+    for i in range(count):
+        at = data.draw(st.floats(0.0, 60.0))
+        kinds = np.array([0, 0, 1, 1])
+        gpus = np.array([1.0, 2.0, 1.0, 4.0])
+        seconds = np.array([data.draw(number) for _ in kinds])
+        jobs.append(JobDemand(str(i), at, at, gpus, seconds, kinds))
+        way = data.draw(st.integers(0, 3))
+        kind = int(kinds[way])
+        ends_s[kind] = max(ends_s[kind], at) + seconds[way]
+    first_s = min(job.submission_s for job in jobs)
+    assert deadline_makespan_s(jobs, (2, 4)) <= (max(ends_s) - first_s) * (1.0 + 1e-9)
+
+
+def test_weights_of_one_size_are_no_weights() -> None:
+    """Scaling all of them changes nothing, and the heavy job counts for its weight."""
+    jobs = [demand(str(i), 0.0, (1.0, 10.0 + i)) for i in range(4)]
+    plain = completion(jobs, 1)
+    for weight in (1e-3, 1.0, 1e3):
+        same = tuple(replace(job, weight=weight) for job in jobs)
+        assert completion(same, 1) == pytest.approx(plain, rel=1e-6)
+    heavy = (jobs[0], jobs[1], jobs[2], replace(jobs[3], weight=1e4))
+    # It goes first, 13 s; the others cost next to nothing.
+    assert completion(heavy, 1) == pytest.approx(13.0, rel=0.02)
 
 
 def test_completion_sees_the_queue_of_each_gpu_type() -> None:

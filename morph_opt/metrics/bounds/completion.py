@@ -4,8 +4,8 @@ Relaxation: job ``j`` may at any instant run any mix of its configurations; conf
 holds ``g_c`` GPUs of type ``k_c`` and makes the share ``1 / d_c`` of the job per second. For
 every path of prices ``lam_k(t) >= 0`` of a GPU-second of each type
 
-    sum_j min_{C >= r_j + D_j} [C + K_j(C)] - sum_k G_k * integral of lam_k
-        <=   sum_j completion_j
+    sum_j min_{C >= r_j + D_j} [w_j C + K_j(C)] - sum_k G_k * integral of lam_k
+        <=   sum_j w_j completion_j
 
     K_j(C) = max_{mu >= 0} (mu - integral over r_j <= t <= C of
                                  max(0, max_c (mu / d_c - lam_{k_c}(t) g_c)))
@@ -71,16 +71,23 @@ class Demand(Protocol):
         """GPU type per configuration."""
         ...
 
+    @property
+    def weight(self) -> float:
+        """Of its completion in the mean, above 0."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Jobs:
     """Columns over jobs; ``gpus``, ``rate`` and ``kind`` have shape (configurations, jobs).
 
     The first ``count[c]`` jobs have a configuration ``c``; what stands there for others means
-    nothing. ``capacity`` has shape (types,).
+    nothing. ``capacity`` has shape (types,). With weights other than 1 a job counts its payment
+    in units of its own weight, so that ``C + K_j(C)`` stands for its share over the weight.
     """
 
     release_s: Floats
+    weight: Floats
     floor_s: Floats
     gpus: Floats
     rate: Floats
@@ -111,7 +118,7 @@ def completion_jct_s(
     guess_finish_s: Sequence[float],
     guess_kind: Sequence[int],
 ) -> float | None:
-    """A certified lower bound on the mean job completion time.
+    """A certified lower bound on the mean job completion time, weighted by the demands' weights.
 
     Parameters
     ----------
@@ -129,10 +136,10 @@ def completion_jct_s(
     """
     if len(demands) > MOST_JOBS:
         return None
-    useful = [_useful(d) for d in demands]
+    rows = [useful(d) for d in demands]
     # Jobs with most configurations first: those with at least so many are then a prefix.
-    order = sorted(range(len(demands)), key=lambda j: -len(useful[j]))
-    jobs = _columns([demands[j] for j in order], [useful[j] for j in order], gpus)
+    order = sorted(range(len(demands)), key=lambda j: -len(rows[j]))
+    jobs = _columns([demands[j] for j in order], [rows[j] for j in order], gpus)
     guess_s = np.asarray(guess_finish_s, dtype=np.float64)[order]
     kind = np.asarray(guess_kind, dtype=np.int64)[order]
     reach_s = 4.0 * jobs.floor_s + 1.5 * np.maximum(guess_s - jobs.release_s, 0.0)
@@ -143,7 +150,8 @@ def completion_jct_s(
     edges_s = begin_s + step_s * np.arange(int(np.ceil(span_s / step_s)) + 2, dtype=np.float64)
     best_s = _raise(jobs, reach_s, edges_s, _queue_prices(jobs, guess_s, kind, edges_s))
     submitted_s = np.array([d.submission_s for d in demands])
-    bound_s = best_s / len(demands) - float(submitted_s.mean())
+    weight = np.array([d.weight for d in demands])
+    bound_s = best_s / len(demands) - float(np.average(submitted_s, weights=weight))
     return bound_s - 1e-9 * (abs(bound_s) + float(np.abs(submitted_s).max()))  # rounding of sums
 
 
@@ -152,10 +160,12 @@ def _columns(
 ) -> _Jobs:
     """Per job only the configurations that some prices make best."""
     widest = len(rows[0])
+    weight = np.array([d.weight for d in demands])
     padded = np.array([row + [row[-1]] * (widest - len(row)) for row in rows])
     floor_s = np.array([float(d.duration_s.min()) for d in demands])
     return _Jobs(
         np.array([d.release_s for d in demands]),
+        weight / weight.mean(),
         floor_s,
         np.ascontiguousarray(padded[:, :, 0].T),
         np.ascontiguousarray(padded[:, :, 1].T),
@@ -165,7 +175,7 @@ def _columns(
     )
 
 
-def _useful(demand: Demand) -> list[tuple[float, float, int]]:
+def useful(demand: Demand) -> list[tuple[float, float, int]]:
     """(GPUs, rate, type) on the least concave function over each type's configurations."""
     rate = 1.0 / np.maximum(demand.duration_s, 1e-9)
     return [
@@ -197,15 +207,24 @@ def _queue_prices(jobs: _Jobs, finish_s: Floats, kind: Ints, edges_s: Floats) ->
     """Prices, shape (types, cells), if jobs ended at these instants on these types.
 
     On one fluid machine a GPU-second delays everybody who ends after it: its price is their
-    number over the GPUs.
+    weight over the GPUs.
     """
     middle_s = 0.5 * (edges_s[:-1] + edges_s[1:])
     price = np.zeros((jobs.capacity.size, middle_s.size))
     for k, capacity in enumerate(jobs.capacity.tolist()):
-        begun = np.searchsorted(np.sort(jobs.release_s[kind == k]), middle_s, side="right")
-        ended = np.searchsorted(np.sort(finish_s[kind == k]), middle_s, side="right")
-        price[k] = np.maximum(begun - ended, 0) / capacity
+        mine = kind == k
+        begun = _weight_until(jobs.release_s[mine], jobs.weight[mine], middle_s)
+        ended = _weight_until(finish_s[mine], jobs.weight[mine], middle_s)
+        price[k] = np.maximum(begun - ended, 0.0) / capacity
     return price
+
+
+def _weight_until(at_s: Floats, weight: Floats, until_s: Floats) -> Floats:
+    """Weight of what happens at or before these instants."""
+    order = np.argsort(at_s, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(weight[order])])
+    found: Floats = total[np.searchsorted(at_s[order], until_s, side="right")]
+    return found
 
 
 def _windows(jobs: _Jobs, reach_s: Floats, edges_s: Floats) -> _Windows:
@@ -236,7 +255,7 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
 
     def at(prices: Floats) -> tuple[float, Floats, _Paid]:
         paid = _paid(jobs, windows, prices, mu)
-        value_s = float(paid.share_s.sum()) - float((supply * prices).sum())
+        value_s = float(jobs.weight @ paid.share_s) - float((supply * prices).sum())
         return value_s, paid.used - supply, paid
 
     best_s, scale = max((at(part * price)[0], part) for part in (0.0, 0.5, 1.0))
@@ -284,7 +303,8 @@ def _gains(
     for c, count in enumerate(jobs.count.tolist()):
         have = slice(0, int(ends[count]))
         job = windows.job[have]
-        dear = price[jobs.kind[c, job], windows.cell[have]] * jobs.gpus[c, job]
+        gpus = jobs.gpus[c, job] / jobs.weight[job]
+        dear = price[jobs.kind[c, job], windows.cell[have]] * gpus
         with_c = mu[have] * jobs.rate[c, job][:, None] - dear[:, None]
         better = with_c > gain[have]
         np.copyto(gain[have], with_c, where=better)

@@ -291,6 +291,7 @@ def packed_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Ti
                 np.concatenate([demand.gpus, 0.5 * gpus]),
                 np.concatenate([demand.duration_s - restart_s, job.iterations * iteration_s]),
                 np.concatenate([demand.kind, kind]),
+                job.weight,
             )
         )
     return Demands(tuple(demands), alone.gpus)
@@ -329,6 +330,7 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
                 gpus,
                 timing.restart_of(job.model) + job.iterations * iteration_s,
                 kind,
+                job.weight,
             )
         )
     return Demands(tuple(demands), tuple(part.gpus for part in parts))

@@ -1,7 +1,8 @@
 """Certified lower bounds: what no schedule under the engine's rules can beat.
 
 Every bound is the optimum of a relaxation, or a value that cannot exceed it; the proofs are in
-``docs/metrics.md`` under the names used here: **floor**, **srpt**, **completion**, **work**.
+``docs/metrics.md`` under the names used here: **floor**, **srpt**, **completion**, **work**,
+**deadline**.
 
 Notation: job ``j`` is submitted at ``s_j`` and cannot start before its first boundary ``r_j``;
 configuration ``c`` of it uses ``g_c`` GPUs and, run alone from start to end, takes
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from morph_opt.domain import InputError
 from morph_opt.metrics.bounds.completion import completion_jct_s
+from morph_opt.metrics.bounds.deadline import deadline_makespan_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class JobDemand:
         Start-up and all iterations in that configuration, seconds.
     kind
         Its GPU type, by number.
+    weight
+        Of its completion in a weighted mean.
     """
 
     job: str
@@ -45,11 +49,14 @@ class JobDemand:
     gpus: NDArray[np.float64]
     duration_s: NDArray[np.float64]
     kind: NDArray[np.int64]
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         if self.gpus.size == 0 or not self.gpus.shape == self.duration_s.shape == self.kind.shape:
             rule = "needs a GPU count, a duration and a GPU type per configuration"
             raise InputError(rule, field=self.job)
+        if not self.weight > 0.0:
+            raise InputError("needs a weight above 0", field=self.job)
         if self.release_s < self.submission_s or self.gpus.min() <= 0 or self.duration_s.min() < 0:
             raise InputError("must have positive GPUs and durations", field=self.job)
 
@@ -179,9 +186,21 @@ def _best(candidates: dict[str, float]) -> LowerBound:
 
 
 def avg_jct_lower_bound(demands: Demands) -> LowerBound:
-    """The strongest bound on the mean job completion time."""
-    jobs, gpus = demands.jobs, sum(demands.gpus)
+    """The strongest bound on the mean job completion time, whatever the weights."""
+    jobs, gpus = tuple(replace(job, weight=1.0) for job in demands.jobs), sum(demands.gpus)
+    demands = replace(demands, jobs=jobs)
     values = {"floor": floor_jct_s(jobs), "srpt": srpt_jct_s(jobs, gpus)}
+    completion_s = completion_jct_s(jobs, demands.gpus, *fluid_schedule(demands))
+    if completion_s is not None:
+        values["completion"] = completion_s
+    return _best(values)
+
+
+def weighted_jct_lower_bound(demands: Demands) -> LowerBound:
+    """The strongest bound on the mean job completion time, weighted by the jobs' weights."""
+    jobs = demands.jobs
+    waits_s = [d.release_s + d.floor_s - d.submission_s for d in jobs]
+    values = {"floor": float(np.average(waits_s, weights=[d.weight for d in jobs]))}
     completion_s = completion_jct_s(jobs, demands.gpus, *fluid_schedule(demands))
     if completion_s is not None:
         values["completion"] = completion_s
@@ -191,4 +210,10 @@ def avg_jct_lower_bound(demands: Demands) -> LowerBound:
 def makespan_lower_bound(demands: Demands) -> LowerBound:
     """The strongest bound on the makespan."""
     jobs, gpus = demands.jobs, sum(demands.gpus)
-    return _best({"floor": floor_makespan_s(jobs), "work": work_makespan_s(jobs, gpus)})
+    return _best(
+        {
+            "floor": floor_makespan_s(jobs),
+            "work": work_makespan_s(jobs, gpus),
+            "deadline": deadline_makespan_s(jobs, demands.gpus),
+        }
+    )
