@@ -13,6 +13,7 @@ Look at what happened
 
     Run             A finished run
     read_run        The run that a folder holds
+    report          Write a report on finished runs: one HTML file that opens anywhere
     Summary         The figures of a run; a float is NaN where nothing can be said
     Table           Rows under a header
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         Workload,
         read_scenario,
     )
+    from morph_opt.report.api import report
     from morph_opt.round.decide import RoundDecision, decide
     from morph_opt.round.reader import read_snapshot
     from morph_opt.round.snapshot import Snapshot
@@ -84,6 +86,7 @@ __all__ = [
     "read_run",
     "read_scenario",
     "read_snapshot",
+    "report",
 ]
 
 # Loaded when first asked for: the import of the package alone takes a millisecond.
@@ -92,6 +95,7 @@ _WHERE = {
     "domain": ("Cluster", "InputError", "Job", "Trace"),
     "engine.config": ("ReplayConfig",),
     "replay.scenario": ("Failures", "Scenario", "Scheduler", "Workload", "read_scenario"),
+    "report.api": ("report",),
     "round.decide": ("RoundDecision", "decide"),
     "round.reader": ("read_snapshot",),
     "round.snapshot": ("Snapshot",),

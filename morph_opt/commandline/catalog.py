@@ -30,6 +30,7 @@ class Command:
 COMMANDS = (
     Command("replay", "morph_opt.replay.cli", "replay a trace with one decision per round"),
     Command("round", "morph_opt.round.cli", "decide one round from a snapshot"),
+    Command("report", "morph_opt.report.cli", "one HTML file on finished runs"),
     Command("export", "morph_opt.export.cli", "a run for Perfetto, for Batsim's tools, as tables"),
     Command("policies", "morph_opt.policies.__main__", "list policies and objectives"),
     Command("solvers", "morph_opt.solvers.__main__", "list solvers and what they can do"),

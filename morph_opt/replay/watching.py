@@ -9,6 +9,7 @@ from typing import Any
 
 from morph_opt.domain import InputError
 from morph_opt.replay.setup import Prepared
+from morph_opt.runs.write import EXPLAIN
 
 
 def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared:
@@ -34,7 +35,7 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         return prepared
 
     from morph_opt.round.decide import make_explainer
-    from morph_opt.round.watch import EXPLAIN, ExplanationLog, RoundDumper, WatchedPolicy, Watcher
+    from morph_opt.round.watch import ExplanationLog, RoundDumper, WatchedPolicy, Watcher
 
     _require_watchable(prepared, explain, folder is not None)
     watchers: list[Watcher] = []

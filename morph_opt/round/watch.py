@@ -17,7 +17,6 @@ from morph_opt.round.snapshot import SPEEDS_SCHEMA, state_to_json, write_documen
 from morph_opt.round.speeds import table_of, table_to_json
 from morph_opt.rules import OperatorRules
 
-EXPLAIN = "explain.jsonl"
 SPEEDS = "speeds.json"
 
 

@@ -32,7 +32,7 @@ from morph_opt.events.log import Event, RoundDecided, event_from_line, event_to_
 from morph_opt.runs.rounds import HEADER, RoundRow, row_from_line, row_to_line
 
 EVENTS, ROUNDS, JOBS, SUMMARY = "events.jsonl", "rounds.csv", "jobs.csv", "summary.json"
-CONFIG, VERSIONS = "config.toml", "versions.json"
+CONFIG, VERSIONS, EXPLAIN = "config.toml", "versions.json", "explain.jsonl"
 PARTIAL = ".partial"
 _SYNC_EVERY = 64
 _T = TypeVar("_T")

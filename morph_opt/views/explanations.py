@@ -11,7 +11,7 @@ from typing import Any
 
 from morph_opt.documents import Fields, exists, parse_json, read_lines
 from morph_opt.domain import InputError
-from morph_opt.round.watch import EXPLAIN
+from morph_opt.runs.write import EXPLAIN
 from morph_opt.views.view import RunView
 
 

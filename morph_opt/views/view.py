@@ -6,13 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from morph_opt.documents import exists, read_json
-from morph_opt.domain import InputError
+from morph_opt.clusters import cluster_of
+from morph_opt.clusters.spec import CLUSTER_FIELDS
+from morph_opt.documents import (
+    TOML_BYTES,
+    Fields,
+    exists,
+    key_lines,
+    parse_toml,
+    read_json,
+    read_text,
+)
+from morph_opt.domain import Cluster, InputError
 from morph_opt.events.log import Ended
 from morph_opt.metrics.history import Segment, segments_of
-from morph_opt.replay.scenario import Scenario, read_scenario
 from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.read import Run, read_run
 from morph_opt.runs.summary import Summary, Values
@@ -52,12 +61,29 @@ class RunView:
         return self.run.summary.values
 
     @cached_property
-    def scenario(self) -> Scenario | None:
-        """What was run, by ``config.toml``; None where a run was not made from a scenario."""
+    def config(self) -> str:
+        """Text of ``config.toml``; empty where a run was not made from a scenario."""
         folder = self.run.folder
         if folder is None or not exists(folder / CONFIG):
+            return ""
+        return read_text(folder / CONFIG, TOML_BYTES)
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Tables of ``config.toml`` as they stand there; empty without that file."""
+        return parse_toml(self.config, self.file(CONFIG))
+
+    @cached_property
+    def cluster(self) -> Cluster | None:
+        """The cluster of ``config.toml``; None without that file.
+
+        Nothing else of it is asked for: runs of versions with other options can be looked at.
+        """
+        if not self.config:
             return None
-        return read_scenario(folder / CONFIG)
+        lines = key_lines(self.config)
+        document = Fields(self.settings, "", self.file(CONFIG), None, lines)
+        return cluster_of(document.object("cluster", CLUSTER_FIELDS))
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
@@ -73,9 +99,8 @@ class RunView:
     @cached_property
     def nodes(self) -> NodeMap:
         """The cluster's nodes."""
-        scenario = self.scenario
-        if scenario is not None:
-            return NodeMap.of_cluster(scenario.cluster)
+        if self.cluster is not None:
+            return NodeMap.of_cluster(self.cluster)
         return self._placed(lambda: NodeMap.of_log(self.run.events))
 
     @cached_property
@@ -133,6 +158,10 @@ class RunView:
         if not isinstance(last, Ended):
             raise InputError("has no end", file=self.file(EVENTS))
         return last.time_s
+
+    def read(self) -> None:
+        """Read every file now, so that a damaged one is found before anything is made of it."""
+        _ = self.versions, self.segments, self.outages, self.end_s, len(self.run.rounds)
 
     def file(self, name: str) -> str | None:
         """Path of a file of the folder, for complaints."""

@@ -108,6 +108,7 @@ round --explain-jobs | STATE --explain | --explain-jobs 0
 round --explain-nodes | STATE --explain | --explain-nodes
 round --format | STATE | --format text
 round --indent | STATE | --indent 2
+report --out | run | --out other.html
 export --out | run --to perfetto | --out x.json.gz
 export --per-job | run --to batsim | --per-job
 export --format | run --to tables | --format parquet

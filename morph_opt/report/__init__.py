@@ -1,0 +1,24 @@
+"""Write a report on finished runs: one HTML file that opens anywhere.
+
+The package is called like its function, so that ``morph_opt.report(...)`` works whether or not the
+package has been imported as a module before.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _CallableModule(ModuleType):
+    """A package that can be called as its function."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> str:
+        """See `morph_opt.report.api.report`."""
+        from morph_opt.report.api import report
+
+        return report(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,45 @@
+"""`report`: a page on finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from morph_opt.documents import write_atomically
+from morph_opt.domain import InputError
+from morph_opt.runs.read import Run
+from morph_opt.views import open_runs
+
+
+def report(
+    runs: Run | str | Path | Iterable[Run | str | Path], out: str | Path | None = None
+) -> str:
+    """Write a report on finished runs: one HTML file that opens anywhere.
+
+    Parameters
+    ----------
+    runs
+        A run or the folder of one, or several; the first is what the others are compared with.
+    out
+        File to write, ``.html``; None writes none.
+
+    Returns
+    -------
+    str
+        The page. The same runs give the same text.
+
+    Raises
+    ------
+    InputError
+        If a folder holds no finished run, a file of it is damaged, or the extra ``report`` is not
+        installed.
+    """
+    from morph_opt.report.page import build_page
+
+    several = [runs] if isinstance(runs, Run | str | Path) else list(runs)
+    if out is not None and Path(out).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"must end in .html, got {str(out)!r}", field="--out")
+    page = build_page(open_runs(several))
+    if out is not None:
+        write_atomically(Path(out), page)
+    return page

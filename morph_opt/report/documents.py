@@ -1,0 +1,213 @@
+"""Bokeh documents as JSON that is the same for the same run, and Bokeh's own script."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from morph_opt.domain import InputError
+from morph_opt.report.charts import MEASURES, TimeCharts, draw_distribution, draw_pairs
+from morph_opt.report.gantt import draw_gantt
+from morph_opt.report.groups import groupings
+from morph_opt.report.paired import Pairing
+from morph_opt.report.time_axis import TimeAxis
+from morph_opt.views import RunView
+from morph_opt.views.explanations import Price, Wait
+
+if TYPE_CHECKING:
+    from bokeh.model import Model
+
+_ID = re.compile(r"p\d+")
+ENDS = ("complete", "change", "policy", "node-failure", "end")
+"""What ends a segment, by code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A document as it stands in the page.
+
+    Parameters
+    ----------
+    text
+        Compressed JSON, base64.
+    roots
+        Names of what is drawn, in the order of the document's roots; empty for data.
+    """
+
+    text: str
+    roots: tuple[str, ...]
+
+
+def require_bokeh() -> None:
+    """Say what to install where the extra is missing.
+
+    Raises
+    ------
+    InputError
+        If Bokeh or Jinja2 is not installed.
+    """
+    for name in ("bokeh", "jinja2"):
+        if find_spec(name) is None:
+            rule = f"needs {name}: pip install 'morph-opt[report]'"
+            raise InputError(rule, field="report")
+
+
+@cache
+def bokeh_script() -> tuple[str, str]:
+    """Version of Bokeh, and its script, packed."""
+    import bokeh
+    from bokeh.resources import Resources
+
+    (script,) = Resources(mode="inline", components=["bokeh"]).js_raw[:1]
+    return bokeh.__version__, pack(script)
+
+
+def pack(text: str) -> str:
+    """Text as compressed base64; no markup can be in it."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def run_document(view: RunView, axis: TimeAxis, end_s: float, prices: Sequence[Price]) -> Packed:
+    """Everything that is drawn of one run, and its jobs and segments as columns."""
+    from bokeh.models import ColumnDataSource, Range1d
+
+    end = end_s / axis.unit_s
+    x_range = Range1d(0, end, bounds=(-0.02 * end, 1.02 * end), name="time")
+    longest = max((len(name) for name in view.nodes.names), default=0)
+    left_px = 60 + 7 * min(longest, 16)
+    charts = TimeCharts(view, x_range, axis, left_px)
+    drawn: list[Model] = [draw_gantt(view, x_range, axis, left_px), charts.jobs(), charts.gpus()]
+    if prices:
+        drawn.append(charts.prices(prices))
+    if not np.isnan(view.run.summary.gap_max):
+        drawn.append(charts.gaps())
+    drawn.append(charts.times())
+    if view.values.get("guaranteed_jobs"):
+        drawn.append(charts.short())
+    data = [
+        ColumnDataSource(name="jobs", data=job_columns(view)),
+        ColumnDataSource(name="segments", data=segment_columns(view)),
+    ]
+    return _packed([*drawn, *data])
+
+
+def overview_document(
+    views: Sequence[RunView], pairing: Pairing | None, names: Sequence[str]
+) -> Packed:
+    """What is drawn of all runs together."""
+    drawn: list[Model] = [draw_distribution(views, column) for column in MEASURES]
+    if pairing is not None and len(pairing.rows):
+        drawn.append(draw_pairs(names[0], names[1], pairing))
+    return _packed(drawn)
+
+
+def _packed(models: Sequence[Model]) -> Packed:
+    from bokeh.document import Document
+
+    document = Document(title="morph-opt")
+    for model in models:
+        document.add_root(model)
+    plain: Any = document.to_json(deferred=False)
+    text = json.dumps(_renumbered(plain, {}), separators=(",", ":"), allow_nan=False)
+    return Packed(pack(text), tuple(str(model.name) for model in models))
+
+
+def _renumbered(value: Any, known: dict[str, str]) -> Any:
+    """Ids counted from 1 in this document; they are counted through the process.
+
+    Data that happens to look like an id is text in a list, never an object's ``id``.
+    """
+    if isinstance(value, list):
+        return [_renumbered(item, known) for item in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {key: _renumbered(item, known) for key, item in value.items() if key != "id"}
+    if "id" in value:
+        id_ = value["id"]
+        if isinstance(id_, str) and _ID.fullmatch(id_):
+            id_ = known.setdefault(id_, f"p{len(known) + 1}")
+        plain["id"] = id_
+    return plain
+
+
+def _codes(texts: Sequence[str]) -> tuple[list[str], Any]:
+    """Texts once, and the index of each."""
+    known: dict[str, int] = {}
+    codes = [known.setdefault(text, len(known)) for text in texts]
+    return list(known), np.asarray(codes, dtype=np.int32)
+
+
+def job_columns(view: RunView) -> dict[str, Any]:
+    """Jobs as columns: numbers as arrays, texts that repeat by index (``X_names``)."""
+    jobs = view.jobs
+    found: dict[str, Any] = {"name": [row.job_id for row in jobs]}
+    for name, texts in {
+        "model": [row.profile for row in jobs],
+        "tenant": [row.tenant for row in jobs],
+        "plan": [row.last_plan for row in jobs],
+    }.items():
+        found[f"{name}_names"], found[name] = _codes(texts)
+    numbers = {
+        "gpus": "requested_number_of_resources", "submitted_s": "submission_time",
+        "finish_s": "finish_time", "queued_s": "queued_s", "jct_s": "turnaround_time",
+        "stretch": "stretch", "restarts": "restarts", "preemptions": "preemptions",
+        "gpu_s": "gpu_s_held",
+    }  # fmt: skip
+    for name, field in numbers.items():
+        values = np.asarray([getattr(row, field) for row in jobs], dtype=np.float64)
+        exact = name in ("submitted_s", "finish_s")
+        found[name] = values if exact else values.astype(np.float32)
+    found["guaranteed"] = np.asarray([row.guaranteed for row in jobs], dtype=np.uint8)
+    for grouping in groupings(view):
+        found[f"group_{grouping.key}"] = grouping.codes
+    return _padded(found, len(jobs))
+
+
+def segment_columns(view: RunView) -> dict[str, Any]:
+    """Segments as columns, by job and time."""
+    segments = [segment for _, segment in view.segments]
+    plans, codes = _codes([segment.plan for segment in segments])
+    lost_s = [min(s.iterations_lost * s.iteration_s, s.held_s - s.startup_s) for s in segments]
+    found: dict[str, Any] = {
+        "job": np.asarray([job for job, _ in view.segments], dtype=np.int32),
+        "start_s": np.asarray([s.start_s for s in segments]),
+        "end_s": np.asarray([s.end_s for s in segments]),
+        "startup_s": np.asarray([s.startup_s for s in segments], dtype=np.float32),
+        "lost_s": np.asarray(lost_s, dtype=np.float32),
+        "gpus": np.asarray([s.gpus for s in segments], dtype=np.int32),
+        "ended": np.asarray([ENDS.index(s.ended_by) for s in segments], dtype=np.uint8),
+        "plan_names": plans,
+        "plan": codes,
+    }
+    return _padded(found, len(segments))
+
+
+def _padded(columns: dict[str, Any], rows: int) -> dict[str, Any]:
+    """Lists of names are shorter than columns; Bokeh asks for equal lengths."""
+    return {
+        name: [*value, *([""] * (rows - len(value)))] if name.endswith("_names") else value
+        for name, value in columns.items()
+    }
+
+
+def waits_data(view: RunView, waits: Mapping[str, Sequence[Wait]]) -> Packed:
+    """Why jobs waited: by index of the job, from, until, rounds, and the index of the sentence."""
+    texts: dict[str, int] = {}
+    by_job = {
+        view.job_index[name]: [
+            [wait.from_s, wait.until_s, wait.rounds, texts.setdefault(wait.why, len(texts))]
+            for wait in found
+        ]
+        for name, found in waits.items()
+        if name in view.job_index
+    }
+    return Packed(pack(json.dumps([list(texts), by_job], separators=(",", ":"))), ())

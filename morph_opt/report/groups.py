@@ -1,0 +1,82 @@
+"""Jobs by model, tenant, promise and size: what colours stand for and tables are split by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.report.paired import size_class
+from morph_opt.runs.jobs import JobRow
+from morph_opt.views import RunView
+
+PALETTE = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE8866", "#BBBBBB")
+"""Paul Tol's bright scheme with an orange; the last is for the rest."""
+OTHER = len(PALETTE) - 1
+LONGEST_LABEL = 60
+"""Characters of a label that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """One way to tell jobs apart.
+
+    Parameters
+    ----------
+    key, title
+        Short name, and the word for a reader.
+    labels
+        Of the groups, the one with most GPU-seconds first; at most as many as there are colours.
+    codes
+        Index of each job's group, shape (jobs,).
+    """
+
+    key: str
+    title: str
+    labels: tuple[str, ...]
+    codes: npt.NDArray[np.uint8]
+
+
+_WAYS: Mapping[str, tuple[str, Callable[[JobRow], str]]] = {
+    "model": ("model", lambda row: row.profile),
+    "tenant": ("tenant", lambda row: row.tenant),
+    "guaranteed": ("promise", lambda row: "guaranteed" if row.guaranteed else "not guaranteed"),
+    "size": ("size asked for", size_class),
+}
+
+
+def groupings(view: RunView) -> tuple[Grouping, ...]:
+    """Every way that tells some jobs of the run apart; by model in any case."""
+    found = [_grouping(view, key) for key in _WAYS]
+    return tuple(one for one in found if len(one.labels) > 1 or one.key == "model")
+
+
+def _grouping(view: RunView, key: str) -> Grouping:
+    title, of = _WAYS[key]
+    names = [of(row) for row in view.jobs]
+    gpu_s: dict[str, float] = {}
+    for name, row in zip(names, view.jobs, strict=True):
+        gpu_s[name] = gpu_s.get(name, 0.0) + row.gpu_s_held
+    order = sorted(gpu_s, key=lambda name: (-gpu_s[name], name))
+    shown = order if len(order) <= OTHER else order[:OTHER]
+    code = {name: place for place, name in enumerate(shown)}
+    labels = [short(name) for name in shown]
+    if len(order) > OTHER:
+        labels.append(f"{len(order) - OTHER} others")
+    codes = np.asarray([code.get(name, OTHER) for name in names], dtype=np.uint8)
+    return Grouping(key, title, tuple(labels), codes)
+
+
+def short(text: str, most: int = LONGEST_LABEL) -> str:
+    """The text, cut where it is too long to be shown."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def label(text: str, most: int = LONGEST_LABEL) -> str:
+    """The text for an axis or a legend, where Bokeh would take some of it for TeX."""
+    plain = short(text, most)
+    for mark in ("$$", "\\(", "\\["):
+        plain = plain.replace(mark, f"{mark[0]}\u200b{mark[1]}")
+    return plain

@@ -1,0 +1,209 @@
+"""The page: sentences, tables and charts of runs put into one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from importlib.metadata import version
+from typing import Any
+
+from morph_opt.report import documents, tabular, words
+from morph_opt.report.comparison import Comparison, compare
+from morph_opt.report.gantt import MOST_RECTANGLES, Detail
+from morph_opt.report.groups import PALETTE, groupings
+from morph_opt.report.paired import Pairing, differences, largest, pair_jobs
+from morph_opt.report.time_axis import TimeAxis
+from morph_opt.table import Table
+from morph_opt.views import RunView
+from morph_opt.views.explanations import Price, is_explained, read_prices, read_waits
+from morph_opt.views.series import gpus_held
+
+
+def build_page(views: Sequence[RunView]) -> str:
+    """The HTML of a report on these runs, of which there is at least one.
+
+    Raises
+    ------
+    InputError
+        If Bokeh is not installed, or a file of a run folder is damaged.
+    """
+    documents.require_bokeh()
+    for view in views:
+        view.read()
+    prices = [read_prices(view) for view in views]
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    comparison = compare(views)
+    pairing = _pairing(views, comparison)
+    end_s = max(view.end_s for view in views)
+    axis = TimeAxis.until(end_s)
+    packed: list[tuple[str, documents.Packed]] = []
+    for place, view in enumerate(views):
+        drawn = documents.run_document(view, axis, end_s, prices[place])
+        packed.append((f"run-{place}", drawn))
+        if is_explained(view):
+            packed.append((f"waits-{place}", documents.waits_data(view, read_waits(view))))
+    names = [view.name for view in views]
+    packed.append(("overview", documents.overview_document(views, pairing, names)))
+    bokeh_version, script = documents.bokeh_script()
+    summary = _summary(views, comparison)
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    template = environment.from_string(_asset("page.html"))
+    rows = list(zip(comparison.names, comparison.rows, strict=True))
+    return template.render(
+        title=_title(views),
+        description=" ".join(summary)[:600],
+        summary=summary,
+        obstacles=comparison.obstacles,
+        comparison=comparison,
+        rows=rows,
+        bounds=any(comparison.bounds),
+        pairs=None if pairing is None else _pairs(pairing, names),
+        runs=[
+            _run(place, view, prices[place], dict(packed)[f"run-{place}"].roots, len(views) > 1)
+            for place, view in enumerate(views)
+        ],
+        palette=PALETTE,
+        distributions=_distributions(views),
+        quantiles=_html(tabular.quantiles(views)),
+        by_group=_html(tabular.by_group(views)),
+        reading=words.READING,
+        not_modelled=words.NOT_MODELLED,
+        version=version("morph-opt"),
+        bokeh_version=bokeh_version,
+        bokeh=script,
+        documents=packed,
+        css=Markup(_asset("page.css")),
+        script=Markup(_asset("page.js")),
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("morph_opt.report").joinpath("assets", name).read_text("utf-8")
+
+
+def _html(table: Table) -> Any:
+    """A table as markup; its cells are escaped."""
+    from markupsafe import Markup
+
+    return Markup(table.to_html())
+
+
+def _title(views: Sequence[RunView]) -> str:
+    traces = dict.fromkeys(view.run.summary.trace for view in views)
+    if len(views) == 1:
+        return f"{views[0].name} on {views[0].run.summary.trace}"
+    return f"{len(views)} runs of {', '.join(list(traces)[:3])}" + (", ..." * (len(traces) > 3))
+
+
+def _summary(views: Sequence[RunView], comparison: Comparison) -> list[str]:
+    if len(views) == 1:
+        return words.summary_sentences(views[0])
+    first = words.summary_sentences(views[0])[:1] if not comparison.obstacles else []
+    return [words.verdict(comparison, tuple(views)), *first]
+
+
+def _pairing(views: Sequence[RunView], comparison: Comparison) -> Pairing | None:
+    """The first two runs job by job, where they may be compared."""
+    if len(views) < 2:
+        return None
+    first, second = views[:2]
+    if first.run.summary.trace_sha256 != second.run.summary.trace_sha256:
+        return None
+    unlike = [line for line in comparison.obstacles if "completes" not in line]
+    return None if unlike else pair_jobs(first, second)
+
+
+def _pairs(pairing: Pairing, names: Sequence[str]) -> Mapping[str, Any]:
+    first, second = names[:2]
+    return {
+        "first": first,
+        "second": second,
+        "caption": words.pairs_caption(pairing, first, second),
+        "tables": [
+            {
+                "title": f"Completion in {second} less that in {first} (s)",
+                "table": _html(differences(pairing)),
+            },
+            {"title": "Largest differences", "table": _html(largest(pairing, first, second))},
+        ],
+    }
+
+
+def _run(
+    place: int, view: RunView, prices: Sequence[Price], roots: Sequence[str], of_several: bool
+) -> Mapping[str, Any]:
+    return {
+        "index": place,
+        "name": view.name,
+        "notices": words.notices(view),
+        "sentences": words.summary_sentences(view) if of_several else (),
+        "groups": groupings(view),
+        "gantt_hint": _hint(view),
+        "charts": _charts(view, prices, roots),
+        "absent": words.absent(view, prices),
+        "origin": _html(tabular.origin(view)),
+        "config": view.config,
+        "nodes": json.dumps(view.nodes.names),
+        "end_s": view.end_s,
+    }
+
+
+def _hint(view: RunView) -> str:
+    detail = Detail.of(view)
+    if not detail.by_gpu:
+        return (
+            f"More than {MOST_RECTANGLES:,} rectangles: the share of each node in use is drawn, "
+            "the "
+            "darker the more."
+        )
+    if detail.by_node:
+        return (
+            "The share of each node in use, the darker the more; single GPUs and jobs appear "
+            "where you "
+            "zoom in on few nodes."
+        )
+    return (
+        "The light part of a bar is start-up. Press a group to see it alone, tap a bar to "
+        "follow its "
+        "job; the toolbar zooms, and all charts below zoom along."
+    )
+
+
+def _charts(
+    view: RunView, prices: Sequence[Price], roots: Sequence[str]
+) -> list[Mapping[str, Any]]:
+    """Charts that are there, in the order of the page."""
+    held, productive = gpus_held(view), gpus_held(view, productive=True)
+    bins = tabular.bins(view, held, productive)
+    rounds = tabular.rounds(view)
+    known: dict[str, tuple[str, str, Table]] = {
+        "gantt": ("GPUs by node", words.gantt_caption(view), tabular.nodes(view)),
+        "jobs-chart": ("Jobs", words.jobs_caption(view), bins),
+        "gpus-chart": ("GPUs", words.gpus_caption(view, held, productive), bins),
+        "gaps-chart": ("Gap left by each round", words.rounds_caption(view), rounds),
+        "times-chart": ("Wall time of each round", words.rounds_caption(view), rounds),
+        "short-chart": ("Guarantees short", words.short_caption(view), tabular.shortfalls(view)),
+    }
+    if prices:
+        caption = words.prices_caption(prices)
+        known["prices-chart"] = ("Price of a GPU", caption, tabular.prices(prices))
+    return [
+        {
+            "root": root,
+            "title": known[root][0],
+            "caption": known[root][1],
+            "table": _html(known[root][2]),
+        }
+        for root in roots
+        if root in known
+    ]
+
+
+def _distributions(views: Sequence[RunView]) -> list[Mapping[str, str]]:
+    return [
+        {"root": f"cdf-{name}", "caption": words.distribution_caption(views, column, name)}
+        for column, name in words.SHOWN_DISTRIBUTIONS.items()
+    ]

@@ -1,0 +1,120 @@
+"""Two runs of the same trace, job by job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.domain import InputError
+from morph_opt.metrics.fairness import SIZES
+from morph_opt.runs.jobs import JobRow
+from morph_opt.table import Table
+from morph_opt.views import RunView
+
+Floats = npt.NDArray[np.float64]
+
+SAME_S = 0.5
+"""Completion times that differ by less are the same: half a second of a trace that counts whole."""
+LARGEST = 5
+"""Jobs named at either end of the differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Jobs that completed in both of two runs.
+
+    Parameters
+    ----------
+    rows
+        Of the first run, in its order.
+    first_s, second_s
+        Completion times in the first and in the second run, shape (jobs,).
+    """
+
+    rows: tuple[JobRow, ...]
+    first_s: Floats
+    second_s: Floats
+
+    @property
+    def difference_s(self) -> Floats:
+        """Second less first."""
+        return self.second_s - self.first_s
+
+
+def pair_jobs(first: RunView, second: RunView) -> Pairing:
+    """The jobs that completed in both.
+
+    Raises
+    ------
+    InputError
+        If the runs are not of the same trace.
+    """
+    digests = [view.run.summary.trace_sha256 for view in (first, second)]
+    if digests[0] != digests[1]:
+        raise InputError("is not a run of the same trace", file=second.file(""), field="RUN")
+    others = {row.job_id: row for row in second.jobs if row.success}
+    rows = tuple(row for row in first.jobs if row.success and row.job_id in others)
+    return Pairing(
+        rows,
+        np.asarray([row.turnaround_time for row in rows], dtype=np.float64),
+        np.asarray([others[row.job_id].turnaround_time for row in rows], dtype=np.float64),
+    )
+
+
+def size_class(row: JobRow) -> str:
+    """``small``, ``medium`` or ``large``, by the GPUs asked for."""
+    gpus = row.requested_number_of_resources
+    return next(name for name, low, high in SIZES if low <= gpus <= high)
+
+
+def differences(pairing: Pairing) -> Table:
+    """Differences of completion times over all jobs and by size class, in seconds."""
+    groups: dict[str, Callable[[JobRow], bool]] = {"all": lambda _: True}
+    for name, low, high in SIZES:
+        label = f"{name} ({low} GPU)" if low == high else f"{name} ({low} GPUs and more)"
+        label = f"{name} ({low} to {high} GPUs)" if low < high < 1 << 20 else label
+        groups[label] = lambda row, name=name: size_class(row) == name  # type: ignore[misc]
+    rows = []
+    for label, holds in groups.items():
+        chosen = np.asarray([holds(row) for row in pairing.rows], dtype=bool)
+        changes = pairing.difference_s[chosen]
+        if changes.size:
+            low, middle, high = np.quantile(changes, (0.1, 0.5, 0.9))
+            earlier, later = int((changes < -SAME_S).sum()), int((changes > SAME_S).sum())
+            rows.append(
+                (
+                    label, changes.size, earlier, changes.size - earlier - later, later,
+                    float(changes.mean()), float(low), float(middle), float(high),
+                )
+            )  # fmt: skip
+    header = ("jobs", "number", "earlier", "same", "later", "mean", "p10", "median", "p90")
+    return Table(header, rows, formats=dict.fromkeys(header[5:], "+,.0f"))
+
+
+def largest(pairing: Pairing, first: str, second: str) -> Table:
+    """The jobs that gain and lose most."""
+    changes = pairing.difference_s
+    order = np.lexsort((np.arange(len(changes)), changes)).tolist()
+    chosen = dict.fromkeys([*order[:LARGEST], *order[-LARGEST:]])
+    rows = [
+        (
+            pairing.rows[i].job_id, pairing.rows[i].profile,
+            pairing.rows[i].requested_number_of_resources,
+            float(pairing.first_s[i]), float(pairing.second_s[i]), float(changes[i]),
+        )
+        for i in chosen
+        if abs(changes[i]) > SAME_S
+    ]  # fmt: skip
+    header = (
+        "job",
+        "model",
+        "GPUs asked for",
+        f"JCT by {first} (s)",
+        f"JCT by {second} (s)",
+        "difference (s)",
+    )
+    formats = {header[3]: ",.0f", header[4]: ",.0f", header[5]: "+,.0f"}
+    return Table(header, rows, "llr", formats if first != second else {})

@@ -1,0 +1,266 @@
+"""The page says what the run says, is the same twice, and escapes what a trace may name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("bokeh", reason="the extra report is not installed")
+
+import morph_opt
+from morph_opt.domain import InputError
+from morph_opt.report.api import report
+from morph_opt.report.charts import MOST_STEPS
+from morph_opt.report.cli import main
+from morph_opt.report.comparison import compare
+from morph_opt.report.gantt import Detail, node_shares
+from morph_opt.report.paired import differences, pair_jobs
+from morph_opt.views import open_run, open_runs
+from morph_opt.views.series import Steps, gpus_held, gpus_there
+from tests.report.pages import source, tables_of, unpacked
+from tests.views.worlds import HOSTILE, hostile, moved, paired
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    parent = tmp_path_factory.mktemp("report")
+    return {
+        "moved": moved(parent / "moved"),
+        "other": moved(parent / "other", seed=2),
+        "calm": moved(parent / "calm", failures=False),
+        "paired": paired(parent / "paired"),
+        "hostile": hostile(parent / "hostile"),
+    }
+
+
+@pytest.fixture(scope="module")
+def page(folders: dict[str, Path]) -> str:
+    """Of one run."""
+    return report(folders["moved"])
+
+
+@pytest.fixture(scope="module")
+def both(folders: dict[str, Path]) -> str:
+    """Of two runs that may be compared."""
+    return report([folders["moved"], folders["other"]])
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize("name", ["moved", "paired"])
+def test_rectangles_on_the_page_are_the_gpu_seconds_held(
+    name: str, folders: dict[str, Path]
+) -> None:
+    page = report(folders[name])
+    r = source(unpacked(page, "run-0"), "rectangles")
+    minutes = (r["right"] - r["left"]) * (r["top"] - r["bottom"])
+    unit_s = 60.0  # these runs are shorter than two hours
+    held = open_run(folders[name]).values["gpu_s_held"]
+    assert float(minutes.sum()) * unit_s == pytest.approx(held, rel=1e-6)
+
+
+def test_the_table_of_runs_has_the_figures_of_the_summary(
+    both: str, folders: dict[str, Path]
+) -> None:
+    header, first, second, bound = tables_of(both)[0]
+    for row, name in ((first, "moved"), (second, "other")):
+        s = open_run(folders[name]).run.summary
+        cells = dict(zip(header, (cell.split(" (")[0] for cell in row), strict=True))
+        assert cells["average JCT (s)"] == f"{s.average_jct_s:,.0f}"
+        assert cells["p99 JCT (s)"] == f"{s.p99_jct_s:,.0f}"
+        assert cells["makespan (h)"] == f"{s.makespan_s / 3600:.2f}"
+        assert cells["GPUs in use"] == f"{100 * s.gpu_utilization:.1f} %"
+        assert cells["restarts per job"] == f"{s.restarts_per_job:.2f}"
+    assert bound[0] == "no schedule is below"
+    assert "(" not in "".join(first[1:])  # the first run differs from itself by nothing
+    ratio = (
+        open_run(folders["other"]).run.summary.average_jct_s
+        / open_run(folders["moved"]).run.summary.average_jct_s
+    )
+    assert f"({100 * (ratio - 1):+.1f} %)" in second[1]
+
+
+def test_jobs_on_the_page_are_those_of_the_folder(page: str, folders: dict[str, Path]) -> None:
+    view = open_run(folders["moved"])
+    document = unpacked(page, "run-0")
+    jobs, segments = source(document, "jobs"), source(document, "segments")
+    assert jobs["name"] == [row.job_id for row in view.jobs]
+    assert jobs["jct_s"].tolist() == pytest.approx([row.turnaround_time for row in view.jobs])
+    names = [jobs["model_names"][code] for code in jobs["model"]]
+    assert names == [row.profile for row in view.jobs]
+    assert segments["end_s"].tolist() == [segment.end_s for _, segment in view.segments]
+    stopped = [segment for _, segment in view.segments if segment.iterations_lost]
+    assert stopped
+    lost = [value for value in segments["lost_s"].tolist() if value]
+    # toy jobs lose what they did in the 5 s before a stop by the policy
+    assert len(lost) == len(stopped)
+
+
+# ---------------------------------------------------------------- comparison
+
+
+def test_what_is_not_comparable_is_said_and_not_bold(folders: dict[str, Path]) -> None:
+    views = open_runs([folders["moved"], folders["calm"], folders["paired"]])
+    found = compare(views)
+    told = " ".join(found.obstacles)
+    assert "another set of node failures" in told
+    assert "another trace: two and toy-5" in told
+    assert "another cluster" in told
+    assert not any(cell.best or cell.difference for row in found.rows for cell in row)
+    assert not any(found.bounds)
+    page = report([folders["moved"], folders["paired"]])
+    assert "<strong>" not in page
+    assert "Not comparable: " in page
+
+
+def test_the_best_of_comparable_runs_is_bold(folders: dict[str, Path]) -> None:
+    views = open_runs([folders["moved"], folders["other"]])
+    found = compare(views)
+    assert found.obstacles == ()
+    averages = [view.run.summary.average_jct_s for view in views]
+    best = [row[0].best for row in found.rows]
+    assert best == [average == min(averages) for average in averages]
+    assert found.to_table().to_text().count("*") == sum(c.best for r in found.rows for c in r)
+
+
+def test_differences_by_hand(folders: dict[str, Path]) -> None:
+    views = open_runs([folders["moved"], folders["other"]])
+    pairing = pair_jobs(*views)
+    first, second = ({row.job_id: row.turnaround_time for row in view.jobs} for view in views)
+    changes = [second[name] - first[name] for name in first]
+    row = dict(zip(*(differences(pairing).header, differences(pairing).rows[0]), strict=True))
+    assert row["number"] == 12
+    assert row["mean"] == pytest.approx(sum(changes) / 12)
+    assert row["earlier"] == sum(change < -0.5 for change in changes)
+    assert row["later"] == sum(change > 0.5 for change in changes)
+    assert row["earlier"] + row["same"] + row["later"] == 12
+    with pytest.raises(InputError, match="not a run of the same trace"):
+        pair_jobs(open_run(folders["moved"]), open_run(folders["paired"]))
+
+
+# ---------------------------------------------------------------- series
+
+
+def test_steps_by_hand() -> None:
+    """4 GPUs from 10 to 30, 2 from 20 to 40: 4, 6, 2."""
+    import numpy as np
+
+    of = [np.asarray(values, dtype=float) for values in ([10, 20], [30, 40], [4, 2])]
+    steps = Steps.of_intervals(*of, 50.0)
+    assert steps.time_s.tolist() == [0, 10, 20, 30, 40, 50]
+    assert steps.value.tolist() == [0, 4, 6, 2, 0, 0]
+    # 0-25: 10 x 4 + 5 x 6 = 70; 25-50: 5 x 6 + 10 x 2 = 50
+    assert steps.mean(np.asarray([0.0, 25.0, 50.0])).tolist() == [70 / 25, 50 / 25]
+    thin = steps.thinned(2)
+    assert thin.value.tolist() == [2.8, 2.0, 2.0]
+    assert steps.thinned(MOST_STEPS) is steps
+
+
+def test_gpus_over_time_add_up(folders: dict[str, Path]) -> None:
+    import numpy as np
+
+    view = open_run(folders["moved"])
+    edges = np.asarray([0.0, view.end_s])
+    held = float(gpus_held(view).mean(edges)[0]) * view.end_s
+    assert held == pytest.approx(view.values["gpu_s_held"], rel=1e-9)
+    productive = float(gpus_held(view, productive=True).mean(edges)[0]) * view.end_s
+    share = view.values["gpu_productive_share"]
+    assert productive / held == pytest.approx(share, rel=1e-9)
+    there = gpus_there(view)
+    assert there.value[np.searchsorted(there.time_s, 800.0, "right") - 1] == 4.0
+    node, start_s, end_s, part = node_shares(view)
+    whole = float((part * (end_s - start_s) * 4).sum()) if node.size else 0.0
+    assert whole == pytest.approx(held, rel=2e-3)  # shares below 0.0005 are left out
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_the_same_folders_give_the_same_bytes(
+    both: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    runs = [folders["moved"], folders["other"]]
+    assert both == report(runs)
+    out = tmp_path / "a.html"
+    call = [sys.executable, "-m", "morph_opt.report", *map(str, runs), "--out", str(out)]
+    environment = os.environ | {"PYTHONHASHSEED": "1"}  # this process has another one
+    subprocess.run(call, check=True, capture_output=True, env=environment)
+    assert out.read_text("utf-8") == both
+
+
+def test_the_page_asks_for_nothing_and_is_small(page: str) -> None:
+    assert "default-src 'none'" in page
+    assert "unsafe-eval" not in page
+    without = page.replace("http://www.w3.org/2000/svg", "")  # a name, never loaded
+    assert "http:" not in without
+    assert "https:" not in without
+    assert len(page) < 1.0e6
+
+
+def test_names_of_a_trace_are_text(folders: dict[str, Path]) -> None:
+    page = report([folders["hostile"], folders["moved"]])
+    for text in ("<b>0</b>", "<u>trace</u>", "<i>0", "<script>alert", "<img"):
+        assert text not in page
+    assert source(unpacked(page, "run-0"), "jobs")["name"] == list(HOSTILE)
+    assert page.count("<script") == page.count("</script>")
+
+
+def test_a_module_that_is_called_is_the_function(folders: dict[str, Path], tmp_path: Path) -> None:
+    import morph_opt.report as package
+
+    out = tmp_path / "a.html"
+    run = morph_opt.read_run(folders["paired"])
+    assert morph_opt.report(run, out) == package(run) == out.read_text("utf-8")  # type: ignore[operator]
+
+
+def test_a_large_cluster_is_drawn_by_node(folders: dict[str, Path]) -> None:
+    view = open_run(folders["moved"])
+    assert Detail.of(view) == Detail(by_node=False, by_gpu=True)
+    view.nodes = type(view.nodes)(  # type: ignore[misc]
+        tuple(f"n{k}" for k in range(65)), (4,) * 65, ("A",) * 65
+    )
+    assert Detail.of(view) == Detail(by_node=True, by_gpu=True)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda run: (run / "summary.json").unlink(), "summary.json"),
+        (lambda run: (run / "events.jsonl").rename(run / "events.jsonl.partial"), "--resume"),
+        (lambda run: (run / "events.jsonl").write_text("{}\n"), "events.jsonl, line 1"),
+        (lambda run: (run / "rounds.csv").write_text("a,b\n1,2\n"), "rounds.csv"),
+        (lambda run: (run / "jobs.csv").write_text("job_id\n"), "jobs.csv"),
+        (lambda run: (run / "versions.json").write_text("[1]"), "versions.json"),
+        (lambda run: (run / "config.toml").write_text("a = 1\nx = = 1\n"), "config.toml, line 2"),
+        (lambda run: (run / "explain.jsonl").write_text("[]\n"), "explain.jsonl"),
+    ],
+    ids=["summary", "partial", "events", "rounds", "jobs", "versions", "config", "explain"],
+)
+def test_a_damaged_folder_is_named_and_nothing_is_written(
+    damage: object, complaint: str, folders: dict[str, Path], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run, out = tmp_path / "run", tmp_path / "out.html"
+    shutil.copytree(folders["moved"], run)
+    damage(run)  # type: ignore[operator]
+    assert main([str(run), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_file_that_is_no_page_is_refused(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(folders["moved"]), "--out", "x.txt"]) == 2
+    assert "must end in .html" in capsys.readouterr().err
