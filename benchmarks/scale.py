@@ -97,7 +97,7 @@ def case(gpus: int, types: int, leaves: int, objective: str, rounds: int, exact:
             follows = follows or allocation
             value, bound = solved.selection.value(posed.worth), solved.outcome.bound
             running = posed.problem.jobs.running
-            possible = bound - float(posed.worth.stay_value[running].sum())
+            possible = bound - float(posed.worth.value[posed.problem.options.stays].sum())
             missing = max(0.0, bound - value)
             found.append(
                 Row(

@@ -15,8 +15,9 @@ import numpy as np
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices.bound import Prices
-from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
-from formulations.round.tables import STAY, Level, RoundProblem, Scope
+from formulations.round.rule_table import RULE_U
+from formulations.round.rules import options_in_rules
+from formulations.round.tables import Level, RoundProblem, Scope
 
 TOLERANCE = 1e-10
 """How far, relative to itself, a claim may lie below the bound that its prices prove."""
@@ -106,77 +107,53 @@ class _Definition:
                 most = min(most, float(rules.upper[row] / rules.value[e]))
         return max(0.0, most)
 
-    def _paid_to_rules(self, kind: int, count: int) -> Floats:
-        rules = self.problem.rules
-        mine = rules.kind == kind
-        amount = self.prices.rule[rules.row[mine]] * rules.value[mine]
-        return np.bincount(rules.index[mine], amount, minlength=count).astype(np.float64)
+    def _paid_to_rules(self) -> Floats:
+        """What each option pays for the rules, shape (O,)."""
+        rules, option = self.problem.rules, options_in_rules(self.problem)
+        amount = np.where(option >= 0, self.prices.rule[rules.row] * rules.value, 0.0)
+        count = self.problem.options.count
+        return np.bincount(np.maximum(option, 0), amount, minlength=count).astype(np.float64)
 
     # ------------------------------------------------------------------ jobs
 
     def _surplus(self) -> Floats:
         """U: what each job earns at most at the prices, shape (J,)."""
-        problem = self.problem
-        table, pairs = problem.candidates, problem.pairs
-        alone = table.count - pairs.count
-        started = self.level.value - self._start_price()
-        stayed = np.where(problem.jobs.running, self.level.stay_value - self._stay_price(), -np.inf)
-        start_ok, stay_ok, idle = self._allowed()
-        started[~start_ok], stayed[~stay_ok] = -np.inf, -np.inf
-        best = np.maximum(np.where(idle, 0.0, -np.inf), stayed)
-        np.maximum.at(best, table.job[:alone], started[:alone])
-        couples = [
-            (int(table.job[alone + p]), int(pairs.partner[p]), float(started[alone + p]))
-            for p in range(pairs.count)
-            if np.isfinite(started[alone + p])
+        options = self.problem.options
+        earned = self.level.value - self._price()
+        allowed, idle = self._allowed()
+        earned[~allowed] = -np.inf
+        best = np.where(idle, 0.0, -np.inf)
+        np.maximum.at(best, options.job, np.where(options.shared, -np.inf, earned))
+        shared = [
+            (options.jobs_of(o), float(earned[o]))
+            for o in np.flatnonzero(options.shared & np.isfinite(earned)).tolist()
         ]
-        for i, j, _ in couples:
-            best[i], best[j] = (0.0 if np.isneginf(best[one]) else best[one] for one in (i, j))
-        # Raised by half of what a pair earns more, pair by pair; whatever the order, it is valid.
-        for i, j, earned in couples:
-            excess = earned - best[i] - best[j]
-            if excess > 0:
-                best[i] += excess / 2
-                best[j] += excess / 2
+        for jobs, _ in shared:
+            best[jobs] = np.where(np.isneginf(best[jobs]), 0.0, best[jobs])
+        # Raised by what an option earns more, one by one; whatever the order, it is valid.
+        for jobs, earns in shared:
+            best[jobs] += max(0.0, earns - float(best[jobs].sum())) / len(jobs)
         return np.asarray(best)
 
-    def _start_price(self) -> Floats:
-        """What each candidate pays, shape (K,); inf where it has no nodes."""
-        prices, table = self.prices, self.problem.candidates
+    def _price(self) -> Floats:
+        """What each option pays, shape (O,); inf where it has no nodes."""
+        problem, prices, table = self.problem, self.prices, self.problem.candidates
         per_gpu = prices.gpu[table.node_class] + (prices.side[table.node_class] * table.side).sum(1)
         per_gpu = per_gpu + np.where(table.scope == Scope.POD, prices.uplink * table.side[:, 2], 0)
-        paid = table.gpus * per_gpu
-        in_place = np.flatnonzero(np.diff(table.part_start) == 0)
-        for k in in_place.tolist():
-            paid[k] = self._in_place_price(k)
+        held = problem.options.held
+        count = problem.options.count
+        paid = np.zeros(count)
+        paid[: table.count] = table.gpus * per_gpu
+        paid[held.option] = 0.0
+        t = problem.nodes.node_class[held.node]
+        amount = prices.gpu[t] * held.demand[:, 0] + (prices.side[t] * held.demand[:, 1:]).sum(1)
+        amount = np.where(problem.nodes.open[held.node], amount, 0.0) + self.stay[held.of_stay]
+        amount = amount + prices.uplink * held.uplink_gb_per_s
+        paid += np.bincount(held.option, amount, minlength=count)
         if self.by_slots:
-            for k in np.flatnonzero(np.diff(table.part_start) > 0).tolist():
+            for k in np.setdiff1d(np.arange(count), held.option).tolist():
                 paid[k] += self._cheapest_nodes(k)
-        return np.asarray(paid + self._paid_to_rules(RULE_X, table.count))
-
-    def _in_place_price(self, k: int) -> float:
-        problem, prices, nodes = self.problem, self.prices, self.problem.nodes
-        side = problem.candidates.side[k]
-        mine = np.flatnonzero(problem.holds.job == problem.candidates.job[k]).tolist()
-        where = problem.holds.node[mine]
-        paid = 0.0
-        for h, node in zip(mine, where.tolist(), strict=True):
-            gpus, t = float(problem.holds.demand[h, 0]), int(nodes.node_class[node])
-            if nodes.open[node]:
-                paid += gpus * float(prices.gpu[t] + prices.side[t] @ side) + float(self.stay[h])
-            if np.unique(nodes.leaf[where]).size > 1:
-                paid += prices.uplink * gpus * float(side[2])
-        return paid
-
-    def _stay_price(self) -> Floats:
-        """What each stay pays, shape (J,)."""
-        problem, prices, holds = self.problem, self.prices, self.problem.holds
-        t = problem.nodes.node_class[holds.node]
-        amount = prices.gpu[t] * holds.demand[:, 0] + (prices.side[t] * holds.demand[:, 1:]).sum(1)
-        amount = np.where(self.on_open, amount, 0.0) + self.stay
-        amount = amount + prices.uplink * holds.uplink_gb_per_s
-        jobs = problem.jobs.count
-        return np.bincount(holds.job, amount, minlength=jobs) + self._paid_to_rules(RULE_S, jobs)
+        return np.asarray(paid + self._paid_to_rules())
 
     def _cheapest_nodes(self, k: int) -> float:
         """Least price of slots for the parts of a candidate, inside one leaf or domain if asked."""
@@ -194,60 +171,39 @@ class _Definition:
             best = min(best, float(price[:, kinds].min(axis=0).sum()))
         return best
 
-    def _allowed(self) -> tuple[Bools, Bools, Bools]:
-        """Starts, stays and idleness that no row about a single job rules out."""
-        problem, rules, table = self.problem, self.problem.rules, self.problem.candidates
-        first = table.job
-        second = np.full(table.count, -1, dtype=np.int64)
-        second[table.count - problem.pairs.count :] = problem.pairs.partner
-        start_ok, stay_ok = np.ones(table.count, dtype=bool), problem.jobs.running.copy()
-        start_ok[table.count - problem.pairs.count :] &= self._may_meet()
-        idle = np.ones(problem.jobs.count, dtype=bool)
+    def _allowed(self) -> tuple[Bools, Bools]:
+        """Options, and idleness, that no row about a single job rules out."""
+        problem, rules, options = self.problem, self.problem.rules, self.problem.options
+        allowed, idle = self._may_happen(), np.ones(problem.jobs.count, dtype=bool)
+        about = options_in_rules(problem)
         order = np.argsort(rules.row, kind="stable")
         ends = np.searchsorted(rules.row[order], np.arange(rules.count + 1))
         for q in range(rules.count):
             entries = order[ends[q] : ends[q + 1]]
-            kind, index, value = rules.kind[entries], rules.index[entries], rules.value[entries]
-            if not entries.size or (kind == RULE_U).any():
+            stands = entries[about[entries] >= 0]
+            if not stands.size or (rules.kind[entries] == RULE_U).any():
                 continue
-            a, b = index.copy(), np.full(index.size, -1, dtype=np.int64)
-            starts = kind == RULE_X
-            a[starts], b[starts] = first[index[starts]], second[index[starts]]
-            for job in (int(a[0]), int(b[0])):
-                if job >= 0 and ((a == job) | (b == job)).all():
-                    break
-            else:
-                continue
-            low, high = rules.lower[q] - 1e-9, rules.upper[q] + 1e-9
-            stays = float(value[kind == RULE_S].sum())
-            stay_ok[job] &= bool(low <= stays <= high)
-            idle[job] &= bool(low <= 0.0 <= high)
-            mine = (
-                np.flatnonzero((first == job) | (second == job))
-                if not low <= 0.0 <= high
-                else (np.unique(index[kind == RULE_X]))
-            )
-            use = np.zeros(table.count)
-            np.add.at(use, index[kind == RULE_X], value[kind == RULE_X])
-            start_ok[mine] &= (use[mine] >= low) & (use[mine] <= high)
-        return start_ok, stay_ok, idle
+            alone = set.intersection(*(set(options.jobs_of(o)) for o in about[stands].tolist()))
+            for job in alone:
+                low, high = rules.lower[q] - 1e-9, rules.upper[q] + 1e-9
+                idle[job] &= bool(low <= 0.0 <= high)
+                use = np.zeros(options.count)
+                np.add.at(use, about[stands], rules.value[stands])
+                mine = options.members.option[options.members.job == job]
+                allowed[mine] &= (use[mine] >= low) & (use[mine] <= high)
+        return allowed, idle
 
-    def _may_meet(self) -> Bools:
-        """Pairs whose second job may come to where the first one is, shape (P,)."""
-        problem, nodes, table, pairs = (
-            self.problem,
-            self.problem.nodes,
-            self.problem.candidates,
-            self.problem.pairs,
-        )
-        base = table.count - pairs.count
-        fine = np.ones(pairs.count, dtype=bool)
-        for p in np.flatnonzero((pairs.first_half == STAY) & (pairs.second_half != STAY)).tolist():
-            where = problem.holds.node[problem.holds.job == table.job[base + p]]
-            fine[p] = bool(
+    def _may_happen(self) -> Bools:
+        """Options whose jobs may all come to where the first one is, shape (O,)."""
+        problem, nodes, options = self.problem, self.problem.nodes, self.problem.options
+        members, fine = options.members, np.ones(options.count, dtype=bool)
+        comes = members.option[members.starts & np.isin(members.option, options.held.option)]
+        for k in comes.tolist():
+            where = options.held.node[options.held.option == k]
+            fine[k] = bool(
                 nodes.open[where].all()
-                and (nodes.node_class[where] == table.node_class[base + p]).all()
-                and nodes.sets[table.node_set[base + p], where].all()
+                and (nodes.node_class[where] == options.node_class[k]).all()
+                and nodes.sets[problem.candidates.node_set[k], where].all()
             )
         return fine
 
@@ -276,22 +232,13 @@ class _Definition:
 
     def _gangs_on(self, node: int) -> list[tuple[Floats, float]]:
         """What may go on there: the least that it holds and the most that it pays."""
-        problem, holds, table = self.problem, self.problem.holds, self.problem.candidates
-        partner = {int(j): int(i) for i, j in problem.pairs.sharing}
+        options, held = self.problem.options, self.problem.options.held
         found: dict[int, tuple[Floats, float]] = {}
-        base = table.count - problem.pairs.count
-        for h in np.flatnonzero(holds.node == node).tolist():
-            job, pays = int(holds.job[h]), float(self.stay[h])
-            gpus = float(holds.demand[h, 0])
-            here = [
-                base + p
-                for p in np.flatnonzero(problem.pairs.first_half == STAY).tolist()
-                if table.job[base + p] == job
-            ]
-            ways = [holds.demand[h], *(gpus * np.append(1.0, table.side[k]) for k in here)]
-            for need in ways:
-                least, most = found.get(partner.get(job, job), (need, pays))
-                found[partner.get(job, job)] = (np.minimum(least, need), max(most, pays))
+        for row in np.flatnonzero(held.node == node).tolist():
+            need, pays = held.demand[row], float(self.stay[held.of_stay[row]])
+            gang = int(options.gang[held.job[row]])
+            least, most = found.get(gang, (need, pays))
+            found[gang] = (np.minimum(least, need), max(most, pays))
         return list(found.values())
 
 

@@ -38,6 +38,23 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
     return table[first], at.reshape(-1)
 
 
+def joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """Positions of equal values in two columns, by the right one; of several, all in order."""
+    order = np.argsort(left, kind="stable")
+    first = np.searchsorted(left[order], right, side="left")
+    length = np.searchsorted(left[order], right, side="right") - first
+    inside = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    at: Ints = np.repeat(np.arange(right.size, dtype=np.int64), length)
+    return order[np.repeat(first, length) + inside], at
+
+
+def at_choice(values: Floats, choice: Ints) -> Floats:
+    """Values of what is chosen; 0 where that is nothing (-1)."""
+    found = np.zeros(choice.size)
+    found[choice >= 0] = values[choice[choice >= 0]]
+    return found
+
+
 LEFT_OUT: Any = None
 """Default of a column that may be left out; the table fills it in."""
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
-from formulations.round.options import may_meet
-from formulations.round.tables import NONE, STAY, Level, RoundProblem
+from formulations.round.tables import NONE, Level, RoundProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,45 +17,37 @@ class Layout:
     Parameters
     ----------
     x
-        Column of each candidate, shape (K,).
-    stay
-        Column of each job's stay, shape (J,); -1 for queued jobs.
+        Column of each option, shape (O,).
+    starts
+        Those of the options that are no stays, shape (K,).
+    jobs
+        Number of jobs.
     columns
         Number of columns.
     """
 
     x: Ints
-    stay: Ints
-    columns: int
-
-    @property
-    def option(self) -> Ints:
-        """Column of each option, candidates before stays (`formulations.in_place`), (K + J,)."""
-        return np.concatenate([self.x, self.stay])
+    starts: Ints
+    jobs: int
+    columns: int = 0
 
     def cost(self, level: Level) -> Floats:
         """Objective coefficients of a level, shape (columns,)."""
         cost = np.zeros(self.columns)
         cost[self.x] = level.value
-        running = self.stay >= 0
-        cost[self.stay[running]] = level.stay_value[running]
         return cost
 
     def choice(self, problem: RoundProblem, x: Floats) -> Ints:
-        """Choice of every job at an integer point: candidate index, `STAY` or `NONE`."""
+        """Option of every job at an integer point, or `NONE`."""
+        members = problem.options.members
         choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
-        picked = np.flatnonzero(x[self.x] > 0.5)
-        choice[problem.candidates.job[picked]] = picked
-        paired = picked[picked >= problem.candidates.count - problem.pairs.count]
-        choice[problem.pairs.partner[paired - problem.candidates.count]] = paired
-        running = np.flatnonzero(self.stay >= 0)
-        choice[running[x[self.stay[running]] > 0.5]] = STAY
+        picked = x[self.x[members.option]] > 0.5
+        choice[members.job[picked]] = members.option[picked]
         return choice
 
     def picked(self, choice: Ints) -> Ints:
         """Columns that are one under a choice."""
-        stays = np.flatnonzero(choice == STAY)
-        return np.unique(np.concatenate([self.x[choice[choice >= 0]], self.stay[stays]]))
+        return np.unique(self.x[choice[choice >= 0]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,49 +99,37 @@ class RoundModel:
 
 def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
     """Columns x, pair and s and the rows ``one_config`` and ``one_gang``."""
-    jobs, candidates, pairs = problem.jobs, problem.candidates, problem.pairs
-    k = np.arange(candidates.count, dtype=np.int64)
-    alone = candidates.count - pairs.count
-    x = builder.add_columns("x", np.column_stack([candidates.job, k])[:alone], 1.0)
-    entries: list[tuple[Ints, Ints, float]] = []
-    if pairs.count:
-        labels = np.column_stack([candidates.job[alone:], pairs.partner, k[alone:]])
-        upper = may_meet(problem).astype(np.float64)
-        x = np.concatenate([x, builder.add_columns("pair", labels, upper)])
-        entries.append((pairs.partner, x[alone:], 1.0))
-    running = np.flatnonzero(jobs.running)
-    s = builder.add_columns("s", running[:, None], 1.0)
-    stay = np.full(jobs.count, -1, dtype=np.int64)
-    stay[running] = s
+    options, jobs = problem.options, problem.jobs.count
+    members, stays, upper = options.members, options.stays, options.possible.astype(np.float64)
+    x = np.full(options.count, -1, dtype=np.int64)
+    shared = np.flatnonzero(options.shared)
+    alone = np.setdiff1d(np.arange(options.count), np.concatenate([shared, stays]))
+    x[alone] = builder.add_columns("x", np.column_stack([options.job[alone], alone]), 1.0)
+    if shared.size:
+        both = members.job[np.isin(members.option, shared)].reshape(-1, 2)
+        x[shared] = builder.add_columns("pair", np.column_stack([both, shared]), upper[shared])
+    x[stays] = builder.add_columns("s", options.job[stays][:, None], 1.0)
     builder.add_rows(
         "one_config",
-        np.arange(jobs.count)[:, None],
+        np.arange(jobs)[:, None],
         -np.inf,
         1.0,
-        [(candidates.job, x, 1.0), (running, s, 1.0), *entries],
+        [(members.job, x[members.option], 1.0)],
     )
-    _add_one_gang(builder, problem, x, stay)
-    return Layout(x, stay, 0)
+    _add_one_gang(builder, problem, x)
+    return Layout(x, np.delete(x, stays), jobs)
 
 
-def _add_one_gang(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints) -> None:
+def _add_one_gang(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
     """Rows ``one_gang``: GPUs that two jobs share go on with one of them, or with one pair."""
-    pairs = problem.pairs
-    if not pairs.sharing.size:
+    sharing, options = problem.pairs.sharing, problem.options
+    if not sharing.size:
         return
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
-    row_of[pairs.sharing] = np.arange(pairs.sharing.shape[0])[:, None]
-    base = problem.candidates.count - pairs.count
-    row = row_of[problem.candidates.job[base:]]
-    on_it = np.flatnonzero(pairs.in_place & (row >= 0))
-    both = pairs.sharing.reshape(-1)
-    builder.add_rows(
-        "one_gang",
-        pairs.sharing,
-        -np.inf,
-        1.0,
-        [(row_of[both], stay[both], 1.0), (row[on_it], x[base + on_it], 1.0)],
-    )
+    row_of[sharing] = np.arange(sharing.shape[0])[:, None]
+    here = np.unique(options.held.option)
+    row = row_of[options.job[here]]
+    builder.add_rows("one_gang", sharing, -np.inf, 1.0, [(row[row >= 0], x[here[row >= 0]], 1.0)])
 
 
 def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:

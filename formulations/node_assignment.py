@@ -9,7 +9,7 @@ Variables
     u        rules' own
 
 Model
-    maximise  sum value[k] x[j,k] + sum stay_value[j] s[j]
+    maximise  sum of the values of the options chosen
     (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
         one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
     (2) parts[k,g]          sum_n y[k,g,n] - count[k,g] x[j,k] = 0
@@ -29,11 +29,10 @@ a y.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.in_place import in_place
 from formulations.layout import Layout, RoundModel, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.round.decode import with_partners
@@ -60,8 +59,8 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     _add_capacity(builder, problem, layout, spots, y)
     _add_uplinks(builder, problem, layout, spots, y)
     _add_span(builder, problem, layout, spots, y)
-    add_rules(builder, problem, layout.x, layout.stay)
-    layout = Layout(layout.x, layout.stay, builder.column_count)
+    add_rules(builder, problem, layout.x)
+    layout = replace(layout, columns=builder.column_count)
     model = builder.build(layout.cost(level))
     return RoundModel(model, layout, base_rows=model.rows)
 
@@ -152,7 +151,7 @@ def _add_capacity(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``capacity`` for every node and every resource."""
-    nodes, here, kinds = problem.nodes, in_place(problem), len(RESOURCES)
+    nodes, here, kinds = problem.nodes, problem.options.held, len(RESOURCES)
     side = problem.candidates.side[spots.candidate]
     demand: Floats = np.column_stack([np.ones(y.size), side]) * spots.gpus[:, None].astype(float)
     resource = np.arange(kinds, dtype=np.int64)
@@ -172,7 +171,7 @@ def _add_capacity(
             ),
             (
                 (here.node[:, None] * kinds + resource).reshape(-1),
-                np.repeat(layout.option[here.option], kinds),
+                np.repeat(layout.x[here.option], kinds),
                 here.demand.reshape(-1),
             ),
         ],
@@ -183,7 +182,7 @@ def _add_uplinks(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``uplink`` of the leaves with a limit."""
-    nodes, c, here = problem.nodes, problem.candidates, in_place(problem)
+    nodes, c, here = problem.nodes, problem.candidates, problem.options.held
     leaves = np.flatnonzero(np.isfinite(nodes.uplink_gb_per_s))
     per_gpu: Floats = np.where(c.scope == Scope.POD, c.side[:, 2], 0.0)
     share: Floats = per_gpu[spots.candidate] * spots.gpus.astype(np.float64)
@@ -198,7 +197,7 @@ def _add_uplinks(
         nodes.uplink_gb_per_s[leaves],
         [
             (row_of[nodes.leaf[spots.node[uses]]], y[uses], share[uses]),
-            (row_of[nodes.leaf[here.node]], layout.option[here.option], here.uplink_gb_per_s),
+            (row_of[nodes.leaf[here.node]], layout.x[here.option], here.uplink_gb_per_s),
         ],
     )
 

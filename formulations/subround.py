@@ -8,9 +8,9 @@ import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
+from formulations.round.rules import options_in_rules
 from formulations.round.tables import (
     RESOURCES,
-    STAY,
     HoldTable,
     JobTable,
     Level,
@@ -30,15 +30,15 @@ class SubRound:
     ----------
     problem, level
         The smaller round and what it maximises.
-    jobs, candidates, nodes
-        Indices in the larger round of the first jobs and of all candidates and nodes; further jobs
-        stand for what others hold, and must stay.
+    jobs, options, nodes
+        Indices in the larger round of the first jobs and of all options and nodes; further jobs
+        stand for what others hold, and must stay (option -1).
     """
 
     problem: RoundProblem
     level: Level
     jobs: Ints
-    candidates: Ints
+    options: Ints
     nodes: Ints
 
     def merged(self, whole: Selection, part: Selection) -> Selection:
@@ -46,7 +46,7 @@ class SubRound:
         choice, nodes = whole.choice.copy(), list(whole.nodes)
         for at, job in enumerate(self.jobs.tolist()):
             picked = int(part.choice[at])
-            choice[job] = int(self.candidates[picked]) if picked >= 0 else picked
+            choice[job] = int(self.options[picked]) if picked >= 0 else picked
             nodes[job] = tuple(int(self.nodes[node]) for node in part.nodes[at])
         return Selection(choice, tuple(nodes))
 
@@ -58,8 +58,9 @@ def with_candidates(problem: RoundProblem, level: Level, kept: Ints) -> SubRound
     at[kept] = np.arange(kept.size)
     rules = _rules_of(problem.rules, at, every, np.zeros(problem.rules.count))
     smaller = replace(problem, candidates=problem.candidates.take(kept), rules=rules)
-    worth = replace(level, value=level.value[kept])
-    return SubRound(smaller, worth, every, kept, np.arange(problem.nodes.count, dtype=np.int64))
+    options = np.concatenate([kept, problem.options.stays])
+    worth = Level(level.name, level.unit, level.value[options])
+    return SubRound(smaller, worth, every, options, np.arange(problem.nodes.count, dtype=np.int64))
 
 
 def residual_round(
@@ -116,9 +117,10 @@ def residual_round(
         interval_s=problem.interval_s,
         rules=_with_stays(rules, jobs.size + np.arange(others.size)),
     )
-    stays = np.concatenate([np.where(running, level.stay_value, 0.0)[jobs], np.zeros(others.size)])
-    worth = replace(level, value=level.value[kept], stay_value=stays)
-    return SubRound(smaller, worth, jobs, kept, nodes)
+    options = np.concatenate([kept, problem.options.stay[jobs[running[jobs]]]])
+    worth = Level(level.name, level.unit, np.append(level.value[options], np.zeros(others.size)))
+    options = np.append(options, np.full(others.size, -1))
+    return SubRound(smaller, worth, jobs, options, nodes)
 
 
 def _positions(count: int, members: Ints) -> Ints:
@@ -131,13 +133,14 @@ def _used_by_others(
     problem: RoundProblem, decided: Selection, free: Bools
 ) -> tuple[Floats, Floats]:
     """What jobs that are not free use of each node, shape (N, R), and uplink, shape (L,)."""
-    nodes, holds, table = problem.nodes, problem.holds, problem.candidates
+    nodes, table = problem.nodes, problem.candidates
     used = np.zeros((nodes.count, len(RESOURCES)))
     uplinks = np.zeros(nodes.uplink_gb_per_s.size)
-    stays = (decided.choice[holds.job] == STAY) & ~free[holds.job]
-    np.add.at(used, holds.node[stays], holds.demand[stays])
-    np.add.at(uplinks, nodes.leaf[holds.node[stays]], holds.uplink_gb_per_s[stays])
-    for job in np.flatnonzero((decided.choice >= 0) & ~free).tolist():
+    here = problem.options.held.chosen(np.where(free, -1, decided.choice))
+    np.add.at(used, here.node, here.demand)
+    np.add.at(uplinks, nodes.leaf[here.node], here.uplink_gb_per_s)
+    starts = (decided.choice >= 0) & (decided.choice < table.count)
+    for job in np.flatnonzero(starts & ~free).tolist():
         candidate = int(decided.choice[job])
         for part, node in zip(table.parts(candidate), decided.nodes[job], strict=True):
             demand = table.demand(candidate, part)
@@ -152,7 +155,7 @@ def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floa
     nodes, holds = problem.nodes, problem.holds
     room = nodes.capacity[nodes.node_class] - used
     running = problem.jobs.running & free
-    stays = running & (decided.choice == STAY)
+    stays = running & (decided.choice == problem.options.stay)
     mine = stays[holds.job]
     np.subtract.at(room, holds.node[mine], holds.demand[mine])
     for job in np.flatnonzero(running & ~stays).tolist():
@@ -167,14 +170,10 @@ def _may_stay(problem: RoundProblem, decided: Selection, free: Bools, used: Floa
 
 def _rows_of_others(problem: RoundProblem, decided: Selection, free: Bools) -> Floats:
     """What jobs that are not free use of each rule's row, shape (Q,)."""
-    rules, table = problem.rules, problem.candidates
+    rules = problem.rules
     used = np.zeros(rules.count)
-    chosen = np.zeros(rules.row.size, dtype=bool)
-    starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
-    own = table.job[rules.index[starts]]
-    chosen[starts] = (decided.choice[own] == rules.index[starts]) & ~free[own]
-    whose = rules.index[stays]
-    chosen[stays] = (decided.choice[whose] == STAY) & ~free[whose]
+    others = decided.choice[~free & (decided.choice >= 0)]
+    chosen = np.isin(options_in_rules(problem), others)
     np.add.at(used, rules.row[chosen], rules.value[chosen])
     return used
 

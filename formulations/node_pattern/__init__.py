@@ -15,7 +15,7 @@ Variables
     u      rules' own    e.g. GPUs that a tenant borrows
 
 Model
-    maximise  sum value[k] x[j,k] + sum stay_value[j] s[j]
+    maximise  sum of the values of the options chosen
     (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
         one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
     (2) one_free[n]         sum_i w[n,i] = 1
@@ -45,9 +45,10 @@ caller cuts the choice off (`formulations.layout.forbid`) and solves again. See
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from formulations.in_place import in_place
 from formulations.layout import Layout, RoundModel, Spread, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.node_pattern.cells import (
@@ -87,8 +88,8 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     _add_slots(builder, kinds, z, lies)
     _add_uplinks(builder, problem, layout, cells, kinds, lies)
     _add_side(builder, problem, layout, cells, kinds, lies)
-    add_rules(builder, problem, layout.x, layout.stay)
-    layout = Layout(layout.x, layout.stay, builder.column_count)
+    add_rules(builder, problem, layout.x)
+    layout = replace(layout, columns=builder.column_count)
     spread = _spread(problem, kinds, z, parts)
     model = builder.build(layout.cost(level))
     return RoundModel(model, layout, spread, base_rows=model.rows)
@@ -142,7 +143,7 @@ def _add_uplinks(
     row_of[leaves] = np.arange(leaves.size)
     share = lies.types.uplink_per_gpu[lies.gang]
     uses = np.flatnonzero((share > 0) & (row_of[cells.leaf[lies.cell]] >= 0))
-    here = in_place(problem)
+    here = problem.options.held
     here = here.take((here.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[here.node]] >= 0))
     builder.add_rows(
         "uplink",
@@ -157,7 +158,7 @@ def _add_uplinks(
             ),
             (
                 row_of[problem.nodes.leaf[here.node]],
-                layout.option[here.option],
+                layout.x[here.option],
                 here.uplink_gb_per_s,
             ),
         ],
@@ -184,7 +185,7 @@ def _add_side(
         return
     limit = [size[cell] * nodes.capacity[cells.node_class[cell], r] for cell, r in labels]
     entries: Entries = []
-    here = in_place(problem)
+    here = problem.options.held
     here_cell = cells.of_node[here.node]
     for row, (cell, resource) in enumerate(labels):
         per_gpu = lies.types.side[lies.gang, resource - 1]
@@ -198,7 +199,7 @@ def _add_side(
             ),
             (
                 np.full(held.size, row, dtype=np.int64),
-                layout.option[here.option[held]],
+                layout.x[here.option[held]],
                 here.demand[held, resource],
             ),
         ]

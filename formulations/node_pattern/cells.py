@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.columns import distinct_rows
-from formulations.in_place import in_place
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.node_pattern.patterns import Vector
 from formulations.round.tables import RESOURCES, RoundProblem, Scope
@@ -51,7 +50,7 @@ def uplinks_matter(problem: RoundProblem) -> bool:
     """Whether some leaf has a limited uplink and something may use it."""
     reserves = (problem.candidates.scope == Scope.POD) & (problem.candidates.side[:, 2] > 0)
     limited = np.isfinite(problem.nodes.uplink_gb_per_s).any()
-    return bool(limited and (reserves.any() or in_place(problem).uplink_gb_per_s.any()))
+    return bool(limited and (reserves.any() or problem.options.held.uplink_gb_per_s.any()))
 
 
 def find_cells(problem: RoundProblem) -> Cells:

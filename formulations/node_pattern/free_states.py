@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.in_place import in_place
 from formulations.layout import Layout
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.node_pattern.cells import Cells, Kinds
@@ -28,7 +27,7 @@ def add_free(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds
 ) -> Busy:
     """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs."""
-    here, nodes = in_place(problem), problem.nodes
+    here, nodes = problem.options.held, problem.nodes
     on_open = np.flatnonzero(nodes.open[here.node])
     here = here.take(on_open[np.argsort(here.node[on_open], kind="stable")])
     busy, first = np.unique(here.node, return_index=True)
@@ -40,7 +39,7 @@ def add_free(
     state_entries: list[tuple[int, int, float]] = []
     hold_entries: list[tuple[int, int, float]] = []
     groups = np.split(np.arange(here.node.size), first[1:]) if busy.size else []
-    gang_of = _gangs(problem)
+    gang_of = problem.options.gang
     for position, (node, rows) in enumerate(zip(busy.tolist(), groups, strict=True)):
         t = int(nodes.node_class[node])
         scarce = kinds.scarce[t]
@@ -49,7 +48,7 @@ def add_free(
         states = reachable_free_of(
             tuple(capacity.tolist()), _by_gang(gang_of[here.job[rows]].tolist(), held)
         )
-        ways = layout.option[here.option[rows]].tolist()
+        ways = layout.x[here.option[rows]].tolist()
         at = len(free)
         of_node += [position] * len(states)
         labels += [(node, i) for i in range(len(states))]
@@ -78,13 +77,6 @@ def add_free(
     )
     node = busy[np.asarray(of_node, dtype=np.int64)]
     return Busy(node, cells.of_node[node], tuple(free), w)
-
-
-def _gangs(problem: RoundProblem) -> Ints:
-    """A number for the GPUs that each job holds, equal where they are shared, shape (J,)."""
-    gang = np.arange(problem.jobs.count, dtype=np.int64)
-    gang[problem.pairs.sharing[:, 1]] = problem.pairs.sharing[:, 0]
-    return gang
 
 
 def _by_gang(gangs: list[int], held: Floats) -> tuple[tuple[Vector, ...], ...]:

@@ -3,8 +3,11 @@
 Pure functions: what an objective knows beyond the tables is a frozen value that it is given. One
 page of ``docs/formulations``, one module of the same name; this one is ``objectives.md``.
 
-A restart is priced, not forbidden: every objective values a configuration with the start-up that
-is still ahead of it, a full restart for a change and what is left of one for a stay.
+An objective says what each option is worth to each of its members (`formulations.round.options`),
+as if that job had it alone at its speed there; an option is worth the sum.
+
+A restart is priced, not forbidden: every option is valued with the start-up that is still ahead of
+a job in it, a full restart for a change and what is left of one for a stay.
 
 Guarantees (`guarantee`) rank before every other goal. Whenever all guaranteed jobs can have the
 speed of their request at once, they have it (rows ``guarantee[j]``, see the MILP policy). When
@@ -12,8 +15,6 @@ they cannot, the level of this name decides who does, or their worth is raised (
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
@@ -24,22 +25,29 @@ SPEED_TOLERANCE = 1e-9
 """Relative slack in comparing a speed with a guaranteed one (same configuration, rounded)."""
 
 
-def relative_speed(problem: RoundProblem) -> tuple[Floats, Floats]:
-    """Speed relative to the request, of each candidate (K,) and of each stay (J,), 0 if queued."""
-    jobs, candidates = problem.jobs, problem.candidates
-    started = jobs.request_iteration_s[candidates.job] / candidates.iteration_s
-    stays = jobs.running
-    stayed = np.where(
-        stays, jobs.request_iteration_s / np.where(stays, jobs.stay_iteration_s, 1), 0
-    )
-    return started, stayed
+def relative_speed(problem: RoundProblem) -> Floats:
+    """Speed relative to the request that each member has in its option, shape (M,)."""
+    members = problem.options.members
+    return problem.jobs.request_iteration_s[members.job] / members.iteration_s
 
 
-def kept(problem: RoundProblem) -> tuple[Bools, Bools]:
-    """Whether a candidate (K,) or a stay (J,) gives its job the speed of its request."""
-    started, stayed = relative_speed(problem)
-    enough = 1.0 - SPEED_TOLERANCE
-    return started >= enough, problem.jobs.running & (stayed >= enough)
+def kept(problem: RoundProblem) -> Bools:
+    """Whether an option gives its member the speed of its request, shape (M,)."""
+    return np.asarray(relative_speed(problem) >= 1.0 - SPEED_TOLERANCE)
+
+
+def seconds_left(problem: RoundProblem, restart_weight: float = 1.0) -> Floats:
+    """Seconds until each member would be complete in its option, shape (M,).
+
+    Parameters
+    ----------
+    restart_weight
+        How often a start-up counts that the option would cause; what a running job still has ahead
+        counts once.
+    """
+    members = problem.options.members
+    startup_s = np.where(members.starts, restart_weight, 1.0) * members.startup_s
+    return startup_s + problem.jobs.iterations_left[members.job] * members.iteration_s
 
 
 def guarantee(problem: RoundProblem) -> Level:
@@ -51,17 +59,11 @@ def guarantee(problem: RoundProblem) -> Level:
     leaves soonest minimises the time that the others are short. The unit of time is at least the
     round's length.
     """
-    jobs, owner = problem.jobs, problem.candidates.job
-    started, stayed = kept(problem)
-    work = jobs.iterations_left * jobs.request_iteration_s
-    moved = 1.0 / np.maximum(problem.interval_s, jobs.restart_s + work)
-    held = 1.0 / np.maximum(problem.interval_s, jobs.restart_left_s + work)
-    return Level(
-        "guarantee",
-        "guarantees settled per second",
-        np.where(jobs.guaranteed[owner] & started, moved[owner], 0.0),
-        np.where(jobs.guaranteed & stayed, held, 0.0),
-    )
+    jobs, members = problem.jobs, problem.options.members
+    work = (jobs.iterations_left * jobs.request_iteration_s)[members.job]
+    settled = 1.0 / np.maximum(problem.interval_s, members.startup_s + work)
+    worth = np.where(jobs.guaranteed[members.job] & kept(problem), settled, 0.0)
+    return Level.of(problem, "guarantee", "guarantees settled per second", worth)
 
 
 def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) -> tuple[Level, ...]:
@@ -70,16 +72,13 @@ def favoured(problem: RoundProblem, levels: tuple[Level, ...], factor: float) ->
     Other than the level of `guarantee`, it leaves a round in which not all promises can be kept
     to the objective: half a promise counts, and a promise may cost others only so much.
     """
-    promised = problem.jobs.guaranteed
-
-    def times(worth: Floats, mine: Bools) -> Floats:
-        return np.where(mine & (worth > 0.0), factor * worth, worth)
-
+    promised = problem.jobs.guaranteed[problem.options.members.job]
     return tuple(
-        replace(
-            level,
-            value=times(level.value, promised[problem.candidates.job]),
-            stay_value=times(level.stay_value, promised),
+        Level.of(
+            problem,
+            level.name,
+            level.unit,
+            np.where(promised & (level.worth > 0.0), factor * level.worth, level.worth),
         )
         for level in levels
     )
@@ -100,19 +99,11 @@ def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[L
         shorter, the more reluctant a move; ``docs/decisions`` records the measurements behind
         the default.
     """
-    started, stayed = relative_speed(problem)
-    jobs, owner = problem.jobs, problem.candidates.job
+    members = problem.options.members
     horizon = problem.interval_s if horizon_s is None else horizon_s
-    moved = horizon / (horizon + jobs.restart_s)
-    kept = horizon / (horizon + jobs.restart_left_s)
-    return (
-        Level(
-            "throughput",
-            "normalised speed",
-            (jobs.weight * moved)[owner] * started,
-            jobs.weight * kept * stayed,
-        ),
-    )
+    mean = problem.jobs.weight[members.job] * (horizon / (horizon + members.startup_s))
+    worth = mean * relative_speed(problem)
+    return (Level.of(problem, "throughput", "normalised speed", worth),)
 
 
 def jct(problem: RoundProblem, restart_weight: float = 2.0) -> tuple[Level, ...]:
@@ -130,19 +121,6 @@ def jct(problem: RoundProblem, restart_weight: float = 2.0) -> tuple[Level, ...]
         a later move likely, when arrivals take GPUs back; ``docs/decisions`` records the
         measurements behind 2. Start-up that a running job still has ahead counts once.
     """
-    jobs, candidates, stays = problem.jobs, problem.candidates, problem.jobs.running
-    owner, least = candidates.job, problem.interval_s
-    moved = (
-        restart_weight * jobs.restart_s[owner]
-        + jobs.iterations_left[owner] * candidates.iteration_s
-    )
-    pace = np.where(stays, jobs.stay_iteration_s, 1.0)
-    kept = jobs.restart_left_s + jobs.iterations_left * pace
-    return (
-        Level(
-            "jct",
-            "completions per second",
-            jobs.weight[owner] / np.maximum(least, moved),
-            np.where(stays, jobs.weight / np.maximum(least, kept), 0.0),
-        ),
-    )
+    weight = problem.jobs.weight[problem.options.members.job]
+    worth = weight / np.maximum(problem.interval_s, seconds_left(problem, restart_weight))
+    return (Level.of(problem, "jct", "completions per second", worth),)

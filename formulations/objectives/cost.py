@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Floats
+from formulations.objectives import seconds_left
 from formulations.round.tables import Level, RoundProblem
 
 RESTART_WEIGHT = 2.0
@@ -35,35 +36,24 @@ class Bills:
         Seconds until the deadline, 0 without one or past it, shape (J,).
     price_of_class
         Dollars per hour of a GPU of each node class, shape (C,).
-    held_price
-        Dollars per hour of what a job holds, 0 for nothing, shape (J,).
     """
 
     left_s: Floats
     price_of_class: Floats
-    held_price: Floats
 
 
 def levels(problem: RoundProblem, data: Bills) -> tuple[Level, ...]:
     """The levels ``slo`` and ``dollar``."""
-    jobs, table = problem.jobs, problem.candidates
-    owner, least_s, left_s = table.job, problem.interval_s, data.left_s
-    run_s = jobs.iterations_left[owner] * table.iteration_s
-    done_s = jobs.restart_s[owner] + run_s
-    start_s = np.maximum(least_s, RESTART_WEIGHT * jobs.restart_s[owner] + run_s)
-    pace = np.where(jobs.running, jobs.stay_iteration_s, 1.0)
-    kept_s = jobs.restart_left_s + jobs.iterations_left * pace
-    stay_s = np.maximum(least_s, kept_s)
+    jobs, members = problem.jobs, problem.options.members
+    owner, least_s = members.job, problem.interval_s
+    left_s = data.left_s[owner]
+    run_s = np.maximum(least_s, seconds_left(problem, RESTART_WEIGHT))
     urgency = 1.0 / np.sqrt(np.maximum(least_s, left_s))
-    slo = Level(
-        "slo",
-        "1 / s",
-        np.where(done_s <= left_s[owner], urgency[owner] / np.sqrt(start_s), 0.0),
-        np.where(jobs.running & (kept_s <= left_s), urgency / np.sqrt(stay_s), 0.0),
-    )
-    cost = data.price_of_class[table.node_class] * table.gpus * start_s
-    stay_cost = np.where(jobs.running, data.held_price * stay_s, np.inf)
-    cheapest = stay_cost.copy()
+    slo = np.where(seconds_left(problem) <= left_s, urgency / np.sqrt(run_s), 0.0)
+    cost = problem.options.priced(data.price_of_class)[members.option] * run_s
+    cheapest = np.full(jobs.count, np.inf)
     np.minimum.at(cheapest, owner, cost)
-    part = np.divide(cheapest, stay_cost, out=np.zeros(jobs.count), where=jobs.running)
-    return slo, Level("dollar", "work / s", cheapest[owner] / cost / start_s, part / stay_s)
+    return (
+        Level.of(problem, "slo", "1 / s", slo),
+        Level.of(problem, "dollar", "work / s", cheapest[owner] / cost / run_s),
+    )

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
+from formulations.objectives import seconds_left
 from formulations.round.tables import Level, RoundProblem
 
 POWER = 5.0
@@ -68,15 +69,9 @@ def ratio_levels(
     restart_weight: float = RESTART_WEIGHT,
 ) -> tuple[Level, ...]:
     """The level ``ratio``."""
-    jobs, table = problem.jobs, problem.candidates
-    cost = _cost(problem, data, power)
-    owner = table.job
-    moved = restart_weight * jobs.restart_s[owner] + jobs.iterations_left[owner] * table.iteration_s
-    pace = np.where(jobs.running, jobs.stay_iteration_s, 1.0)
-    kept = jobs.restart_left_s + jobs.iterations_left * pace
-    least = problem.interval_s
-    stay = np.where(jobs.running, cost / np.maximum(least, kept), 0.0)
-    return (Level("ratio", "ratio^(k+1) / s^2", cost[owner] / np.maximum(least, moved), stay),)
+    cost = _cost(problem, data, power)[problem.options.members.job]
+    worth = cost / np.maximum(problem.interval_s, seconds_left(problem, restart_weight))
+    return (Level.of(problem, "ratio", "ratio^(k+1) / s^2", worth),)
 
 
 def _cost(problem: RoundProblem, data: FairFinish, power: float) -> Floats:
@@ -111,8 +106,6 @@ class OwedShares:
         Seconds of gang time that were due on a type less those received, shape (J, T).
     type_of_class
         GPU type of each node class, shape (C,).
-    held_type
-        GPU type that a job runs on, -1 for none, shape (J,).
     """
 
     gang: Floats
@@ -120,7 +113,6 @@ class OwedShares:
     share: Floats
     lag_s: Floats
     type_of_class: Ints
-    held_type: Ints
 
 
 def share_levels(
@@ -130,24 +122,16 @@ def share_levels(
     amortise_s: float = AMORTISE_S,
 ) -> tuple[Level, ...]:
     """The levels ``share`` and ``spare``."""
-    jobs, gang = problem.jobs, data.gang
+    options, members, gang = problem.options, problem.options.members, data.gang
     speed = np.where(data.speed > 0, data.speed, 1.0)
     behind = np.maximum(data.lag_s, 0.0) / horizon_s
     want = np.minimum(1.0, data.share + behind)
     urgency = gang[:, None] * (1.0 + behind)
-    owner, kind = problem.candidates.job, data.type_of_class[problem.candidates.node_class]
-    started = 1.0 / (problem.candidates.iteration_s * speed[owner, kind])
-    held = np.maximum(data.held_type, 0)
-    rows = np.arange(jobs.count)
-    pace = np.where(jobs.running, jobs.stay_iteration_s, 1.0)
-    stayed = np.where(jobs.running, 1.0 / (pace * speed[rows, held]), 0.0)
-    moved = (amortise_s / (amortise_s + jobs.restart_s))[owner]
-    kept = amortise_s / (amortise_s + jobs.restart_left_s)
-    share = Level(
-        "share",
-        "GPUs owed",
-        urgency[owner, kind] * np.minimum(started, want[owner, kind]) * moved,
-        urgency[rows, held] * np.minimum(stayed, want[rows, held]) * kept,
+    owner, kind = members.job, data.type_of_class[options.node_class[members.option]]
+    served = 1.0 / (members.iteration_s * speed[owner, kind])
+    mean = amortise_s / (amortise_s + members.startup_s)
+    owed = urgency[owner, kind] * np.minimum(served, want[owner, kind]) * mean
+    return (
+        Level.of(problem, "share", "GPUs owed", owed),
+        Level.of(problem, "spare", "normalised speed", gang[owner] * served * mean),
     )
-    spare = Level("spare", "normalised speed", gang[owner] * started * moved, gang * stayed * kept)
-    return share, spare

@@ -57,21 +57,18 @@ def levels(
     amortise_s
         See `AMORTISE_S`.
     """
-    jobs, owner = problem.jobs, problem.candidates.job
-    started, stayed = relative_speed(problem)
-    moved = (amortise_s / (amortise_s + jobs.restart_s))[owner]
-    kept = amortise_s / (amortise_s + jobs.restart_left_s)
-    rank = _rank(data)
-    barred = ~_requested(problem, data.gpus) if rigid else np.zeros(owner.size, dtype=bool)
+    members = problem.options.members
+    speed = relative_speed(problem)
+    mean = amortise_s / (amortise_s + members.startup_s)
+    served = _rank(data)[members.job] * np.minimum(1.0, speed) * mean
+    barred = _barred(problem, data.gpus) if rigid else np.zeros(speed.size, dtype=bool)
     found = []
     for queue in np.unique(data.queue).tolist():
-        mine = data.queue == queue
-        value = np.where(mine[owner], rank[owner] * np.minimum(1.0, started) * moved, 0.0)
-        stay = np.where(mine, rank * np.minimum(1.0, stayed) * kept, 0.0)
-        value = np.where(barred, _FORBIDDEN, value)
-        found.append(Level(f"queue {queue}", "requested speeds", value, stay))
+        worth = np.where(data.queue[members.job] == queue, served, 0.0)
+        worth = np.where(barred, _FORBIDDEN, worth)
+        found.append(Level.of(problem, f"queue {queue}", "requested speeds", worth))
     if not rigid:
-        found.append(Level("spare", "normalised speed", started * moved, stayed * kept))
+        found.append(Level.of(problem, "spare", "normalised speed", speed * mean))
     return tuple(found)
 
 
@@ -85,10 +82,11 @@ def _rank(data: Queues) -> Floats:
     return weight
 
 
-def _requested(problem: RoundProblem, asked: Ints) -> Bools:
-    """Candidates on the requested number of GPUs, or the nearest that there is."""
-    owner, gpus = problem.candidates.job, problem.candidates.gpus
-    off = np.abs(gpus - asked[owner]).astype(np.float64)
+def _barred(problem: RoundProblem, asked: Ints) -> Bools:
+    """Starts on other than the requested number of GPUs, or the nearest that there is."""
+    options, members = problem.options, problem.options.members
+    off = np.abs(options.gpus[members.option] - asked[members.job])
+    off = np.where(members.starts, off, np.inf)
     least = np.full(problem.jobs.count, np.inf)
-    np.minimum.at(least, owner, off)
-    return np.asarray(off == least[owner])
+    np.minimum.at(least, members.job, off)
+    return np.asarray(members.starts & (off != least[members.job]))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
+from formulations.objectives import seconds_left
 from formulations.round.tables import Level, RoundProblem
 
 MOST_WAITS = 128
@@ -52,16 +53,6 @@ class PricePath:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Ways:
-    """Ways for jobs to go on, stays behind candidates: columns of one length."""
-
-    job: Ints
-    node_class: Ints
-    gpus: Floats
-    seconds: Floats
-
-
 def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]:
     """Seconds of weighted completion time saved against waiting, at prices of the backlog.
 
@@ -70,45 +61,22 @@ def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]
     wait_rounds
         After how many rounds a job that gets nothing now may begin at the earliest.
     """
-    jobs, candidates, running = problem.jobs, problem.candidates, problem.jobs.running
-    starts = _Ways(
-        candidates.job,
-        candidates.node_class,
-        candidates.gpus.astype(np.float64),
-        jobs.restart_s[candidates.job]
-        + jobs.iterations_left[candidates.job] * candidates.iteration_s,
+    members, least_s = problem.options.members, 1e-3 * problem.interval_s**2
+    paths = backlog_prices(problem)
+    wait = _best_wait(problem, paths, wait_rounds)
+    rate = np.where(members.starts, 1.0, 2.0) * least_s
+    worth = np.maximum(
+        wait[members.job] - _cost(problem, paths),
+        rate / np.maximum(problem.interval_s, seconds_left(problem)),
     )
-    stays = _stays(problem)
-    paths = backlog_prices(problem, starts, stays)
-    wait = _best_wait(problem, starts, stays, paths, wait_rounds)
-    value, stay_value = np.zeros(candidates.count), np.zeros(jobs.count)
-    least_s = 1e-3 * problem.interval_s**2
-    value[:] = np.maximum(
-        wait[starts.job] - _cost(problem, starts, paths),
-        least_s / np.maximum(problem.interval_s, starts.seconds),
-    )
-    stay_value[running] = np.maximum(
-        wait[stays.job] - _cost(problem, stays, paths),
-        2.0 * least_s / np.maximum(problem.interval_s, stays.seconds),
-    )
-    return (Level("lookahead", "seconds saved", value, stay_value),)
+    return (Level.of(problem, "lookahead", "seconds saved", worth),)
 
 
-def _best_wait(
-    problem: RoundProblem,
-    starts: _Ways,
-    stays: _Ways,
-    paths: list[PricePath],
-    wait_rounds: float,
-) -> Floats:
+def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float) -> Floats:
     """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
-    jobs = problem.jobs
-    moved = _Ways(
-        stays.job,
-        stays.node_class,
-        stays.gpus,
-        jobs.restart_s[stays.job] - jobs.restart_left_s[stays.job] + stays.seconds,
-    )
+    jobs, options, members = problem.jobs, problem.options, problem.options.members
+    # Whoever waits begins anew.
+    seconds = jobs.restart_s[members.job] - members.startup_s + seconds_left(problem)
     best = np.full(jobs.count, np.inf)
     soonest_s = wait_rounds * problem.interval_s
     for node_class, path in enumerate(paths):
@@ -117,38 +85,26 @@ def _best_wait(
             begins_s = begins_s[
                 np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)
             ]
-        before = path.until(begins_s)
-        for ways in (starts, moved):
-            mine = ways.node_class == node_class
-            seconds, gpus = ways.seconds[mine, None], ways.gpus[mine, None]
-            ends_s = begins_s[None, :] + seconds
-            cost = jobs.weight[ways.job[mine], None] * ends_s
-            cost += gpus * (path.until(ends_s) - before[None, :])
-            np.minimum.at(best, ways.job[mine], cost.min(axis=1))
+        mine = np.flatnonzero(options.node_class[members.option] == node_class)
+        ends_s = begins_s[None, :] + seconds[mine, None]
+        cost = jobs.weight[members.job[mine], None] * ends_s
+        paid = path.until(ends_s) - path.until(begins_s)[None, :]
+        cost += options.gpus[members.option[mine], None] * paid
+        np.minimum.at(best, members.job[mine], cost.min(axis=1))
     return best
 
 
-def _stays(problem: RoundProblem) -> _Ways:
-    jobs, holds = problem.jobs, problem.holds
-    running = np.flatnonzero(jobs.running)
-    gpus: Floats = np.zeros(jobs.count)
-    np.add.at(gpus, holds.job, holds.demand[:, 0])
-    node_class = np.zeros(jobs.count, dtype=np.int64)
-    node_class[holds.job] = problem.nodes.node_class[holds.node]
-    seconds = jobs.restart_left_s + jobs.iterations_left * jobs.stay_iteration_s
-    return _Ways(running, node_class[running], gpus[running], seconds[running])
-
-
-def backlog_prices(problem: RoundProblem, starts: _Ways, stays: _Ways) -> list[PricePath]:
+def backlog_prices(problem: RoundProblem) -> list[PricePath]:
     """Prices per node class of the fluid schedule of the round's jobs, least work first.
 
     Jobs in order of their least GPU-seconds over their weight; each goes to the class on which it
     ends first behind those before it.
     """
     jobs, nodes = problem.jobs, problem.nodes
+    options, members = problem.options, problem.options.members
     work = np.full((jobs.count, nodes.classes), np.inf)
-    for ways in (starts, stays):
-        np.minimum.at(work, (ways.job, ways.node_class), ways.gpus * ways.seconds)
+    on = members.job, options.node_class[members.option]
+    np.minimum.at(work, on, options.gpus[members.option] * seconds_left(problem))
     usable: Bools = nodes.open.copy()
     usable[problem.holds.node] = True
     held = nodes.node_class[usable]
@@ -160,14 +116,14 @@ def backlog_prices(problem: RoundProblem, starts: _Ways, stays: _Ways) -> list[P
         where = np.zeros(order.size, dtype=np.int64)
         ends_s = np.cumsum(load_s[:, 0])
     else:
-        where, ends_s = _spread(load_s)
+        where, ends_s = _dealt(load_s)
     return [
         PricePath.of(ends_s[where == c], jobs.weight[order[where == c]], float(gpus[c]))
         for c in range(nodes.classes)
     ]
 
 
-def _spread(load_s: Floats) -> tuple[Ints, Floats]:
+def _dealt(load_s: Floats) -> tuple[Ints, Floats]:
     """Class and end of each job, in order, each going where it ends first; shapes (jobs,)."""
     busy_s = np.zeros(load_s.shape[1])
     where = np.zeros(load_s.shape[0], dtype=np.int64)
@@ -179,16 +135,17 @@ def _spread(load_s: Floats) -> tuple[Ints, Floats]:
     return where, ends_s
 
 
-def _cost(problem: RoundProblem, ways: _Ways, paths: list[PricePath]) -> Floats:
-    """Weighted end, and the GPU-seconds after this round at their prices.
+def _cost(problem: RoundProblem, paths: list[PricePath]) -> Floats:
+    """Weighted end, and the GPU-seconds after this round at their prices, shape (M,).
 
     Those of the round itself are charged by the rows of the model.
     """
-    cost = np.zeros(ways.job.size)
-    ends_s = np.maximum(problem.interval_s, ways.seconds)
+    options, members = problem.options, problem.options.members
+    ends_s = np.maximum(problem.interval_s, seconds_left(problem))
     round_s = np.asarray(problem.interval_s)
+    cost = problem.jobs.weight[members.job] * ends_s
     for node_class, path in enumerate(paths):
-        mine = ways.node_class == node_class
+        mine = np.flatnonzero(options.node_class[members.option] == node_class)
         later = path.until(ends_s[mine]) - path.until(round_s)
-        cost[mine] = problem.jobs.weight[ways.job[mine]] * ends_s[mine] + ways.gpus[mine] * later
+        cost[mine] += options.gpus[members.option[mine]] * later
     return cost

@@ -29,7 +29,6 @@ from formulations.node_pattern.gangs import hosts_of
 from formulations.node_pattern.patterns import SLACK, Vector, maximal_patterns
 from formulations.prices.relaxation import Evaluation, Relaxation
 from formulations.prices.rows import Shared, held_on_open
-from formulations.round.options import JointHolds, joint_holds
 from formulations.round.tables import RESOURCES, Level, RoundProblem
 
 ROUNDING = 1e-12
@@ -169,10 +168,9 @@ class _Slots:
         self._slot = np.zeros(shape) if prices.slot is None else prices.slot
         holds = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
         self._stay = np.where(held_on_open(problem), holds, 0.0)
-        self._joint: JointHolds = joint_holds(problem)
 
     def paid(self) -> Floats:
-        """Price of each option, shape (K + J,); inf for a start that has no nodes."""
+        """Price of each option, shape (O,); inf for a start that has no nodes."""
         problem, cells, kinds = self._problem, self._cells, self._kinds
         table = problem.candidates
         types = find_gang_types(problem, kinds, count_parts(problem, kinds))
@@ -186,28 +184,20 @@ class _Slots:
                     ),
                     default=np.inf,
                 )
-        paid = np.zeros(table.count + problem.jobs.count)
+        held = problem.options.held
+        paid = np.zeros(problem.options.count)
         paid[: table.count] = cost[types.of_candidate]
-        np.add.at(paid, table.count + problem.holds.job, self._stay)
-        by_job = paid[table.count :]
-        base = table.count - problem.pairs.count
-        here = base + np.flatnonzero(problem.pairs.in_place)
-        paid[here] = by_job[table.job[here]]
+        np.add.at(paid, held.option, self._stay[held.of_stay])
         return paid
 
     def collected(self) -> Floats:
         """The most that each open node collects, shape (N,)."""
         problem = self._problem
-        holds, nodes = problem.holds, problem.nodes
-        gang = np.arange(problem.jobs.count, dtype=np.int64)
-        gang[problem.pairs.sharing[:, 1]] = problem.pairs.sharing[:, 0]
+        held, nodes, gang = problem.options.held, problem.nodes, problem.options.gang
         ways: list[dict[int, tuple[Floats, float]]] = [{} for _ in range(nodes.count)]
-        job = np.concatenate([holds.job, problem.candidates.job[self._joint.candidate]])
-        where = np.concatenate([holds.node, self._joint.node])
-        demand = np.concatenate([holds.demand, self._joint.demand])
-        price = np.concatenate([self._stay, self._price_in_place()])
+        price = self._stay[held.of_stay]
         for g, n, need, pays in zip(
-            gang[job].tolist(), where.tolist(), demand, price.tolist(), strict=True
+            gang[held.job].tolist(), held.node.tolist(), held.demand, price.tolist(), strict=True
         ):
             least, most = ways[n].get(g, (need, pays))
             ways[n][g] = (np.minimum(least, need), max(most, pays))
@@ -226,16 +216,6 @@ class _Slots:
                 known[cell, mine] = self._worth(cell, mine)
             worth[n] = known[cell, mine]
         return worth
-
-    def _price_in_place(self) -> Floats:
-        """Price of each row of the joint holds: that of the first job's hold on the node."""
-        holds, owner = self._problem.holds, self._problem.candidates.job
-        at = {
-            (j, n): h
-            for h, (j, n) in enumerate(zip(holds.job.tolist(), holds.node.tolist(), strict=True))
-        }
-        pairs = zip(owner[self._joint.candidate].tolist(), self._joint.node.tolist(), strict=True)
-        return np.asarray([self._stay[at[key]] for key in pairs], dtype=np.float64)
 
     def _worth(self, cell: int, gangs: tuple[tuple[Vector, float], ...]) -> float:
         """W: the best of all subsets of gangs that go on, with the best pattern beside them."""

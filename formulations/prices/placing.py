@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.columns import at_choice
 from formulations.linear_model import Floats, Ints
 from formulations.prices.places import Places
 from formulations.prices.rounding import Rounding
-from formulations.round.tables import NONE, STAY, RoundProblem, Selection
+from formulations.round.tables import RoundProblem, Selection
 
 NEXT_BEST = 12
 """Options that a job without room tries, by falling reduced value."""
@@ -73,8 +74,7 @@ class Placing:
 
     def selection(self) -> Selection:
         """The decision as it stands."""
-        choice = np.where(self.option >= self._count, STAY, self.option)
-        return Selection(np.where(self.option < 0, NONE, choice), tuple(self._nodes))
+        return Selection(self.option.copy(), tuple(self._nodes))
 
     def _in_order(self, jobs: Ints, options: Ints) -> list[int]:
         """Jobs confined to some nodes first, then by their largest part and number of parts."""
@@ -151,8 +151,7 @@ class Placing:
             return False
         option, owner = self._relaxation.options_by_job()
         has = self.option >= 0
-        now = np.where(has, value[self.option], 0.0)
-        cheap = np.where(has, reduced[self.option], 0.0)
+        now, cheap = at_choice(value, self.option), at_choice(reduced, self.option)
         own = np.asarray(
             [sum(self._places.gpus_of(j, o)) for j, o in enumerate(self.option.tolist())]
         )

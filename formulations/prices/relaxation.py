@@ -1,6 +1,6 @@
 r"""A round in which only sums count: options of jobs, and the rows that they share.
 
-An *option* is what a job may do: candidate k is option k, the stay of job j option K + j. The rows
+The options are those of `formulations.round.options`. The rows
 
     lower[d] <= sum over chosen options o of use[d,o] + sum_u aux_use[d,u] aux[u] <= upper[d]
 
@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from formulations.columns import at_choice
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.prices.rows import shared_rows
-from formulations.round.options import may_meet
-from formulations.round.rule_table import RULE_S, RULE_U
+from formulations.round.rule_table import RULE_U
+from formulations.round.rules import options_in_rules
 from formulations.round.tables import Level, RoundProblem
 
 SLACK = 1e-9
@@ -28,29 +29,27 @@ SLACK = 1e-9
 
 
 def _jobs_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:
-    """First and second job of each option, shape (K + J,); the second is -1 but for pairs."""
-    table, jobs = problem.candidates, problem.jobs.count
-    first = np.concatenate([table.job, np.arange(jobs, dtype=np.int64)])
-    second = np.full(first.size, -1, dtype=np.int64)
-    second[table.count - problem.pairs.count : table.count] = problem.pairs.partner
-    return first, second
+    """First and second job of each option, shape (O,); the second is -1 but for pairs."""
+    options, members = problem.options, problem.options.members
+    second = np.full(options.count, -1, dtype=np.int64)
+    more = np.flatnonzero(members.job != options.job[members.option])
+    second[members.option[more]] = members.job[more]
+    return options.job, second
 
 
 def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
-    """Options that a job may take, shape (K + J,), and jobs that may have nothing, shape (J,).
+    """Options that a job may take, shape (O,), and jobs that may have nothing, shape (J,).
 
     A rule's row that concerns one job alone is a statement about its options, because it takes one
     at most: those that break the row by themselves are out.
     """
-    table, jobs = problem.candidates, problem.jobs.count
+    jobs = problem.jobs.count
     first, second = _jobs_of_options(problem)
-    fine = np.concatenate([np.ones(table.count, dtype=bool), problem.jobs.running])
-    fine[table.count - problem.pairs.count : table.count] &= may_meet(problem)
+    fine = problem.options.possible.copy()
     idle = np.ones(jobs, dtype=bool)
-    rules = problem.rules
-    option = np.where(rules.kind == RULE_S, table.count + rules.index, rules.index)
+    rules, option = problem.rules, options_in_rules(problem)
     owner = _owners(problem, option, first, second)
-    mine = np.flatnonzero(owner[rules.row] >= 0)
+    mine = np.flatnonzero((owner[rules.row] >= 0) & (option >= 0))
     if not mine.size:
         return fine, idle
     key, at = np.unique(rules.row[mine] * first.size + option[mine], return_inverse=True)
@@ -72,18 +71,19 @@ def _owners(problem: RoundProblem, option: Ints, first: Ints, second: Ints) -> I
     """The job that a rule's row concerns alone, shape (Q,); -1: several, or other columns."""
     rules = problem.rules
     owner = np.full(rules.count, -1, dtype=np.int64)
-    some, at = np.unique(rules.row, return_index=True)
+    stands = np.flatnonzero(option >= 0)
+    rows, option = rules.row[stands], option[stands]
+    some, at = np.unique(rows, return_index=True)
     shared = np.zeros(rules.count, dtype=bool)
     shared[rules.row[rules.kind == RULE_U]] = True
     some, at = some[~shared[some]], at[~shared[some]]
-    option = np.where(rules.kind == RULE_U, 0, option)
     for job_of in (second, first):
         guess = np.full(rules.count, -1, dtype=np.int64)
         guess[some] = job_of[option[at]]
-        theirs = guess[rules.row]
+        theirs = guess[rows]
         other = (first[option] != theirs) & (second[option] != theirs)
         alone = guess >= 0
-        alone[rules.row[other]] = False
+        alone[rows[other]] = False
         owner[alone] = guess[alone]
     return owner
 
@@ -149,7 +149,7 @@ class Relaxation:
     def __init__(self, problem: RoundProblem, level: Level) -> None:
         self.shared = shared_rows(problem)
         self.jobs = problem.jobs.count
-        self.value = np.concatenate([level.value, level.stay_value])
+        self.value = level.value
         fine, self.idle = possible_options(problem)
         self._first, self._second = _jobs_of_options(problem)
         self.possible: Ints = np.flatnonzero(fine)
@@ -187,7 +187,7 @@ class Relaxation:
         return kept
 
     def reduced(self, prices: Floats) -> Floats:
-        """Value of each option less its price, shape (K + J,)."""
+        """Value of each option less its price, shape (O,)."""
         return np.asarray(self.value - self._use @ prices)
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
@@ -196,7 +196,7 @@ class Relaxation:
         Parameters
         ----------
         more
-            Further price of each option, shape (K + J,); inf where it is impossible.
+            Further price of each option, shape (O,); inf where it is impossible.
         """
         brief = more is None and not self._pairs.size and not prices[~self._is_gpu].any()
         if brief:
@@ -273,7 +273,7 @@ class Relaxation:
         Negative where another one has more; inf where there is no other.
         """
         has = option >= 0
-        now = np.where(has, reduced[np.where(has, option, 0)], 0.0)
+        now = at_choice(reduced, option)
         others = np.where(self.idle & has, 0.0, -np.inf)
         order, owner = self.options_by_job()
         if order.size:
@@ -284,7 +284,7 @@ class Relaxation:
         return np.where(np.isneginf(others), np.inf, now - others)
 
     def options_use(self, row: int) -> Floats:
-        """What each option uses of a row, shape (K + J,)."""
+        """What each option uses of a row, shape (O,)."""
         use, dense = self.shared.use, np.zeros(self.value.size)
         span = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
         dense[use.indices[span]] = use.data[span]

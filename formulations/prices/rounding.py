@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.columns import at_choice
 from formulations.linear_model import Floats, Ints
 from formulations.prices.choose import Chosen, LinearProgram, scipy_lp
 from formulations.prices.relaxation import Relaxation
@@ -35,7 +36,7 @@ class Rounding:
     Attributes
     ----------
     reduced
-        Value of each option less its price, shape (K + J,).
+        Value of each option less its price, shape (O,).
     limit
         What is left of each row's upper limit for the options, once the auxiliary columns have
         taken what the master gives them, shape (D,).
@@ -96,7 +97,7 @@ class Rounding:
         use = self.relaxation.options_use(0)
         for row in range(1, min(self.relaxation.shared.count, 6)):
             use = use + (row + 1) * 1e3 * self.relaxation.options_use(row)
-        keys = [np.where(own >= 0, use[own], 0.0) for own in options[:, apart]]
+        keys = [at_choice(use, own) for own in options[:, apart]]
         order = apart[np.lexsort(keys)]
         turn = np.mod((np.arange(order.size) + 0.5) * GOLDEN, 1.0)
         share = np.cumsum(self._share[active])
@@ -129,14 +130,14 @@ class Rounding:
         fewer = np.ones(option.size, dtype=bool)
         for other in range(relaxation.shared.count):
             use = relaxation.options_use(other)
-            now = np.where(using, use[np.where(using, choice, 0)], 0.0)
+            now = at_choice(use, choice)
             if other == row:
                 released = now[owner] - use[option]
                 whole = now
             else:
                 fewer &= use[option] <= now[owner] + SLACK
         fewer &= released > SLACK
-        kept = np.where(using, self.reduced[choice], 0.0)
+        kept = at_choice(self.reduced, choice)
         jobs = np.arange(choice.size, dtype=np.int64)
         quits = using & relaxation.idle & (whole > SLACK)
         loss = np.concatenate([(kept[owner] - self.reduced[option])[fewer], kept[quits]])

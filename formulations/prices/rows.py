@@ -9,8 +9,8 @@ from scipy import sparse
 
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.node_pattern.cells import scarce_resources, uplinks_matter
-from formulations.round.options import joint_holds
-from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
+from formulations.round.rule_table import RULE_U
+from formulations.round.rules import options_in_rules
 from formulations.round.tables import RESOURCES, RoundProblem, Scope
 
 UPLINK = RESOURCES.index("rdma_gb_per_s") - 1
@@ -28,7 +28,7 @@ class Shared:
     lower, upper
         Shape (D,).
     use
-        Shape (D, K + J).
+        Shape (D, O).
     aux_use, aux_upper
         Auxiliary columns of the operator's rules, shapes (D, U) and (U,).
     """
@@ -53,12 +53,9 @@ def held_on_open(problem: RoundProblem) -> Bools:
 
 def shared_rows(problem: RoundProblem) -> Shared:
     """The rows of a round, GPUs of the classes first."""
-    table, nodes, holds = problem.candidates, problem.nodes, problem.holds
+    table, nodes, held = problem.candidates, problem.nodes, problem.options.held
     size = np.bincount(nodes.node_class[nodes.open], minlength=nodes.classes)
-    joint = joint_holds(problem)
-    on_open, joint_open = held_on_open(problem), nodes.open[joint.node]
-    held_class = nodes.node_class[holds.node]
-    joint_class = nodes.node_class[joint.node]
+    held_class = np.where(nodes.open[held.node], nodes.node_class[held.node], -1)
     label: list[tuple[str, int, int]] = []
     upper: list[float] = []
     row: list[Ints] = []
@@ -82,18 +79,15 @@ def shared_rows(problem: RoundProblem) -> Shared:
             mine = np.flatnonzero((table.node_class == t) & has_parts)
             per_gpu = 1.0 if resource == 0 else table.side[mine, resource - 1]
             add(at, mine, table.gpus[mine] * per_gpu)
-            kept = np.flatnonzero(on_open & (held_class == t))
-            add(at, table.count + holds.job[kept], holds.demand[kept, resource])
-            both = np.flatnonzero(joint_open & (joint_class == t))
-            add(at, joint.candidate[both], joint.demand[both, resource])
+            kept = np.flatnonzero(held_class == t)
+            add(at, held.option[kept], held.demand[kept, resource])
     if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():
         at = len(label)
         label.append(("uplink", 0, 0))
         upper.append(float(nodes.uplink_gb_per_s.sum()))
         away = np.flatnonzero((table.scope == Scope.POD) & has_parts)
         add(at, away, table.gpus[away] * table.side[away, UPLINK])
-        add(at, table.count + holds.job, holds.uplink_gb_per_s)
-        add(at, joint.candidate, joint.uplink_gb_per_s)
+        add(at, held.option, held.uplink_gb_per_s)
     return _with_rules(problem, label, upper, (row, option, value))
 
 
@@ -105,12 +99,10 @@ def _with_rules(
 ) -> Shared:
     rules, first = problem.rules, len(label)
     row, option, value = entries
-    columns = problem.candidates.count + problem.jobs.count
-    starts, stays = rules.kind == RULE_X, rules.kind == RULE_S
-    for mine, offset in ((starts, 0), (stays, problem.candidates.count)):
-        row.append(first + rules.row[mine])
-        option.append(offset + rules.index[mine])
-        value.append(rules.value[mine])
+    columns, about = problem.options.count, options_in_rules(problem)
+    row.append(first + rules.row[about >= 0])
+    option.append(about[about >= 0])
+    value.append(rules.value[about >= 0])
     aux_use = np.zeros((first + rules.count, rules.aux_upper.size))
     own = rules.kind == RULE_U
     np.add.at(aux_use, (first + rules.row[own], rules.index[own]), rules.value[own])

@@ -1,6 +1,6 @@
 """The independent check: restates what a feasible round is, and never reads a model.
 
-Rules, each a word of the formulation page: ``one_config``, ``stay``, ``own_candidate``,
+Rules, each a word of the formulation page: ``one_config``, ``own_candidate``,
 ``node_exists``, ``node_open``, ``node_class``, ``node_set``, ``parts``, ``distinct_nodes``,
 ``scope``, ``span``, ``partners``, ``same_nodes``, ``one_gang``, ``capacity``, ``uplink``, and the
 names of the operator's rules.
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.linear_model import Floats
 from formulations.round.rules import broken_rule
-from formulations.round.tables import NONE, RESOURCES, STAY, RoundProblem, Scope, Selection
+from formulations.round.tables import NONE, RESOURCES, RoundProblem, Scope, Selection
 
 
 class RuleError(Exception):
@@ -41,23 +40,19 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     if selection.choice.shape != (jobs,) or len(selection.nodes) != jobs:
         raise RuleError("one_config", None, f"the decision must have one choice for {jobs} jobs")
     used = np.zeros((problem.nodes.count, len(RESOURCES)))
-    running = problem.jobs.running
-    alone = problem.candidates.count - problem.pairs.count
+    here = problem.options.held.chosen(selection.choice)
+    np.add.at(used, here.node, here.demand)
+    in_place = set(here.option.tolist())
     for job, choice in enumerate(selection.choice.tolist()):
-        if choice in (NONE, STAY):
-            if selection.nodes[job]:
-                raise RuleError("parts", job, "names nodes without a configuration")
-            if choice == STAY and not running[job]:
-                raise RuleError("stay", job, "cannot stay, it holds nothing")
-            continue
-        if alone <= choice < problem.candidates.count:
-            used += _pair_use(problem, job, choice, selection)
-            continue
-        _check_start(problem, job, choice, selection.nodes[job])
-        for part, node in zip(problem.candidates.parts(choice), selection.nodes[job], strict=True):
-            used[node] += problem.candidates.demand(choice, part)
-    stays = selection.choice[problem.holds.job] == STAY
-    np.add.at(used, problem.holds.node[stays], problem.holds.demand[stays])
+        nodes = selection.nodes[job]
+        leads = choice != NONE and _leads(problem, job, choice, selection)
+        if (choice == NONE or choice in in_place) and nodes:
+            raise RuleError("parts", job, "names nodes without parts to place")
+        if leads and choice not in in_place:
+            _check_start(problem, job, choice, nodes)
+            for part, node in zip(problem.candidates.parts(choice), nodes, strict=True):
+                used[node] += problem.candidates.demand(choice, part)
+    _check_guests(problem, selection)
     _check_one_gang(problem, selection)
     capacity = problem.nodes.capacity[problem.nodes.node_class]
     _check_uplinks(problem, selection)
@@ -76,19 +71,18 @@ def check(problem: RoundProblem, selection: Selection) -> None:
 
 
 def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
-    """Network share of POD candidates and staying jobs on each leaf against its uplink."""
-    nodes, candidates, holds = problem.nodes, problem.candidates, problem.holds
+    """Network share of what starts across leaves and of what goes on, against each uplink."""
+    nodes, candidates = problem.nodes, problem.candidates
+    here = problem.options.held.chosen(selection.choice)
     used = np.zeros(nodes.uplink_gb_per_s.size)
+    np.add.at(used, nodes.leaf[here.node], here.uplink_gb_per_s)
     for job, choice in enumerate(selection.choice.tolist()):
-        if choice >= 0 and candidates.job[choice] == job and not candidates.parts(choice):
-            _add_uplinks_in_place(problem, job, choice, used)
-        # What a pair reserves is counted with its first job.
-        if choice < 0 or candidates.scope[choice] != Scope.POD or candidates.job[choice] != job:
+        # What members share is reserved once.
+        if not selection.nodes[job] or candidates.job[choice] != job:
             continue
-        for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):
-            used[nodes.leaf[node]] += part * candidates.side[choice, 2]
-    stays = selection.choice[holds.job] == STAY
-    np.add.at(used, nodes.leaf[holds.node[stays]], holds.uplink_gb_per_s[stays])
+        if candidates.scope[choice] == Scope.POD:
+            for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):
+                used[nodes.leaf[node]] += part * candidates.side[choice, 2]
     over = np.flatnonzero(used > nodes.uplink_gb_per_s * (1 + 1e-9) + 1e-9)
     if over.size:
         leaf = int(over[0])
@@ -99,64 +93,40 @@ def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
         )
 
 
-def _add_uplinks_in_place(problem: RoundProblem, job: int, choice: int, used: Floats) -> None:
-    """Network share of a pair on the GPUs that its first job holds, if these are in two leaves."""
-    mine = problem.holds.job == job
-    leaves = problem.nodes.leaf[problem.holds.node[mine]]
-    if np.unique(leaves).size > 1:
-        share = problem.holds.demand[mine, 0] * problem.candidates.side[choice, 2]
-        np.add.at(used, leaves, share)
+def _leads(problem: RoundProblem, job: int, choice: int, selection: Selection) -> bool:
+    """Check the others of an option; whether the job is the one whose nodes it is on."""
+    options = problem.options
+    mine = options.jobs_of(choice) if 0 <= choice < options.count else []
+    if job not in mine:
+        raise RuleError("own_candidate", job, f"option {choice} is not one of its own")
+    for other in mine:
+        if selection.choice[other] != choice:
+            raise RuleError("partners", job, f"job {other} does not run in the same option")
+    if selection.nodes[job] != selection.nodes[mine[0]]:
+        raise RuleError("same_nodes", job, f"is not where job {mine[0]} is")
+    return job == mine[0]
 
 
-def _pair_use(problem: RoundProblem, job: int, choice: int, selection: Selection) -> Floats:
-    """Check one job of a pair; what the pair uses on every node, counted with its first job."""
-    table, pairs, holds = problem.candidates, problem.pairs, problem.holds
-    pair = choice - (table.count - pairs.count)
-    first, second = int(table.job[choice]), int(pairs.partner[pair])
-    used = np.zeros((problem.nodes.count, len(RESOURCES)))
-    if job not in (first, second):
-        raise RuleError("own_candidate", job, f"pair {choice} is not one of its own")
-    other = first + second - job
-    if selection.choice[other] != choice:
-        raise RuleError("partners", job, f"job {other} does not run in the same pair")
-    if job == second:
-        if selection.nodes[job] != selection.nodes[first]:
-            raise RuleError("same_nodes", job, f"is not where its partner {first} is")
-        return used
-    if pairs.first_half[pair] >= 0:
-        _check_start(problem, first, choice, selection.nodes[first])
-        for part, node in zip(table.parts(choice), selection.nodes[first], strict=True):
-            used[node] += table.demand(choice, part)
-        return used
-    if selection.nodes[job]:
-        raise RuleError("parts", job, "names nodes without a configuration")
-    where = holds.node[holds.job == first]
-    if not where.size:
-        raise RuleError("stay", first, "cannot stay, it holds nothing")
-    if pairs.second_half[pair] >= 0:
-        _check_nodes(problem, second, choice, tuple(where.tolist()))
-    for node, gpus in zip(where, holds.demand[holds.job == first, 0], strict=True):
-        used[node] += gpus * np.concatenate([[1.0], table.side[choice]])
-    return used
+def _check_guests(problem: RoundProblem, selection: Selection) -> None:
+    """Who comes to where another job runs may be there."""
+    members, held = problem.options.members, problem.options.held
+    mine = members.chosen(selection.choice)
+    mine = mine[members.starts[mine] & np.isin(members.option[mine], held.option)]
+    for job, option in zip(members.job[mine].tolist(), members.option[mine].tolist(), strict=True):
+        _check_nodes(problem, job, option, tuple(held.node[held.option == option].tolist()))
 
 
 def _check_one_gang(problem: RoundProblem, selection: Selection) -> None:
-    """GPUs that two jobs share go on with one of them, or with one pair in place."""
-    table, pairs = problem.candidates, problem.pairs
-    for one, two in pairs.sharing.tolist():
-        ways = 0
-        for job in (one, two):
-            choice = int(selection.choice[job])
-            first = choice >= 0 and table.job[choice] == job
-            ways += choice == STAY or bool(first and not table.parts(choice))
-        if ways > 1:
-            raise RuleError("one_gang", one, f"goes on where job {two} goes on by itself")
+    """GPUs that several jobs share go on with one of them, or with one option of several."""
+    options = problem.options
+    taken = np.unique(options.held.chosen(selection.choice).option)
+    often = np.flatnonzero(np.bincount(options.gang[options.job[taken]]) > 1)
+    if often.size:
+        raise RuleError("one_gang", int(often[0]), "its GPUs go on in two ways")
 
 
 def _check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
     candidates = problem.candidates
-    if not 0 <= choice < candidates.count or candidates.job[choice] != job:
-        raise RuleError("own_candidate", job, f"candidate {choice} is not one of its own")
     parts = candidates.parts(choice)
     if len(parts) != len(nodes):
         raise RuleError("parts", job, f"{len(parts)} parts on {len(nodes)} nodes")

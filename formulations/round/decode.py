@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.in_place import in_place
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round.options import PairTable
+from formulations.round.pairs import PairTable
 from formulations.round.tables import (
     NONE,
-    CandidateTable,
     HoldTable,
     RoundProblem,
     Scope,
@@ -42,8 +40,7 @@ def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
 
     Below zero where a job that comes to another's GPUs asks for more than the node has left.
     """
-    nodes, here = problem.nodes, in_place(problem)
-    here = here.take(here.goes_on(choice))
+    nodes, here = problem.nodes, problem.options.held.chosen(choice)
     free = nodes.capacity[nodes.node_class].copy()
     uplinks = nodes.uplink_gb_per_s.copy()
     np.subtract.at(free, here.node, here.demand)
@@ -136,10 +133,7 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
     room = room_after_stays(problem, choice)
     if not _holds_fit(problem, room):
         return None
-    started = np.flatnonzero(choice >= 0)
-    # Of a pair, its first job is placed; a pair in place has nothing to place.
-    owns = candidates.job[choice[started]] == started
-    started = started[owns & (np.diff(candidates.part_start)[choice[started]] > 0)]
+    started = _placed(problem, choice)
 
     def rank(job: int) -> tuple[int, ...]:
         candidate = int(choice[job])
@@ -157,11 +151,20 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
     return with_partners(problem, Selection(choice, tuple(spots)))
 
 
+def _placed(problem: RoundProblem, choice: Ints) -> Ints:
+    """Jobs for whose parts nodes are to be found: of each option that starts its first job."""
+    options, members = problem.options, problem.options.members
+    mine = members.chosen(choice)
+    mine = mine[options.job[members.option[mine]] == members.job[mine]]
+    placed: Ints = members.job[mine[~np.isin(members.option[mine], options.held.option)]]
+    return np.sort(placed)
+
+
 def with_partners(problem: RoundProblem, selection: Selection) -> Selection:
     """The selection with the nodes of each fresh pair's first job given to its second as well."""
     if not problem.pairs.count:
         return selection
-    owner = problem.candidates.job
+    owner = problem.options.job
     nodes = tuple(
         selection.nodes[int(owner[picked])] if picked >= 0 else ()
         for picked in selection.choice.tolist()
@@ -174,13 +177,9 @@ def in_place_fits(problem: RoundProblem, choice: Ints) -> bool:
     return _holds_fit(problem, room_after_stays(problem, choice))
 
 
-def without_job(problem: RoundProblem, choice: Ints, job: int) -> Ints:
-    """The choice with nothing for a job, nor for the other one of its pair."""
-    fewer = choice.copy()
-    if choice[job] >= problem.candidates.count - problem.pairs.count:
-        fewer[choice == choice[job]] = NONE
-    fewer[job] = NONE
-    return fewer
+def without_job(choice: Ints, job: int) -> Ints:
+    """The choice with nothing for a job, nor for those that share it."""
+    return np.where(choice == choice[job], NONE, choice)
 
 
 def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
@@ -190,8 +189,7 @@ def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
     is one of its first job, a pair in place the stay of its first job with what both hold. Jobs
     that do not stay hold nothing there.
     """
-    here = in_place(problem)
-    here = here.take(here.goes_on(choice))
+    here = problem.options.held.chosen(choice)
     stays = np.zeros(problem.jobs.count, dtype=bool)
     stays[here.job] = True
     return replace(
@@ -200,13 +198,8 @@ def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
             problem.jobs,
             stay_iteration_s=np.where(stays, problem.jobs.stay_iteration_s, np.nan),
         ),
-        candidates=_with_parts(problem.candidates, np.unique(choice[choice >= 0])),
+        candidates=problem.candidates.take(np.unique(choice[_placed(problem, choice)])),
         holds=HoldTable(here.job, here.node, here.demand, here.uplink_gb_per_s),
         rules=type(problem.rules)(),
         pairs=PairTable(),
     )
-
-
-def _with_parts(candidates: CandidateTable, chosen: Ints) -> CandidateTable:
-    """The chosen candidates but those without parts, which are pairs in place."""
-    return candidates.take(chosen[np.diff(candidates.part_start)[chosen] > 0])

@@ -24,7 +24,7 @@ VERSION = 1
 _TABLES: dict[str, type] = {
     field.name: getattr(round_problem, str(field.type))
     for field in fields(RoundProblem)
-    if str(field.type).endswith("Table")
+    if field.init and str(field.type).endswith("Table")
 }
 _DTYPES = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_}
 
@@ -40,7 +40,7 @@ def to_json(problem: RoundProblem) -> str:
         "version": VERSION,
         "resources": list(RESOURCES),
     }
-    for field in fields(RoundProblem):
+    for field in _columns_of_document():
         value = getattr(problem, field.name)
         if field.name == "pairs" and not (value.count or value.sharing.size):
             continue
@@ -70,7 +70,7 @@ def from_json(text: str) -> RoundProblem:
     if document.get("resources") != list(RESOURCES):
         raise RoundJsonError(f"the resources must be {list(RESOURCES)}")
     given: dict[str, Any] = {}
-    for field in fields(RoundProblem):
+    for field in _columns_of_document():
         if field.name not in document:
             if not _optional(field):
                 raise RoundJsonError(f"the table {field.name} is missing")
@@ -82,6 +82,11 @@ def from_json(text: str) -> RoundProblem:
         return RoundProblem(**given)
     except (ValueError, IndexError) as error:
         raise RoundJsonError(str(error)) from error
+
+
+def _columns_of_document() -> list[Field[Any]]:
+    """What a round is given; what is made of it is not written."""
+    return [field for field in fields(RoundProblem) if field.init]
 
 
 def _optional(field: Field[Any]) -> bool:

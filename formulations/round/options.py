@@ -1,212 +1,236 @@
-"""Pairs: two jobs on the same GPUs at the same time, as rows of a round's candidates.
+"""Options: what jobs may do in a round, numbered through in one table.
 
-The last ``P`` rows of the candidate table are pairs, one after the other as in `PairTable`. A pair
-counts in the row ``one_config`` of both jobs, holds its GPUs once, and the other resources of both.
+An option is of one job, or of several that share the same GPUs: its *members*. It either *starts*,
+and nodes are to be found for its parts, or goes on *in place*, on the nodes where its first member
+runs: a stay is an option in place of one job, and another job may come to where one runs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.columns import no_floats, no_ints
+from formulations.columns import joined
 from formulations.linear_model import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from formulations.round.tables import RoundProblem
 
-_STAY = -2
-
-
-def _no_couples() -> Ints:
-    return np.zeros((0, 2), dtype=np.int64)
-
 
 @dataclass(frozen=True, slots=True)
-class PairTable:
-    """Pairs that are offered, and running jobs that share GPUs; no pairs by default.
-
-    Two sorts of pairs. In a *fresh* pair both jobs start, on GPUs that are free: its candidate row
-    has parts like any other. In a pair *in place* the first job stays where it runs, and the second
-    comes to it or, if it is there already, stays as well: its row has no parts, the GPUs are those
-    that the first job holds. A pair in which both stay holds no more than the two hold already.
+class MemberTable:
+    """Jobs of the options, in the order of the options, whose nodes they are first; shape (M,).
 
     Parameters
     ----------
-    partner
-        The second job of each pair, shape (P,); the first is that of the candidate row, whose
-        ``iteration_s`` is that of the first job in the pair.
-    partner_iteration_s
-        Seconds per iteration of the second job in the pair, shape (P,).
-    first_half, second_half
-        What each of the two does: the candidate, alone, whose parts it starts with, or `STAY`;
-        shape (P,). The first stays if the second does.
-    sharing
-        Running jobs that hold the same GPUs as the round begins, shape (Q, 2), smaller first.
+    option, job
+        Which option, and one of its jobs.
+    iteration_s
+        Seconds per iteration of the job there.
+    startup_s
+        Start-up that is ahead of the job there: all of it, or what is left if it stays.
+    alone
+        The option of the job alone that is what it does here.
+    starts
+        Whether the job starts or changes; otherwise it stays.
     """
 
-    partner: Ints = field(default_factory=no_ints)
-    partner_iteration_s: Floats = field(default_factory=no_floats)
-    first_half: Ints = field(default_factory=no_ints)
-    second_half: Ints = field(default_factory=no_ints)
-    sharing: Ints = field(default_factory=_no_couples)
+    option: Ints
+    job: Ints
+    iteration_s: Floats
+    startup_s: Floats
+    alone: Ints
+    starts: Bools
 
-    @property
-    def count(self) -> int:
-        """Number of pairs P."""
-        return int(self.partner.size)
+    def chosen(self, choice: Ints) -> Ints:
+        """Rows of the options that jobs choose, one per job that chooses any."""
+        return np.flatnonzero(choice[self.job] == self.option)
 
-    @property
-    def in_place(self) -> Bools:
-        """Pairs on the GPUs that their first job holds, shape (P,)."""
-        return np.asarray(self.first_half == _STAY)
+    def of(self, option: int, job: int) -> int:
+        """Row of a job in an option."""
+        first, last = np.searchsorted(self.option, [option, option + 1]).tolist()
+        jobs: list[int] = self.job[first:last].tolist()
+        return int(first) + jobs.index(job)
 
 
 @dataclass(frozen=True, slots=True)
-class JointHolds:
-    """What pairs in place hold: one row per (pair, node).
+class Held:
+    """What options in place hold: one row per option and node, stays first; shape (E,).
 
     Parameters
     ----------
-    pair, candidate, node
-        Number of the pair, its row among the candidates, and the node; shape (H,).
+    option, job, node
+        Which option, the job whose GPUs they are, and where.
     demand
-        Resources held by both jobs together, GPUs once, shape (H, R).
+        Resources held there by all members together, GPUs once, shape (E, R).
     uplink_gb_per_s
-        Network share on the uplink of the node's leaf, shape (H,).
+        Reserved on the uplink of the node's leaf.
+    of_stay
+        Row of the stay on the same GPUs.
     """
 
-    pair: Ints
-    candidate: Ints
+    option: Ints
+    job: Ints
     node: Ints
     demand: Floats
     uplink_gb_per_s: Floats
+    of_stay: Ints
+
+    def take(self, rows: Ints | Bools) -> Held:
+        """These rows."""
+        return Held(
+            self.option[rows], self.job[rows], self.node[rows],
+            self.demand[rows], self.uplink_gb_per_s[rows], self.of_stay[rows],
+        )  # fmt: skip
+
+    def chosen(self, choice: Ints) -> Held:
+        """Rows of the options that jobs choose."""
+        return self.take(choice[self.job] == self.option)
 
 
-def joint_holds(problem: RoundProblem) -> JointHolds:
-    """Holds of the pairs in place, from those of their first jobs."""
+@dataclass(frozen=True, slots=True)
+class OptionTable:
+    """Options of a round; columns of shape (O,) unless stated.
+
+    Parameters
+    ----------
+    members
+        Their jobs.
+    held
+        What those in place hold.
+    job
+        The job whose nodes they are.
+    node_class
+        Class of the nodes.
+    gpus
+        GPUs in all.
+    possible
+        Whether it can happen at all: a job comes to another only on nodes that are open, of its
+        class and in its node set.
+    stay
+        Option in which a job alone goes on, shape (J,); -1 for a queued job.
+    gang
+        A number of the GPUs that each job holds, equal where they are shared, shape (J,).
+    """
+
+    members: MemberTable
+    held: Held
+    job: Ints
+    node_class: Ints
+    gpus: Floats
+    possible: Bools
+    stay: Ints
+    gang: Ints
+
+    @property
+    def count(self) -> int:
+        """Number of options O."""
+        return int(self.job.size)
+
+    @property
+    def stays(self) -> Ints:
+        """Options in which a running job goes on alone, job by job."""
+        return self.stay[self.stay >= 0]
+
+    @property
+    def shared(self) -> Bools:
+        """Whether an option is of several jobs, shape (O,)."""
+        return np.bincount(self.members.option, minlength=self.count) > 1
+
+    def total(self, of_members: Floats) -> Floats:
+        """Sums over the members of each option, shape (O,)."""
+        sums = np.bincount(self.members.option, of_members, minlength=self.count)
+        return sums.astype(np.float64)
+
+    def priced(self, price_of_class: Floats) -> Floats:
+        """What the GPUs of each option cost at prices of the node classes, shape (O,)."""
+        return price_of_class[self.node_class] * self.gpus
+
+    def jobs_of(self, option: int) -> list[int]:
+        """The jobs of an option, whose nodes they are first."""
+        first, last = np.searchsorted(self.members.option, [option, option + 1]).tolist()
+        jobs: list[int] = self.members.job[first:last].tolist()
+        return jobs
+
+
+def options_of(problem: RoundProblem) -> OptionTable:
+    """Candidates alone, then pairs, then stays."""
+    table, jobs, pairs, nodes = problem.candidates, problem.jobs, problem.pairs, problem.nodes
+    stay = np.full(jobs.count, -1, dtype=np.int64)
+    running = np.flatnonzero(jobs.running).astype(np.int64)
+    stay[running] = np.arange(table.count, table.count + running.size)
+    members = _members(problem, running, stay)
+    held = _held(problem, stay)
+    job = np.concatenate([table.job, running])
+    node_class = np.concatenate([table.node_class, np.zeros(running.size, dtype=np.int64)])
+    node_class[stay[problem.holds.job]] = nodes.node_class[problem.holds.node]
+    gpus = np.concatenate([table.gpus.astype(np.float64), np.zeros(running.size)])
+    np.add.at(gpus, stay[problem.holds.job], problem.holds.demand[:, 0])
+    gang = np.arange(jobs.count, dtype=np.int64)
+    gang[pairs.sharing[:, 1]] = pairs.sharing[:, 0]
+    possible = np.ones(job.size, dtype=bool)
+    possible[held.option[~_may_come(problem, members, held)]] = False
+    return OptionTable(members, held, job, node_class, gpus, possible, stay, gang)
+
+
+def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
+    table, jobs, pairs = problem.candidates, problem.jobs, problem.pairs
+    base = table.count - pairs.count
+    alone: Ints = np.arange(table.count, dtype=np.int64)
+
+    def column(first: Ints, second: Ints, stays: Ints) -> Ints:
+        both = np.column_stack([first[base:], second]).reshape(-1)
+        return np.concatenate([first[:base], both, stays])
+
+    job = column(table.job, pairs.partner, running)
+    half = column(np.append(alone[:base], pairs.first_half), pairs.second_half, stay[running])
+    half = np.where(half < 0, stay[job], half)
+    starts = half < table.count
+    pace = np.append(table.iteration_s[:base], np.column_stack(
+        [table.iteration_s[base:], pairs.partner_iteration_s]
+    ).reshape(-1))  # fmt: skip
+    return MemberTable(
+        option=column(alone, alone[base:], stay[running]),
+        job=job,
+        iteration_s=np.append(pace, jobs.stay_iteration_s[running]),
+        startup_s=np.where(starts, jobs.restart_s[job], jobs.restart_left_s[job]),
+        alone=half,
+        starts=starts,
+    )
+
+
+def _held(problem: RoundProblem, stay: Ints) -> Held:
+    """Holds of the stays, then of the pairs in place, from those of their first jobs."""
     table, pairs, holds = problem.candidates, problem.pairs, problem.holds
     base = table.count - pairs.count
-    chosen = np.flatnonzero(pairs.in_place)
-    order = np.argsort(holds.job, kind="stable")
-    owner = table.job[base + chosen]
-    first = np.searchsorted(holds.job[order], owner, side="left")
-    lengths = np.searchsorted(holds.job[order], owner, side="right") - first
-    inside = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    row = order[np.repeat(first, lengths) + inside]
-    pair = np.repeat(chosen, lengths)
-    gpus = holds.demand[row, 0]
-    side = table.side[base + pair]
-    node = holds.node[row]
-    crosses = np.asarray(
-        [np.unique(problem.nodes.leaf[node[pair == p]]).size > 1 for p in chosen.tolist()],
-        dtype=bool,
+    chosen = base + np.flatnonzero(pairs.in_place)
+    row, at = joined(holds.job, table.job[chosen])
+    option, node = chosen[at], holds.node[row]
+    gpus, side = holds.demand[row, 0], table.side[option]
+    leaf, some = problem.nodes.leaf[node], np.zeros(table.count, dtype=np.int64)
+    some[option] = leaf
+    crosses = np.isin(option, option[leaf != some[option]])
+    share = np.where(crosses, gpus * side[:, 2], 0.0)
+    return Held(
+        np.concatenate([stay[holds.job], option]),
+        np.concatenate([holds.job, holds.job[row]]),
+        np.concatenate([holds.node, node]),
+        np.concatenate([holds.demand, np.column_stack([gpus, gpus[:, None] * side])]),
+        np.concatenate([holds.uplink_gb_per_s, share]),
+        np.concatenate([np.arange(holds.count), row]),
     )
-    share = np.where(np.repeat(crosses, lengths), gpus * side[:, 2], 0.0)
-    demand = np.column_stack([gpus, gpus[:, None] * side])
-    return JointHolds(pair, base + pair, node, demand, share)
 
 
-def may_meet(problem: RoundProblem) -> Bools:
-    """Pairs that can happen at all, shape (P,).
-
-    A second job comes to the first only on nodes that are open, of its class and in its node set.
-    """
-    joint, nodes, table = joint_holds(problem), problem.nodes, problem.candidates
-    node_set = table.node_set[joint.candidate]
-    usable = (
-        nodes.open[joint.node]
-        & (nodes.node_class[joint.node] == table.node_class[joint.candidate])
-        & nodes.sets[node_set, joint.node]
-    )
-    comes = problem.pairs.second_half[joint.pair] != _STAY
-    possible = np.ones(problem.pairs.count, dtype=bool)
-    possible[joint.pair[comes & ~usable]] = False
-    return possible
-
-
-def partner_of(problem: RoundProblem, candidate: int, job: int) -> int:
-    """The other job of a pair, by its row among the candidates; -1 where that is no pair."""
-    pair = candidate - (problem.candidates.count - problem.pairs.count)
-    if pair < 0:
-        return -1
-    first, second = int(problem.candidates.job[candidate]), int(problem.pairs.partner[pair])
-    return second if job == first else first
-
-
-def half_of(problem: RoundProblem, candidate: int, job: int) -> int:
-    """What a job does in a candidate: the candidate itself unless it is a pair."""
-    pair = candidate - (problem.candidates.count - problem.pairs.count)
-    if pair < 0:
-        return candidate
-    halves = problem.pairs.first_half, problem.pairs.second_half
-    return int(halves[int(problem.candidates.job[candidate] != job)][pair])
-
-
-def companions(problem: RoundProblem) -> Ints:
-    """The running job that holds the same GPUs, shape (J,); -1 without one."""
-    found = np.full(problem.jobs.count, -1, dtype=np.int64)
-    sharing = problem.pairs.sharing
-    found[sharing[:, 0]], found[sharing[:, 1]] = sharing[:, 1], sharing[:, 0]
-    return found
-
-
-def require_pairs(problem: RoundProblem) -> None:
-    """Refuse pairs that contradict the other tables.
-
-    Raises
-    ------
-    ValueError
-        Naming the column and the rule.
-    """
-    pairs, table = problem.pairs, problem.candidates
-    base = table.count - pairs.count
-    columns = (pairs.partner_iteration_s, pairs.first_half, pairs.second_half)
-    if base < 0 or any(column.size != pairs.count for column in columns):
-        raise ValueError("pairs must have columns of one length, and a candidate each")
-    _require_sharing(problem)
-    if pairs.count:
-        _require_partners(problem, table.job[base:])
-        _require_halves(problem, table.job[base:])
-
-
-def _require_sharing(problem: RoundProblem) -> None:
-    sharing, jobs = problem.pairs.sharing, problem.jobs
-    if sharing.size and (sharing.min() < 0 or sharing.max() >= jobs.count):
-        raise ValueError(f"pairs.sharing must lie in 0..{jobs.count - 1}")
-    if np.unique(sharing).size != sharing.size or (sharing[:, 0] >= sharing[:, 1]).any():
-        raise ValueError("pairs.sharing must name every job once, the smaller of two first")
-    if not jobs.running[sharing].all():
-        raise ValueError("pairs.sharing must name running jobs")
-
-
-def _require_partners(problem: RoundProblem, first: Ints) -> None:
-    pairs, jobs = problem.pairs, problem.jobs
-    if pairs.partner.min() < 0 or pairs.partner.max() >= jobs.count:
-        raise ValueError(f"pairs.partner must lie in 0..{jobs.count - 1}")
-    if (pairs.partner == first).any():
-        raise ValueError("pairs.partner must be another job")
-    if not (np.isfinite(pairs.partner_iteration_s) & (pairs.partner_iteration_s > 0)).all():
-        raise ValueError("pairs.partner_iteration_s must be positive and finite")
-
-
-def _require_halves(problem: RoundProblem, first: Ints) -> None:
-    pairs, table, jobs = problem.pairs, problem.candidates, problem.jobs
-    base = table.count - pairs.count
-    for half, owner in ((pairs.first_half, first), (pairs.second_half, pairs.partner)):
-        starts = half != _STAY
-        if ((half < _STAY) | (half == -1) | (half >= base)).any():
-            raise ValueError("pairs' halves must be candidates alone, or stays")
-        if (table.job[half[starts]] != owner[starts]).any():
-            raise ValueError("pairs' halves must be candidates of their own jobs")
-        if not jobs.running[owner[~starts]].all():
-            raise ValueError("pairs' halves must not stay where nothing runs")
-    together = pairs.second_half == _STAY
-    if (together & ~pairs.in_place).any():
-        raise ValueError("pairs.first_half must stay if the second does")
-    if (companions(problem)[first[together]] != pairs.partner[together]).any():
-        raise ValueError("pairs in which both stay must hold the same GPUs")
-    if (np.diff(table.part_start)[base:][pairs.in_place] > 0).any():
-        raise ValueError("pairs in place must not have parts")
+def _may_come(problem: RoundProblem, members: MemberTable, held: Held) -> Bools:
+    """Whether everybody of an option in place may be on a node that it holds, shape (E,)."""
+    nodes, table = problem.nodes, problem.candidates
+    comes = np.zeros(table.count + problem.jobs.count, dtype=bool)
+    comes[members.option[members.starts]] = True
+    row = np.minimum(held.option, table.count - 1)
+    usable = nodes.open[held.node]
+    if table.count:
+        usable = usable & (nodes.node_class[held.node] == table.node_class[row])
+        usable &= nodes.sets[table.node_set[row], held.node]
+    return np.asarray(~comes[held.option] | usable)

@@ -9,16 +9,16 @@ import numpy as np
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.objectives import kept
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
-from formulations.round.tables import STAY, Level, RoundProblem, Selection
+from formulations.round.tables import Level, RoundProblem, Selection
 
 
-def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints) -> None:
+def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
     """Add the problem's rules; each row's family is the rule's word.
 
     Parameters
     ----------
-    x, stay
-        Columns of the candidates (K,) and of the stays (J,), the latter -1 for queued jobs.
+    x
+        Columns of the options, shape (O,).
     """
     rules = problem.rules
     if not rules.count:
@@ -26,13 +26,11 @@ def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints)
     aux = builder.add_columns(
         "u", np.arange(rules.aux_upper.size)[:, None], rules.aux_upper, integer=False
     )
-    column = np.full(rules.index.size, -1, dtype=np.int64)
-    for kind, columns in ((RULE_X, x), (RULE_S, stay), (RULE_U, aux)):
-        mine = rules.kind == kind
-        column[mine] = columns[rules.index[mine]]
-    exists = column >= 0
+    own, option = rules.kind == RULE_U, options_in_rules(problem)
+    column = np.where(option >= 0, x[option], -1) if x.size else option
+    column[own] = aux[rules.index[own]]
     for row in range(rules.count):
-        mine = np.flatnonzero((rules.row == row) & exists)
+        mine = np.flatnonzero((rules.row == row) & (column >= 0))
         builder.add_rows(
             rules.name[row],
             np.asarray([rules.label[row]], dtype=np.int64),
@@ -40,6 +38,15 @@ def add_rules(builder: ModelBuilder, problem: RoundProblem, x: Ints, stay: Ints)
             float(rules.upper[row]),
             [(np.zeros(mine.size, dtype=np.int64), column[mine], rules.value[mine])],
         )
+
+
+def options_in_rules(problem: RoundProblem) -> Ints:
+    """Option that each entry of the rules is about; -1: none, or an auxiliary column."""
+    rules = problem.rules
+    option = np.where(rules.kind == RULE_X, rules.index, -1)
+    stays = rules.kind == RULE_S
+    option[stays] = problem.options.stay[rules.index[stays]]
+    return option
 
 
 def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple[int, ...]] | None:
@@ -52,13 +59,8 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
     rules = problem.rules
     if not rules.count:
         return None
-    started = np.zeros(problem.candidates.count)
-    started[selection.choice[selection.choice >= 0]] = 1.0
-    stayed = (selection.choice == STAY).astype(np.float64)
-    values = np.zeros(rules.value.size)
-    for kind, chosen in ((RULE_X, started), (RULE_S, stayed)):
-        mine = rules.kind == kind
-        values[mine] = chosen[rules.index[mine]]
+    taken = selection.choice[selection.choice >= 0]
+    values = np.isin(options_in_rules(problem), taken).astype(np.float64)
     activity = np.zeros(rules.count)
     np.add.at(activity, rules.row, rules.value * values)
     aux = np.zeros(rules.aux_upper.size)
@@ -79,21 +81,14 @@ def broken_rule(problem: RoundProblem, selection: Selection) -> tuple[str, tuple
 
 def with_promises(problem: RoundProblem) -> RoundProblem:
     """The round with a row ``guarantee[j]`` per guaranteed job: at least the speed it asked for."""
-    enough, stays = kept(problem)
+    members = problem.options.members
     promised = np.flatnonzero(problem.jobs.guaranteed)
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
     row_of[promised] = np.arange(promised.size)
-    starts = np.flatnonzero(enough & (row_of[problem.candidates.job] >= 0))
-    staying = promised[stays[promised]]
+    row = np.where(kept(problem), row_of[members.job], -1)
+    least = np.ones(promised.size)
     return _with_rows(
-        problem,
-        "guarantee",
-        promised,
-        np.ones(promised.size),
-        np.concatenate([row_of[problem.candidates.job[starts]], row_of[staying]]),
-        starts,
-        staying,
-        np.ones(starts.size + staying.size),
+        problem, "guarantee", promised, least, row[row >= 0], members.option[row >= 0], 1.0
     )
 
 
@@ -102,18 +97,16 @@ def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> 
 
     In units of its largest value, as solvers' row tolerances are absolute and units are not.
     """
-    starts, stays = np.flatnonzero(level.value), np.flatnonzero(level.stay_value)
-    values = np.concatenate([level.value[starts], level.stay_value[stays]])
-    scale = float(np.abs(values).max(initial=0.0)) or 1.0
+    options = np.flatnonzero(level.value)
+    scale = float(np.abs(level.value).max(initial=0.0)) or 1.0
     return _with_rows(
         problem,
         "rank",
         np.asarray([rank], dtype=np.int64),
         np.asarray([least / scale]),
-        np.zeros(values.size, dtype=np.int64),
-        starts,
-        stays,
-        values / scale,
+        np.zeros(options.size, dtype=np.int64),
+        options,
+        level.value[options] / scale,
     )
 
 
@@ -123,13 +116,13 @@ def _with_rows(
     label: Ints,
     lower: Floats,
     row: Ints,
-    starts: Ints,
-    stays: Ints,
-    value: Floats,
+    option: Ints,
+    value: Floats | float,
 ) -> RoundProblem:
-    """The round with rows of one family behind its rules; entries of starts, then of stays."""
-    rules = problem.rules
-    kinds = [np.full(starts.size, RULE_X), np.full(stays.size, RULE_S)]
+    """The round with rows of one family behind its rules."""
+    rules, count = problem.rules, problem.candidates.count
+    stays = option >= count
+    index = np.where(stays, problem.options.job[option], option)
     more = replace(
         rules,
         name=(*rules.name, *([name] * label.size)),
@@ -137,8 +130,8 @@ def _with_rows(
         lower=np.concatenate([rules.lower, lower]),
         upper=np.concatenate([rules.upper, np.full(label.size, np.inf)]),
         row=np.concatenate([rules.row, rules.count + row]),
-        kind=np.concatenate([rules.kind, *kinds]).astype(np.int64),
-        index=np.concatenate([rules.index, starts, stays]),
-        value=np.concatenate([rules.value, value]),
+        kind=np.concatenate([rules.kind, np.where(stays, RULE_S, RULE_X)]),
+        index=np.concatenate([rules.index, index]),
+        value=np.concatenate([rules.value, np.broadcast_to(value, option.shape)]),
     )
     return replace(problem, rules=more)

@@ -13,14 +13,15 @@ import numpy as np
 
 from formulations.columns import LEFT_OUT, fill, require_shapes
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round.options import PairTable, require_pairs
+from formulations.round.options import OptionTable, options_of
+from formulations.round.pairs import PairTable, require_pairs
 from formulations.round.rule_table import RuleTable
 
 RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
 """Node resources; the first is the one that patterns and shapes count."""
 
 NONE = -1
-STAY = -2
+"""Choice of a job that gets nothing."""
 
 
 class Scope(IntEnum):
@@ -282,6 +283,11 @@ class RoundProblem:
     pairs
         Which of the candidates, the last ones, are two jobs on the same GPUs.
 
+    Attributes
+    ----------
+    options
+        All that may be chosen, made of these tables.
+
     Raises
     ------
     ValueError
@@ -296,6 +302,7 @@ class RoundProblem:
     interval_s: float = 60.0
     rules: RuleTable = field(default_factory=RuleTable)
     pairs: PairTable = field(default_factory=PairTable)
+    options: OptionTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         c, n, h = self.candidates, self.nodes, self.holds
@@ -325,6 +332,7 @@ class RoundProblem:
         require_pairs(self)
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
             raise ValueError("holds must not exceed the capacity of a node")
+        object.__setattr__(self, "options", options_of(self))
 
     def held(self) -> Floats:
         """Resources held on each node as the round begins, shape (N, R); shared GPUs once."""
@@ -337,7 +345,7 @@ class RoundProblem:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One goal of a ranked list: maximise ``sum value x + sum stay_value s``.
+    """One goal of a ranked list: maximise ``sum value x`` over the options.
 
     Parameters
     ----------
@@ -346,15 +354,24 @@ class Level:
     unit
         Of the value, for reports.
     value
-        Of (re)starting in each candidate, shape (K,).
-    stay_value
-        Of leaving a running job as it is, shape (J,); 0 for queued jobs.
+        Of each option, shape (O,).
+    worth
+        What each member of an option has of its value, shape (M,); left out: all of it, every
+        option being of one job.
     """
 
     name: str
     unit: str
     value: Floats
-    stay_value: Floats
+    worth: Floats = LEFT_OUT
+
+    def __post_init__(self) -> None:
+        fill(self, worth=self.value)
+
+    @classmethod
+    def of(cls, problem: RoundProblem, name: str, unit: str, worth: Floats) -> Level:
+        """The goal to which an option is what it is worth to its members together, shape (M,)."""
+        return cls(name, unit, problem.options.total(worth), worth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,10 +381,9 @@ class Selection:
     Parameters
     ----------
     choice
-        Shape (J,): candidate index, `NONE` or `STAY`. Both jobs of a pair choose its candidate.
+        Option of each job or `NONE`, shape (J,). All members of an option choose it.
     nodes
-        Per job the nodes of the candidate's parts, in the order of its parts; empty for `NONE`,
-        `STAY` and pairs in place.
+        Per job the nodes of the option's parts, in their order; empty where nothing starts.
     """
 
     choice: Ints
@@ -375,7 +391,9 @@ class Selection:
 
     def value(self, level: Level) -> float:
         """The level's objective, recomputed from its definition."""
-        started = self.choice[self.choice >= 0]
-        started = started[np.sort(np.unique(started, return_index=True)[1])]
-        stayed = np.flatnonzero(self.choice == STAY)
-        return float(level.value[started].sum() + level.stay_value[stayed].sum())
+        jobs = np.sort(np.unique(self.choice, return_index=True)[1])
+        jobs = jobs[self.choice[jobs] >= 0]
+        worth = level.value[self.choice[jobs]]
+        starts = np.asarray([bool(self.nodes[job]) for job in jobs.tolist()], dtype=bool)
+        # Floating-point sums depend on their order: what starts comes before what stays.
+        return float(worth[starts].sum() + worth[~starts].sum())

@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
-from formulations.round.levels import lifted
-from formulations.round.options import PairTable
-from formulations.round.tables import STAY, CandidateTable, RoundProblem, Scope
+from formulations.round.pairs import STAY, PairTable, lifted
+from formulations.round.tables import CandidateTable, RoundProblem, Scope
 from morph_opt.candidates.table import ModelSlice, RoundView
 from morph_opt.domain import Cluster, RoundState, Shape
 from morph_opt.perf.tables.pairs import PairSpeeds

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round.options import PairTable, half_of
+from formulations.round.pairs import PairTable
 from formulations.round.tables import (
     CandidateTable,
     HoldTable,
@@ -74,8 +74,10 @@ class RoundView:
     offset: Ints
 
     def configuration(self, job: int, candidate: int) -> Configuration:
-        """The configuration behind a candidate of a job; of a pair, that in which it starts."""
-        candidate = half_of(self.problem, candidate, job)
+        """The configuration in which a job starts in an option."""
+        if candidate >= self.offset[-1]:
+            members = self.problem.options.members
+            candidate = int(members.alone[members.of(candidate, job)])
         return self.slices[job].rows[candidate - int(self.offset[job])].row
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.in_place import in_place
 from formulations.linear_model import Bools, Ints
 from formulations.objectives import guarantee
 from formulations.prices import Relaxation, choose_prices
@@ -12,10 +11,9 @@ from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.round.check import RuleError, check
 from formulations.round.decode import place_parts, room_after_stays, without_job
-from formulations.round.options import may_meet
 from formulations.round.rule_table import RULE_S, RULE_U
 from formulations.round.rules import broken_rule, with_promises
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Selection
 
 
 def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
@@ -57,7 +55,7 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     choice = _kept(problem, level)
     room = room_after_stays(problem, choice)
     spots: list[tuple[int, ...]] = [()] * jobs.count
-    density = level.value / np.maximum(1, candidates.gpus)
+    density = level.value[: candidates.count] / np.maximum(1, candidates.gpus)
     best = np.full(jobs.count, -np.inf)
     np.maximum.at(best, candidates.job[:alone], density[:alone])
     start = np.searchsorted(candidates.job[:alone], np.arange(jobs.count + 1))
@@ -77,8 +75,9 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
 
 def _kept(problem: RoundProblem, level: Level) -> Ints:
     """Choice in which everybody stays who may, as far as the rules allow."""
-    jobs, holds, rules = problem.jobs, problem.holds, problem.rules
-    choice = np.where(jobs.running, STAY, NONE).astype(np.int64)
+    jobs, rules = problem.jobs, problem.rules
+    options = problem.options
+    choice = options.stay.copy()
     stays = rules.kind == RULE_S
     signed = np.zeros(rules.count, dtype=bool)
     signed[rules.row[rules.value < 0]] = True
@@ -87,12 +86,14 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     _keep_pairs(problem, choice)
     bound = np.zeros(jobs.count, dtype=bool)
     bound[rules.index[stays & (rules.lower[rules.row] >= 1)]] = True
-    gpus = np.maximum(1.0, np.bincount(holds.job, holds.demand[:, 0], minlength=jobs.count))
-    order = np.argsort(level.stay_value / gpus, kind="stable")
+    density = np.zeros(jobs.count)
+    stays = options.stays
+    density[options.job[stays]] = level.value[stays] / np.maximum(1.0, options.gpus[stays])
+    order = np.argsort(density, kind="stable")
     while (concerned := _in_the_way(problem, choice)) is not None:
         for job in order.tolist():
             if choice[job] != NONE and concerned[job] and not bound[job]:
-                choice[:] = without_job(problem, choice, job)
+                choice[:] = without_job(choice, job)
                 break
         else:
             break
@@ -104,8 +105,9 @@ def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
     broken = broken_rule(problem, Selection(choice, ((),) * problem.jobs.count))
     if broken is not None:
         return _concerned(problem, broken)
-    here, limit = in_place(problem), problem.nodes.uplink_gb_per_s
-    here = here.take(here.goes_on(choice) & (here.uplink_gb_per_s > 0))
+    limit = problem.nodes.uplink_gb_per_s
+    here = problem.options.held.chosen(choice)
+    here = here.take(here.uplink_gb_per_s > 0)
     leaf = problem.nodes.leaf[here.node]
     used = np.bincount(leaf, here.uplink_gb_per_s, minlength=limit.size)
     over = used > limit * (1 + 1e-9)
@@ -118,14 +120,15 @@ def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
 
 def _keep_pairs(problem: RoundProblem, choice: Ints) -> None:
     """Jobs that share GPUs go on as a pair, or, where that is not offered, the first of them."""
-    pairs, base = problem.pairs, problem.candidates.count - problem.pairs.count
-    together = np.flatnonzero((pairs.second_half == STAY) & may_meet(problem))
-    row_of = {int(problem.candidates.job[base + p]): base + p for p in together.tolist()}
-    for one, two in pairs.sharing.tolist():
-        if choice[one] == STAY and choice[two] == STAY:
+    options = problem.options
+    starts = np.bincount(options.members.option[options.members.starts], minlength=options.count)
+    together = np.flatnonzero(options.shared & (starts == 0) & options.possible)
+    option_of = dict(zip(options.job[together].tolist(), together.tolist(), strict=True))
+    for one, two in problem.pairs.sharing.tolist():
+        if choice[one] != NONE and choice[two] != NONE:
             choice[two] = NONE
-            if one in row_of:
-                choice[[one, two]] = row_of[one]
+            if one in option_of:
+                choice[[one, two]] = option_of[one]
 
 
 def _concerned(problem: RoundProblem, broken: tuple[str, tuple[int, ...]]) -> Bools:

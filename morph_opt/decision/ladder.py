@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.check_bound import check_bound
+from formulations.columns import at_choice
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
@@ -28,7 +29,7 @@ from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.round.check import RuleError, check
 from formulations.round.rules import with_floor, with_promises
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import residual_round, with_candidates
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
@@ -219,8 +220,8 @@ class _Climb:
         if theirs.size > MOST_OFFERED:
             most = min(most, float(np.partition(theirs, MOST_OFFERED)[MOST_OFFERED]))
         offered = loss <= most
-        chosen = state.selection.choice[state.selection.choice >= 0]
-        offered[chosen] = True
+        chosen = state.selection.choice
+        offered[chosen[(chosen >= 0) & (chosen < count)]] = True
         part = residual_round(problem, level, state.selection, free, on, offered)
         # In units of the whole round: the part's own value is a small share of it.
         here = sum(_worth_of(level, state.selection, job) for job in part.jobs.tolist())
@@ -284,14 +285,11 @@ class _Climb:
 
 def _worth_of(level: Level, decided: Selection, job: int) -> float:
     picked = int(decided.choice[job])
-    if picked == STAY:
-        return float(level.stay_value[job])
     return float(level.value[picked]) if picked >= 0 else 0.0
 
 
 def _unit(level: Level) -> float:
-    values = max(np.abs(level.value).max(initial=0.0), np.abs(level.stay_value).max(initial=0.0))
-    return float(values) or 1.0
+    return float(np.abs(level.value).max(initial=0.0)) or 1.0
 
 
 def _outcome(state: _State, gap: float) -> Outcome:
@@ -328,11 +326,8 @@ def _freed(
     nearest; nodes are theirs and those with the most free GPUs. With ``whole``, half of the jobs
     are instead all those on the nodes that are cheapest to vacate, so that gangs may form there.
     """
-    jobs, count = problem.jobs.count, problem.candidates.count
-    option = np.where(decided.choice == STAY, count + np.arange(jobs), decided.choice)
-    has = decided.choice != NONE
-    now = np.where(has, reduced[np.where(has, option, 0)], 0.0)
-    regret = np.maximum(0.0, surplus - now)
+    jobs, option = problem.jobs.count, decided.choice
+    regret = np.maximum(0.0, surplus - at_choice(reduced, option))
     margin = relaxation.margin(reduced, option)
     spare = _spare(problem, decided)
     on = np.zeros(problem.nodes.count, dtype=bool)
@@ -376,11 +371,10 @@ def _by_node(
 
 def _spare(problem: RoundProblem, decided: Selection) -> Floats:
     """GPUs that a decision leaves free on each open node, shape (N,)."""
-    nodes, holds = problem.nodes, problem.holds
+    nodes, here = problem.nodes, problem.options.held.chosen(decided.choice)
     spare = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
-    stays = decided.choice[holds.job] == STAY
-    np.subtract.at(spare, holds.node[stays], holds.demand[stays, 0])
-    for job in np.flatnonzero(decided.choice >= 0).tolist():
+    np.subtract.at(spare, here.node, here.demand[:, 0])
+    for job in [job for job, nodes_of in enumerate(decided.nodes) if nodes_of]:
         spare[list(decided.nodes[job])] -= problem.candidates.parts(int(decided.choice[job]))
     return np.where(nodes.open, spare, 0.0)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from formulations.round.options import partner_of
-from formulations.round.tables import NONE, STAY, RoundProblem, Selection
+import numpy as np
+
+from formulations.round.tables import Selection
 from morph_opt.candidates.table import RoundView
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, Assignment, Placement, RoundState
@@ -26,19 +27,23 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     nodes = state.cluster.nodes
     problem = view.problem
     choice = selection.choice.tolist()
-    partner = [NONE if k < 0 else partner_of(problem, k, job) for job, k in enumerate(choice)]
-    name = [None if other < 0 else view.states[other].job.name for other in partner]
+    members, options = problem.options.members, problem.options
+    together = [options.jobs_of(k) if k >= 0 else [] for k in choice]
+    name = [
+        next((view.states[other].job.name for other in jobs if other != job), None)
+        for job, jobs in enumerate(together)
+    ]
+    rows = members.chosen(selection.choice)
+    stays = np.zeros(len(choice), dtype=bool)
+    stays[members.job[rows]] = ~members.starts[rows]
     kept: list[Assignment | None] = [None] * len(choice)
     taken: dict[int, set[int]] = {}
     for job, picked in enumerate(choice):
         running = view.states[job].running
-        if running is not None and (
-            picked == STAY
-            or _in_place(problem, job, picked)
-            or (picked >= 0 and partner[job] < 0 and _same(view, selection, job, running))
-        ):
-            same = running.partner == name[job]
-            kept[job] = running if same else replace(running, partner=name[job])
+        same = picked >= 0 and name[job] is None and not stays[job]
+        if running is not None and (stays[job] or (same and _same(view, selection, job, running))):
+            as_it_is = running.partner == name[job]
+            kept[job] = running if as_it_is else replace(running, partner=name[job])
             for node, gpus in running.placement.parts:
                 taken.setdefault(node, set()).update(gpus)
     assignments: list[Assignment] = []
@@ -49,11 +54,11 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             continue
         if picked < 0:
             continue
-        mate = made.get(picked) or (kept[partner[job]] if partner[job] >= 0 else None)
-        if mate is not None:
+        host = made.get(picked) or kept[together[job][0]]
+        if host is not None:
             plan = view.configuration(job, picked).plan
             assignments.append(
-                Assignment(view.states[job].job.name, plan, mate.placement, mate.job)
+                Assignment(view.states[job].job.name, plan, host.placement, host.job)
             )
             continue
         parts: dict[int, list[int]] = {}
@@ -70,15 +75,6 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
         )
         assignments.append(made[picked])
     return Allocation(tuple(assignments))
-
-
-def _in_place(problem: RoundProblem, job: int, picked: int) -> bool:
-    """Whether a job stays where it runs as one of a pair."""
-    pair = picked - (problem.candidates.count - problem.pairs.count)
-    if pair < 0:
-        return False
-    first = int(problem.candidates.job[picked]) == job
-    return int((problem.pairs.first_half if first else problem.pairs.second_half)[pair]) == STAY
 
 
 def _same(view: RoundView, selection: Selection, job: int, running: Assignment) -> bool:

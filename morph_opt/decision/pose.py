@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.linear_model import Floats
 from formulations.objectives import favoured, guarantee
-from formulations.round.levels import with_pairs, worth_of_halves
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
@@ -89,36 +87,14 @@ class PosedRound:
         stood = any(level is self.unkept[-1] for level in tried)
         return self.unkept[-1] if stood else self.worth
 
-    def pair_worth(self, worth: Level) -> Floats:
-        """What each job of a pair is worth, shape (P, 2): candidate's job, partner.
-
-        Parameters
-        ----------
-        worth
-            One of `worth_of`.
-        """
-        if not self.problem.pairs.count:
-            return np.zeros((0, 2))
-        plain = worth is self.worth
-        levels_of = self.poser.goals_of(self.data) if plain else self.poser.favoured_of(self.data)
-        halves = worth_of_halves(levels_of, self.problem)[-1]
-        return np.column_stack([halves[: halves.size // 2], halves[halves.size // 2 :]])
-
-    def counterparts(self, other: PosedRound, candidates: tuple[int, ...]) -> tuple[int, ...]:
-        """Candidates of this round that are what ``candidates`` are in another posing of it.
+    def counterparts(self, other: PosedRound, options: tuple[int, ...]) -> tuple[int, ...]:
+        """Options of this round that are what ``options`` are in another posing of it.
 
         Jobs alone have the same ones under all rules; pairs that rules keep apart have none.
         """
-        here, there = self.problem, other.problem
-        alone = there.candidates.count - there.pairs.count
-        keys = {_pair_key(here, p): p for p in range(here.pairs.count)} if here.pairs.count else {}
-        base = here.candidates.count - here.pairs.count
-        found = [
-            k if k < alone else base + keys[_pair_key(there, k - alone)]
-            for k in candidates
-            if k < alone or _pair_key(there, k - alone) in keys
-        ]
-        return tuple(found)
+        there = _by_members(other.problem)
+        here = {members: option for option, members in enumerate(_by_members(self.problem))}
+        return tuple(here[there[k]] for k in options if there[k] in here)
 
     def under(self, rules: OperatorRules) -> PosedRound:
         """The same round under other rules."""
@@ -193,23 +169,12 @@ class RoundPoser:
         plain = self._builder.view(state)
         return self.posed(state, plain, self.rules, self.objective.observe(state))
 
-    def goals_of(self, data: Any) -> Callable[[RoundProblem], tuple[Level, ...]]:
-        """Goals of tables, from what the objective observed."""
-        return lambda problem: self.objective.levels(problem, data)
-
-    def favoured_of(self, data: Any) -> Callable[[RoundProblem], tuple[Level, ...]]:
-        """Goals in which the worth of guaranteed jobs is raised, as `Promises` says."""
-        goals_of, factor = self.goals_of(data), self.promises.factor or 1.0
-        return lambda problem: favoured(problem, goals_of(problem), factor)
-
-    def _unkept(
-        self, problem: RoundProblem, goals: tuple[Level, ...], data: Any
-    ) -> tuple[Level, ...]:
+    def _unkept(self, problem: RoundProblem, goals: tuple[Level, ...]) -> tuple[Level, ...]:
         if not problem.jobs.guaranteed.any():
             return goals
         if self.promises.factor is None:
             return (guarantee(problem), *goals)
-        return with_pairs(self.favoured_of(data), problem)
+        return favoured(problem, goals, self.promises.factor)
 
     def posed(
         self, state: RoundState, plain: RoundView, rules: OperatorRules, data: Any
@@ -218,20 +183,22 @@ class RoundPoser:
         view = apply_rules(plain, state, rules)
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
-        goals = with_pairs(self.goals_of(data), view.problem)
-        ranks = with_pairs(lambda problem: ranks_below(problem, rules), view.problem)
-        unkept = self._unkept(view.problem, goals, data)
+        goals = self.objective.levels(view.problem, data)
+        ranks = ranks_below(view.problem, rules)
+        unkept = self._unkept(view.problem, goals)
         return PosedRound(state, plain, view, goals, unkept, ranks, rules, self, data)
 
 
-def _pair_key(problem: RoundProblem, pair: int) -> tuple[int, int, int, int]:
-    """A pair by what it is made of: its jobs, and how each of them comes to it."""
-    pairs = problem.pairs
-    job = problem.candidates.job[problem.candidates.count - pairs.count + pair]
-    return (
-        int(job), int(pairs.partner[pair]),
-        int(pairs.first_half[pair]), int(pairs.second_half[pair]),
-    )  # fmt: skip
+def _by_members(problem: RoundProblem) -> list[tuple[tuple[int, int], ...]]:
+    """Each option by what it is made of: its jobs, and how each comes to it; -1 for a stay."""
+    members = problem.options.members
+    how = np.where(members.starts, members.alone, -1)
+    found: list[list[tuple[int, int]]] = [[] for _ in range(problem.options.count)]
+    for option, *key in zip(
+        members.option.tolist(), members.job.tolist(), how.tolist(), strict=True
+    ):
+        found[option].append((key[0], key[1]))
+    return [tuple(jobs) for jobs in found]
 
 
 def _fresh_name(cluster: Cluster) -> str:

@@ -30,14 +30,14 @@ LEAST_KEPT = 2_000
 
 def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
     """Solve a round's model; small ones directly."""
-    model, x = built.model, built.layout.x
+    model, x = built.model, built.layout.starts
     if x.size < LARGE or not solver.capabilities.lp_duals:
         return solver.solve(model, limits)
     relaxed = solver.solve(model.relaxed(), limits)
     if relaxed.status is not Status.OPTIMAL or relaxed.row_duals is None:
         return solver.solve(model, _less(limits, relaxed))
     reduced = model.cost - model.matrix().T @ relaxed.row_duals
-    jobs = int(built.layout.stay.size)
+    jobs = built.layout.jobs
     kept = min(x.size, max(LEAST_KEPT, KEPT_PER_JOB * jobs))
     worst = np.partition(reduced[x], x.size - kept)[x.size - kept]
     upper = model.column_upper.copy()

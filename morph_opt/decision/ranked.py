@@ -13,7 +13,7 @@ from formulations.linear_model import Ints
 from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.objectives import kept
 from formulations.round.decode import in_place_fits, pack, restricted, with_partners, without_job
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.pricing import solve_priced
@@ -181,14 +181,15 @@ class RoundSolver:
         Jobs are taken out one after the other, stays first, as long as what is left is proven to
         be impossible; packing shows quickly that most are needed.
         """
-        stays, starts = np.flatnonzero(choice == STAY), np.flatnonzero(choice >= 0)
+        in_place = np.isin(choice, problem.options.stays)
+        stays, starts = np.flatnonzero(in_place), np.flatnonzero(~in_place & (choice >= 0))
         part, proofs = choice, 0
         for job in (*stays.tolist(), *starts.tolist()):
             if proofs >= PROOF_LIMIT:
                 break
             if part[job] == NONE:
                 continue
-            fewer = without_job(problem, part, job)
+            fewer = without_job(part, job)
             if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
                 continue
             proofs += 1
@@ -227,11 +228,10 @@ class RoundSolver:
         if not in_place_fits(problem, choice):
             return None, True
         small = restricted(problem, choice)
-        stays = small.jobs.running.astype(np.float64)
-        ones = Level("placed", "jobs", np.ones(small.candidates.count), stays)
+        ones = Level("placed", "jobs", np.ones(small.options.count))
         built = node_assignment.build(small, ones)
         outcome = self._solver.solve(built.model, replace(self._limits, gap=0.0))
-        everyone = small.candidates.count + int(stays.sum())
+        everyone = small.options.count
         if outcome.x is None or outcome.objective < everyone - 0.5:
             proven = outcome.status is Status.INFEASIBLE or outcome.bound < everyone - 0.5
             return None, proven
@@ -243,12 +243,10 @@ def _named(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
     """The same round with its nodes named, or None where that is too large to be of use."""
     if problem.candidates.part_gpus.size * problem.nodes.count > NAMED_LIMIT:
         return None
-    plain = Level("plain", "", np.zeros(problem.candidates.count), np.zeros(problem.jobs.count))
+    plain = Level("plain", "", np.zeros(problem.options.count))
     named = node_assignment.build(problem, plain)
     cost = np.zeros(named.model.columns)
-    x, stays = named.layout.x, named.layout.stay[named.layout.stay >= 0]
-    cost[x] = built.model.cost[built.layout.x]
-    cost[stays] = built.model.cost[built.layout.stay[built.layout.stay >= 0]]
+    cost[named.layout.x] = built.model.cost[built.layout.x]
     return replace(named, model=named.model.with_objective(cost)).with_rows_of(built)
 
 
@@ -298,11 +296,8 @@ def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> Round
 
 def with_guarantees(problem: RoundProblem, built: RoundModel) -> RoundModel:
     """Rows ``guarantee[j]``: every guaranteed job runs at no less than the speed of its request."""
-    enough, stays = kept(problem)
-    layout, model = built.layout, built.model
+    members, enough, model = problem.options.members, kept(problem), built.model
     for job in np.flatnonzero(problem.jobs.guaranteed).tolist():
-        columns = layout.x[enough & (problem.candidates.job == job)]
-        if stays[job]:
-            columns = np.append(columns, layout.stay[job])
+        columns = built.layout.x[members.option[enough & (members.job == job)]]
         model = model.with_row("guarantee", [job], columns, np.ones(columns.size), 1.0, np.inf)
     return replace(built, model=model)

@@ -15,7 +15,7 @@ import numpy as np
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.objectives import kept
-from formulations.round.tables import STAY, Level, Selection
+from formulations.round.tables import Level, Selection
 from morph_opt.decision.method import Evidence, Solved
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import RoundSolver
@@ -103,9 +103,7 @@ class Case:
             If the solver could not tell within its limits.
         """
         problem = posed.problem
-        nothing = Level(
-            "feasible", "", np.zeros(problem.candidates.count), np.zeros(problem.jobs.count)
-        )
+        nothing = Level("feasible", "", np.zeros(problem.options.count))
         rounds = self._rounds()
         base = _forced(rounds.build(problem, nothing), forced)
         solved = rounds.ranked(problem, (nothing,), base)
@@ -143,11 +141,10 @@ def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float
 
     if not problem.jobs.guaranteed.any():
         return values(posed.goals)
-    started, stayed = kept(problem)
-    choice = selection.choice
-    fast = np.where(choice == STAY, stayed, False)
-    fast[choice >= 0] = started[choice[choice >= 0]]
-    if fast[problem.jobs.guaranteed].all():
+    members = problem.options.members
+    mine = members.chosen(selection.choice)
+    fast = members.job[mine[kept(problem)[mine]]]
+    if np.isin(np.flatnonzero(problem.jobs.guaranteed), fast).all():
         return ((np.inf, 0.0), *values(posed.goals))
     unkept = values(posed.unkept)
     return unkept if len(unkept) > len(posed.goals) else ((0.0, 0.0), *unkept)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints
-from formulations.round.options import half_of, may_meet, partner_of
-from formulations.round.tables import NONE, STAY, Level, Selection
+from formulations.round.tables import NONE, Level, Selection
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation
@@ -93,29 +92,13 @@ class Explainer:
         return _Round(evidence, allocation, self._case, self._effort).explanation()
 
 
-class _Worth:
-    """What each job of a posed round is worth to the goal that is priced."""
-
-    def __init__(self, posed: PosedRound, tried: tuple[Level, ...]) -> None:
-        self._problem = posed.problem
-        self.level = posed.worth_of(tried)
-        self._halves = posed.pair_worth(self.level)
-        self._alone = posed.problem.candidates.count - posed.problem.pairs.count
-
-    def of(self, job: int, choice: int) -> float:
-        """Value of a job's choice; of a pair, that of its own half."""
-        if choice == NONE:
-            return 0.0
-        if choice == STAY:
-            return float(self.level.stay_value[job])
-        if choice < self._alone:
-            return float(self.level.value[choice])
-        second = int(self._problem.candidates.job[choice]) != job
-        return float(self._halves[choice - self._alone, int(second)])
-
-    def by_job(self, choice: Ints) -> Floats:
-        """Value of each job's choice, shape (J,)."""
-        return np.asarray([self.of(job, k) for job, k in enumerate(choice.tolist())], dtype=float)
+def _values(posed: PosedRound, level: Level, choice: Ints) -> Floats:
+    """What each job's choice is worth to it, shape (J,)."""
+    members = posed.problem.options.members
+    mine = members.chosen(choice)
+    found = np.zeros(choice.size)
+    found[members.job[mine]] = level.worth[mine]
+    return found
 
 
 class _Round:
@@ -135,15 +118,15 @@ class _Round:
         self._prices = Prices(posed.problem, self._solved.model, case.limits)
         self._decided = evidence.selection
         self._choice = as_granted(posed, evidence.selection, allocation)
-        self._worth = _Worth(posed, self._solved.levels)
-        self._value = self._decided.value(self._worth.level)
-        self._values = self._worth.by_job(self._choice)
-        self._small = small(self._worth.level, self._value)
+        self._level = posed.worth_of(self._solved.levels)
+        self._value = self._decided.value(self._level)
+        self._values = _values(posed, self._level, self._choice)
+        self._small = small(self._level, self._value)
         self._without: list[tuple[str, Floats]] | None = None
 
     def explanation(self) -> RoundExplanation:
         """Put the parts together."""
-        state, worth = self._posed.state, self._worth.level
+        state, worth = self._posed.state, self._level
         jobs = [self._priced(job) for job in range(len(state.jobs))]
         open_jobs = [(job, rows) for job, (found, rows) in enumerate(jobs) if found.best]
         open_jobs.sort(key=lambda pair: -_reduced(jobs[pair[0]][0]))
@@ -172,12 +155,13 @@ class _Round:
         """What the job got, and its best option at the round's prices with its rows."""
         name = self._posed.state.jobs[job].job.name
         choice = int(self._choice[job])
-        action = {NONE: "queue", STAY: "stay"}.get(choice, "start")
+        alone = choice == int(self._problem.options.stay[job])
+        action = "queue" if choice == NONE else "stay" if alone else "start"
         granted = None if choice == NONE else self._option(job, choice)
         rows = self._rows(job)
         if not rows and granted is None:
             return JobExplanation(name, action, granted, None, "no_configuration"), ()
-        more = [k for k in rows if self._worth.of(job, k) > self._values[job] + self._small]
+        more = [k for k in rows if self._worth(job, k) > self._values[job] + self._small]
         options = [(self._option(job, k), k) for k in more]
         if not options:
             return JobExplanation(name, action, granted, None, "best"), ()
@@ -189,18 +173,21 @@ class _Round:
         return JobExplanation(name, action, granted, best, reason), same
 
     def _rows(self, job: int) -> list[int]:
-        """Candidates that a job can be chosen in, alone or as one of a pair."""
-        view, pairs = self._posed.view, self._problem.pairs
-        alone = range(int(view.offset[job]), int(view.offset[job + 1]))
-        base = self._problem.candidates.count - pairs.count
-        mine = (self._problem.candidates.job[base:] == job) | (pairs.partner == job)
-        shared = np.flatnonzero(mine & may_meet(self._problem))
-        return [*alone, *(base + shared).tolist()]
+        """Options that a job can be chosen in, alone or with others, but to stay alone."""
+        options = self._problem.options
+        mine = options.members.option[options.members.job == job]
+        rows: list[int] = mine[options.possible[mine] & (mine != options.stay[job])].tolist()
+        return rows
+
+    def _worth(self, job: int, option: int) -> float:
+        """What an option is worth to one of its jobs."""
+        return float(self._level.worth[self._problem.options.members.of(option, job)])
 
     def _option(self, job: int, choice: int) -> Option:
         posed, problem = self._posed, self._problem
-        half = choice if choice == STAY else half_of(problem, choice, job)
-        if half == STAY:
+        members, options = problem.options.members, problem.options
+        stays = not members.starts[members.of(choice, job)]
+        if stays:
             held = posed.state.jobs[job].running
             assert held is not None
             shape, plan = held.placement.shape, held.plan
@@ -208,21 +195,20 @@ class _Round:
         else:
             row = posed.view.configuration(job, choice)
             shape, plan = row.shape, row.plan
-            kind = posed.state.cluster.node_types[int(problem.candidates.node_class[choice])]
-        paid = self._prices.stay(job) if choice == STAY else self._prices.start(choice)
-        partner = NONE if choice == STAY else partner_of(problem, choice, job)
+            kind = posed.state.cluster.node_types[int(options.node_class[choice])]
+        paid = self._prices.of(choice)
         beside = None
-        if partner >= 0:
+        for partner in (other for other in options.jobs_of(choice) if other != job):
             beside = posed.state.jobs[partner].job.name
             # The other job pays its part: its own worth in the pair, less what it would have.
-            part = self._prices.surplus(partner) - self._worth.of(partner, choice)
+            part = self._prices.surplus(partner) - self._worth(partner, choice)
             paid[f"{beside} beside it"] = part
         rules = sum((a for word, a in paid.items() if self._prices.is_rule(word)), 0.0)
         others = {word: a for word, a in paid.items() if not self._prices.is_rule(word)}
-        price, value = sum(others.values(), 0.0), self._worth.of(job, choice)
+        price, value = sum(others.values(), 0.0), self._worth(job, choice)
         ordered = tuple(sorted(others.items(), key=lambda pair: (-abs(pair[1]), pair[0])))
         return Option(
-            plan.label, shape.label, kind.name, shape.gpus, half == STAY, value, price, ordered,
+            plan.label, shape.label, kind.name, shape.gpus, stays, value, price, ordered,
             rules, value - price, beside,
         )  # fmt: skip
 
@@ -234,7 +220,7 @@ class _Round:
         if solved.selection is None:
             return replace(found, **self._forbidden(rows))  # type: ignore[arg-type]
         after = solved.selection
-        cost = self._value - after.value(self._worth.level)
+        cost = self._value - after.value(self._level)
         blocked = self._held_back(job)
         return replace(
             found,
@@ -280,18 +266,18 @@ class _Round:
             other = self._posed.under(rules.without(rule))
             selection = self._case.solve(other).selection
             if selection is not None and first_change(here, reached(other, selection))[1] > 0:
-                values = _Worth(other, self._like(other)).by_job(selection.choice)
+                values = _values(other, self._like(other), selection.choice)
                 found.append((rule.words, values))
         return found
 
-    def _like(self, other: PosedRound) -> tuple[Level, ...]:
-        """Goals of another posing of the round, with promises as they count in this one."""
-        return other.goals if self._worth.level is self._posed.worth else other.unkept
+    def _like(self, other: PosedRound) -> Level:
+        """The goal of another posing of the round, with promises as they count in this one."""
+        return other.worth if self._level is self._posed.worth else other.unkept[-1]
 
     # --- what a choice is worth -----------------------------------------------------------------
 
     def _losses(self, selection: Selection) -> tuple[Loss, ...]:
-        lost = self._values - self._worth.by_job(selection.choice)
+        lost = self._values - _values(self._posed, self._level, selection.choice)
         return tuple(
             Loss(
                 self._posed.state.jobs[job].job.name,
@@ -332,9 +318,7 @@ class _Round:
         selection = self._case.solve(more).selection
         if selection is None:
             return None
-        return selection.value(more.worth_of(self._like(more))) - self._optimum.value(
-            self._worth.level
-        )
+        return selection.value(self._like(more)) - self._optimum.value(self._level)
 
 
 def _what(option: Option) -> tuple[object, ...]:
@@ -366,5 +350,5 @@ def as_granted(posed: PosedRound, selection: Selection, allocation: Allocation) 
     for job, known in enumerate(posed.state.jobs):
         held = granted.get(known.job.name)
         if held is not None and held == known.running and held.partner is None:
-            choice[job] = STAY
+            choice[job] = posed.problem.options.stay[job]
     return choice

@@ -188,13 +188,9 @@ class Prices:
         self._columns = sparse.csc_array(self._rows)
         self._rules = set(problem.rules.name)
 
-    def start(self, candidate: int) -> dict[str, float]:
-        """Price of (re)starting in a candidate, by what it is paid for."""
-        return self._of(int(self._built.layout.x[candidate]))
-
-    def stay(self, job: int) -> dict[str, float]:
-        """Price of leaving a running job as it is."""
-        return self._of(int(self._built.layout.stay[job]))
+    def of(self, option: int) -> dict[str, float]:
+        """Price of an option, by what it is paid for."""
+        return self._of(int(self._built.layout.x[option]))
 
     def surplus(self, job: int) -> float:
         """What a job's best option is worth beyond its price (dual of ``one_config``)."""

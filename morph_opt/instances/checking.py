@@ -12,7 +12,7 @@ from formulations import node_assignment
 from formulations.linear_model import Ints, LinearModel
 from formulations.round.check import RuleError, check
 from formulations.round.decode import in_place_fits, pack, restricted, with_partners
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.instances.library import Instance, load, load_round
 from morph_opt.instances.solution import read_claim
 from morph_opt.solvers.outcome import Floats, Limits, relative_gap
@@ -106,7 +106,7 @@ def choice_of(problem: RoundProblem, model: LinearModel, x: Floats) -> Ints:
         elif pair:
             choice[[int(pair[1]), int(pair[2])]] = int(pair[3])
         elif stays:
-            choice[int(stays[1])] = STAY
+            choice[int(stays[1])] = problem.options.stay[int(stays[1])]
     return choice
 
 
@@ -119,12 +119,10 @@ def placed(problem: RoundProblem, choice: Ints) -> Selection | None:
     if not in_place_fits(problem, choice):
         return None
     small = restricted(problem, choice)
-    stays = small.jobs.running.astype(np.float64)
-    ones = Level("placed", "jobs", np.ones(small.candidates.count), stays)
+    ones = Level("placed", "jobs", np.ones(small.options.count))
     built = node_assignment.build(small, ones)
     outcome = make_solver("highs").solve(built.model, Limits(gap=0.0, time_s=60.0))
-    everyone = small.candidates.count + int(stays.sum())
-    if outcome.x is None or outcome.objective < everyone - 0.5:
+    if outcome.x is None or outcome.objective < small.options.count - 0.5:
         return None
     found = node_assignment.read_nodes(small, built, outcome.x)
     return with_partners(problem, Selection(choice, found.nodes))

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.objectives import SPEED_TOLERANCE, relative_speed
 from formulations.round.check import check
-from formulations.round.tables import STAY, Level, RoundProblem, Selection
+from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import best_at_hand
 from morph_opt.decision.holding import HoldingCheck, Needs
@@ -193,8 +193,7 @@ class MilpPolicy:
 
 def _gap_of_gain(problem: RoundProblem, worth: Level, value: float, bound: float) -> float:
     """Share that may be missing of what deciding can gain over leaving everything as it is."""
-    running = problem.jobs.running
-    possible = bound - float(worth.stay_value[running].sum())
+    possible = bound - float(worth.value[problem.options.stays].sum())
     missing = max(0.0, bound - value)
     return 0.0 if missing <= 1e-9 * abs(bound) else missing / max(possible, missing)
 
@@ -211,12 +210,10 @@ def _shortfall(problem: RoundProblem, selection: Selection) -> tuple[int, float]
     promised = np.flatnonzero(problem.jobs.guaranteed)
     if not promised.size:
         return 0, 0.0
-    started, stayed = relative_speed(problem)
-    choice = selection.choice[promised]
-    granted = np.where(
-        choice >= 0,
-        started[np.maximum(choice, 0)] if started.size else 0.0,
-        np.where(choice == STAY, stayed[promised], 0.0),
-    )
+    members = problem.options.members
+    mine = members.chosen(selection.choice)
+    granted = np.zeros(problem.jobs.count)
+    granted[members.job[mine]] = relative_speed(problem)[mine]
+    granted = granted[promised]
     missing = np.where(granted >= 1.0 - SPEED_TOLERANCE, 0.0, 1.0 - granted)
     return int((missing > 0).sum()), float(missing.sum())

@@ -14,7 +14,7 @@ import numpy as np
 
 from formulations.round.check import check
 from formulations.round.decode import SLACK, place_parts, room_after_stays
-from formulations.round.tables import NONE, STAY, RoundProblem, Selection
+from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState
@@ -49,7 +49,7 @@ class _Filling:
             return False
         self.room.nodes[nodes] -= demand
         self.room.uplinks[:] -= carried
-        self.choice[job] = STAY
+        self.choice[job] = self.problem.options.stay[job]
         return True
 
     def start(self, job: int, candidates: Iterable[int]) -> bool:

@@ -109,30 +109,17 @@ def apply_rules(view: RoundView, state: RoundState, rules: OperatorRules) -> Rou
 
 def ranks_below(problem: RoundProblem, rules: OperatorRules) -> tuple[Level, ...]:
     """Levels that rank after the objective, so that ties do not flap."""
-    running = problem.jobs.running
+    options, members = problem.options, problem.options.members
     levels: list[Level] = []
     if rules.fewer_moves:
-        levels.append(
-            Level(
-                "fewer_moves",
-                "jobs left in place",
-                np.zeros(problem.candidates.count),
-                running.astype(np.float64),
-            )
-        )
+        stays = np.where(members.starts, 0.0, 1.0)
+        levels.append(Level.of(problem, "fewer_moves", "jobs left in place", stays))
     if rules.tighter_packing:
-        parts = np.diff(problem.candidates.part_start).astype(np.float64)
-        held = np.bincount(problem.holds.job, minlength=problem.jobs.count).astype(np.float64)
+        nodes = np.bincount(options.held.option, minlength=options.count).astype(np.float64)
+        nodes[: problem.candidates.count] += np.diff(problem.candidates.part_start)
         # Never negative: a level that pays for stopping a job would use up the slack above it.
-        widest = max(parts.max(initial=1.0), held.max(initial=1.0))
-        levels.append(
-            Level(
-                "tighter_packing",
-                "nodes below the widest shape",
-                widest - parts,
-                np.where(running, widest - held, 0.0),
-            )
-        )
+        below = nodes.max(initial=1.0) - nodes[members.alone]
+        levels.append(Level.of(problem, "tighter_packing", "nodes below the widest shape", below))
     return tuple(levels)
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.round.tables import NONE, STAY, Selection
+from formulations.round.pairs import STAY
+from formulations.round.tables import NONE, Selection
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.clusters import load_cluster
@@ -225,7 +226,8 @@ def test_a_minimum_run_is_kept_next_to_a_partner() -> None:
 
 def _chosen(view: RoundView, **names: int) -> Selection:
     choice = [names.get(s.job.name, NONE) for s in view.states]
-    nodes = tuple((0,) if k >= 0 and view.problem.candidates.parts(k) else () for k in choice)
+    held = set(view.problem.options.held.option.tolist())
+    nodes = tuple((0,) if k >= 0 and k not in held else () for k in choice)
     return Selection(np.asarray(choice), nodes)
 
 
@@ -255,7 +257,9 @@ def test_who_leaves_a_pair_and_starts_alone_on_its_node_gets_another_gpu() -> No
     now = state(running("A1", 0, 0, "B1"), running("B1", 0, 0, "A1"))
     view = offered(now)
     start = int(view.offset[1])  # B1 alone in its first configuration, placed on node 0
-    held = to_allocation(now, view, _chosen(view, A1=STAY, B1=start)).by_job()
+    held = to_allocation(
+        now, view, _chosen(view, A1=int(view.problem.options.stay[0]), B1=start)
+    ).by_job()
     assert held["A1"].partner is None
     assert held["A1"].placement == Placement.of({0: [0]})
     assert held["B1"].placement == Placement.of({0: [1]})

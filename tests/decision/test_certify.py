@@ -7,7 +7,7 @@ import pytest
 
 from formulations.objectives import guarantee, kept
 from formulations.round.rules import broken_rule, with_floor, with_promises
-from formulations.round.tables import STAY, RoundProblem
+from formulations.round.tables import RoundProblem
 from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
@@ -41,9 +41,9 @@ def test_promises_and_floors_are_in_the_bound(seed: int) -> None:
 
 
 def keeps_promises(problem: RoundProblem, choice: np.ndarray) -> bool:
-    enough, stays = kept(problem)
+    enough = kept(problem)
     return all(
-        (picked >= 0 and bool(enough[picked])) or (picked == STAY and bool(stays[job]))
+        picked >= 0 and bool(enough[picked])
         for job, picked in enumerate(choice.tolist())
         if problem.jobs.guaranteed[job]
     )

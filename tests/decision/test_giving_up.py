@@ -12,7 +12,7 @@ from formulations.layout import forbid
 from formulations.node_pattern import build
 from formulations.round import decode
 from formulations.round.check import check
-from formulations.round.tables import NONE, STAY, Level, RoundProblem
+from formulations.round.tables import NONE, Level, RoundProblem
 from morph_opt.decision import ranked
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ranked import RoundSolver
@@ -89,9 +89,7 @@ def test_a_cut_names_only_jobs_that_cannot_be_placed_together(
         for choice in cuts:
             assert decode.pack(problem, choice) is None
             small = decode.restricted(problem, choice)
-            ones = Level(
-                "placed", "jobs", np.ones(small.candidates.count), (choice == -2).astype(float)
-            )
+            ones = Level("placed", "jobs", np.ones(small.options.count))
             placed = HighsSolver().solve(node_assignment.build(small, ones).model, EXACT)
             assert placed.objective < np.count_nonzero(choice != -1) - 0.5
 
@@ -105,7 +103,7 @@ def test_added_rows_move_to_the_other_formulation() -> None:
         model=built.model.with_row(
             "guarantee",
             [job],
-            built.layout.x[problem.candidates.job == job],
+            built.layout.starts[problem.candidates.job == job],
             np.ones(int((problem.candidates.job == job).sum())),
             1.0,
             np.inf,
@@ -120,10 +118,10 @@ def test_the_fallback_gives_an_uplink_to_the_more_valuable_of_two() -> None:
     """Each holds 3 of 5 GB/s of both leaves; the second is worth more."""
     holds = [Hold(job, node, 1, (0.0, 0.0, 3.0), 3.0) for job in (0, 1) for node in (0, 1)]
     problem = tiny([4, 4], [], holds=holds, leaf=[0, 1], uplink=[5.0, 5.0])
-    level = Level("worth", "points", np.zeros(0), np.asarray([1.0, 2.0]))
+    level = Level("worth", "points", np.asarray([1.0, 2.0]))
     kept = keep_and_fill(problem, level)
     check(problem, kept)
-    assert kept.choice.tolist() == [NONE, STAY]
+    assert kept.choice.tolist() == [NONE, problem.options.stay[1]]
     solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,)).selection
     assert solved is not None
-    assert solved.choice.tolist() == [NONE, STAY]
+    assert solved.choice.tolist() == [NONE, problem.options.stay[1]]

@@ -115,19 +115,20 @@ def test_one_more_node_is_one_for_every_rule_and_every_candidate() -> None:
 
 
 def test_nothing_else_assembles_a_round(project_root: Path) -> None:
-    """Rules on tables, and goals of tables with pairs: in `pose` and nowhere else."""
+    """Rules on tables, and goals of tables: in `pose` and nowhere else."""
     found = {
         (path.relative_to(project_root).as_posix(), word)
         for room in ("morph_opt", "benchmarks")
         for path in (project_root / room).rglob("*.py")
-        for word in ("apply_rules(", "ranks_below(", "goals_of(", "= with_pairs(")
+        for word in ("apply_rules(", "ranks_below(", "objective.levels(")
         if word in path.read_text("utf-8").replace(f"def {word}", "")
     }
     pose = "morph_opt/decision/pose.py"
     assert found == {
-        (pose, "apply_rules("), (pose, "ranks_below("), (pose, "goals_of("),
-        (pose, "= with_pairs("),
-    }  # fmt: skip
+        (pose, "apply_rules("),
+        (pose, "ranks_below("),
+        (pose, "objective.levels("),
+    }
 
 
 def test_a_round_posed_under_other_rules_has_the_same_goals() -> None:

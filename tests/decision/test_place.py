@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from formulations.round.decode import pack
-from formulations.round.tables import NONE, STAY, Selection
+from formulations.round.tables import NONE, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState
 from tests.formulations import oracle
+from tests.formulations.rounds import STAY, decided
 from tests.policies.worlds import (
     GC,
     LINEAR,
@@ -37,7 +38,7 @@ def placed(
         span = range(int(view.offset[job]), int(view.offset[job + 1]))
         wanted = [k for k in span if str(view.configuration(job, k).shape) == pick]
         choice.append(wanted[0])
-    selection = Selection(np.asarray(choice), tuple(nodes for _, nodes in picks))
+    selection = decided(view.problem, Selection(np.asarray(choice), tuple(n for _, n in picks)))
     return grants(to_allocation(before, view, selection))
 
 
@@ -103,7 +104,7 @@ def test_random_selections_become_sound_allocations(block: int) -> None:
             held = by_job.get(job.job.name)
             if picked == NONE:
                 assert held is None
-            elif picked == STAY:
+            elif picked == view.problem.options.stay[index]:
                 assert held == job.running
                 stayed += 1
             else:

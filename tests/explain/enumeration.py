@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from formulations.objectives import guarantee, kept
-from formulations.round.tables import NONE, STAY, Level, RoundProblem
+from formulations.round.tables import NONE, Level, RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.objective import Objective, Stateless
@@ -61,8 +61,7 @@ class TwoGoals(Stateless):
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
         (speed,) = Throughput().levels(problem)
-        at_work = np.ones(problem.candidates.count)
-        first = Level("at work", "jobs", at_work, problem.jobs.running.astype(float))
+        first = Level("at work", "jobs", np.ones(problem.options.count))
         return first, speed
 
 
@@ -94,7 +93,7 @@ def _overdrawn(table: SpeedTable, before: RoundState) -> bool:
         problem = CandidateBuilder(table).view(before).problem
     except ValueError:
         return True
-    everybody = np.where(problem.jobs.running, STAY, NONE).tolist()
+    everybody = problem.options.stay.tolist()
     return oracle.room_after_stays(problem, everybody) is None
 
 
@@ -214,11 +213,8 @@ class Enumerated:
         promised = np.flatnonzero(self.problem.jobs.guaranteed).tolist()
         if not promised:
             return goals
-        started, stayed = kept(self.problem)
-        fast = [
-            bool(stayed[j]) if choice[j] == STAY else choice[j] != NONE and bool(started[choice[j]])
-            for j in promised
-        ]
+        enough = kept(self.problem)
+        fast = [choice[j] != NONE and bool(enough[choice[j]]) for j in promised]
         first = np.inf if all(fast) else oracle.value(choice, guarantee(self.problem))
         return (first, *goals)
 
@@ -315,7 +311,9 @@ def _of_job(
     mine = range(int(view.offset[job]), int(view.offset[job + 1]))
     got = here.of_job(job, picked[job])
     better = [k for k in mine if here.of_job(job, k) > got + 2 * little]
-    action = {NONE: "queue", STAY: "stay"}.get(picked[job], "start")
+    stay = here.posed.problem.options.stay[job]
+    action = {NONE: "queue", stay: "stay"}.get(picked[job], "start")
+    action = "queue" if picked[job] == NONE else action
     if told.action != action:
         yield f"action {told.action}, not {action}"
     if told.granted is not None and abs(told.granted.value - got) > little:

@@ -183,15 +183,16 @@ def test_duality(seed: int, build: str) -> None:
     surplus = np.zeros(problem.jobs.count)
     for k in range(problem.candidates.count):
         job = int(problem.candidates.job[k])
-        parts = prices.start(k)
+        parts = prices.of(k)
         assert all(parts[word] >= -tolerance for word in ("GPUs", "uplinks") if word in parts)
         paid = sum(parts.values())
         assert paid == pytest.approx(activity[built.layout.x[k]] - own[job], abs=tolerance)
         surplus[job] = max(surplus[job], level.value[k] - paid)
     for job in np.flatnonzero(problem.jobs.running).tolist():
-        paid = sum(prices.stay(job).values())
-        assert paid == pytest.approx(activity[built.layout.stay[job]] - own[job], abs=tolerance)
-        surplus[job] = max(surplus[job], float(level.stay_value[job]) - paid)
+        stay = int(problem.options.stay[job])
+        paid = sum(prices.of(stay).values())
+        assert paid == pytest.approx(activity[built.layout.x[stay]] - own[job], abs=tolerance)
+        surplus[job] = max(surplus[job], float(level.value[stay]) - paid)
     assert own == pytest.approx(surplus, abs=tolerance)
     for cell in prices.nodes():
         assert cell.value >= -tolerance

@@ -120,9 +120,8 @@ def _rank(want: Sequence[int]) -> Callable[[], Wanted]:
 
     def make() -> Wanted:
         problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (4,))])
-        none = np.zeros(problem.jobs.count)
-        first = Level("first", "jobs", np.asarray([1.0, 0.0]), none)
-        second = Level("second", "jobs", np.asarray([0.0, 1.0]), none)
+        first = Level("first", "jobs", np.asarray([1.0, 0.0]))
+        second = Level("second", "jobs", np.asarray([0.0, 1.0]))
         return Wanted(ranked(problem, [first, second], "node_pattern").model, tuple(want))
 
     return make

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Scope, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Scope, Selection
 
 LARGEST = 200_000
 """Combinations beyond which a round is not small."""
@@ -24,8 +24,13 @@ LARGEST = 200_000
 def options(problem: RoundProblem, job: int) -> list[int]:
     """Everything that a job may do, as entries of `Selection.choice`."""
     own = [k for k in range(problem.candidates.count) if int(problem.candidates.job[k]) == job]
-    stay = [STAY] if job in problem.holds.job.tolist() else []
+    stay = [int(problem.options.stay[job])] if job in problem.holds.job.tolist() else []
     return [NONE, *stay, *own]
+
+
+def starts(problem: RoundProblem, picked: int) -> bool:
+    """Whether nodes are to be found for what a job does."""
+    return 0 <= picked < problem.candidates.count
 
 
 def combinations(problem: RoundProblem) -> np.ndarray:
@@ -37,13 +42,7 @@ def combinations(problem: RoundProblem) -> np.ndarray:
 
 def value(choice: Sequence[int], level: Level) -> float:
     """Worth of a choice."""
-    total = 0.0
-    for job, picked in enumerate(choice):
-        if picked >= 0:
-            total += float(level.value[picked])
-        elif picked == STAY:
-            total += float(level.stay_value[job])
-    return total
+    return sum(float(level.value[picked]) for picked in choice if picked >= 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,8 @@ def room_after_stays(problem: RoundProblem, choice: Sequence[int]) -> Room | Non
         nodes.uplink_gb_per_s.copy(),
     )
     for row in range(holds.count):
-        if choice[int(holds.job[row])] == STAY:
+        job = int(holds.job[row])
+        if choice[job] == problem.options.stay[job]:
             node = int(holds.node[row])
             room.nodes[node] -= holds.demand[row]
             room.uplinks[nodes.leaf[node]] -= holds.uplink_gb_per_s[row]
@@ -83,7 +83,9 @@ def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
     ):  # fmt: skip
         if kind == RULE_U:
             borrowed[row, index] += amount
-        elif (kind == RULE_X and index in choice) or (kind == RULE_S and choice[index] == STAY):
+        elif (kind == RULE_X and index in choice) or (
+            kind == RULE_S and choice[index] == problem.options.stay[index] >= 0
+        ):
             used[row] += amount
     if not rules.aux_upper.size:
         return bool((used >= rules.lower - 1e-9).all() and (used <= rules.upper + 1e-9).all())
@@ -151,7 +153,7 @@ def place(problem: RoundProblem, choice: Sequence[int]) -> Selection | None:
                 return True
         return False
 
-    started = [job for job, picked in enumerate(choice) if picked >= 0]
+    started = [job for job, picked in enumerate(choice) if starts(problem, picked)]
     if not descend(started, room):
         return None
     return Selection(np.asarray(choice, dtype=np.int64), tuple(nodes))
@@ -183,7 +185,7 @@ def feasible(problem: RoundProblem, selection: Selection) -> bool:
         return False
     for job, picked in enumerate(choice):
         where = selection.nodes[job]
-        if picked < 0:
+        if not starts(problem, picked):
             if where:
                 return False
             continue

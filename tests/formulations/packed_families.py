@@ -11,8 +11,8 @@ import numpy as np
 from formulations import node_assignment, node_pattern
 from formulations.layout import RoundModel
 from formulations.node_pattern.cells import KIND_LIMIT
-from formulations.round.options import PairTable
-from formulations.round.tables import STAY, Level, RoundProblem, Scope
+from formulations.round.pairs import STAY, PairTable
+from formulations.round.tables import Level, RoundProblem, Scope
 from tests.formulations.pairs import Pair, Wanted
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 

@@ -10,12 +10,10 @@ from itertools import product
 
 import numpy as np
 
-from formulations.round.levels import lifted, with_pairs
-from formulations.round.options import PairTable
+from formulations.round.pairs import STAY, PairTable, lifted
 from formulations.round.rule_table import RULE_X
 from formulations.round.tables import (
     NONE,
-    STAY,
     CandidateTable,
     HoldTable,
     Level,
@@ -25,6 +23,7 @@ from formulations.round.tables import (
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, RoundSize, random_round
+from tests.formulations.rounds import level_of
 
 PACKED = replace(EVERYTHING, jobs=4, nodes=3, candidates=2, running=0.45)
 PACKED_GPUS = RoundSize(jobs=4, nodes=3, classes=2, candidates=2, gpus=(1, 2, 3, 4), running=0.6)
@@ -55,13 +54,13 @@ def packed_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
     """Values of an objective, or drawn freely, some of them ties."""
     kind = int(draw.integers(4))
     if kind < 2:
-        return with_pairs((Throughput() if kind else Jct()).levels, problem)[0]
+        return (Throughput() if kind else Jct()).levels(problem)[0]
     values = draw.uniform(0.0, 10.0, problem.candidates.count)
     values[problem.candidates.count - problem.pairs.count :] *= 2.0
     stays = draw.uniform(0.0, 10.0, problem.jobs.count)
     if kind == 3:
         values, stays = np.ceil(values / 3), np.ceil(stays / 3)
-    return Level("random", "points", values, np.where(problem.jobs.running, stays, 0.0))
+    return level_of(problem, values.tolist(), stays.tolist(), "random")
 
 
 def _with_twins(draw: np.random.Generator, problem: RoundProblem) -> RoundProblem:
@@ -208,20 +207,23 @@ def jobs_of(problem: RoundProblem, candidate: int) -> tuple[int, ...]:
 def options(problem: RoundProblem, job: int) -> list[int]:
     """Everything that a job may do."""
     own = [k for k in range(problem.candidates.count) if job in jobs_of(problem, k)]
-    return [NONE, *([STAY] if job in problem.holds.job.tolist() else []), *own]
+    stay = [int(problem.options.stay[job])] if job in problem.holds.job.tolist() else []
+    return [NONE, *stay, *own]
 
 
 def consistent(problem: RoundProblem, choice: Sequence[int]) -> bool:
     """Pairs are chosen by both; GPUs that are shared go on in one way at most."""
     for picked in choice:
-        if picked >= 0 and any(choice[job] != picked for job in jobs_of(problem, picked)):
+        if oracle.starts(problem, picked) and any(
+            choice[job] != picked for job in jobs_of(problem, picked)
+        ):
             return False
     for couple in problem.pairs.sharing.tolist():
-        ways = {("stay", job) for job in couple if choice[job] == STAY}
+        ways = {("stay", job) for job in couple if choice[job] == problem.options.stay[job]}
         ways |= {
             ("pair", choice[job])
             for job in couple
-            if choice[job] >= 0
+            if oracle.starts(problem, choice[job])
             and not problem.candidates.parts(choice[job])
             and jobs_of(problem, choice[job])[0] == job
         }
@@ -232,8 +234,7 @@ def consistent(problem: RoundProblem, choice: Sequence[int]) -> bool:
 
 def value(choice: Sequence[int], level: Level) -> float:
     """Worth of a choice, a pair once."""
-    stays = sum(float(level.stay_value[j]) for j, picked in enumerate(choice) if picked == STAY)
-    return stays + sum(float(level.value[k]) for k in {k for k in choice if k >= 0})
+    return sum(float(level.value[k]) for k in {k for k in choice if k >= 0})
 
 
 def room_in_place(problem: RoundProblem, choice: Sequence[int]) -> oracle.Room | None:
@@ -242,7 +243,7 @@ def room_in_place(problem: RoundProblem, choice: Sequence[int]) -> oracle.Room |
     if room is None:
         return None
     holds, nodes, table = problem.holds, problem.nodes, problem.candidates
-    for picked in {k for k in choice if k >= 0 and not table.parts(k)}:
+    for picked in {k for k in choice if oracle.starts(problem, k) and not table.parts(k)}:
         host = jobs_of(problem, picked)[0]
         rows = np.flatnonzero(holds.job == host).tolist()
         leaves = {int(nodes.leaf[holds.node[row]]) for row in rows}
@@ -263,7 +264,9 @@ def place(problem: RoundProblem, choice: Sequence[int]) -> bool:
     if not consistent(problem, choice) or not oracle.rules_hold(problem, choice):
         return False
     room = room_in_place(problem, choice)
-    starts = sorted({k for k in choice if k >= 0 and problem.candidates.parts(k)})
+    starts = sorted(
+        {k for k in choice if oracle.starts(problem, k) and problem.candidates.parts(k)}
+    )
 
     def descend(left: list[int], room: oracle.Room) -> bool:
         if not left:
@@ -293,4 +296,5 @@ def best_value(problem: RoundProblem, level: Level) -> float:
 
 def packed_jobs(selection: Selection, problem: RoundProblem) -> int:
     """Jobs of a selection that run in a pair."""
-    return int((selection.choice >= problem.candidates.count - problem.pairs.count).sum())
+    shared = np.flatnonzero(problem.options.shared)
+    return int(np.isin(selection.choice, shared).sum())

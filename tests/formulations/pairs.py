@@ -22,7 +22,9 @@ class Wanted:
     def model(self, *, without: str = "") -> LinearModel:
         """The model with the want as bounds, and without the rows of one family."""
         layout = self.built.layout
-        ones = [*layout.x[list(self.candidates)], *layout.stay[list(self.stays)]]
+        s = next(b for b in self.built.model.column_blocks if b.family == "s")
+        stay_of = {int(job): s.start + at for at, (job,) in enumerate(s.labels.tolist())}
+        ones = [*layout.x[list(self.candidates)], *(stay_of[job] for job in self.stays)]
         lower = self.built.model.column_lower.copy()
         lower[ones] = 1.0
         return dropped(replace(self.built.model, column_lower=lower), without)

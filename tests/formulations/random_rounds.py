@@ -16,6 +16,7 @@ from tests.formulations.rounds import (
     Rule,
     candidate_table,
     hold_table,
+    level_of,
     rule_table,
     set_table,
 )
@@ -114,7 +115,7 @@ def random_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
     else:
         values = draw.integers(0, 4, started).astype(np.float64)
         stays = draw.integers(0, 4, stayed).astype(np.float64)
-    return Level("random", "points", values, np.where(problem.jobs.running, stays, 0.0))
+    return level_of(problem, values.tolist(), stays.tolist(), "random")
 
 
 def with_one_more_node(problem: RoundProblem, node_class: int) -> RoundProblem:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from formulations.linear_model import Ints
 from formulations.round.rule_table import RuleTable
 from formulations.round.tables import (
     RESOURCES,
@@ -18,6 +19,7 @@ from formulations.round.tables import (
     NodeTable,
     RoundProblem,
     Scope,
+    Selection,
 )
 
 SIDES = len(RESOURCES) - 1
@@ -192,8 +194,50 @@ def set_table(nodes: int, members: Sequence[Sequence[int]]) -> np.ndarray:
     return table
 
 
+STAY = -2
+"""In choices by hand: the job goes on as it is."""
+
+
+def picks(problem: RoundProblem, choice: Sequence[int]) -> Ints:
+    """The options of a choice by hand, shape (J,)."""
+    by_hand = np.asarray(choice, dtype=np.int64)
+    assert (problem.options.stay[by_hand == STAY] >= 0).all(), "only running jobs can stay"
+    return np.where(by_hand == STAY, problem.options.stay, by_hand)
+
+
+def decided(problem: RoundProblem, selection: Selection) -> Selection:
+    """A decision with its choice by hand, right or wrong."""
+    choice = selection.choice.copy()
+    for at in np.flatnonzero(choice == STAY).tolist():
+        choice.flat[at] = problem.options.stay[at]
+    return Selection(choice, selection.nodes)
+
+
+def by_hand(problem: RoundProblem, choice: Ints) -> list[int]:
+    """A choice as it would be written by hand."""
+    stays = (choice >= 0) & (choice == problem.options.stay)
+    found: list[int] = np.where(stays, STAY, choice).tolist()
+    return found
+
+
+def level_of(
+    problem: RoundProblem, starts: Sequence[float], stays: Sequence[float], name: str = "by hand"
+) -> Level:
+    """A level from values of the candidates (K,) and of the jobs' stays (J,)."""
+    running = problem.jobs.running
+    values = np.concatenate([np.asarray(starts, dtype=float), np.asarray(stays, float)[running]])
+    return Level(name, "points", values)
+
+
+def starts_and_stays(problem: RoundProblem, level: Level) -> tuple[list[float], list[float]]:
+    """Values of the candidates (K,) and of the jobs' stays (J,), 0 for queued ones."""
+    stays = np.zeros(problem.jobs.count)
+    stays[problem.jobs.running] = level.value[problem.options.stays]
+    return level.value[: problem.candidates.count].tolist(), stays.tolist()
+
+
 def plain_level(problem: RoundProblem, name: str = "plain") -> Level:
     """Every GPU in use is worth one, a stay a tenth more than its GPUs."""
     held = np.zeros(problem.jobs.count)
     np.add.at(held, problem.holds.job, problem.holds.demand[:, 0])
-    return Level(name, "GPUs", problem.candidates.gpus.astype(np.float64), 1.1 * held)
+    return level_of(problem, problem.candidates.gpus.tolist(), (1.1 * held).tolist(), name)

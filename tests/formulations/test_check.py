@@ -14,10 +14,10 @@ import pytest
 import formulations.round.check as module
 from formulations.round.check import RuleError, check
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
-from formulations.round.tables import NONE, STAY, RoundProblem, Scope, Selection
+from formulations.round.tables import NONE, RoundProblem, Scope, Selection
 from tests.formulations import oracle
 from tests.formulations.random_rounds import EVERYTHING, random_round
-from tests.formulations.rounds import Candidate, Hold, Rule, rule_table, tiny
+from tests.formulations.rounds import STAY, Candidate, Hold, Rule, decided, rule_table, tiny
 from tests.formulations.test_pairs import BAD as PAIR_VIOLATIONS
 
 SCARCE_SIDE = (12.0, 100.0, 10.0)
@@ -69,16 +69,13 @@ VIOLATIONS: dict[str, list[Selection]] = {
         Selection(np.asarray([GOOD_CHOICE]), tuple(GOOD_NODES)),
         Selection(np.asarray(GOOD_CHOICE), tuple(GOOD_NODES[:-1])),
     ],
-    "stay": [
-        altered({0: STAY}, {0: ()}),
-        altered({1: STAY}, {1: ()}),
-        altered({2: STAY}, {}),
-    ],
     "own_candidate": [
         altered({0: 4}, {0: (0,)}),
         altered({2: 0}, {2: (0,)}),
         altered({4: 6}, {4: (0,)}),
         altered({0: 7}, {0: (0,)}),
+        altered({0: 7}, {0: ()}),  # the stay of job 3
+        altered({0: 9}, {0: (0,)}),
         altered({0: -3}, {0: (0,)}),
     ],
     "parts": [
@@ -119,7 +116,7 @@ VIOLATIONS: dict[str, list[Selection]] = {
 
 
 def test_the_good_decision_passes() -> None:
-    check(base(), altered({}, {}))
+    check(base(), decided(base(), altered({}, {})))
 
 
 def wide() -> RoundProblem:
@@ -205,9 +202,9 @@ def test_a_violation_is_rejected_by_name(
     rule: str, problem: Callable[[], RoundProblem], selection: Selection
 ) -> None:
     with pytest.raises(RuleError, match=rf"^{rule}: ") as caught:
-        check(problem(), selection)
+        check(problem(), decided(problem(), selection))
     assert caught.value.rule == rule
-    assert not oracle.feasible(problem(), selection)
+    assert not oracle.feasible(problem(), decided(problem(), selection))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +219,7 @@ def test_a_violation_is_rejected_by_name(
     ],
 )
 def test_what_the_wide_round_allows_passes(selection: Selection) -> None:
-    check(wide(), selection)
+    check(wide(), decided(wide(), selection))
 
 
 def test_every_rule_has_violations_and_stands_in_the_docstring() -> None:
@@ -245,9 +242,9 @@ def test_every_rule_has_violations_and_stands_in_the_docstring() -> None:
 
 def test_the_message_says_job_node_and_resource() -> None:
     with pytest.raises(RuleError, match=r"^distinct_nodes: job 0: .*\(1, 1\)"):
-        check(base(), altered({}, {0: (1, 1)}))
+        check(base(), decided(base(), altered({}, {0: (1, 1)})))
     with pytest.raises(RuleError, match=r"^capacity: node 1 would hold 14 of 12 cpu$"):
-        check(base(), altered({0: NONE, 2: 4}, {0: (), 2: (1,)}))
+        check(base(), decided(base(), altered({0: NONE, 2: 4}, {0: (), 2: (1,)})))
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -292,7 +289,7 @@ def test_an_overfull_hold_is_seen_even_where_the_tables_were_not_validated() -> 
         problem, "nodes", replace(problem.nodes, capacity=problem.nodes.capacity * 0.1)
     )
     with pytest.raises(RuleError, match=r"^capacity"):
-        check(problem, altered({0: NONE, 1: NONE}, {0: (), 1: ()}))
+        check(problem, decided(problem, altered({0: NONE, 1: NONE}, {0: (), 1: ()})))
 
 
 def test_of_several_rules_that_lend_too_much_the_first_is_named() -> None:
@@ -303,6 +300,6 @@ def test_of_several_rules_that_lend_too_much_the_first_is_named() -> None:
     ]
     problem = replace(base(), rules=rule_table(rows, aux_upper=[1.0, 1.0]))
     with pytest.raises(RuleError, match="first"):
-        check(problem, altered({}, {}))
+        check(problem, decided(problem, altered({}, {})))
     loose = replace(base(), rules=rule_table(rows, aux_upper=[2.0, 2.0]))
-    check(loose, altered({}, {}))
+    check(loose, decided(loose, altered({}, {})))

@@ -12,11 +12,11 @@ from formulations import node_pattern
 from formulations.layout import RoundModel, forbid
 from formulations.linear_model import Ints, LinearModel
 from formulations.round.decode import pack, restricted
-from formulations.round.tables import NONE, STAY, RoundProblem
+from formulations.round.tables import NONE, RoundProblem
 from morph_opt.decision.ranked import Solved
 from tests.formulations import oracle
 from tests.formulations.random_rounds import RoundSize, random_round
-from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
+from tests.formulations.rounds import STAY, Candidate, Hold, picks, plain_level, tiny
 from tests.formulations.solving import ranked, solve_model
 
 
@@ -82,19 +82,19 @@ def test_forbid_removes_the_choice_and_what_contains_it_and_nothing_else() -> No
                    holds=[Hold(2, 0, 2)])  # fmt: skip
     level = plain_level(problem)
     built = node_pattern.build(problem, level)
-    target = np.asarray([0, NONE, STAY])
+    target = picks(problem, [0, NONE, STAY])
     cut = forbid(built, target, 0)
     assert cut.model.row_name(cut.model.rows - 1) == "not_again[0]"
     for row in oracle.combinations(problem):
-        contains = row[0] == 0 and row[2] == STAY
-        fixed = fixing(built.layout.picked(row), cut, problem)
+        contains = row[0] == 0 and row[2] == target[2]
+        fixed = fixing(built.layout.picked(row), cut)
         possible = oracle.place(problem, row.tolist()) is not None and not contains
         assert possible == solve_model(fixed).usable, row
 
 
-def fixing(ones: Ints, built: RoundModel, problem: RoundProblem) -> LinearModel:
+def fixing(ones: Ints, built: RoundModel) -> LinearModel:
     """The model with exactly these of its choice columns at one."""
-    decided = np.concatenate([built.layout.x, built.layout.stay[problem.jobs.running]])
+    decided = built.layout.x
     fixed = np.zeros(built.model.columns)
     fixed[ones] = 1.0
     lower, upper = built.model.column_lower.copy(), built.model.column_upper.copy()
@@ -113,7 +113,7 @@ def test_a_cut_off_is_finite_because_nothing_at_all_can_always_be_placed() -> No
 def test_restricted_keeps_the_choice_alone() -> None:
     problem = tiny([6, 6], [Candidate(job, (3, 1)) for job in range(3)],
                    holds=[Hold(3, 0, 2), Hold(4, 1, 4)])  # fmt: skip
-    small = restricted(problem, np.asarray([0, NONE, 2, NONE, STAY]))
+    small = restricted(problem, picks(problem, [0, NONE, 2, NONE, STAY]))
     assert small.candidates.job.tolist() == [0, 2]
     assert [small.candidates.parts(k) for k in range(2)] == [(3, 1), (3, 1)]
     assert small.holds.job.tolist() == [4]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from formulations.objectives import cost, guarantee, kept, relative_speed
 from formulations.objectives.fairness import OwedShares, share_levels
-from formulations.objectives.lookahead import _spread, _Ways, backlog_prices
+from formulations.objectives.lookahead import _dealt, backlog_prices
 from formulations.round.tables import RoundProblem
 from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, Throughput
 from tests.formulations.random_rounds import random_round
@@ -46,41 +46,34 @@ def base() -> RoundProblem:
 
 
 def test_relative_speed() -> None:
-    started, stayed = relative_speed(base())
-    assert started.tolist() == [0.5, 2.0, 2.0]
-    assert stayed.tolist() == [0.0, 0.5]
+    assert relative_speed(base()).tolist() == [0.5, 2.0, 2.0, 0.5]
 
 
 def test_a_kept_promise_counts_by_how_soon_it_is_settled_and_half_a_one_not_at_all() -> None:
     level = guarantee(base())
-    np.testing.assert_allclose(level.value, [0.0, 0.0, 1 / (60 + 50 * 4.0)])
-    assert level.stay_value.tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(level.value, [0.0, 0.0, 1 / (60 + 50 * 4.0), 0.0])
     quick = replace(base(), jobs=replace(base().jobs, stay_iteration_s=np.asarray([np.nan, 4.0])))
-    np.testing.assert_allclose(guarantee(quick).stay_value, [0.0, 1 / (20 + 50 * 4.0)])
+    np.testing.assert_allclose(guarantee(quick).value[3], 1 / (20 + 50 * 4.0))
 
 
 def test_kept_has_a_hair_of_tolerance() -> None:
     problem = base()
     table = replace(problem.candidates, iteration_s=np.asarray([2.0 * (1 + 1e-12), 2.1, 4.0]))
-    assert kept(replace(problem, candidates=table))[0].tolist() == [True, False, True]
+    assert kept(replace(problem, candidates=table)).tolist() == [True, False, True, False]
 
 
 def test_throughput_amortises_the_start_up_over_the_horizon() -> None:
     (level,) = Throughput().levels(base())
-    np.testing.assert_allclose(
-        level.value, [0.5 * 60 / 90, 2.0 * 60 / 90, 3 * 2.0 * 60 / 120], rtol=1e-12
-    )
-    np.testing.assert_allclose(level.stay_value, [0.0, 3 * 0.5 * 60 / 80], rtol=1e-12)
+    started = [0.5 * 60 / 90, 2.0 * 60 / 90, 3 * 2.0 * 60 / 120]
+    np.testing.assert_allclose(level.value, [*started, 3 * 0.5 * 60 / 80], rtol=1e-12)
     (longer,) = Throughput(horizon_s=600.0).levels(base())
     assert longer.value[1] == pytest.approx(2.0 * 600 / 630)
 
 
 def test_jct_is_the_completion_rate() -> None:
     (level,) = Jct(restart_weight=2.0).levels(base())
-    np.testing.assert_allclose(
-        level.value, [1 / (60 + 400), 1 / (60 + 100), 3 / (120 + 100)], rtol=1e-12
-    )
-    np.testing.assert_allclose(level.stay_value, [0.0, 3 / (20 + 400)], rtol=1e-12)
+    started = [1 / (60 + 400), 1 / (60 + 100), 3 / (120 + 100)]
+    np.testing.assert_allclose(level.value, [*started, 3 / (20 + 400)], rtol=1e-12)
 
 
 def test_jct_counts_ends_within_the_round_alike() -> None:
@@ -88,8 +81,7 @@ def test_jct_counts_ends_within_the_round_alike() -> None:
     nearly = replace(problem, jobs=replace(problem.jobs, iterations_left=np.asarray([1.0, 1.0]),
                      restart_s=np.zeros(2), restart_left_s=np.zeros(2)))  # fmt: skip
     (level,) = Jct().levels(nearly)
-    np.testing.assert_allclose(level.value, [1 / 60, 1 / 60, 3 / 60])
-    np.testing.assert_allclose(level.stay_value, [0.0, 3 / 60])
+    np.testing.assert_allclose(level.value, [1 / 60, 1 / 60, 3 / 60, 3 / 60])
 
 
 def test_objectives_by_name() -> None:
@@ -99,17 +91,13 @@ def test_objectives_by_name() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(OBJECTIVES)))
-def test_values_are_finite_and_not_negative_and_queued_jobs_cannot_stay(
-    seed: int, name: str
-) -> None:
+def test_every_option_has_a_value_that_is_finite_and_not_negative(seed: int, name: str) -> None:
     problem = random_round(np.random.default_rng(seed))
+    options = problem.candidates.count + int(problem.jobs.running.sum())
     for level in (guarantee(problem), *OBJECTIVES[name]().levels(problem)):
-        assert level.value.shape == (problem.candidates.count,)
-        assert level.stay_value.shape == (problem.jobs.count,)
-        for values in (level.value, level.stay_value):
-            assert np.isfinite(values).all()
-            assert (values >= 0).all()
-        assert (level.stay_value[~problem.jobs.running] == 0).all()
+        assert level.value.shape == (options,)
+        assert np.isfinite(level.value).all()
+        assert (level.value >= 0).all()
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(OBJECTIVES)))
@@ -142,9 +130,7 @@ def two_waiting() -> RoundProblem:
 def test_backlog_prices_count_who_ends_later() -> None:
     """Fluid ends at 600 and 1,800 s: two wait until 600, one until 1,800, and 1 / G goes on."""
     problem = two_waiting()
-    ways = _Ways(np.arange(2), np.zeros(2, np.int64), np.ones(2), np.asarray([600.0, 1200.0]))
-    none = _Ways(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    (path,) = backlog_prices(problem, ways, none)
+    (path,) = backlog_prices(problem)
     assert path.ends_s.tolist() == [600.0, 1800.0]
     assert path.until(np.asarray([0.0, 300.0, 600.0, 1800.0, 1900.0])).tolist() == [
         0.0, 600.0, 1200.0, 2400.0, 2500.0,
@@ -161,7 +147,6 @@ def test_lookahead_by_hand() -> None:
     """
     (level,) = Lookahead().levels(two_waiting())
     np.testing.assert_allclose(level.value, [120.0, 120.0])
-    assert level.stay_value.tolist() == [0.0, 0.0]
 
 
 def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
@@ -175,13 +160,13 @@ def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
         iteration_s=np.asarray([4.0, 1.0, 8.0]),
     )
     (level,) = Lookahead().levels(replace(problem, candidates=table))
-    assert level.stay_value[1] > level.value[2]
+    assert level.value[3] > level.value[2]
 
 
 def test_lookahead_sends_jobs_to_the_class_where_they_end_first() -> None:
     """Class 1 is half as fast; the third of three equal jobs ends sooner there."""
     load_s = np.asarray([[100.0, 250.0]] * 3)
-    where, ends_s = _spread(load_s)
+    where, ends_s = _dealt(load_s)
     assert where.tolist() == [0, 0, 1]
     assert ends_s.tolist() == [100.0, 200.0, 250.0]
 
@@ -210,25 +195,24 @@ def test_owed_shares_by_hand() -> None:
         share=np.asarray([[0.25, 0.5], [0.5, 0.75], [0.5, 0.0]]),
         lag_s=np.asarray([[900.0, -900.0], [1800.0, 360.0], [0.0, 0.0]]),
         type_of_class=np.asarray([1, 0]),
-        held_type=np.asarray([-1, 1, 0]),
     )
     share, spare = share_levels(replace(problem, jobs=jobs), data, 1800.0, 600.0)
     # Starts keep 600 / 900, 600 / 900 and 600 / 800 of 600 s. Of the speed asked for they have
     # 1 / (4 x 0.5) = 0.5, 1 / 4 (none asked) and 1 / 0.5 = 2; due are 0.75, 0.5 and min(1, 1.5):
     # 2 (1 + 0.5) x 0.5 x 2/3 = 1, 2 x 0.25 x 2/3 = 1/3 and 4 (1 + 1) x 1 x 0.75 = 6.
-    assert share.value == pytest.approx([1.0, 1 / 3, 6.0])
+    assert share.value[:3] == pytest.approx([1.0, 1 / 3, 6.0])
     # 2 x 0.5 x 2/3, 2 x 0.25 x 2/3 and 4 x 2 x 0.75.
-    assert spare.value == pytest.approx([2 / 3, 1 / 3, 6.0])
+    assert spare.value[:3] == pytest.approx([2 / 3, 1 / 3, 6.0])
     # Job 1 stays at 1 / (1 x 2) of 0.95 due and keeps 600 / 750: 4 (1 + 0.2) x 0.5 x 0.8; job 2 at
     # 1 / (2 x 1) of 0.5 due, and has no start-up left.
-    assert share.stay_value == pytest.approx([0.0, 1.92, 0.5])
-    assert spare.stay_value == pytest.approx([0.0, 1.6, 0.5])
+    assert share.value[3:] == pytest.approx([1.92, 0.5])
+    assert spare.value[3:] == pytest.approx([1.6, 0.5])
 
 
 def test_a_stay_that_meets_its_deadline_to_the_second_is_worth_its_urgency() -> None:
     # Job 1 ends after 20 + 50 x 7.6 = 400 s, its deadline: 1 / sqrt(400) / sqrt(400) = 1 / 400.
     problem = base()
     jobs = replace(problem.jobs, stay_iteration_s=np.asarray([np.nan, 7.6]))
-    bills = cost.Bills(np.asarray([0.0, 400.0]), np.asarray([1.0]), np.asarray([0.0, 1.0]))
+    bills = cost.Bills(np.asarray([0.0, 400.0]), np.asarray([1.0]))
     slo = cost.levels(replace(problem, jobs=jobs), bills)[0]
-    assert slo.stay_value == pytest.approx([0.0, 1 / 400])
+    assert slo.value[3] == pytest.approx(1 / 400)

@@ -11,16 +11,15 @@ from formulations import node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.decode import without_job
 from formulations.round.json import from_json, to_json
-from formulations.round.levels import lifted, with_pairs
-from formulations.round.options import PairTable, partner_of
+from formulations.round.pairs import PairTable, lifted
 from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
-from formulations.round.tables import NONE, STAY, CandidateTable, RoundProblem, Selection
+from formulations.round.tables import NONE, CandidateTable, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations import packed_rounds as brute
 from tests.formulations.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
-from tests.formulations.rounds import Rule, plain_level, rule_table
+from tests.formulations.rounds import STAY, Rule, by_hand, decided, plain_level, rule_table
 from tests.formulations.solving import FORMULATIONS, ranked, solve_model
 
 BLOCKS, PER_BLOCK = 10, 45
@@ -57,13 +56,14 @@ def test_random_rounds_use_pairs_of_every_sort() -> None:
         level = brute.packed_level(draw, problem)
         found = ranked(problem, [level], "node_pattern").selection
         assert found is not None
-        chosen = np.unique(found.choice[found.choice >= base]) - base
+        shared = np.flatnonzero(problem.options.shared)
+        chosen = np.intersect1d(found.choice, shared) - base
         fresh = problem.pairs.first_half[chosen] >= 0
         both = problem.pairs.second_half[chosen] == STAY
         seen["fresh"] += bool(fresh.any())
         seen["together"] += bool(both.any())
         seen["comes"] += bool((~fresh & ~both).any())
-        seen["parted"] += bool((found.choice[problem.pairs.sharing] == STAY).any())
+        seen["parted"] += STAY in np.asarray(by_hand(problem, found.choice))[problem.pairs.sharing]
         seen["closed"] += not problem.nodes.open.all()
     assert min(seen.values()) >= 10, seen
 
@@ -76,8 +76,7 @@ def test_the_fallback_is_feasible_and_keeps_pairs_that_run(block: int) -> None:
         problem = brute.packed_round(draw, _sized(block))
         found = keep_and_fill(problem, brute.packed_level(draw, problem))
         check(problem, found)
-        base = problem.candidates.count - problem.pairs.count
-        kept += bool((found.choice >= base).any())
+        kept += bool(np.isin(found.choice, np.flatnonzero(problem.options.shared)).any())
     assert kept >= 3
 
 
@@ -130,7 +129,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_the_check_passes_pairs_that_are_possible(name: str) -> None:
-    check(packed(), GOOD[name])
+    check(packed(), decided(packed(), GOOD[name]))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_the_check_passes_pairs_that_are_possible(name: str) -> None:
 )
 def test_the_check_names_what_is_wrong_with_a_pair(rule: str, number: int) -> None:
     with pytest.raises(RuleError, match=rf"^{rule}: "):
-        check(packed(), BAD[rule][number])
+        check(packed(), decided(packed(), BAD[rule][number]))
 
 
 def test_the_check_counts_gpus_once_and_everything_else_for_both() -> None:
@@ -180,7 +179,9 @@ def test_the_check_accepts_what_brute_force_accepts_and_nothing_else(block: int)
         mutant = found.choice.copy()
         job = int(draw.integers(mutant.size))
         mutant[job] = int(draw.choice(brute.options(problem, job)))
-        if any(k >= 0 and problem.candidates.parts(k) for k in mutant.tolist()):
+        if any(
+            brute.oracle.starts(problem, k) and problem.candidates.parts(k) for k in mutant.tolist()
+        ):
             continue  # what starts needs nodes, which the mutation does not give
         possible = brute.place(problem, mutant.tolist())
         verdicts[possible] += 1
@@ -199,20 +200,20 @@ def test_the_check_accepts_what_brute_force_accepts_and_nothing_else(block: int)
 @pytest.mark.parametrize("objective", [Throughput(), Jct()], ids=["throughput", "jct"])
 def test_a_pair_is_worth_its_halves_at_their_speeds_in_it(objective: Throughput | Jct) -> None:
     problem = packed()
-    level = with_pairs(objective.levels, problem)[0]
+    level = objective.levels(problem)[0]
     jobs, pairs, table = problem.jobs, problem.pairs, problem.candidates
     alone = replace(
         problem, candidates=table.take(np.arange(2)), pairs=PairTable(sharing=pairs.sharing)
     )
-    assert level.value[:2].tolist() == objective.levels(alone)[0].value.tolist()
-    assert level.stay_value.tolist() == objective.levels(alone)[0].stay_value.tolist()
+    plain = objective.levels(alone)[0].value
+    assert level.value[[0, 1, *problem.options.stays]].tolist() == plain.tolist()
 
     def worth(job: int, half: int, pace_s: float) -> float:
         if half == STAY:
             pace = jobs.stay_iteration_s.copy()
             pace[job] = pace_s
             moved = replace(alone, jobs=replace(jobs, stay_iteration_s=pace))
-            return float(objective.levels(moved)[0].stay_value[job])
+            return float(objective.levels(moved)[0].value[alone.options.stay[job]])
         seconds = alone.candidates.iteration_s.copy()
         seconds[half] = pace_s
         moved = replace(alone, candidates=replace(alone.candidates, iteration_s=seconds))
@@ -322,20 +323,17 @@ def test_a_point_is_read_from_the_names_of_its_columns() -> None:
     check(problem, found)
 
 
-def test_partners_are_told_by_the_last_rows_of_the_candidates() -> None:
+def test_the_jobs_of_an_option_are_those_that_count_it() -> None:
     for seed in range(20):
         problem = brute.packed_round(np.random.default_rng(seed))
-        alone = problem.candidates.count - problem.pairs.count
-        for candidate, job in enumerate(problem.candidates.job.tolist()):
-            found = partner_of(problem, candidate, job)
-            if candidate < alone:
-                assert found == -1
-            else:
-                assert found == problem.pairs.partner[candidate - alone]
-                assert partner_of(problem, candidate, found) == job
+        options = problem.options
+        for option in range(problem.candidates.count):
+            assert tuple(options.jobs_of(option)) == brute.jobs_of(problem, option)
+        for job in np.flatnonzero(problem.jobs.running).tolist():
+            assert options.jobs_of(int(options.stay[job])) == [job]
 
 
 def test_without_one_of_a_pair_the_other_has_nothing_either() -> None:
     choice = np.asarray([TOGETHER, TOGETHER, 0, 1])
-    assert without_job(packed(), choice, 0).tolist() == [NONE, NONE, 0, 1]
-    assert without_job(packed(), choice, 3).tolist() == [TOGETHER, TOGETHER, 0, NONE]
+    assert without_job(choice, 0).tolist() == [NONE, NONE, 0, 1]
+    assert without_job(choice, 3).tolist() == [TOGETHER, TOGETHER, 0, NONE]

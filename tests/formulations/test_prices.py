@@ -57,7 +57,7 @@ def drawn(kind: str, seed: int) -> Drawn:
 def random_prices(draw: np.random.Generator, problem: RoundProblem, level: Level) -> Prices:
     """Prices of every sort, of the size of the values per GPU, some 0."""
     table = problem.candidates
-    unit = float((level.value / table.gpus).max(initial=0.0)) or 1.0
+    unit = float((level.value[: table.count] / table.gpus).max(initial=0.0)) or 1.0
     shared = shared_rows(problem)
     rows = draw.uniform(0.0, unit, shared.count) * (draw.random(shared.count) < 0.7)
     rows = np.where(np.isfinite(shared.upper), rows, -rows)
@@ -125,7 +125,7 @@ ROUND = tiny(
     [Candidate(0, (4,)), Candidate(1, (2,)), Candidate(1, (4,)), Candidate(2, (4, 4))],
     holds=[Hold(0, 0, 2)],
 )
-WORTH = Level("worth", "points", np.asarray([5.0, 3.0, 4.0, 9.0]), np.asarray([4.0, 0.0, 0.0]))
+WORTH = Level("worth", "points", np.asarray([5.0, 3.0, 4.0, 9.0, 4.0]))
 
 
 def test_gpu_prices_by_hand() -> None:
@@ -151,7 +151,7 @@ def test_slot_prices_know_what_a_node_can_hold() -> None:
     # 3 GPUs on a node of 4: as slot prices, GPU prices of 1 know that the fourth sells nothing.
     # At 1 a GPU: 4 - 3 = 1 earned and 4 paid. By slots the node collects 3 only: 1 + 3.
     odd = tiny([4], [Candidate(0, (3,)), Candidate(1, (3,))])
-    level = Level("worth", "points", np.asarray([4.0, 3.0]), np.zeros(2))
+    level = Level("worth", "points", np.asarray([4.0, 3.0]))
     assert bounded(odd, level, plain(1.0, odd)) == pytest.approx(4.0 + 1.0, rel=1e-11)
     slots = gpu_slots(find_cells(odd), find_kinds(odd), np.asarray([1.0]))
     assert bounded(odd, level, replace(plain(0.0, odd), slot=slots)) == pytest.approx(4.0)

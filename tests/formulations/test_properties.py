@@ -18,7 +18,7 @@ from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel
 from formulations.round.check import check
 from formulations.round.decode import pack, room_after_stays
-from formulations.round.tables import STAY, Level, NodeTable, RoundProblem
+from formulations.round.tables import Level, NodeTable, RoundProblem
 from tests.formulations import oracle
 from tests.formulations.random_rounds import (
     EVERYTHING,
@@ -66,10 +66,10 @@ def test_build_gives_the_same_bytes_and_leaves_its_input_alone(seed: int) -> Non
     problem, level = drawn(seed)
     arrays = [getattr(table, f) for table in (problem.jobs, problem.candidates, problem.nodes,
               problem.holds) for f in table.__slots__]  # fmt: skip
-    before = [array.tobytes() for array in (*arrays, level.value, level.stay_value)]
+    before = [array.tobytes() for array in (*arrays, level.value)]
     for build in BUILDS.values():
         assert digest(build(problem, level).model) == digest(build(problem, level).model)
-    assert [array.tobytes() for array in (*arrays, level.value, level.stay_value)] == before
+    assert [array.tobytes() for array in (*arrays, level.value)] == before
 
 
 def test_build_gives_the_same_bytes_in_another_process() -> None:
@@ -94,7 +94,7 @@ def test_names_are_unique(formulation: str) -> None:
 @given(SEEDS, st.floats(1e-4, 1e4))
 def test_scaling_all_values_scales_the_optimum(seed: int, factor: float) -> None:
     problem, level = drawn(seed)
-    scaled = replace(level, value=level.value * factor, stay_value=level.stay_value * factor)
+    scaled = replace(level, value=level.value * factor)
     assert optimum(problem, scaled) == pytest.approx(factor * optimum(problem, level), rel=1e-6)
 
 
@@ -161,7 +161,7 @@ def test_what_packing_finds_is_feasible(seed: int, order: str) -> None:
 @given(SEEDS)
 def test_room_after_stays_is_capacity_less_what_stays(seed: int) -> None:
     problem, _ = drawn(seed)
-    choice = np.where(problem.jobs.running, STAY, -1)
+    choice = problem.options.stay
     room = room_after_stays(problem, choice).nodes
     expected = oracle.room_after_stays(problem, choice.tolist())
     assert expected is not None

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Scope, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Scope, Selection
 from tests.formulations.rounds import Candidate, Hold, tiny
 
 
@@ -81,8 +81,9 @@ def test_held_adds_up_by_node() -> None:
 
 
 def test_value_of_a_selection() -> None:
-    level = Level("l", "u", np.asarray([3.0, 5.0]), np.asarray([0.0, 7.0, 0.0]))
-    assert Selection(int_row(1, STAY, NONE), ((0,), (), ())).value(level) == 12.0
+    level = Level("l", "u", np.asarray([3.0, 5.0, 7.0]))
+    assert Selection(int_row(1, 2, NONE), ((0,), (), ())).value(level) == 12.0
+    assert Selection(int_row(1, 1, 2), ((0,), (0,), ())).value(level) == 12.0
     assert Selection(int_row(NONE, NONE, NONE), ((), (), ())).value(level) == 0.0
 
 

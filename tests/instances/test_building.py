@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from formulations.round.check import check
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.instances.building import Recipe, build, recipes
@@ -32,8 +30,7 @@ def test_rounds_side_by_side() -> None:
     problem = CandidateBuilder(speeds).view(whole).problem
     assert int(problem.jobs.running.sum()) == sum(len(part.held.assignments) for part in parts)
     # Everybody can stay where he was: the parts do not get into each other's way.
-    stay = np.where(problem.jobs.running, -2, -1)
-    selection = placed(problem, stay)
+    selection = placed(problem, problem.options.stay)
     assert selection is not None
     check(problem, selection)
 

@@ -22,6 +22,7 @@ from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, model_name
 from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.replay.api import replay
+from tests.formulations.rounds import starts_and_stays
 
 KEY = ("A", 1)
 SPEEDS = GavelTable(GavelThroughputs({"v100": {KEY: 4.0}, "k80": {KEY: 1.0}}, {}, {}))
@@ -131,7 +132,7 @@ def levels(*states: JobState, time_s: float = 60.0) -> dict[str, tuple[list[floa
     names = [TWO.node_types[c].gpu_type.name for c in table.node_class.tolist()]
     order = sorted(range(table.count), key=lambda k: (table.job[k], names[k] != "V100"))
     return {
-        level.name: ([level.value[k] for k in order], level.stay_value.tolist())
+        level.name: ([level.value[k] for k in order], starts_and_stays(problem, level)[1])
         for level in objective.levels(problem, data)
     }
 

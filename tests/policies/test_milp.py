@@ -11,7 +11,7 @@ import pytest
 from formulations.linear_model import LinearModel
 from formulations.objectives import favoured, guarantee, relative_speed
 from formulations.round.check import check
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ladder import Ladder
@@ -107,13 +107,9 @@ def test_decisions_are_optimal_and_guarantees_come_first(
 
 def keeping(problem: RoundProblem) -> Level:
     """One for every guaranteed job at its promised speed or above."""
-    promised = problem.jobs.guaranteed
-    started, stayed = relative_speed(problem)
-    return Level(
-        "kept", "jobs",
-        np.where(promised[problem.candidates.job] & (started >= 1 - 1e-9), 1.0, 0.0),
-        np.where(promised & (stayed >= 1 - 1e-9), 1.0, 0.0),
-    )  # fmt: skip
+    promised = problem.jobs.guaranteed[problem.options.members.job]
+    enough = promised & (relative_speed(problem) >= 1 - 1e-9)
+    return Level.of(problem, "kept", "jobs", enough.astype(np.float64))
 
 
 def shortfall(belief: SpeedModel, before: RoundState, after: Allocation) -> float:
@@ -210,7 +206,7 @@ def test_a_worth_below_nothing_is_not_made_worse_by_a_promise() -> None:
     """2 and -3 of a guaranteed job become 6 and stay -3; what others are worth stays as it is."""
     rows = [Candidate(0, (1,)), Candidate(0, (2,)), Candidate(1, (1,))]
     problem = tiny([4], rows, guaranteed=[0])
-    level = Level("worth", "", np.asarray([2.0, -3.0, 5.0]), np.zeros(2))
+    level = Level("worth", "", np.asarray([2.0, -3.0, 5.0]))
     (found,) = favoured(problem, (level,), 3.0)
     assert found.value.tolist() == [6.0, -3.0, 5.0]
 
@@ -303,7 +299,7 @@ def jigsaw() -> RoundProblem:
 def test_a_choice_that_was_not_placed_in_time_still_bounds_the_round() -> None:
     """Doubt is no proof: the choice may be left out, its value may not be left out of the bound."""
     problem = jigsaw()
-    level = Level("l", "GPUs", problem.candidates.gpus.astype(float), np.zeros(6))
+    level = Level("l", "GPUs", problem.candidates.gpus.astype(float))
     solved = RoundSolver(Hurried("nothing"), EXACT).ranked(problem, (level,))
     assert solved.selection is not None
     assert solved.selection.value(level) < 16
@@ -327,11 +323,7 @@ def test_what_was_not_placed_in_time_is_not_called_impossible() -> None:
 
 
 def both(first: list[float], second: list[float]) -> tuple[Level, Level]:
-    none = np.zeros(len(first))
-    return (
-        Level("first", "a", np.asarray(first), none),
-        Level("second", "b", np.asarray(second), none),
-    )
+    return Level("first", "a", np.asarray(first)), Level("second", "b", np.asarray(second))
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-4, 1.0, 1e6])
@@ -405,7 +397,8 @@ def test_greedy_filling_is_feasible_and_touches_nobody(block: int) -> None:
         level = OBJECTIVES["jct"]().levels(problem)[0]
         found = keep_and_fill(problem, level)
         check(problem, found)
-        assert ((found.choice == STAY) == problem.jobs.running).all()
+        running = problem.jobs.running
+        assert (found.choice[running] == problem.options.stay[running]).all()
         assert found.value(level) <= oracle.best(problem, [level]).value(level) + 1e-12
         assert not left_over(problem, found), (block, i)
 
@@ -416,7 +409,7 @@ def left_over(problem: RoundProblem, found: Selection) -> bool:
     room = oracle.room_after_stays(problem, choice)
     assert room is not None
     for picked, nodes in zip(choice, found.nodes, strict=True):
-        if picked >= 0:
+        if oracle.starts(problem, picked):
             room = oracle.take(problem, picked, nodes, room)
             assert room is not None
     return any(
@@ -430,7 +423,7 @@ def left_over(problem: RoundProblem, found: Selection) -> bool:
 def test_greedy_takes_the_best_value_per_gpu_first_and_skips_what_does_not_fit() -> None:
     problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (2,)), Candidate(2, (3,)),
                          Candidate(3, (1,))])  # fmt: skip
-    level = Level("l", "u", np.asarray([4.0, 6.0, 3.3, 0.5]), np.zeros(4))
+    level = Level("l", "u", np.asarray([4.0, 6.0, 3.3, 0.5]))
     found = keep_and_fill(problem, level)
     assert found.choice.tolist() == [-1, 1, -1, 3]
 

@@ -33,10 +33,11 @@ class FewestGpus(Stateless):
     name: str = "fewest"
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
-        running = problem.jobs.running
+        starts = np.zeros(problem.options.count)
+        starts[: problem.candidates.count] = problem.candidates.gpus
         return (
-            Level("jobs", "jobs", np.ones(problem.candidates.count), running.astype(np.float64)),
-            Level("gpus", "GPUs", -problem.candidates.gpus.astype(float), np.zeros(running.size)),
+            Level("jobs", "jobs", np.ones(problem.options.count)),
+            Level("gpus", "GPUs", -starts),
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from formulations import node_assignment, node_pattern
 from formulations.round.check import RuleError, check
-from formulations.round.tables import NONE, STAY, Level, Selection
+from formulations.round.tables import NONE, Level, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.domain import Allocation, Assignment
 from morph_opt.policies.milp import MilpPolicy
@@ -49,7 +49,7 @@ def selection_of(case: Case, grants: Grants) -> Selection | None:
             continue
         placed = allocation(case.before, {known.job.name: parts}).assignments[0]
         if placed == known.running:
-            choice[job] = STAY
+            choice[job] = view.problem.options.stay[job]
             continue
         order = sorted(parts, key=lambda node: (-len(parts[node]), node))
         shape = tuple(len(parts[node]) for node in order)
@@ -91,7 +91,7 @@ def test_the_check_names_the_rule_that_a_decision_breaks(name: str, i: int) -> N
     assert not oracle.feasible(problem, selection)
     with pytest.raises(RuleError) as caught:
         check(problem, selection)
-    starts = bool((selection.choice >= 0).any())
+    starts = any(selection.nodes)
     expected = NODE_WORDS.get(case.word, case.word) if starts else case.word
     assert caught.value.rule == expected
     check(CandidateBuilder(SPEEDS, prune=False).view(case.before).problem, selection)
@@ -118,7 +118,7 @@ def _is_forced(name: str, i: int) -> bool:
     """
     selection = selection_of(CASES[name], CASES[name].bad[i])
     assert selection is not None
-    return CASES[name].word not in NODE_WORDS or not (selection.choice >= 0).any()
+    return CASES[name].word not in NODE_WORDS or not any(selection.nodes)
 
 
 @pytest.mark.parametrize("formulation", BUILD)
@@ -131,11 +131,10 @@ def test_both_models_allow_the_good_and_forbid_the_bad(name: str, i: int, formul
     selection = selection_of(case, case.good[i] if i >= 0 else case.bad[~i])
     assert selection is not None
     problem = view_of(case).problem
-    nothing = Level("nothing", "", np.zeros(problem.candidates.count), np.zeros(problem.jobs.count))
+    nothing = Level("nothing", "", np.zeros(problem.options.count))
     built = BUILD[formulation](problem, nothing)
     lower, upper = built.model.column_lower.copy(), built.model.column_upper.copy()
-    choices = np.concatenate([built.layout.x, built.layout.stay[built.layout.stay >= 0]])
-    upper[choices] = 0.0
+    upper[built.layout.x] = 0.0
     picked = built.layout.picked(selection.choice)
     lower[picked] = upper[picked] = 1.0
     forced = replace(built.model, column_lower=lower, column_upper=upper)

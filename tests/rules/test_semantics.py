@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.round.check import check
-from formulations.round.tables import NONE, STAY, Level
+from formulations.round.tables import NONE, Level
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ranked import RoundSolver
@@ -182,11 +182,11 @@ def test_fewer_moves_breaks_a_tie_for_staying() -> None:
     solver = RoundSolver(HighsSolver(), EXACT)
     stayed = solver.ranked(problem, (level, *ranks)).selection
     assert stayed is not None
-    assert stayed.choice[0] == STAY
-    moves = Level("more_moves", "jobs", *(-r for r in (ranks[0].value, ranks[0].stay_value)))
+    assert stayed.choice[0] == problem.options.stay[0]
+    moves = Level("more_moves", "jobs", -ranks[0].value)
     moved = solver.ranked(problem, (level, moves)).selection
     assert moved is not None
-    assert moved.choice[0] != STAY
+    assert moved.choice[0] != problem.options.stay[0]
     assert moved.value(level) == pytest.approx(stayed.value(level), rel=1e-9)
 
 
@@ -252,7 +252,7 @@ def test_the_fallback_evicts_nobody_but_whom_the_rule_concerns() -> None:
         view = apply_rules(CandidateBuilder(LINEAR).view(before), before, OperatorRules((rule,)))
         level = make_objective("jct").levels(view.problem)[0]
         selection = keep_and_fill(view.problem, level)
-        assert selection.choice[1] == STAY
+        assert selection.choice[1] == view.problem.options.stay[1]
         assert view.problem.candidates.gpus[selection.choice[0]] == 1
 
 

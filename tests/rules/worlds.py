@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.round.tables import NONE, STAY, Level, RoundProblem, Selection
+from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import JobState, RoundState
@@ -142,7 +142,7 @@ def placements(problem: RoundProblem, choice: list[int]) -> Iterator[Selection]:
     room = oracle.room_after_stays(problem, choice)
     if room is None:
         return
-    started = [job for job, picked in enumerate(choice) if picked >= 0]
+    started = [job for job, picked in enumerate(choice) if oracle.starts(problem, picked)]
 
     def descend(jobs: list[int], room: oracle.Room) -> Iterator[dict[int, tuple[int, ...]]]:
         if not jobs:
@@ -180,5 +180,4 @@ def best_by_audit(
 
 def everybody(problem: RoundProblem) -> Selection:
     """All running jobs stay."""
-    choice = np.where(problem.jobs.running, STAY, NONE).astype(np.int64)
-    return Selection(choice, ((),) * problem.jobs.count)
+    return Selection(problem.options.stay, ((),) * problem.jobs.count)

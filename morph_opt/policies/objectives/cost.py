@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.linear_model import Floats
 from formulations.objectives import cost
 from formulations.objectives.cost import Bills
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
-from morph_opt.domain import Cluster, JobState, RoundState
+from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.objectives.deadlines import prices_of
 from morph_opt.policies.objectives.share_book import ShareBook
@@ -49,7 +48,6 @@ class CostWithSlos(Objective[Bills]):
             price_of_class=np.asarray(
                 [prices[cluster.gpu_types.index(kind.gpu_type)] for kind in cluster.node_types]
             ),
-            held_price=np.asarray([_held_price(s, cluster, prices) for s in state.jobs]),
         )
 
     def levels(self, problem: RoundProblem, data: Bills) -> tuple[Level, ...]:
@@ -64,10 +62,3 @@ class CostWithSlos(Objective[Bills]):
 def _left_s(known: JobState, now_s: float) -> float:
     """Seconds until the deadline, 0 without one or past it."""
     return 0.0 if known.job.deadline_s is None else max(0.0, known.job.deadline_s - now_s)
-
-
-def _held_price(known: JobState, cluster: Cluster, prices: Floats) -> float:
-    """Dollars per hour of what a job holds, 0 for nothing."""
-    parts = () if known.running is None else known.running.placement.parts
-    kinds = [cluster.gpu_types.index(cluster.nodes[node].type.gpu_type) for node, _ in parts]
-    return float(sum(prices[k] * len(gpus) for k, (_, gpus) in zip(kinds, parts, strict=True)))

@@ -53,10 +53,6 @@ class FollowShares(Objective[OwedShares]):
         if state.jobs and book.request is not None and book.shares is not None:
             gang = book.request.problem.gang.astype(np.float64)
             speed, share = book.request.problem.throughput, book.shares.x
-        nodes = [-1 if s.running is None else s.running.placement.nodes[0] for s in state.jobs]
-        held = [
-            -1 if n < 0 else cluster.gpu_types.index(cluster.nodes[n].type.gpu_type) for n in nodes
-        ]
         return OwedShares(
             gang=gang,
             speed=speed,
@@ -65,7 +61,6 @@ class FollowShares(Objective[OwedShares]):
             type_of_class=np.asarray(
                 [cluster.gpu_types.index(kind.gpu_type) for kind in cluster.node_types]
             ),
-            held_type=np.asarray(held, dtype=np.int64),
         )
 
     def levels(self, problem: RoundProblem, data: OwedShares) -> tuple[Level, ...]:
