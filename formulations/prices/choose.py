@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
 
 from formulations.linear_model import Floats, Ints
 from formulations.prices.relaxation import Evaluation, Relaxation
@@ -31,6 +30,9 @@ def scipy_lp(
     cost: Floats, matrix: Floats, limit: Floats, lower: Floats, upper: Floats
 ) -> tuple[Floats, Floats] | None:
     """A small linear program by scipy."""
+    # Takes a fifth of a second to import, and rounds have a quicker one.
+    from scipy.optimize import linprog
+
     found = linprog(cost, matrix, limit, bounds=np.column_stack([lower, upper]), method="highs-ds")
     if found.status != 0:
         return None
@@ -197,11 +199,10 @@ class _Search:
                 low, high = high, self._evaluate(prices)
                 if prices[d] >= 1.25 * self._top[d]:
                     break
-        else:
-            while low.slope[d] >= 0.0 and low.prices[d] > 0.0 and self._left > 0:
-                prices = low.prices.copy()
-                prices[d] = 0.5 * prices[d] if prices[d] > 1e-6 * self._top[d] else 0.0
-                high, low = low, self._evaluate(prices)
+        elif low.prices[d] > 0.0 and self._left > 0:
+            prices = low.prices.copy()
+            prices[d] = 0.0
+            low = self._evaluate(prices)
         return low, high
 
     def _boxed(self, radius: float) -> None:
