@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from morph_opt.clusters import load_cluster, parse_short
@@ -39,6 +40,12 @@ def make_parser() -> LineParser:
     _output(parser.add_argument_group("output"))
     parser.only_with("--mtbf-s", "--mttr-s")
     parser.only_with("--mttr-s", "--mtbf-s")
+    parser.only_with("--failure-seed", "--mtbf-s")
+    parser.only(
+        "--solver-seed",
+        "has no effect on this policy",
+        lambda given: getattr(given, "policy", "milp") not in BASELINES,
+    )
     parser.only(
         "--checkpoint-s",
         "has an effect together with --events or --mtbf-s only: it is what a failure costs",
@@ -76,6 +83,12 @@ def _what(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--trace", metavar="NAME|DATASET/NAME|FILE", help="default: base")
     group.add_argument(
         "--seed", type=Number(SEEDS), help="of twins, random failures and solver (default 0)"
+    )
+    group.add_argument(
+        "--failure-seed", type=Number(SEEDS), help="of random failures alone (that of --seed)"
+    )
+    group.add_argument(
+        "--solver-seed", type=Number(SEEDS), help="of the solver alone (that of --seed)"
     )
     group.add_argument(
         "--skip-impossible", action="store_true", help="drop jobs that can never run, and say so"
@@ -202,12 +215,14 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     if begin is not None:
         values.setdefault("interval_s", begin.interval_s)
     policy = str(values.get("policy", "milp"))
+    solving = policy not in BASELINES
     require_understood(
         policy,
         str(values.get("objective", "throughput")),
         [name for name in given if name in OPTIONS],
     )
-    if "seed" in given and not ("mtbf_s" in given or policy not in BASELINES):
+    failing = "mtbf_s" in given and "failure_seed" not in given
+    if "seed" in given and not (failing or ("solver_seed" not in given and solving)):
         _require_seeded(str(values["trace"]))
     by_model: dict[str, float] = {}
     for model, seconds in values.pop("restart_s", []):
@@ -220,7 +235,19 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
             by_model[model] = seconds
     if "entity_weights" in values:
         values["entity_weights"] = named_numbers(str(values["entity_weights"]), "--entity-weights")
-    return Scenario(cluster=cluster).replaced(**values, state=state, restart_s_by_model=by_model)
+    own = {part: values.pop(f"{word}_seed", None) for word, part in _SEEDED.items()}
+    asked = Scenario(cluster=cluster).replaced(**values, state=state, restart_s_by_model=by_model)
+    return asked.replaced(
+        **{
+            part: replace(getattr(asked, part), seed=seed)
+            for part, seed in own.items()
+            if seed is not None
+        }
+    )
+
+
+_SEEDED = {"failure": "failures", "solver": "scheduler"}
+"""Parts of a scenario whose seed has an option of its own, by the word in that option."""
 
 
 def _require_seeded(trace: str) -> None:
@@ -274,8 +301,6 @@ def _uniform(
     rdma_gb_per_s: float = A800_NODE.rdma_gb_per_s,
 ) -> Cluster:
     """Equal nodes; what is not given is as in the catalog's A800 node."""
-    from dataclasses import replace
-
     node = replace(
         sized_node(gpus_per_node, gpu_type),
         cpus=cpus_per_node,

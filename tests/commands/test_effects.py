@@ -42,6 +42,8 @@ WHERE = {
 
 LINES = """
 replay --seed | TOY --cluster 2x4 | --seed 2
+replay --failure-seed | TOY --mtbf-s 4000 --mttr-s 300 | --failure-seed 2
+replay --solver-seed | MILP ASK --until-s 2400 | --solver-seed 7
 replay --trace | --policy tests.engine.toys:make_fifo | --trace tests.engine.toys:trace/6
 replay --skip-impossible | TOY --cluster 1x2 | --skip-impossible
 replay --from-state | TOY | --from-state bare.json

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from morph_opt.domain import Cluster, InputError, default_cluster
+from morph_opt.replay.arguments import make_parser, scenario_from
 from morph_opt.replay.scenario import Failures, Scenario, Scheduler, Workload, read_scenario
 from morph_opt.replay.setup import prepare
 from tests.engine.toys import node_type
@@ -133,3 +134,13 @@ def test_a_run_in_memory_and_in_a_folder(tmp_path: Path) -> None:
     assert again.replaced(sha256=None) == SHUFFLED
     assert memory.summary.completed == memory.summary.jobs == 8
     assert memory.summary.wall_s > 0.0
+
+
+def test_each_seed_has_an_option() -> None:
+    """``--seed`` is that of all three, the others of one part alone."""
+    line = "--seed 1 --solver-seed 2 --failure-seed 3 --mtbf-s 9e4 --mttr-s 60"
+    found = scenario_from(make_parser().parse_args(line.split()))
+    seeds = found.workload.seed, found.scheduler.seed, found.failures.seed
+    assert seeds == (1, 2, 3)
+    plain = scenario_from(make_parser().parse_args(["--seed", "4"]))
+    assert (plain.workload.seed, plain.scheduler.seed, plain.failures.seed) == (4, 4, 4)
