@@ -93,6 +93,8 @@ class LiveJob:
         GPU indices by node of a job that runs.
     held
         Why its scheduler would not start it however many GPUs are free; "" if nothing is known.
+    weight
+        What starting it counts.
     """
 
     name: str
@@ -107,6 +109,7 @@ class LiveJob:
     started_s: float | None = None
     parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
     held: str = ""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,16 @@ def _state(
         models.setdefault(model, partial(_tightest, job.gpus, job.grain))
     ran_s = 0.0 if started_s is None else max(0.0, time_s - started_s)
     return JobState(
-        Job(job.name, model, job.submit_s, limit_s, job.gpus, RIGID_PLAN, tenant=job.tenant),
+        Job(
+            job.name,
+            model,
+            job.submit_s,
+            limit_s,
+            job.gpus,
+            RIGID_PLAN,
+            weight=job.weight,
+            tenant=job.tenant,
+        ),
         iterations_done=min(ran_s, limit_s - 1.0),
         running=running,
         executed_s=ran_s,

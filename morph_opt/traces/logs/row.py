@@ -76,6 +76,8 @@ class LogRow(NamedTuple):
         Time limit; None if unknown.
     attempts
         Number of attempts folded into it.
+    hosts
+        Names of the nodes that it held, as the log writes them; None if unknown.
     """
 
     name: str
@@ -97,6 +99,7 @@ class LogRow(NamedTuple):
     kind: str | None = None
     limit_s: float | None = None
     attempts: int = 1
+    hosts: str | None = None
 
     @property
     def gpu_seconds(self) -> float | None:

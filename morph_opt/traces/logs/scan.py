@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from morph_opt.domain import InputError
@@ -33,6 +33,8 @@ class Scan:
         How it is read where it does not say so itself.
     strict
         Whether the first malformed row ends it; else malformed rows are counted.
+    also
+        Called with every row that is no job, but for malformed ones, and with the reason.
 
     Attributes
     ----------
@@ -46,10 +48,17 @@ class Scan:
     """
 
     def __init__(
-        self, path: Path, known: LogFormat, how: Reading | None = None, *, strict: bool = True
+        self,
+        path: Path,
+        known: LogFormat,
+        how: Reading | None = None,
+        *,
+        strict: bool = True,
+        also: Callable[[LogRow, str], None] | None = None,
     ) -> None:
         self.known = known
         self.strict = strict
+        self.also = also
         self.how = known.understood(how or Reading())
         self.report = Report(known.name, options=known.options_of(self.how))
         self.clock = known.clock(self.how)
@@ -183,6 +192,8 @@ class Scan:
     def _drop(self, row: LogRow, reason: str) -> None:
         report = self.report
         report.drop(reason, row.line)
+        if self.also is not None:
+            self.also(row, reason)
         if reason == "still-running" and self.known.folds:
             self._open.add(self.reader.group(row.name)[0])
         if reason == "unknown-status":

@@ -45,6 +45,7 @@ _ELAPSED = re.compile(
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _SLICE = re.compile(r"(?:^|[_.:-])[0-9]+[gc]\.[0-9]+gb", re.ASCII | re.IGNORECASE)
 _NEVER = ("", "Unknown", "None", "None assigned", "N/A")
+_NO_NODES = (None, *_NEVER)
 _NO_LIMIT = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "NOT_SET")
 
 
@@ -205,6 +206,7 @@ class SacctReader(TableReader):
             nodes=self._whole(row, "NNodes"), cpus=used.cpus,
             status=status, outcome=outcome, tenant=cells.get("Account", ""),
             user=cells.get("User", ""), kind=cells.get("Partition"), limit_s=self._limit_s(row),
+            hosts=None if cells.get("NodeList") in _NO_NODES else cells["NodeList"],
         )  # fmt: skip
         self.compare(found)
         if found.limit_s is not None and run_s is not None and run_s > found.limit_s:

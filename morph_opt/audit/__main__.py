@@ -1,0 +1,67 @@
+"""``python -m morph_opt.audit sacct:jobs.txt --cluster 32x8``: a scheduler against the optimum."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from morph_opt.audit.instants import audit
+from morph_opt.audit.recorded import RUN, read_recorded
+from morph_opt.audit.report import PICTURES, as_text, draw, write_json
+from morph_opt.clusters import load_cluster
+from morph_opt.commandline import LineParser, Number, as_process, run_command
+from morph_opt.commandline.types import path
+from morph_opt.domain import InputError, Range
+from morph_opt.traces.__main__ import add_reading, reading_of
+from morph_opt.traces.logs import LOG_FORMATS
+
+
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.audit",
+        description="Rebuild from a log who ran and who waited at each instant, and say which idle "
+        "GPUs the optimum would have given to jobs that waited.",
+        epilog=f"Formats: {', '.join(LOG_FORMATS)}, and {RUN}:FOLDER for a run of our own. "
+        "Exit status: 0 done; 2 bad usage or bad input.",
+    )
+    add = parser.add_argument
+    add("log", metavar="FORMAT:PATH", help="the log")
+    add("--cluster", metavar="SPEC", help="where it happened: file or short form")
+    add("--every", type=Number(Range(1e-3, 1e9)), default=3600.0, metavar="S",
+        help="seconds between two instants (3600)")  # fmt: skip
+    add("--json", type=path, metavar="FILE", help="write every instant as JSON")
+    add("--picture", type=path, metavar="FILE", help=f"draw it: {', '.join(PICTURES)}")
+    add_reading(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    return run_command(make_parser(), _run, argv)
+
+
+def _run(given: argparse.Namespace) -> int:
+    picture: Path | None = given.picture
+    if picture is not None and picture.suffix not in PICTURES:
+        raise InputError(f"must end in {', '.join(PICTURES)}, got {picture.name!r}",
+                         field="--picture")  # fmt: skip
+    cluster = None if given.cluster is None else load_cluster(given.cluster)
+    recorded = read_recorded(given.log, reading_of(given))
+    if cluster is None:
+        cluster = recorded.cluster
+    if cluster is None:
+        raise InputError("a log does not say on which cluster it was", field="--cluster")
+    found = audit(recorded, cluster, given.every)
+    if given.json is not None:
+        write_json(given.json, found, given.log)
+    if picture is not None:
+        draw(found, given.log, picture)
+    print(as_text(found, given.log), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(as_process(main))

@@ -1,0 +1,280 @@
+"""The round at an instant: who ran where, who waited, and who of them would have fitted.
+
+Whoever runs stays where it is; the choice is who of those that wait is started beside them. A job
+counts as many as it has GPUs, so the optimum puts as many idle GPUs to work as can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.audit.places import Places, dealt_places
+from morph_opt.audit.recorded import Recorded, RecordedJob
+from morph_opt.domain import Cluster, InputError
+from morph_opt.policies.registry import PolicyOptions
+from morph_opt.round.decide import decide_round
+from morph_opt.round.live.build import LiveJob, LiveNode, live_round
+
+MOST_INSTANTS = 200_000
+_GAP = 1e-7
+"""Relative gap of a round: less than half a GPU on any cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One instant of a log.
+
+    Parameters
+    ----------
+    time_s
+        On the log's clock.
+    used, idle
+        GPUs of jobs that run, and the others.
+    waiting, waiting_gpus
+        Jobs that wait, and what they ask for.
+    fillable
+        Idle GPUs that the optimum gives to jobs that wait: the gap.
+    bound
+        No decision gives more to them; ``fillable`` where the optimum is proven.
+    by_count
+        The same if all that counted were how many GPUs are idle: the rest is scattered.
+    started
+        Names of the jobs that the optimum starts.
+    by_partition
+        ``fillable`` by partition.
+    passed
+        Jobs that wait although one that was submitted later and is no smaller runs, in their
+        partition.
+    missing
+        GPUs that jobs hold beyond those of the cluster.
+    """
+
+    time_s: float
+    used: int
+    idle: int
+    waiting: int
+    waiting_gpus: int
+    fillable: int = 0
+    bound: int = 0
+    by_count: int = 0
+    started: tuple[str, ...] = ()
+    by_partition: Mapping[str, int] | None = None
+    passed: int = 0
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All instants of a log.
+
+    Parameters
+    ----------
+    every_s
+        Seconds between two of them.
+    gpus
+        Of the cluster.
+    instants
+        In order.
+    notes
+        What was assumed.
+    """
+
+    every_s: float
+    gpus: int
+    instants: tuple[Instant, ...]
+    notes: tuple[str, ...]
+
+
+class _Columns:
+    """Jobs and stints as arrays, so that an instant is two comparisons."""
+
+    def __init__(self, jobs: Sequence[RecordedJob]) -> None:
+        stints = [(at, one) for at, job in enumerate(jobs) for one in job.stints]
+        self.stints = [one for _, one in stints]
+        self.job_of = np.asarray([at for at, _ in stints], dtype=np.int64)
+        self.start_s = np.asarray([one.start_s for one in self.stints])
+        self.end_s = np.asarray([one.end_s for one in self.stints])
+        self.submit_s = np.asarray([job.submit_s for job in jobs])
+        self.gone_s = np.asarray([job.end_s for job in jobs])
+        self.gpus = np.asarray([job.gpus for job in jobs], dtype=np.int64)
+        names = sorted({job.partition for job in jobs})
+        self.partition = np.asarray([names.index(job.partition) for job in jobs], dtype=np.int64)
+
+    def at(self, time_s: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Indices of the stints that hold GPUs, and of the jobs that wait."""
+        holding = np.flatnonzero((self.start_s <= time_s) & (time_s < self.end_s))
+        there = (self.submit_s <= time_s) & (time_s < self.gone_s)
+        there[self.job_of[holding]] = False
+        return holding, np.flatnonzero(there)
+
+
+def audit(recorded: Recorded, cluster: Cluster, every_s: float = 3600.0) -> Audit:
+    """Audit a log on a cluster.
+
+    Raises
+    ------
+    InputError
+        If a job ran on a node that the cluster does not have, or there would be no or too many
+        instants.
+    """
+    places = Places(recorded, cluster)
+    columns = _Columns(recorded.jobs)
+    ends = columns.end_s[np.isfinite(columns.end_s)]
+    last_s = max(float(columns.start_s.max()), float(ends.max(initial=0.0)))
+    first = math.floor(float(columns.submit_s.min()) / every_s)
+    # The last instant is before the end of the log: from there on nobody runs.
+    count = math.ceil(last_s / every_s) - 1 - first
+    if count < 1:
+        rule = f"is longer than the log, which has {last_s - first * every_s:g} s"
+        raise InputError(rule, field="--every")
+    if count > MOST_INSTANTS:
+        rule = f"makes {count} instants, at most {MOST_INSTANTS}: give more seconds"
+        raise InputError(rule, field="--every")
+    found = tuple(
+        _instant((first + step) * every_s, recorded.jobs, columns, places)
+        for step in range(1, count + 1)
+    )
+    return Audit(every_s, cluster.gpus, found, (*recorded.notes, *places.notes))
+
+
+def _instant(
+    time_s: float, jobs: Sequence[RecordedJob], columns: _Columns, places: Places
+) -> Instant:
+    holding, waits = columns.at(time_s)
+    held = [(jobs[columns.job_of[at]], columns.stints[at]) for at in holding.tolist()]
+    free, missing = dealt_places(places, held)
+    used = sum(job.gpus if not one.hosts else sum(n for _, n in one.hosts) for job, one in held)
+    idle = int(free.sum())
+    asked = columns.gpus[waits]
+    plain = Instant(
+        time_s, used, idle, waits.size, int(asked.sum()),
+        passed=_passed(columns, holding, waits), missing=missing,
+    )  # fmt: skip
+    waiting = [jobs[at] for at in waits.tolist()]
+    small = [job for job in waiting if job.gpus <= idle]
+    if not small:
+        return plain
+    by_count = _largest_sum(Counter(job.gpus for job in small), idle)
+    chosen, bound = _optimum(small, free, places, by_count)
+    fillable = sum(job.gpus for job in chosen)
+    parts: dict[str, int] = defaultdict(int)
+    for job in chosen:
+        parts[job.partition] += job.gpus
+    names = tuple(job.name for job in chosen)
+    return Instant(
+        time_s, used, idle, plain.waiting, plain.waiting_gpus, fillable, min(bound, by_count),
+        by_count, names, dict(parts), plain.passed, missing,
+    )  # fmt: skip
+
+
+def _passed(columns: _Columns, holding: npt.NDArray[np.int64], waits: npt.NDArray[np.int64]) -> int:
+    """Jobs that wait while one that came later and is no smaller runs in their partition."""
+    running = columns.job_of[holding]
+    passed = 0
+    for part in np.unique(columns.partition[waits]).tolist():
+        run = running[columns.partition[running] == part]
+        wait = waits[columns.partition[waits] == part]
+        if not run.size:
+            continue
+        # Latest submission among runners of at least each size: larger first, running maximum.
+        order = np.argsort(-columns.gpus[run], kind="stable")
+        latest = np.maximum.accumulate(columns.submit_s[run][order])
+        place = np.searchsorted(-columns.gpus[run][order], -columns.gpus[wait], side="right") - 1
+        known = place >= 0
+        passed += int((latest[place[known]] > columns.submit_s[wait[known]]).sum())
+    return passed
+
+
+def _largest_sum(sizes: Mapping[int, int], most: int) -> int:
+    """Largest number of GPUs up to ``most`` that jobs of these sizes add up to."""
+    reach = 1  # bit n: n GPUs can be reached
+    mask = (1 << (most + 1)) - 1
+    for size, count in sizes.items():
+        left, step = min(count, most // size), 1
+        while left > 0:  # binary splitting: 1, 2, 4, ... of them
+            take = min(step, left)
+            reach |= (reach << (size * take)) & mask
+            left -= take
+            step *= 2
+    return reach.bit_length() - 1
+
+
+def _optimum(
+    waiting: Sequence[RecordedJob],
+    free: npt.NDArray[np.int64],
+    places: Places,
+    by_count: int,
+) -> tuple[list[RecordedJob], int]:
+    """Jobs that the optimum starts, and the bound on their GPUs.
+
+    Jobs of one size, shape and set of nodes are interchangeable: no more of them are posed than
+    fit, the first submitted ones. A greedy filling that reaches the bound by count needs no round.
+    """
+    kept = list(_interchangeable(waiting, int(free.sum()), places))
+    greedy = _greedy(kept, free.copy(), places)
+    if sum(job.gpus for job in greedy) >= by_count:
+        return greedy, by_count
+    live = live_round(*_posed(kept, free, places), 0.0)
+    decided = decide_round(live.snapshot, PolicyOptions(gap=_GAP))
+    started = {row["job"] for row in decided.to_json()["jobs"] if row["action"] == "start"}
+    chosen = [job for job in kept if job.name in started]
+    report = decided.decision.report
+    stays = sum(known.job.weight for known in live.snapshot.state.jobs if known.running)
+    value = sum(job.gpus for job in chosen)
+    bound = report.bound - stays
+    return chosen, max(value, math.floor(bound + 1e-3)) if math.isfinite(bound) else by_count
+
+
+def _interchangeable(
+    waiting: Sequence[RecordedJob], idle: int, places: Places
+) -> Iterator[RecordedJob]:
+    seen: Counter[tuple[object, ...]] = Counter()
+    for job in waiting:
+        key = (job.gpus, places.per_node(job), places.partition_of(job), places.type_of(job))
+        seen[key] += 1
+        if seen[key] <= idle // job.gpus:
+            yield job
+
+
+def _greedy(
+    waiting: Sequence[RecordedJob], free: npt.NDArray[np.int64], places: Places
+) -> list[RecordedJob]:
+    """Largest first, each on the nodes that it fills best."""
+    chosen = []
+    for job in sorted(waiting, key=lambda one: -one.gpus):
+        if places.take(job, free):
+            chosen.append(job)
+    return chosen
+
+
+def _posed(
+    waiting: Sequence[RecordedJob], free: npt.NDArray[np.int64], places: Places
+) -> tuple[list[LiveNode], list[LiveJob]]:
+    """The round: nodes that are full are closed, what is held on the others is one job each."""
+    nodes, jobs = [], []
+    for at, node in enumerate(places.cluster.nodes):
+        groups = places.groups_of(at)
+        left = int(free[at])
+        nodes.append(LiveNode(node.name, node.type.gpu_type.name, node.type.gpus, left > 0, groups))
+        held = node.type.gpus - left
+        if left and held:
+            parts = ((node.name, tuple(range(held))),)
+            jobs.append(
+                LiveJob(f"held on {node.name}", "held", held, 0.0, started_s=0.0, parts=parts)
+            )
+    for job in waiting:
+        partition = places.partition_of(job)
+        jobs.append(
+            LiveJob(
+                job.name, "waits", job.gpus, 0.0, gpu_type=places.type_of(job) or "",
+                per_node=places.per_node(job) or 0,
+                groups=(partition,) if partition is not None else (), weight=float(job.gpus),
+            )
+        )  # fmt: skip
+    return nodes, jobs

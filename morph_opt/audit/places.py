@@ -1,0 +1,174 @@
+"""Where jobs of a log were and may be on a cluster."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.audit.recorded import Recorded, RecordedJob, Stint
+from morph_opt.domain import Cluster, InputError
+
+Free = npt.NDArray[np.int64]
+
+
+class Places:
+    """The cluster as the log knows it.
+
+    Parameters
+    ----------
+    recorded
+        The log; names of its nodes are those of the cluster, or of as many equal nodes.
+    cluster
+        Where it happened.
+
+    Raises
+    ------
+    InputError
+        If a job ran on a node that the cluster does not have.
+    """
+
+    def __init__(self, recorded: Recorded, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.notes: list[str] = []
+        self.size = np.asarray([node.type.gpus for node in cluster.nodes], dtype=np.int64)
+        self.index = self._index(recorded)
+        self._nodes_of = self._learned(recorded)
+        types = {kind.name.lower(): kind.name for kind in cluster.gpu_types}
+        asked = {job.gpu_type.lower() for job in recorded.jobs if job.gpu_type}
+        self._types = {
+            one: next((full for low, full in types.items() if low.startswith(one)), None)
+            for one in asked
+        }
+        if unknown := sorted(one for one, full in self._types.items() if full is None):
+            self.notes.append(f"GPU types of the log that the cluster does not have: {unknown}")
+        self._by_type = {
+            name: np.asarray([n.type.gpu_type.name == name for n in cluster.nodes])
+            for name in types.values()
+        }
+        self._tell(recorded.placed)
+
+    def _tell(self, placed: float) -> None:
+        if placed == 1.0:
+            return
+        self.notes.append(
+            "the log does not say on which nodes jobs ran: they are taken to be packed, so what "
+            "was scattered is not seen"
+            if placed == 0.0
+            else f"{100 * placed:.1f} % of the stints name their nodes, the others are packed"
+        )
+
+    def _index(self, recorded: Recorded) -> dict[str, int]:
+        """Index of a node by the name that the log has for it."""
+        names = {host for job in recorded.jobs for one in job.stints for host, _ in one.hosts}
+        known = self.cluster.node_index
+        if names <= set(known):
+            return dict(known)
+        kinds = {node.type for node in self.cluster.nodes}
+        if names & set(known) or len(kinds) > 1 or len(names) > len(known):
+            stranger = min(names - set(known))
+            rule = f"a job ran on {stranger!r}, cluster {self.cluster.name!r} has no such node"
+            raise InputError(rule, field="--cluster")
+        self.notes.append("nodes of the log are those of the cluster in order of their names")
+        return {name: at for at, name in enumerate(sorted(names))}
+
+    def _learned(self, recorded: Recorded) -> dict[str, frozenset[int]]:
+        """Nodes of each partition: those that its jobs ran on, where they differ by partition."""
+        found: dict[str, set[int]] = defaultdict(set)
+        if recorded.placed == 1.0 and recorded.cluster is None:
+            for job in recorded.jobs:
+                for one in job.stints:
+                    found[job.partition] |= {self.index[host] for host, _ in one.hosts}
+        if len(found) < 2:
+            return {}
+        self.notes.append("nodes of a partition are those that its jobs ran on")
+        return {name: frozenset(nodes) for name, nodes in found.items() if nodes}
+
+    # ------------------------------------------------------------ where a job may run
+
+    def partition_of(self, job: RecordedJob) -> str | None:
+        """Partition that limits it; None for none."""
+        return job.partition if job.partition in self._nodes_of else None
+
+    def type_of(self, job: RecordedJob) -> str | None:
+        """GPU type that limits it, as the cluster calls it; None for none."""
+        if job.gpu_type is None or len(self._by_type) == 1:
+            return None
+        return self._types[job.gpu_type.lower()]
+
+    def groups_of(self, node: int) -> frozenset[str]:
+        """Partitions of a node."""
+        return frozenset(name for name, nodes in self._nodes_of.items() if node in nodes)
+
+    def per_node(self, job: RecordedJob) -> int | None:
+        """GPUs that it asks for on every node; None for the fewest nodes."""
+        if job.nodes is None or job.gpus % job.nodes:
+            return None
+        return job.gpus // job.nodes
+
+    def _able(self, job: RecordedJob) -> npt.NDArray[np.bool_]:
+        able = np.ones(self.size.size, dtype=bool)
+        partition, kind = self.partition_of(job), self.type_of(job)
+        if partition is not None:
+            able[:] = False
+            able[list(self._nodes_of[partition])] = True
+        return able if kind is None else able & self._by_type[kind]
+
+    # ------------------------------------------------------------ taking GPUs
+
+    def take(self, job: RecordedJob, free: Free) -> bool:
+        """Take a job's GPUs from the free ones, tightly; False (and nothing taken) if none fit."""
+        able = np.flatnonzero(self._able(job))
+        per_node = self.per_node(job)
+        for name in self._by_type:
+            mine = able[self._by_type[name][able]]
+            if mine.size and _taken(job.gpus, per_node, mine, free, self.size):
+                return True
+        return False
+
+    def pack(self, job: RecordedJob, free: Free) -> int:
+        """Take a running job's GPUs, tightly if they fit so, else anywhere; what is missing."""
+        if self.take(job, free):
+            return 0
+        left = job.gpus
+        for at in np.argsort(-free, kind="stable").tolist():
+            part = min(left, int(free[at]))
+            free[at] -= part
+            left -= part
+            if not left:
+                break
+        return left
+
+
+def _taken(gpus: int, per_node: int | None, able: npt.NDArray[np.int64], free: Free,
+           size: Free) -> bool:  # fmt: skip
+    """Take GPUs on nodes of one type."""
+    each = per_node or min(gpus, int(size[able].max()))
+    whole, rest = divmod(gpus, each)
+    chosen: list[tuple[int, int]] = []
+    for count, part in ((whole, each), (int(rest > 0), rest)):
+        taken = {at for at, _ in chosen}
+        fits = [at for at in able[free[able] >= part].tolist() if at not in taken] if count else []
+        if len(fits) < count:
+            return False
+        fits.sort(key=lambda at: (free[at], at))
+        chosen += [(at, part) for at in fits[:count]]
+    for at, part in chosen:
+        free[at] -= part
+    return True
+
+
+def dealt_places(places: Places, held: Sequence[tuple[RecordedJob, Stint]]) -> tuple[Free, int]:
+    """Free GPUs by node, and GPUs that are held beyond those of the nodes."""
+    free = places.size.copy()
+    for _, one in held:
+        for host, gpus in one.hosts:
+            free[places.index[host]] -= gpus
+    missing = int(-free[free < 0].sum())
+    free = np.maximum(free, 0)
+    unknown = [job for job, one in held if not one.hosts]
+    for job in sorted(unknown, key=lambda one: -one.gpus):
+        missing += places.pack(job, free)
+    return free, missing

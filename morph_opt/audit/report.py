@@ -1,0 +1,198 @@
+"""An audit in words, as JSON and as a picture."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from morph_opt.audit.instants import Audit, Instant
+from morph_opt.documents import write_atomically
+from morph_opt.domain import InputError
+from morph_opt.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SCHEMA = "morph-opt/audit/1"
+PICTURES = (".png", ".svg", ".pdf")
+_WORST = 5
+_ABSOLUTE_S = 1e8
+"""Clocks from here on count from 1970."""
+
+CANNOT_TELL = (
+    "holds, dependencies and begin times (such jobs wait for another reason than room)",
+    "reservations and the promises of backfilling (idle GPUs may be kept for a larger job)",
+    "limits of users and accounts, priorities, CPUs and memory",
+    "what the scheduler knew: run times that it could not foresee are known here",
+)
+"""What no log says; a gap is an upper bound on what the scheduler could have done better."""
+
+
+def _hours(audit: Audit, name: str) -> float:
+    return float(sum(getattr(one, name) for one in audit.instants)) * audit.every_s / 3600.0
+
+
+def as_json(audit: Audit, spec: str) -> str:
+    """The audit as a document of this schema."""
+    instants = [
+        {
+            "time_s": one.time_s,
+            "used": one.used,
+            "idle": one.idle,
+            "waiting": one.waiting,
+            "waiting_gpus": one.waiting_gpus,
+            "fillable": one.fillable,
+            "bound": one.bound,
+            "by_count": one.by_count,
+            "passed": one.passed,
+            "missing": one.missing,
+            "started": list(one.started),
+        }
+        for one in audit.instants
+    ]
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "log": spec,
+        "every_s": audit.every_s,
+        "gpus": audit.gpus,
+        "gpu_hours": {
+            name: _hours(audit, name) for name in ("used", "idle", "fillable", "bound", "by_count")
+        }
+        | {"nobody_waits": _nobody(audit)},
+        "by_partition": _by_partition(audit),
+        "notes": list(audit.notes),
+        "cannot_tell": list(CANNOT_TELL),
+        "instants": instants,
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _nobody(audit: Audit) -> float:
+    idle = sum(one.idle for one in audit.instants if not one.waiting)
+    return float(idle) * audit.every_s / 3600.0
+
+
+def _by_partition(audit: Audit) -> dict[str, float]:
+    """Fillable GPU-hours by partition of the jobs that would have filled them."""
+    found: dict[str, float] = defaultdict(float)
+    for one in audit.instants:
+        for name, gpus in (one.by_partition or {}).items():
+            found[name] += gpus * audit.every_s / 3600.0
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def as_text(audit: Audit, spec: str) -> str:
+    """The audit in words."""
+    count = len(audit.instants)
+    capacity = audit.gpus * count * audit.every_s / 3600.0
+    used, idle = _hours(audit, "used"), _hours(audit, "idle")
+    fill, bound, by_count = (_hours(audit, n) for n in ("fillable", "bound", "by_count"))
+    nobody = _nobody(audit)
+    rows = [
+        ("capacity", capacity),
+        ("used", used),
+        ("idle", idle),
+        ("  a job that waits would have fitted", fill),
+        ("  they are scattered, or out of a partition's reach", by_count - fill),
+        ("  whoever waits is larger than what is idle", idle - by_count - nobody),
+        ("  nobody waits", nobody),
+    ]
+    table = Table(
+        ("GPU-hours", "", "% of capacity"),
+        [(name, value, 100.0 * value / capacity) for name, value in rows],
+        formats={"": ",.1f", "% of capacity": ".2f"},
+    )
+    gaps = [one for one in audit.instants if one.fillable]
+    lines = [
+        f"{spec}: {count} instants, every {audit.every_s:g} s, {_when(audit.instants[0])} to "
+        f"{_when(audit.instants[-1])}, {audit.gpus} GPUs",
+        "",
+        table.to_text().rstrip("\n"),
+        "",
+        f"in {len(gaps)} of {count} instants an idle GPU and a job that it would have fitted met"
+        + ("" if bound - fill < 1e-6 else f"; not proven: up to {bound:,.1f} GPU-hours"),
+    ]
+    lines += [_instant_text(one) for one in sorted(gaps, key=lambda o: -o.fillable)[:_WORST]]
+    parts = _by_partition(audit)
+    if len(parts) > 1:
+        told = ", ".join(f"{name or '-'} {hours:,.1f}" for name, hours in parts.items())
+        lines.append(f"GPU-hours that would have fitted, by partition: {told}")
+    passed = [one for one in audit.instants if one.passed]
+    lines.append(
+        f"order: in {len(passed)} instants somebody waits who was passed by a later job of at "
+        f"least its size (at most {max((one.passed for one in passed), default=0)} at once)"
+    )
+    over = max(one.missing for one in audit.instants)
+    if over:
+        lines.append(f"jobs hold up to {over} GPUs more than the cluster has: is it another one?")
+    lines += ["", *(f"note: {note}" for note in audit.notes)]
+    lines += ["what a log cannot tell:", *(f"  {text}" for text in CANNOT_TELL)]
+    return "\n".join(lines) + "\n"
+
+
+def _when(one: Instant) -> str:
+    if one.time_s < _ABSOLUTE_S:
+        return f"{one.time_s:g} s"
+    return datetime.fromtimestamp(one.time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _instant_text(one: Instant) -> str:
+    names = ", ".join(one.started[:3]) + (", ..." if len(one.started) > 3 else "")
+    return (
+        f"  {_when(one)}: {one.idle} idle, {one.waiting} jobs wait for {one.waiting_gpus} GPUs, "
+        f"{one.fillable} would have been filled by {names}"
+    )
+
+
+def draw(audit: Audit, spec: str, path: Path) -> None:
+    """Write the picture: GPUs over time by what became of them, and what was waited for.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("needs matplotlib: pip install matplotlib", field="--picture") from error
+    with mpl.rc_context({"svg.hashsalt": "morph-opt", "font.size": 9.0}):
+        figure = Figure(figsize=(10.0, 5.2), layout="constrained", facecolor="white")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1.0))
+        _bands(above, audit)
+        _queue(below, audit)
+        above.set_title(
+            f"{spec}: idle GPUs that a job that waits would have filled "
+            f"({_hours(audit, 'fillable'):,.1f} of {_hours(audit, 'idle'):,.1f} idle GPU-hours)",
+            fontsize=9.5,
+        )
+        figure.savefig(path, dpi=130)
+
+
+def _bands(axes: Axes, audit: Audit) -> None:
+    hours = [(one.time_s - audit.instants[0].time_s) / 3600.0 for one in audit.instants]
+    fill = [one.fillable for one in audit.instants]
+    lost = [one.by_count - one.fillable for one in audit.instants]
+    used = [min(one.used, audit.gpus) for one in audit.instants]
+    rest = [max(0, audit.gpus - u - f - s) for u, f, s in zip(used, fill, lost, strict=True)]
+    names = ("used", "idle, a job that waits fits", "idle, scattered", "idle, nobody fits")
+    colours = ("#0072B2", "#D55E00", "#E69F00", "#DDDDDD")
+    axes.stackplot(hours, used, fill, lost, rest, labels=names, colors=colours, step="post")
+    axes.set(ylabel="GPUs", xlim=(hours[0], max(hours[-1], hours[0] + 1e-3)), ylim=(0, audit.gpus))
+    axes.legend(loc="lower left", ncols=4, frameon=True, framealpha=0.9, fontsize=8.0)
+
+
+def _queue(axes: Axes, audit: Audit) -> None:
+    hours = [(one.time_s - audit.instants[0].time_s) / 3600.0 for one in audit.instants]
+    axes.step(hours, [one.waiting_gpus for one in audit.instants], where="post", color="#000000")
+    axes.set(xlabel="hours", ylabel="GPUs waited for", ylim=(0, None))
+    axes.grid(visible=True, color="0.9", linewidth=0.6)
+
+
+def write_json(path: Path, audit: Audit, spec: str) -> None:
+    """Write `as_json`."""
+    write_atomically(path, as_json(audit, spec))
