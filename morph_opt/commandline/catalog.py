@@ -36,6 +36,7 @@ COMMANDS = (
     Command("solvers", "morph_opt.solvers.__main__", "list solvers and what they can do"),
     Command("instances", "morph_opt.instances.__main__", "published rounds as MILP files"),
     Command("traces", "morph_opt.traces.__main__", "what is in a log and what is wrong with it"),
+    Command("audit", "morph_opt.audit.__main__", "a log against the optimum, by the hour"),
     Command("data", "morph_opt.data.__main__", "public data sets: list, fetch, find"),
     Command("topology", "morph_opt.topology.__main__", "show or draw the network of a cluster"),
     Command("perf", "morph_opt.perf.cli", "predict, plan and fit the speed of execution plans"),
