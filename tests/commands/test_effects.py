@@ -37,6 +37,8 @@ WHERE = {
     "CONFLICT": f"--rules {ROOT}/docs/schema/example-conflict.toml",
     "PLAN": "plan-profiling --model bert",
     "SHARE": "share.json",
+    "TWIN": "--trace acme-twin --policy fifo --restart-s 0 --until-s 1200",
+    "HELIOS": "helios:helios.csv --cluster 1x8 --every 60",
     "RIGID": "tiresias --trace t.csv --gpus 4",
 }
 
@@ -45,6 +47,9 @@ replay --seed | TOY --cluster 2x4 | --seed 2
 replay --failure-seed | TOY --mtbf-s 4000 --mttr-s 300 | --failure-seed 2
 replay --solver-seed | MILP ASK --until-s 2400 | --solver-seed 7
 replay --trace | --policy tests.engine.toys:make_fifo | --trace tests.engine.toys:trace/6
+replay --jobs | TWIN --gpus 8 | --jobs 20
+replay --gpus | TWIN --jobs 20 | --gpus 8
+replay --days | TWIN --jobs 20 --gpus 8 | --days 0.01
 replay --skip-impossible | TOY --cluster 1x2 | --skip-impossible
 replay --from-state | TOY | --from-state bare.json
 replay --cluster | TOY | --cluster 2x4
@@ -89,6 +94,9 @@ replay --explain | MILP --until-s 2400 | --explain
 replay --dump-rounds | MILP --until-s 2400 | --dump-rounds d
 replay --dump-every | MILP --until-s 2400 --dump-rounds d | --dump-every 2
 replay --dump-gz | MILP --until-s 2400 --dump-rounds d | --dump-gz
+round --state | | --state bare.json
+round --from | | --from slurm:none,none
+round --why | STATE | --why alice-1
 round --policy | BARE | --policy equal_split
 round --objective | STATE | --objective jct
 round --solver | STATE | ASK
@@ -135,6 +143,14 @@ traces lint --gpu-shares | lint helios.csv | --gpu-shares round-up
 traces lint --only | lint helios.csv | --only completed
 traces lint --procs-per-gpu | lint one.swf | --procs-per-gpu 8
 traces lint --gpu-resource | lint list.json | --gpu-resource amd.com/gpu
+audit --cluster | helios:helios.csv | --cluster 1x8
+audit --every | run:run | --every 60
+audit --json | run:run --every 60 | --json a.json
+audit --picture | run:run --every 60 | --picture a.svg
+audit --timezone | HELIOS | --timezone UTC
+audit --columns | HELIOS | --columns xdmod
+audit --gpu-shares | HELIOS | --gpu-shares round-up
+audit --only | HELIOS | --only completed
 perf plan-profiling --architecture | PLAN --max-gpus 1 | --architecture none
 perf plan-profiling --runs | PLAN --max-gpus 1 | --runs runs.csv
 perf plan-profiling --count | PLAN --max-gpus 1 | --count 2
