@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from morph_opt.decision.objective import Objective
+from morph_opt.decision.objective import Objective, Stateless
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.policies.gavel.policy import GavelRounds
+from morph_opt.policies.malleable.greedy import Greedy, Optimus
+from morph_opt.policies.malleable.morphling import Morphling
+from morph_opt.policies.malleable.pollux import PolluxCounts, PolluxSearch
+from morph_opt.policies.malleable.pollux_rule import Budget
+from morph_opt.policies.malleable.sia import Sia
 from morph_opt.policies.objectives.attained_service import QueuedService
 from morph_opt.policies.objectives.cost import CostWithSlos
 from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
@@ -180,6 +186,50 @@ def _gavel(policy: str) -> BaselineSpec:
     )
 
 
+def _greedy(made: Callable[[], Stateless], belief: SpeedModel, _: PolicyOptions) -> Policy:
+    objective = made()
+    return Greedy(belief, objective, f"greedy:{objective.name}")
+
+
+_HEURISTICS = "published-heuristics.md"
+
+MALLEABLE: tuple[BaselineSpec, ...] = (
+    PolicySpec(
+        "greedy:throughput", partial(_greedy, Throughput),
+        "values of `throughput`, GPUs to the largest gain per GPU instead of a MILP",
+        "this project", _HEURISTICS,
+    ),
+    PolicySpec(
+        "greedy:jct", partial(_greedy, Jct), "the same with the values of `jct`",
+        "this project", _HEURISTICS, needs=Needs(rest="yes"),
+    ),
+    PolicySpec(
+        "optimus", lambda belief, _: Optimus(belief),
+        "the next GPU to whom it saves most seconds", "Optimus", _HEURISTICS,
+        needs=Needs(rest="yes"),
+    ),
+    PolicySpec(
+        "morphling",
+        lambda belief, options: Morphling(belief, artifact_quirks=options.artifact_quirks),
+        "slopes of sensitivity curves, guarantees, shrinking", "Morphling", _HEURISTICS,
+        ("artifact_quirks",),
+    ),
+    PolicySpec(
+        "sia", lambda belief, _: Sia(belief),
+        "Sia's integer program over configurations, then placement", "Sia", _HEURISTICS,
+    ),
+    PolicySpec(
+        "pollux", lambda belief, options: PolluxSearch(belief, Budget(seed=options.seed)),
+        "Pollux' genetic search for goodput relative to a fair share", "Pollux", _HEURISTICS,
+    ),
+    PolicySpec(
+        "pollux:counts", lambda belief, _: PolluxCounts(belief),
+        "Pollux' fitness at its maximum over GPU counts, no search", "Pollux", _HEURISTICS,
+    ),
+)  # fmt: skip
+"""Heuristics that may change GPUs, as the MILP does."""
+
+
 _TIRESIAS = (*_QUEUES, "artifact_quirks")
 
 BASELINES: dict[str, BaselineSpec] = {
@@ -213,6 +263,7 @@ BASELINES: dict[str, BaselineSpec] = {
             "Tiresias", _GITTINS, _TIRESIAS, _MEMORY,
         ),
         *(_gavel(policy) for policy in _GAVEL_RULES),
+        *MALLEABLE,
     )
 }  # fmt: skip
 """Policies that are compared with, in the same strict engine."""

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from formulations.objectives import SPEED_TOLERANCE, relative_speed
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.certify import bound_by_prices
@@ -23,6 +20,7 @@ from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.policies.base import Decision, RoundReport
+from morph_opt.policies.promises import shortfall_of
 from morph_opt.rules.model import OperatorRules
 from morph_opt.rules.recheck import require_kept
 from morph_opt.solvers.base import Solver
@@ -170,7 +168,7 @@ class MilpPolicy:
                 bound, bound_by = proven, "prices"
             if outcome is not None and relative_gap(value, bound) <= self._limits.gap:
                 status = str(Status.OPTIMAL)
-        short, shortfall = _shortfall(posed.problem, selection)
+        short, shortfall = shortfall_of(posed.problem, selection)
         dropped, restored = self._poser.objective.slo_changes()
         return RoundReport(
             status=status,
@@ -203,17 +201,3 @@ def _compare(claim: float, value: float, level: str) -> None:
         raise ClaimError(
             f"objective {level}: the solver claims {claim!r}, the decision is worth {value!r}"
         )
-
-
-def _shortfall(problem: RoundProblem, selection: Selection) -> tuple[int, float]:
-    """Guaranteed jobs below their promised speed, and the sum of the missing fractions."""
-    promised = np.flatnonzero(problem.jobs.guaranteed)
-    if not promised.size:
-        return 0, 0.0
-    members = problem.options.members
-    mine = members.chosen(selection.choice)
-    granted = np.zeros(problem.jobs.count)
-    granted[members.job[mine]] = relative_speed(problem)[mine]
-    granted = granted[promised]
-    missing = np.where(granted >= 1.0 - SPEED_TOLERANCE, 0.0, 1.0 - granted)
-    return int((missing > 0).sum()), float(missing.sum())

@@ -119,7 +119,7 @@ OPTIONS = {
             "starvation_knob", "of las, gittins, tiresias:* (0: never)", "K", Range(0.0, 1e6)
         ),
         PolicyOption(
-            "artifact_quirks", "tiresias:* as the published code decides", flag=True
+            "artifact_quirks", "tiresias:*, morphling: as the published code decides", flag=True
         ),
     )
 }  # fmt: skip

@@ -1,0 +1,334 @@
+"""Morphling's heuristic in the round engine: as its paper says, or as its published code does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from morph_opt.candidates.table import RoundView
+from morph_opt.domain import PlanFamily
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.malleable.frame import (
+    JobWays,
+    MalleableBaseline,
+    Want,
+)
+from morph_opt.policies.malleable.morphling_artifact import (
+    Curve,
+    Entry,
+    LargeSizes,
+    SmallCurve,
+    decide,
+)
+from morph_opt.policies.rigid import _Filling
+
+GAIN = 0.01
+"""Relative gain below which one more GPU is no step of a curve."""
+
+MOST_RESTARTS = 5
+"""Of a job that may still be shrunk for another."""
+
+KEPT = 1.0 - 1e-9
+"""Speed relative to the request at which a promise is kept."""
+
+
+def stairs(ways: JobWays, largest: int) -> dict[int, float]:
+    """Seconds per iteration by GPUs of one node, counts that gain nothing left out."""
+    found: dict[int, float] = {}
+    one = ways.fastest(lambda way: way.gpus if len(way.parts) == 1 else 0)
+    for gpus in sorted(one):
+        last = min(found.values(), default=float("inf"))
+        if 0 < gpus <= largest and last > one[gpus] * (1.0 + GAIN):
+            found[gpus] = one[gpus]
+    return found
+
+
+@dataclass(slots=True)
+class Live:
+    """A job while a round is made up.
+
+    Parameters
+    ----------
+    speed
+        Relative to the request, by GPUs of one node; empty for a model that needs several.
+    shapes
+        Speed by GPUs per node, of a model that needs several.
+    guaranteed
+        Whether it was promised a speed: that of its request, or its best on one node if less.
+    may_shrink
+        Whether it has restarts left for it.
+    gpus
+        By node.
+    """
+
+    speed: dict[int, float]
+    shapes: dict[tuple[int, ...], float]
+    guaranteed: bool
+    may_shrink: bool
+    gpus: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def held(self) -> int:
+        """GPUs in all."""
+        return sum(self.gpus.values())
+
+    def keeps(self, speed: float) -> bool:
+        """Whether a speed keeps its promise, if it has one."""
+        return not self.guaranteed or speed >= min(KEPT, max(self.speed.values(), default=0.0))
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """GPUs per node, largest first."""
+        return tuple(sorted(self.gpus.values(), reverse=True))
+
+    def step(self, most: int) -> int:
+        """The largest step of at most so many GPUs; 0 for none."""
+        return max((gpus for gpus in self.speed if gpus <= most), default=0)
+
+    @property
+    def slope(self) -> float:
+        """Gain of speed per GPU from here to the next step."""
+        now = self.speed.get(self.step(self.held), 0.0)
+        if not self.speed:
+            now = self.shapes.get(self.parts, 0.0)
+            gains = [(s - now) / (sum(p) - self.held) for p, s in self.shapes.items()
+                     if sum(p) > self.held]  # fmt: skip
+            return max(gains, default=0.0)
+        after = min((gpus for gpus in self.speed if gpus > self.held), default=None)
+        return 0.0 if after is None else (self.speed[after] - now) / (after - self.held)
+
+    def loss(self, to_nothing: bool) -> tuple[float, int] | None:
+        """Speed lost per GPU by one step down, and where that leads; None if it must not."""
+        if len(self.gpus) != 1 or not self.speed or not self.may_shrink:
+            return None
+        now, below = self.step(self.held), self.step(self.held - 1)
+        left = self.speed.get(below, 0.0)
+        if not self.keeps(left) or (below == 0 and not to_nothing) or now == 0:
+            return None
+        return (self.speed[now] - left) / (self.held - below), below
+
+
+class PaperRound:
+    """Morphling's round as the paper tells it, on nodes.
+
+    Guaranteed jobs first, then by slope, steepest first. A job takes what a node has free, down to
+    its step, a guaranteed one only where that keeps its promise. Who finds nothing takes steps from
+    those who lose least per GPU, while that is less than what it gains; in vain, nothing is taken.
+
+    Parameters
+    ----------
+    jobs
+        With what they hold; changed in place.
+    free
+        GPUs of each node that nobody holds; changed in place.
+    """
+
+    def __init__(self, jobs: list[Live], free: list[int]) -> None:
+        self.jobs, self.free = jobs, free
+
+    def run(self) -> None:
+        """Make it up."""
+        order = sorted(
+            range(len(self.jobs)), key=lambda j: (not self.jobs[j].guaranteed, -self.jobs[j].slope)
+        )
+        for j in order:
+            if not self.jobs[j].held and not self._start(j):
+                self._take_from_others(j)
+        self._scale_up()
+        for j in order:
+            if self.jobs[j].shapes and not self.jobs[j].speed:
+                self._enlarge(j)
+
+    def _start(self, j: int) -> bool:
+        job = self.jobs[j]
+        if not job.speed:
+            return self._start_wide(j, lambda _speed: True)
+        for node in sorted(range(len(self.free)), key=lambda n: (-self.free[n], n)):
+            gpus = job.step(self.free[node])
+            if gpus and job.keeps(job.speed[gpus]):
+                self._set(job, node, gpus)
+                return True
+        return False
+
+    def _start_wide(self, j: int, enough: Callable[[float], bool]) -> bool:
+        """The fastest shape that the nodes have room for, fullest nodes first."""
+        job = self.jobs[j]
+        for parts, speed in sorted(job.shapes.items(), key=lambda item: -item[1]):
+            if not enough(speed):
+                return False
+            found: dict[int, int] = {}
+            for part in parts:
+                open_nodes = [n for n in range(len(self.free)) if n not in found]
+                fits = [(self.free[n], n) for n in open_nodes if self.free[n] >= part]
+                if not fits:
+                    break
+                found[min(fits)[1]] = part
+            if len(found) == len(parts):
+                for node, gpus in found.items():
+                    self._set(job, node, gpus)
+                return True
+        return False
+
+    def _set(self, job: Live, node: int, gpus: int) -> None:
+        self.free[node] += job.gpus.pop(node, 0) - gpus
+        if gpus:
+            job.gpus[node] = gpus
+
+    def _take_from_others(self, j: int) -> None:
+        job, before = self.jobs[j], [dict(other.gpus) for other in self.jobs]
+        free = list(self.free)
+        slope = job.slope
+        while True:
+            losses = [
+                (found, i)
+                for i, other in enumerate(self.jobs)
+                if i != j and (found := other.loss(job.guaranteed)) is not None
+            ]
+            if not losses or min(losses)[0][0] >= slope:
+                break
+            (_, below), i = min(losses)
+            self._set(self.jobs[i], next(iter(self.jobs[i].gpus)), below)
+            if self._start(j):
+                return
+        for other, gpus in zip(self.jobs, before, strict=True):
+            other.gpus = gpus
+        self.free[:] = free
+
+    def _scale_up(self) -> None:
+        """What a node has left to the steepest job on it, step by step."""
+        for node in range(len(self.free)):
+            while self.free[node] > 0:
+                growing = [
+                    (job.slope, -j)
+                    for j, job in enumerate(self.jobs)
+                    if job.speed and set(job.gpus) == {node}
+                    and job.step(job.held + self.free[node]) > job.held
+                ]  # fmt: skip
+                if not growing:
+                    break
+                job = self.jobs[-max(growing)[1]]
+                after = min(gpus for gpus in job.speed if gpus > job.held)
+                self._set(job, node, after)
+
+    def _enlarge(self, j: int) -> None:
+        """A faster shape for a job on several nodes, its own GPUs given up first."""
+        job = self.jobs[j]
+        if not job.held:
+            return
+        before, now = dict(job.gpus), job.shapes.get(job.parts, 0.0)
+        for node in before:
+            self._set(job, node, 0)
+        if not self._start_wide(j, lambda speed: speed > now * (1.0 + GAIN)):
+            for node, gpus in before.items():
+                self._set(job, node, gpus)
+
+
+class Morphling(MalleableBaseline):
+    """``morphling``: slopes of sensitivity curves, guarantees, shrinking; plans chosen anew.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    artifact_quirks
+        Whether the round is that of the published code.
+    """
+
+    name = "morphling"
+
+    def __init__(self, belief: SpeedModel, *, artifact_quirks: bool = False) -> None:
+        super().__init__(belief)
+        self._quirks = artifact_quirks
+
+    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+        """See the class."""
+        shapes = self._published(filling, ways) if self._quirks else self._paper(filling, ways)
+        return [Want(sum(parts), None, parts) if parts else None for parts in shapes]
+
+    def _paper(self, filling: _Filling, ways: list[JobWays]) -> list[tuple[int, ...]]:
+        held, capacity = _held(filling), _capacity(filling)
+        size = max(capacity, default=0)
+        asked = filling.problem.jobs.request_iteration_s
+        jobs = []
+        for j, (known, state) in enumerate(zip(ways, filling.view.states, strict=True)):
+            speed = {g: float(asked[j]) / s for g, s in stairs(known, size).items()}
+            shapes: dict[tuple[int, ...], float] = {}
+            for way in known.ways:
+                if not speed:
+                    fast = max(shapes.get(way.parts, 0.0), float(asked[j]) / way.iteration_s)
+                    shapes[way.parts] = fast
+            few = state.starts - 1 < MOST_RESTARTS
+            jobs.append(Live(speed, shapes, state.job.guaranteed, few, held[j]))
+        free = list(capacity)
+        for job in jobs:
+            for node, gpus in job.gpus.items():
+                free[node] -= gpus
+        PaperRound(jobs, free).run()
+        return [job.parts for job in jobs]
+
+    def _published(self, filling: _Filling, ways: list[JobWays]) -> list[tuple[int, ...]]:
+        held, capacity = _held(filling), _capacity(filling)
+        size = max(capacity, default=0)
+        asked = filling.problem.jobs.request_iteration_s
+        entries = [
+            Entry(
+                state.job.name,
+                _curve(filling.view, j, ways[j], size),
+                state.job.guaranteed,
+                1.0 / float(asked[j]),
+                max(0, state.starts - 1),
+                max(0.0, self.now_s - state.job.submission_s),
+                state.job.submission_s <= self.now_s - filling.problem.interval_s,
+                held[j],
+            )
+            for j, state in enumerate(filling.view.states)
+        ]
+        left = list(capacity)
+        found = []
+        for job in decide(entries, capacity):
+            parts = []
+            for node, gpus in job.gpus.items():
+                # The published code may give out more than a node has: later jobs are cut.
+                cut = min(gpus, left[node])
+                left[node] -= cut
+                parts += [cut] if cut else []
+            found.append(tuple(sorted(parts, reverse=True)))
+        return found
+
+
+def _curve(view: RoundView, job: int, ways: JobWays, size: int) -> Curve:
+    """A curve on one node, or sizes for a model that needs offloading to run on one GPU."""
+    alone = any(
+        scoped.row.shape.gpus == 1 and scoped.row.plan.family is not PlanFamily.ZERO_OFFLOAD
+        for scoped in view.slices[job].rows
+    )
+    steps = stairs(ways, size)
+    if alone and steps:
+        used = [max((s for s in steps if s <= g), default=min(steps)) for g in range(1, size + 1)]
+        speed = tuple(1.0 / steps[g] for g in used)
+        return SmallCurve(max(speed), speed, tuple(used), ((),) * size)
+    shapes: dict[int, list[tuple[int, ...]]] = {}
+    for way in ways.ways:
+        if way.parts not in shapes.setdefault(way.gpus, []):
+            shapes[way.gpus].append(way.parts)
+    sizes = tuple((gpus, tuple(shapes[gpus])) for gpus in sorted(shapes, reverse=True))
+    return LargeSizes(1.0, sizes, {parts: () for gpus in shapes for parts in shapes[gpus]})
+
+
+def _held(filling: _Filling) -> list[dict[int, int]]:
+    """GPUs by node of every job."""
+    found: list[dict[int, int]] = [{} for _ in filling.view.states]
+    holds = filling.problem.holds
+    for job, node, gpus in zip(holds.job, holds.node, holds.demand[:, 0], strict=True):
+        found[int(job)][int(node)] = round(float(gpus))
+    return found
+
+
+def _capacity(filling: _Filling) -> list[int]:
+    """GPUs of every node; of a closed one those that are still held."""
+    nodes, holds = filling.problem.nodes, filling.problem.holds
+    found = [round(float(n)) for n in nodes.capacity[nodes.node_class, 0]]
+    for node in range(nodes.count):
+        if not nodes.open[node]:
+            found[node] = round(float(holds.demand[holds.node == node, 0].sum()))
+    return found

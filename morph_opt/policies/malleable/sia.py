@@ -1,0 +1,133 @@
+"""Sia in the round engine: its integer program on our speeds, then the frame's placement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from morph_opt.domain import RoundState
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision
+from morph_opt.policies.malleable.frame import (
+    JobWays,
+    MalleableBaseline,
+    Want,
+    held_by,
+)
+from morph_opt.policies.malleable.sia_rule import Column, SiaAnswer, SiaJob, solve
+from morph_opt.policies.rigid import _Filling
+from morph_opt.solvers.outcome import Limits
+
+POWER, WAITING = -0.5, 1.1
+"""Of the goodput in the cost, and what a job that waits costs: as published."""
+
+
+class Sia(MalleableBaseline):
+    """One configuration (node class, GPU count) per job by Sia's program.
+
+    Goodput is iterations per second, the batch being fixed: over the job's smallest, times its
+    smallest count. The last allocation is what runs; jobs in a start-up are left alone. Growth is
+    not limited to twice the GPUs of before, of which a state does not tell.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    limits
+        Of the solver; ties are broken by it.
+    """
+
+    name = "sia"
+
+    def __init__(self, belief: SpeedModel, limits: Limits | None = None) -> None:
+        super().__init__(belief)
+        self._limits = limits or Limits(gap=1e-6)
+        self._answer = SiaAnswer((), 0.0, 0.0)
+        self._columns = 0
+
+    def decide(self, state: RoundState) -> Decision:
+        """See `morph_opt.policies.base.Policy`; the program's value and gap are reported."""
+        decision = super().decide(state)
+        report = replace(
+            decision.report,
+            objective=self._answer.objective,
+            gap=self._answer.gap,
+            columns=self._columns,
+        )
+        return replace(decision, report=report)
+
+    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+        """See the class."""
+        columns, sizes = self._configurations(filling, ways)
+        index = {(name, gpus): k for k, (name, _, gpus) in enumerate(columns)}
+        held = held_by(filling)
+        jobs, least = [], []
+        for job, known in enumerate(ways):
+            goodput = np.zeros(len(columns))
+            for way in known.ways:
+                k = index.get((str(way.node_class), way.gpus))
+                if k is not None and _is_published(way.parts, sizes[way.node_class]):
+                    goodput[k] = max(goodput[k], 1.0 / way.iteration_s)
+            now = held[job]
+            current = None if now is None else index.get((str(now.node_class), now.gpus))
+            state = filling.view.states[job]
+            jobs.append(
+                SiaJob(
+                    goodput,
+                    goodput > 0,
+                    max(0.0, self.now_s - state.job.submission_s),
+                    max(0, state.starts - 1),
+                    state.restart_s,
+                    current,
+                    state.restart_left_s > 0.0 and current is not None,
+                )
+            )
+            usable = [columns[k][2] for k in np.flatnonzero(goodput > 0).tolist()]
+            least.append(float(min(usable, default=1)))
+        costs = np.asarray([j.cost(POWER, g) for j, g in zip(jobs, least, strict=True)])
+        self._answer = solve(
+            jobs, costs.reshape(len(jobs), len(columns)), columns, self._room(filling, columns),
+            power=POWER, waiting=WAITING, limits=self._limits,
+        )  # fmt: skip
+        self._columns = costs.size
+        return [
+            Want(columns[k][2], int(columns[k][0])) if k is not None and jobs[j].usable[k] else None
+            for j, k in enumerate(self._answer.chosen)
+        ]
+
+    def _configurations(
+        self, filling: _Filling, ways: list[JobWays]
+    ) -> tuple[list[Column], list[int]]:
+        """Columns with a published shape, and the GPUs of a node of each class."""
+        sizes = [round(size) for size in filling.problem.nodes.capacity[:, 0].tolist()]
+        found = {
+            (way.node_class, len(way.parts), way.gpus)
+            for known in ways
+            for way in known.ways
+            if _is_published(way.parts, sizes[way.node_class])
+        }
+        held = {
+            (now.node_class, len(now.parts), now.gpus)
+            for now in held_by(filling)
+            if now is not None and _is_published(now.parts, sizes[now.node_class])
+        }
+        columns = [(str(kind), nodes, gpus) for kind, nodes, gpus in sorted(found | held)]
+        return columns, sizes
+
+    def _room(self, filling: _Filling, columns: list[Column]) -> dict[str, int]:
+        """GPUs of each class: those of open nodes, and what is still held on closed ones."""
+        nodes, holds = filling.problem.nodes, filling.problem.holds
+        size = nodes.capacity[nodes.node_class, 0]
+        free = np.bincount(nodes.node_class, np.where(nodes.open, size, 0.0), nodes.classes)
+        closed = ~nodes.open[holds.node]
+        kinds = nodes.node_class[holds.node[closed]]
+        free += np.bincount(kinds, holds.demand[closed, 0], nodes.classes)
+        return {name: round(float(free[int(name)])) for name, _, _ in columns}
+
+
+def _is_published(parts: tuple[int, ...], size: int) -> bool:
+    """Whether a shape is 1, 2, 4, ... GPUs of one node, or whole nodes."""
+    if len(parts) == 1:
+        return parts[0] == size or parts[0] & (parts[0] - 1) == 0
+    return min(parts) == size
