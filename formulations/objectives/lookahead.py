@@ -14,6 +14,7 @@ import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.objectives import seconds_left
+from formulations.objectives.makespan import least_work
 from formulations.round.tables import Level, RoundProblem
 
 MOST_WAITS = 128
@@ -101,10 +102,7 @@ def backlog_prices(problem: RoundProblem) -> list[PricePath]:
     ends first behind those before it.
     """
     jobs, nodes = problem.jobs, problem.nodes
-    options, members = problem.options, problem.options.members
-    work = np.full((jobs.count, nodes.classes), np.inf)
-    on = members.job, options.node_class[members.option]
-    np.minimum.at(work, on, options.gpus[members.option] * seconds_left(problem))
+    work = least_work(problem)
     usable: Bools = nodes.open.copy()
     usable[problem.holds.node] = True
     held = nodes.node_class[usable]

@@ -19,7 +19,7 @@ from morph_opt.policies.malleable.sia import Sia
 from morph_opt.policies.objectives.attained_service import QueuedService
 from morph_opt.policies.objectives.cost import CostWithSlos
 from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
-from morph_opt.policies.objectives.follow_shares import FollowShares
+from morph_opt.policies.objectives.follow_shares import FollowShares, Makespan
 from morph_opt.policies.objectives.plain import Jct, Lookahead, Throughput
 from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
 from morph_opt.policies.spec import Needs, PolicyOptions, PolicySpec
@@ -44,6 +44,10 @@ def default_index() -> GittinsIndex:
 
 def _follow(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
     return FollowShares(belief, policy, require_pair_speeds(belief) if options.packing else None)
+
+
+def _makespan(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    return Makespan(belief, require_pair_speeds(belief) if options.packing else None)
 
 
 def _ratios(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
@@ -117,8 +121,8 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
             "Themis, Gavel", "formulations/finish-time.md", needs=_REMAINDER,
         ),
         PolicySpec(
-            "makespan", partial(_follow, "makespan"), "the end of the last job",
-            "Gavel", "formulations/makespan.md", needs=_REMAINDER,
+            "makespan", _makespan, "the end of the last job",
+            "this project; Gavel on mixed types", "formulations/makespan.md", needs=_REMAINDER,
         ),
         PolicySpec(
             "max_throughput", partial(_follow, "max_throughput"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.objectives import cost, guarantee, kept, relative_speed
+from formulations.objectives import cost, guarantee, kept, makespan, relative_speed
 from formulations.objectives.fairness import OwedShares, share_levels
 from formulations.objectives.lookahead import _dealt, backlog_prices
 from formulations.round.tables import RoundProblem
@@ -169,6 +169,18 @@ def test_lookahead_sends_jobs_to_the_class_where_they_end_first() -> None:
     where, ends_s = _dealt(load_s)
     assert where.tolist() == [0, 0, 1]
     assert ends_s.tolist() == [100.0, 200.0, 250.0]
+
+
+def test_makespan_weighs_rates_by_the_least_work() -> None:
+    """Job 0: 30 + 400 s on 1 GPU, 30 + 100 s on 4, so A = min(430, 520); restarts count twice.
+
+    Job 1: 60 + 100 s on 4 GPUs, or 20 + 400 s on the one that it has, so A = min(640, 420).
+    """
+    (level,) = makespan.levels(base())
+    rates = [430**0.9 / 460, 430**0.9 / 160, 420**0.9 / 220, 420**0.9 / 420]
+    np.testing.assert_allclose(level.value, rates, rtol=1e-12)
+    (level,) = makespan.levels(base(), power=0.0)
+    np.testing.assert_allclose(level.value, [1 / 460, 1 / 160, 1 / 220, 1 / 420])
 
 
 def test_owed_shares_by_hand() -> None:

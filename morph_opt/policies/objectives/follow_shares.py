@@ -10,7 +10,35 @@ from morph_opt.decision.objective import Objective
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.policies.objectives.plain import WorkRates
 from morph_opt.policies.objectives.share_book import ShareBook
+
+
+class Makespan(Objective[OwedShares | None]):
+    """The end of the last job: rates weighed by work, or, on several GPU types, Gavel's shares.
+
+    Which job belongs on which type a rate in one round does not say; a share program does.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by.
+    packing
+        See `FollowShares`.
+    """
+
+    name = "makespan"
+
+    def __init__(self, belief: SpeedModel, packing: PairSpeeds | None = None) -> None:
+        self._shares = FollowShares(belief, "makespan", packing)
+
+    def observe(self, state: RoundState) -> OwedShares | None:
+        """What is owed of the shares; None where all GPUs are of one type."""
+        return self._shares.observe(state) if len(state.cluster.gpu_types) > 1 else None
+
+    def levels(self, problem: RoundProblem, data: OwedShares | None) -> tuple[Level, ...]:
+        """The level ``makespan``, or those of `FollowShares`."""
+        return WorkRates().levels(problem) if data is None else self._shares.levels(problem, data)
 
 
 class FollowShares(Objective[OwedShares]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formulations import objectives as maths
-from formulations.objectives import lookahead
+from formulations.objectives import lookahead, makespan
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective, Stateless
 
@@ -48,9 +48,21 @@ class Lookahead(Stateless):
         return lookahead.levels(problem, self.wait_rounds)
 
 
+@dataclass(frozen=True)
+class WorkRates(Stateless):
+    """Completion rate weighed by work left; see `formulations.objectives.makespan`."""
+
+    name: str = "makespan"
+
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """One level, in work per second."""
+        return makespan.levels(problem)
+
+
 OBJECTIVES: dict[str, Callable[[], Objective[Any]]] = {
     "throughput": Throughput,
     "jct": Jct,
     "lookahead": Lookahead,
+    "makespan": WorkRates,
 }
-"""These objectives by the name that command lines use."""
+"""These objectives by name; ``makespan`` is more than this where GPUs are of several types."""

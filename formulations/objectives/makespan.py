@@ -1,0 +1,42 @@
+"""The objective **makespan**: completion rates, weighed by the work that is left.
+
+Page: ``docs/formulations/makespan.md``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.linear_model import Floats
+from formulations.objectives import seconds_left
+from formulations.round.tables import Level, RoundProblem
+
+POWER = 0.9
+RESTART_WEIGHT = 2.0
+
+
+def levels(
+    problem: RoundProblem, power: float = POWER, restart_weight: float = RESTART_WEIGHT
+) -> tuple[Level, ...]:
+    """``A ** power`` over the seconds to the end, A the fewest GPU-seconds left of the job.
+
+    Parameters
+    ----------
+    power
+        0 is `formulations.objectives.jct` without weights; 1 counts GPU-seconds done per second
+        as if at the job's best, whoever they belong to.
+    restart_weight
+        How often a restart that the round would cause is counted, as in `jct`.
+    """
+    work = least_work(problem).min(axis=1, initial=np.inf)[problem.options.members.job]
+    seconds = np.maximum(problem.interval_s, seconds_left(problem, restart_weight))
+    return (Level.of(problem, "makespan", "work per second", work**power / seconds),)
+
+
+def least_work(problem: RoundProblem) -> Floats:
+    """Fewest GPU-seconds that complete each job on each class, shape (J, T); inf for none."""
+    options, members = problem.options, problem.options.members
+    work = np.full((problem.jobs.count, problem.nodes.classes), np.inf)
+    on = members.job, options.node_class[members.option]
+    np.minimum.at(work, on, options.gpus[members.option] * seconds_left(problem))
+    return work
