@@ -32,6 +32,7 @@ COMMANDS = (
     Command("round", "morph_opt.round.cli", "decide one round from a snapshot"),
     Command("report", "morph_opt.report.cli", "one HTML file on finished runs"),
     Command("export", "morph_opt.export.cli", "a run for Perfetto, for Batsim's tools, as tables"),
+    Command("sweep", "morph_opt.sweep.cli", "many replays: a cell each, cached, on many machines"),
     Command("policies", "morph_opt.policies.__main__", "list policies and objectives"),
     Command("solvers", "morph_opt.solvers.__main__", "list solvers and what they can do"),
     Command("instances", "morph_opt.instances.__main__", "published rounds as MILP files"),

@@ -24,6 +24,7 @@ from morph_opt.traces.cluster_twins import (
 from morph_opt.traces.format import LoadedTrace, TraceFormat
 from morph_opt.traces.gavel_twin import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
+from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
 from morph_opt.traces.tiresias_twin import TIRESIAS_TWIN, tiresias_twin
 from morph_opt.traces.twins import TWINS, twin
 
@@ -84,6 +85,10 @@ def _load_cluster_twin(name: str, argument: str, *, seed: int, **options: Any) -
     return LoadedTrace(trace, truth, "twin", trace.description)
 
 
+def _load_resampled(argument: str, *, seed: int) -> LoadedTrace:
+    return resample(argument, seed=seed, load_trace=load_trace)
+
+
 _MODEL = "the built-in performance model"
 _GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
 _SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
@@ -117,6 +122,7 @@ FORMATS: dict[str, TraceFormat] = {
             "tiresias", ("60", "60x10"), partial(_load_fair_original, "tiresias"), _SECONDS,
             data_set="tiresias",
         ),
+        TraceFormat(RESAMPLED, (), _load_resampled, "as of the trace that it is drawn from"),
     )
 }  # fmt: skip
 """Every format that is built in; a CSV file is one more, without a name."""
@@ -142,6 +148,7 @@ def home_cluster(spec: str, **options: Any) -> str | None:
     InputError
         If the trace does not take one of the options, or a value is out of range.
     """
+    spec = split_resampled(spec)[-1]
     known = _format_of(spec)
     options = _understood(spec, known, options)
     home = known.home if known is not None else None

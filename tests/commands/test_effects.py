@@ -171,6 +171,8 @@ validation.published tiresias --artifact-quirks | RIGID --times 200 | --artifact
 """
 
 ELSEWHERE = {
+    "sweep run": "starts processes; tests/sweep",
+    "sweep table": "of a sweep that has run; tests/sweep",
     "replay --allow-code": "tests/replay, with run folders that name code",
     "validation.published gavel": "needs the published table; tests with public data",
     "instances build": "makes the library anew, minutes",

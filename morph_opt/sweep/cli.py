@@ -1,0 +1,124 @@
+"""Command line of sweeps: run one, say how far it is, write its table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from morph_opt.commandline import LineParser, run_command
+from morph_opt.documents import exists, write_atomically
+from morph_opt.domain import InputError
+from morph_opt.replay.scenario import Scenario
+from morph_opt.sweep.cell import Cell, versions
+from morph_opt.sweep.driver import run_cells, shown_progress
+from morph_opt.sweep.spec import list_text, read_list, read_spec
+from morph_opt.sweep.store import CellStore, Found
+from morph_opt.sweep.table import SweepTable
+
+LIST, RESULTS, TIMES = "sweep.json", "results.csv", "times.csv"
+
+
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.sweep",
+        description="Run many replays: every cell of a sweep.toml in a process of its own.",
+        epilog="Exit status: 0 done; 1 some cells failed (they are rows of the table) or, of "
+        "status, are missing; 2 bad usage or bad input.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run the cells that have no result yet")
+    run.add_argument("spec", type=Path, metavar="SWEEP.toml")
+    run.add_argument("--on", metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
+                     help="where cells run (default: a process per core)")  # fmt: skip
+    run.add_argument("--out", type=Path, metavar="DIR", help="default runs/sweep-NAME")
+    run.add_argument("--retry-failed", action="store_true", help="run failed cells again, too")
+    run.add_argument(
+        "--other-version", action="store_true",
+        help="go on in a folder that another version began: cells are run anew by this one",
+    )  # fmt: skip
+    run.add_argument("--quiet", action="store_true", help="no progress, no notes")
+    status = commands.add_parser("status", help="how many cells are done, failed, missing")
+    status.add_argument("folder", type=Path, metavar="DIR")
+    table = commands.add_parser("table", help="the table of the cells that are there")
+    table.add_argument("folder", type=Path, metavar="DIR")
+    table.add_argument(
+        "--out", type=Path, metavar="FILE.csv|FILE.parquet", help="default: CSV on stdout"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run_command(make_parser(), _main, arguments)
+
+
+def _main(given: argparse.Namespace) -> int:
+    command = {"run": _run, "status": _status, "table": _table}[given.command]
+    return command(given)
+
+
+def _run(given: argparse.Namespace) -> int:
+    spec = read_spec(given.spec)
+    cells = spec.cells()
+    out: Path = given.out or Path("runs") / f"sweep-{given.spec.stem}"
+    mine = dict(versions("highs"))
+    if exists(out / LIST) and not given.other_version:
+        theirs, _ = read_list(out / LIST)
+        if theirs != mine:
+            differs = ", ".join(
+                sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
+            )  # fmt: skip
+            rule = f"was begun by another version ({differs}); its results stay: give another "
+            raise InputError(f"{rule}--out, or --other-version", file=str(out / LIST))
+    out.mkdir(parents=True, exist_ok=True)
+    text = list_text(cells, mine)  # before anything is written: files may be missing
+    write_atomically(out / LIST, text)
+    if not given.quiet:
+        print(f"{len(cells)} cells in {out}", file=sys.stderr)
+    with shown_progress(given.quiet) as progress:
+        found = run_cells(
+            cells, CellStore(out), on=given.on, limits=spec.limits,
+            retry_failed=given.retry_failed, progress=progress,
+        )  # fmt: skip
+    made = SweepTable(cells, found)
+    write_atomically(out / RESULTS, made.to_csv())
+    write_atomically(out / TIMES, made.to_table(times=True).to_csv())
+    print(f"{len(cells) - made.failed} done, {made.failed} failed: {out / RESULTS}")
+    return int(made.failed > 0)
+
+
+def _listed(folder: Path) -> tuple[list[Cell], list[Found | None]]:
+    if not exists(folder / LIST):
+        raise InputError(f"is no folder of a sweep (it has no {LIST})", file=str(folder))
+    store = CellStore(folder)
+    _, rows = read_list(folder / LIST)
+    cells = [Cell(Scenario("naive"), tuple(axes.items())) for _, axes in rows]
+    return cells, [store.find(key) for key, _ in rows]
+
+
+def _status(given: argparse.Namespace) -> int:
+    _, found = _listed(given.folder)
+    missing = found.count(None)
+    failed = [one for one in found if one is not None and one.failure is not None]
+    done = len(found) - missing - len(failed)
+    print(f"{done} done, {len(failed)} failed, {missing} missing of {len(found)} cells")
+    for one in failed:
+        assert one.failure is not None
+        print(f"{one.key[:12]} {one.failure.kind}: {one.failure.message}")
+    return int(missing > 0 or bool(failed))
+
+
+def _table(given: argparse.Namespace) -> int:
+    cells, found = _listed(given.folder)
+    there = [(cell, one) for cell, one in zip(cells, found, strict=True) if one is not None]
+    table = SweepTable([cell for cell, _ in there], [one for _, one in there])
+    if given.out is None:
+        sys.stdout.write(table.to_csv())
+    else:
+        table.write(given.out)
+    if len(there) < len(cells):
+        print(f"{len(cells) - len(there)} cells are missing", file=sys.stderr)
+    return 0

@@ -1,0 +1,194 @@
+"""Run the cells that have no result yet, keep each as it comes, tell how long it will take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from morph_opt.domain import InputError
+from morph_opt.sweep import worker
+from morph_opt.sweep.cell import Cell
+from morph_opt.sweep.executors import FIELD, default_on, executor
+from morph_opt.sweep.order import Done, Failure, Limits, Order
+from morph_opt.sweep.store import CellStore, Found
+
+SECONDS_BETWEEN_LINES = 30.0
+"""Between two lines of progress where no terminal shows a bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sweep is.
+
+    Parameters
+    ----------
+    cells, done, failed, cached
+        All of them; of these with a result, without one, and those that were there before.
+    seconds
+        Since it began.
+    """
+
+    cells: int
+    done: int
+    failed: int
+    cached: int
+    seconds: float
+
+    @property
+    def left_s(self) -> float | None:
+        """Estimate of what is left, from the pace so far; None before the first cell."""
+        ran = self.done + self.failed - self.cached
+        if ran <= 0:
+            return None
+        return self.seconds / ran * (self.cells - self.done - self.failed)
+
+    def __str__(self) -> str:
+        left_s = self.left_s
+        about = "" if left_s is None else f", about {left_s:.0f} s left"
+        failed = f", {self.failed} failed" if self.failed else ""
+        ready = f"{self.done} of {self.cells} cells done ({self.cached} cached){failed}"
+        return f"{ready}, {self.seconds:.0f} s{about}"
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    store: CellStore | Path,
+    *,
+    on: str | None = None,
+    limits: Limits | None = None,
+    retry_failed: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Found]:
+    """Results of cells, in their order; equal cells are run once.
+
+    Parameters
+    ----------
+    cells
+        What is run.
+    store
+        The cache, or its folder.
+    on
+        See `morph_opt.sweep.executors`; None: a child process per core.
+    limits
+        Of each cell.
+    retry_failed
+        Whether cells that failed before are run again. Without it only those are that were lost
+        with their worker, or failed by a limit that is wider now.
+    progress
+        Called after every cell.
+
+    Raises
+    ------
+    InputError
+        If files of a cell are missing, a folder of the cache is of another version, or the
+        executor cannot be had. Nothing that is done is lost.
+    """
+    limits = limits or Limits()
+    store = store if isinstance(store, CellStore) else CellStore(store)
+    found = {cell.key: store.find(cell.key) for cell in cells}
+    todo: dict[str, Cell] = {}
+    for cell in cells:
+        old = found[cell.key]
+        failed = old is not None and old.failure is not None
+        if failed and old is not None and old.failure is not None:
+            failed = retry_failed or old.failure.may_change(limits, old.limits)
+        if old is None or failed:
+            todo.setdefault(cell.key, cell)
+    begun = time.monotonic()
+    cached = len(found) - len(todo)
+
+    def tell() -> None:
+        if progress is not None:
+            ready = [one for key, one in found.items() if one is not None and key not in todo]
+            bad = sum(one.failure is not None for one in ready)
+            seconds = time.monotonic() - begun
+            progress(Progress(len(found), len(ready) - bad, bad, cached, seconds))
+
+    tell()
+    if todo:
+        for key, outcome in _outcomes(list(todo.values()), on or default_on(), limits):
+            cell = todo.pop(key)
+            store.drop(key)
+            found[key] = store.put(cell, outcome, limits)
+            tell()
+    results = [found[cell.key] for cell in cells]
+    return [one for one in results if one is not None]
+
+
+def _order(cell: Cell, limits: Limits) -> Order:
+    files = []
+    for path in cell.files:
+        try:
+            files.append((path, Path(path).read_bytes()))
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})", file=path) from error
+    return Order(cell.key, cell.scenario.to_toml(), tuple(files), cell.keep, limits)
+
+
+def _outcomes(
+    cells: Sequence[Cell], on: str, limits: Limits
+) -> Iterator[tuple[str, Done | Failure]]:
+    """Outcomes by key as they come; a lost worker is one, too."""
+    orders = [_order(cell, limits) for cell in cells]
+    worker.STOP.clear()
+    with executor(on) as (pool, _):
+        waiting: dict[Future[Done | Failure], str] = {}
+        try:
+            for order in orders:
+                waiting[pool.submit(worker.work, order)] = order.key
+            for future in as_completed(waiting):
+                yield waiting[future], _result(future)
+        except RuntimeError as error:  # an executor that does not take any more
+            rule = f"{on!r} gave up ({' '.join(str(error).split())[:200]})"
+            raise InputError(rule, field=FIELD) from error
+        finally:
+            worker.STOP.set()
+            for future in waiting:
+                future.cancel()
+
+
+def _result(future: Future[Done | Failure]) -> Done | Failure:
+    try:
+        return future.result()
+    except Exception as error:  # of the executor: a worker that died, a scheduler that went
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return Failure("lost", None, text)
+
+
+@contextmanager
+def shown_progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """A bar on a terminal, a line now and then elsewhere; on stderr."""
+    if quiet:
+        yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines_now_and_then()
+        return
+    from tqdm import tqdm
+
+    with tqdm(unit="cell", file=sys.stderr, leave=False) as bar:
+
+        def update(now: Progress) -> None:
+            bar.total = now.cells
+            bar.set_postfix_str(f"{now.failed} failed, {now.cached} cached", refresh=False)
+            bar.update(now.done + now.failed - bar.n)
+
+        yield update
+
+
+def _lines_now_and_then() -> Callable[[Progress], None]:
+    said = time.monotonic()
+
+    def update(now: Progress) -> None:
+        nonlocal said
+        ends = now.done + now.failed == now.cells
+        if time.monotonic() - said >= SECONDS_BETWEEN_LINES or (ends and now.cached < now.cells):
+            said = time.monotonic()
+            print(now, file=sys.stderr, flush=True)
+
+    return update

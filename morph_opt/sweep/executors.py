@@ -1,0 +1,98 @@
+"""Where cells run: anything that keeps to `concurrent.futures.Executor`.
+
+``local:N`` is N threads that watch a child process each. ``dask:ADDRESS`` is a running Dask cluster
+(``tcp://host:8786``, ``tls://...``, or the scheduler's file), also one that dask-jobqueue started
+under Slurm. ``package.module:attribute`` is a user's own: an executor, or what makes one.
+
+Not through joblib: its Dask back end wakes nobody when a worker is lost (joblib 1.6.0).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from morph_opt.domain import InputError
+from morph_opt.extend import extension, made_by
+
+FIELD = "--on"
+CONNECT_S, WORKERS_S = 10, 60
+"""Seconds until a scheduler must have answered, and a first worker be there."""
+RETRIES = 2
+_LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
+
+
+def default_on() -> str:
+    """As many as there are cores."""
+    return f"local:{min(os.cpu_count() or 1, 9999)}"
+
+
+@contextmanager
+def executor(on: str) -> Iterator[tuple[Executor, int]]:
+    """An executor, and how many cells it runs at a time (0: nobody knows).
+
+    Raises
+    ------
+    InputError
+        If the name means nothing, the scheduler cannot be reached or has no worker.
+    """
+    local = _LOCAL.fullmatch(on)
+    if local:
+        with ThreadPoolExecutor(int(local[1]), "cell") as threads:
+            yield threads, int(local[1])
+    elif on.startswith("dask:"):
+        with _dask(on.removeprefix("dask:")) as found:
+            yield found
+    else:
+        pool = _own(on)
+        try:
+            yield pool, 0
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[tuple[Executor, int]]:
+    try:
+        import distributed
+    except ImportError as error:
+        rule = "needs Dask: pip install 'morph-opt[sweep]'"
+        raise InputError(rule, field=FIELD) from error
+    connect: Any = distributed.Client
+    where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+    try:
+        client: Any = connect(**where, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        why = " ".join(str(error).split())[:200]
+        rule = f"no Dask scheduler answers at {address!r} ({why})"
+        raise InputError(rule, field=FIELD) from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=WORKERS_S)
+        except TimeoutError as error:
+            rule = f"no worker joined {address!r} within {WORKERS_S} s"
+            raise InputError(rule, field=FIELD) from error
+        count = len(client.scheduler_info(n_workers=-1)["workers"])
+        # Equal calls are not one call: what failed may be tried again.
+        pool: Executor = client.get_executor(pure=False, retries=RETRIES)
+        yield pool, count
+
+
+def _own(on: str) -> Executor:
+    named = ":" in on and not on.startswith("local:")
+    found = extension("morph_opt.executors", on) if named else None
+    if found is None:
+        rule = f"must be local:N, dask:ADDRESS or package.module:executor, got {on!r}"
+        raise InputError(rule, field=FIELD)
+    made = found
+    if callable(found) and not isinstance(found, Executor):
+        made = made_by(found, on, FIELD, "executor()")
+    if not all(callable(getattr(made, name, None)) for name in ("submit", "shutdown")):
+        kind = type(made).__name__
+        raise InputError(f"{on!r} is no executor: {kind} has no submit and shutdown", field=FIELD)
+    pool: Executor = made
+    return pool

@@ -1,0 +1,115 @@
+"""What goes to a worker and what comes back: plain values of bytes, so that no disk is shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from morph_opt.domain import InputError, Range
+
+RANGES = {
+    "seconds": Range(0.1, 1e7),
+    "memory_mib": Range(64, 10**8, whole=True),
+    "attempts": Range(1, 100, whole=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a cell may take.
+
+    Parameters
+    ----------
+    seconds
+        Of wall time.
+    memory_mib
+        Of address space (``RLIMIT_AS``); None for no limit.
+    attempts
+        Times that a cell is tried whose process died; what fails by itself is not tried again.
+
+    Raises
+    ------
+    InputError
+        If a value is outside `RANGES`.
+    """
+
+    seconds: float = 3600.0
+    memory_mib: int | None = None
+    attempts: int = 2
+
+    def __post_init__(self) -> None:
+        for name, known in RANGES.items():
+            value = getattr(self, name)
+            if value is not None:
+                try:
+                    known.require(name, value)
+                except InputError as error:
+                    raise InputError(error.rule, field=name) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A cell as a worker gets it.
+
+    Parameters
+    ----------
+    key
+        Of the cell.
+    config
+        Text of ``config.toml``.
+    files
+        Path as it stands in ``config``, and content.
+    keep
+        Files of the run folder to send back, next to the summary.
+    limits
+        See `Limits`.
+    """
+
+    key: str
+    config: str
+    files: tuple[tuple[str, bytes], ...]
+    keep: tuple[str, ...]
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A finished cell: its files by name, seconds of wall time, and where it ran."""
+
+    files: dict[str, bytes]
+    wall_s: float
+    host: str
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A cell without a result.
+
+    Parameters
+    ----------
+    kind
+        ``input`` (bad input), ``error`` (anything else that the command said), ``signal`` (its
+        process died), ``time`` or ``memory`` (its limits), ``lost`` (its worker died).
+    status
+        Exit status, negative for a signal; None where there is none.
+    message
+        Last line of stderr.
+    wall_s, host, attempts
+        Seconds, where, and how often it was tried.
+    """
+
+    kind: str
+    status: int | None
+    message: str
+    wall_s: float = 0.0
+    host: str = ""
+    attempts: int = 1
+
+    def may_change(self, limits: Limits, before: Limits) -> bool:
+        """Whether another run may end otherwise with these limits in place of those before."""
+        most = float("inf")
+        if self.kind == "time":
+            return limits.seconds > before.seconds
+        if self.kind == "memory":
+            return (limits.memory_mib or most) > (before.memory_mib or most)
+        return self.kind == "lost"

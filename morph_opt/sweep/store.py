@@ -1,0 +1,178 @@
+"""The cache: a folder per cell, renamed into place whole, so that several drivers may share it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from morph_opt.documents import Fields, exists, read_json
+from morph_opt.domain import InputError
+from morph_opt.runs.write import SUMMARY
+from morph_opt.sweep.cell import SCHEMA, Cell, key_of
+from morph_opt.sweep.order import Done, Failure, Limits
+
+CELL, FAILURE, TIMES = "cell.json", "failure.json", "times.json"
+_FAILURE = ("kind", "status", "message", "wall_s", "host", "attempts")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A cell that is in the cache.
+
+    Parameters
+    ----------
+    key, folder
+        Its name and place.
+    failure
+        Why it has no result; None where it has one.
+    limits
+        Under which it failed.
+    """
+
+    key: str
+    folder: Path
+    failure: Failure | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Content of its ``summary.json``; empty where it failed.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged.
+        """
+        if self.failure is not None:
+            return {}
+        value = read_json(self.folder / SUMMARY)
+        if not isinstance(value, dict):
+            raise InputError("must be an object", file=str(self.folder / SUMMARY))
+        return value
+
+    @property
+    def times(self) -> Mapping[str, Any]:
+        """Seconds, host and attempts."""
+        value = read_json(self.folder / TIMES)
+        return value if isinstance(value, dict) else {}
+
+
+class CellStore:
+    """Results by key.
+
+    Parameters
+    ----------
+    folder
+        Holds ``cells/ab/KEY``; made when needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _place(self, key: str) -> Path:
+        return self.folder / "cells" / key[:2] / key
+
+    def find(self, key: str) -> Found | None:
+        """What is there for a key.
+
+        Raises
+        ------
+        InputError
+            If the folder is not the cell of its name: of another version, or damaged.
+        """
+        place = self._place(key)
+        if not place.is_dir():
+            return None
+        name = place / CELL
+        document = read_json(name) if exists(name) else None
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != SCHEMA:
+            rule = f"is no cell of this version ({SCHEMA}), it says {schema!r}; it is left as it is"
+            raise InputError(rule, file=str(name), field="schema")
+        if not isinstance(document, dict) or key_of(document) != key:
+            rule = "does not give the key that its folder is named by: damaged, or of another cell"
+            raise InputError(f"{rule}; it is left as it is", file=str(name))
+        if exists(place / SUMMARY):
+            return Found(key, place)
+        return self._failed(key, place)
+
+    def _failed(self, key: str, place: Path) -> Found:
+        file = place / FAILURE
+        if not exists(file):
+            raise InputError("has neither a summary nor a failure", file=str(place))
+        read = Fields(read_json(file), "", str(file), (*_FAILURE, "limits"))
+        limits = read.object("limits", ("seconds", "memory_mib", "attempts"))
+        failure = Failure(
+            read.text("kind"), read.whole("status") if read.has("status") else None,
+            read.text("message"), read.number("wall_s"), read.text("host"), read.whole("attempts"),
+        )  # fmt: skip
+        memory = limits.whole("memory_mib") if limits.has("memory_mib") else None
+        under = Limits(limits.number("seconds"), memory, limits.whole("attempts"))
+        return Found(key, place, failure, under)
+
+    def put(self, cell: Cell, outcome: Done | Failure, limits: Limits) -> Found:
+        """Keep a result; one that is there already stays, a failure that is there goes.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        place = self._place(cell.key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.folder / "cells" / f".{secrets.token_hex(12)}.tmp"
+        temporary.mkdir()
+        try:
+            self._fill(temporary, cell, outcome, limits)
+            if isinstance(outcome, Done) and exists(place / FAILURE):
+                old = temporary.with_suffix(".old")
+                with suppress(FileNotFoundError):
+                    place.rename(old)
+                shutil.rmtree(old, ignore_errors=True)
+            try:
+                temporary.rename(place)
+            except OSError as error:
+                # Another driver was first: its bytes are the same.
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        found = self.find(cell.key)
+        assert found is not None
+        return found
+
+    def _fill(
+        self, folder: Path, cell: Cell, outcome: Done | Failure, limits: Limits
+    ) -> None:  # fmt: skip
+        def write(name: str, data: bytes) -> None:
+            with (folder / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+
+        write(CELL, _json(cell.identity))
+        if isinstance(outcome, Failure):
+            write(FAILURE, _json(asdict(outcome) | {"limits": asdict(limits)}))
+            return
+        about = {"wall_s": outcome.wall_s, "host": outcome.host, "attempts": outcome.attempts}
+        write(TIMES, _json(about))
+        for name, data in outcome.files.items():
+            write(name, data)
+
+    def drop(self, key: str) -> None:
+        """Forget a failure, so that the cell is run again."""
+        place = self._place(key)
+        if exists(place / FAILURE):
+            shutil.rmtree(place)
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()

@@ -1,0 +1,97 @@
+"""One row per cell, axes first; a failure is a row, nothing is missing."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from morph_opt.documents import write_atomically
+from morph_opt.domain import InputError
+from morph_opt.sweep.cell import Cell
+from morph_opt.sweep.store import Found
+from morph_opt.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FAILURE = ("failure", "failure_status", "failure_message")
+_CLOCK = re.compile(r".*_ms(_.*)?|wall_s|peak_rss_mib")
+"""What a clock or the machine decides; apart, so that equal sweeps have equal tables."""
+
+
+class SweepTable:
+    """Results of a sweep.
+
+    Parameters
+    ----------
+    cells, found
+        One result per cell, in the same order.
+    """
+
+    def __init__(self, cells: Sequence[Cell], found: Sequence[Found]) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.times: list[dict[str, Any]] = []
+        for cell, one in zip(cells, found, strict=True):
+            row: dict[str, Any] = dict(cell.axes) | {"key": one.key}
+            clock: dict[str, Any] = {"key": one.key}
+            failure = one.failure
+            if failure is None:
+                row |= dict.fromkeys(FAILURE)
+                for name, value in one.summary.items():
+                    (clock if _CLOCK.fullmatch(name) else row).setdefault(name, value)
+                clock |= {f"cell_{name}": value for name, value in one.times.items()}
+            else:
+                said = (failure.kind, failure.status, failure.message)
+                row |= dict(zip(FAILURE, said, strict=True))
+                clock |= {"cell_wall_s": failure.wall_s, "cell_host": failure.host}
+                clock |= {"cell_attempts": failure.attempts}
+            self.rows.append(row)
+            self.times.append(clock)
+
+    @property
+    def failed(self) -> int:
+        """Rows without a result."""
+        return sum(row["failure"] is not None for row in self.rows)
+
+    def to_table(self, *, times: bool = False) -> Table:
+        """The rows, or what the clock said of them."""
+        rows = self.times if times else self.rows
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return Table(names, [[row.get(name) for name in names] for row in rows])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line per cell; what is not there is None or NaN."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def to_csv(self) -> str:
+        """Text of ``results.csv``: the same bytes for the same cells."""
+        return self.to_table().to_csv()
+
+    def write(self, path: Path) -> None:
+        """Write a table by its suffix, ``.csv`` or ``.parquet``.
+
+        Raises
+        ------
+        InputError
+            If the suffix is another one, or Parquet cannot be written here.
+        """
+        if path.suffix == ".csv":
+            write_atomically(path, self.to_csv())
+            return
+        if path.suffix != ".parquet":
+            raise InputError("must end in .csv or .parquet", file=str(path), field="--out")
+        try:
+            import pyarrow  # noqa: F401 - by pandas, which says so less clearly
+        except ImportError as error:
+            rule = "Parquet needs pyarrow: pip install 'morph-opt[sweep]'"
+            raise InputError(rule, field="--out") from error
+        buffer = io.BytesIO()
+        frame = self.to_pandas()
+        # A column of which some cells have a number and some a text (none today) would be text.
+        frame.to_parquet(buffer, index=False)
+        write_atomically(path, buffer.getvalue())

@@ -1,0 +1,321 @@
+"""Cells, keys, cache, failures as rows, executors; with real child processes where it matters."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import morph_opt as mo
+from morph_opt.domain import InputError
+from morph_opt.sweep import Cell, CellStore, Done, Failure, Limits, SweepTable, driver, run_cells
+from morph_opt.sweep import cell as cells_module
+from morph_opt.sweep.cli import main
+from morph_opt.sweep.driver import Progress
+from morph_opt.sweep.executors import executor
+from morph_opt.sweep.spec import read_spec, scenario_of
+
+HEAD = (
+    "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,weight,tenant,"
+    "deadline\n"
+)
+TRACE = HEAD + "a,100,gpt2,8,64,zero-dp,900,0,1,t,-1\nb,160,gpt2,8,64,zero-dp,500,0,1,u,-1\n"
+SPEC = """
+[fixed]
+trace = "jobs.csv"
+cluster = "1x8"
+
+[axes]
+policy = ["fifo", {bad}]
+
+[keep]
+files = ["jobs.csv"]
+
+[limits]
+seconds = 25
+memory_mib = 6000
+"""
+BAD = '"tests.sweep.poison:crash", "tests.sweep.poison:slow", "tests.sweep.poison:hungry"'
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_root: Path) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(project_root))
+    (tmp_path / "jobs.csv").write_text(TRACE)
+    return tmp_path
+
+
+def test_failures_are_rows_and_the_table_is_the_same_everywhere(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A crash, a hang and a hunger for memory, with a good cell beside them, two at a time."""
+    Path("sweep.toml").write_text(SPEC.format(bad=BAD).replace("25", "15"))
+    words = ["run", "sweep.toml", "--out", "o", "--quiet"]
+    assert main([*words, "--on", "local:2"]) == 1
+    assert capsys.readouterr().out == "1 done, 3 failed: o/results.csv\n"
+    first = Path("o/results.csv").read_bytes()
+    rows = first.decode().splitlines()
+    assert [row.split(",")[2] for row in rows[1:]] == ["", "signal", "time", "memory"]
+    assert rows[2].split(",")[3] == "-11"
+    # Again: failures stay, nothing is run, the same bytes.
+    monkeypatch.setattr(driver.worker, "work", lambda order: pytest.fail("was run again"))
+    assert main([*words, "--on", "local:2"]) == 1
+    assert Path("o/results.csv").read_bytes() == first
+    capsys.readouterr()
+    assert main(["status", "o"]) == 1
+    assert capsys.readouterr().out.splitlines()[0] == "1 done, 3 failed, 0 missing of 4 cells"
+    assert main(["table", "o"]) == 0
+    assert capsys.readouterr().out.encode() == first
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    # Another executor, another place of the file: the same table.
+    Path("elsewhere").mkdir()
+    Path("elsewhere/jobs.csv").write_text(TRACE)
+    spec = SPEC.format(bad='"srtf"').replace('"jobs.csv"\n', '"elsewhere/jobs.csv"\n', 1)
+    Path("other.toml").write_text(spec)
+    again = ["run", "other.toml", "--out", "p", "--quiet", "--on", "tests.sweep.poison:Inline"]
+    assert main(again) == 0
+    assert Path("p/results.csv").read_text().splitlines()[1] == rows[1]
+    kept = list(Path("p").rglob("jobs.csv"))
+    assert len(kept) == 2
+
+
+def test_a_lost_worker_is_a_row_and_is_tried_again(here: Path) -> None:
+    cell = Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo"))
+    lost = run_cells([cell], here / "o", on="tests.sweep.poison:Losing")[0]
+    assert lost.failure is not None
+    assert (lost.failure.kind, lost.failure.message) == (
+        "lost", "ConnectionError: the worker is gone",
+    )  # fmt: skip
+    found = run_cells([cell], here / "o", on="tests.sweep.poison:Inline")[0]
+    assert found.summary["completed"] == 2
+    assert len(list((here / "o").rglob("cell.json"))) == 1
+
+
+def test_a_child_does_not_outlive_its_worker(here: Path) -> None:
+    """A driver killed by 9 leaves no process; what it finished is there when it is run again."""
+    Path("sweep.toml").write_text(SPEC.format(bad='"tests.sweep.poison:slow"'))
+    words = [sys.executable, "-m", "morph_opt.sweep", "run", "sweep.toml", "--out", "o"]
+    running = subprocess.Popen([*words, "--on", "local:2"], stderr=subprocess.DEVNULL)
+    ends = time.monotonic() + 60
+    while not list(Path("o").rglob("summary.json")) and time.monotonic() < ends:
+        time.sleep(0.05)
+    children = _children(running.pid)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert children
+    while any(map(_alive, children)) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert not any(map(_alive, children))
+    assert len(list(Path("o").rglob("summary.json"))) == 1
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_key_is_of_what_decides_the_bytes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(**changes: object) -> str:
+        return Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo").replaced(**changes)).key
+
+    plain = key()
+    assert key() == plain
+    assert Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo"), (("a", 1),)).key == plain
+    assert key(trace=str(here / "jobs.csv")) == plain  # the same file by another path
+    assert len({plain, key(interval_s=30.0), key(policy="srtf"), key(cluster="2x8")}) == 4
+    os.utime("jobs.csv", (1, 1))  # never by time
+    cells_module._digests.clear()
+    assert key() == plain
+    Path("jobs.csv").write_text(TRACE + "c,170,gpt2,8,64,zero-dp,5,0,1,t,-1\n")
+    cells_module._digests.clear()
+    assert key() != plain
+    Path("jobs.csv").write_text(TRACE)
+    cells_module._digests.clear()
+    assert key() == plain
+    monkeypatch.setattr(cells_module, "versions", lambda solver: {"sources": "other"})
+    assert key() != plain
+    monkeypatch.undo()
+    os.chdir(here)
+    assert key(trace="resampled/x1.2/as-is/jobs.csv") != plain
+    with pytest.raises(InputError, match=r"none\.csv"):
+        key(trace="none.csv")
+    with pytest.raises(InputError, match="is no file of a run"):
+        Cell(mo.Scenario("naive"), keep=("secrets",))
+
+
+def test_a_cell_of_another_version_is_left_alone(here: Path) -> None:
+    store, cell = CellStore(here / "o"), Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo"))
+    outcome = Done({"summary.json": b'{"completed": 2}\n'}, 1.5, "h")
+    found = store.put(cell, outcome, Limits())
+    assert store.put(cell, replace(outcome, wall_s=9.0), Limits()).times["wall_s"] == 1.5
+    file = found.folder / "cell.json"
+    document = json.loads(file.read_text())
+    for change, complaint in (
+        (document | {"schema": "morph-opt/cell/9"}, "is no cell of this version"),
+        (document | {"keep": ["x"]}, "does not give the key"),
+    ):
+        file.write_text(json.dumps(change))
+        with pytest.raises(InputError, match=complaint):
+            run_cells([cell], store)
+        assert (found.folder / "summary.json").exists()
+
+
+def test_limits_that_are_wider_try_again() -> None:
+    slow, big = Failure("time", None, ""), Failure("memory", 1, "")
+    assert slow.may_change(Limits(seconds=9), Limits(seconds=5))
+    assert not slow.may_change(Limits(seconds=5), Limits(seconds=5))
+    assert big.may_change(Limits(), Limits(memory_mib=100))
+    assert not big.may_change(Limits(memory_mib=100), Limits())
+    assert not Failure("signal", -9, "").may_change(Limits(seconds=9), Limits(seconds=5))
+
+
+def test_what_is_left_is_estimated_from_what_ran() -> None:
+    """10 cells, 2 cached, 4 run in 8 s: 2 s each (two at a time or not), 4 are left: 8 s."""
+    assert Progress(10, 5, 1, 2, 8.0).left_s == 8.0
+    assert Progress(10, 2, 0, 2, 8.0).left_s is None
+
+
+def test_axes_multiply_and_zip(here: Path) -> None:
+    text = '[axes]\ntrace = ["jobs.csv", "naive"]\ncluster = ["1x8", "2x8"]\nseed = [1, 2]\n'
+    Path("s.toml").write_text('zip = [["trace", "cluster"]]\n' + text)
+    cells = read_spec(Path("s.toml")).cells()
+    assert [dict(cell.axes) for cell in cells] == [
+        {"trace": t, "cluster": c, "seed": s}
+        for t, c in (("jobs.csv", "1x8"), ("naive", "2x8"))
+        for s in (1, 2)
+    ]
+    assert cells[1].scenario.failures.seed == 2
+    apart = scenario_of({"trace": "naive", "workload.seed": 3, "scheduler.seed": 4})
+    seeds = apart.workload.seed, apart.scheduler.seed, apart.failures.seed
+    assert seeds == (3, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('[fixed]\ntrace = "naive"\nnope = 3\n', "s.toml, line 3, fixed.nope: unknown field"),
+        ('[axes]\npolicy = ["fifo"]\nnope = [1]\n', "s.toml, line 3, axes.nope: unknown field"),
+        ("[axes]\ninterval_s = [60.0, -1.0]\n", "s.toml, line 2, axes.interval_s: must be"),
+        ('[axes]\ninterval_s = ["x"]\n', "s.toml, line 2, axes.interval_s"),
+        ('[axes]\npolicy = "fifo"\n', "line 2, axes.policy: must be a list"),
+        ("[axes]\npolicy = []\n", "axes.policy: has no values"),
+        ('[axes]\npolicy = ["fifo", "fifo"]\n', "axes.policy: has a value twice"),
+        ('[fixed]\npolicy = "fifo"\n[axes]\npolicy = ["fifo"]\n', "is fixed as well"),
+        ('zip = [["seed", "gap"]]\n[axes]\nseed = [1]\n', "s.toml, line 1, zip: 'gap' is no axis"),
+        ('zip = [["seed", "gap"]]\n[axes]\nseed = [1]\ngap = [0.1, 0.2]\n', "must be as long as"),
+        ('[keep]\nfiles = ["x"]\n', "is no file of a run"),
+        ("[fixed]\npolicy = 3\n[axes]\nseed = [1]\n", "line 2, fixed.policy: must be str"),
+        ("[limits]\nseconds = 0\n", "line 2, limits.seconds: must be"),
+        ("[limits]\nnope = 0\n", "limits.nope: unknown field"),
+        ("[other]\n", "other: unknown field"),
+        ('[fixed]\ncluster = "nope"\n', "nope"),
+    ],
+)
+def test_a_wrong_spec_is_one_line(
+    text: str, complaint: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("s.toml").write_text(text)
+    before = sorted(here.rglob("*"))
+    assert main(["run", "s.toml"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert complaint in said, said
+    assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("on", "complaint"),
+    [
+        ("local:0", "must be local:N"),
+        ("nope", "must be local:N"),
+        ("tests.sweep.poison:TRACE", "cannot import"),
+        ("tests.sweep.poison:crash", "must be callable as executor"),
+        ("dask:tcp://127.0.0.1:9", "no Dask scheduler answers"),
+    ],
+)
+def test_an_executor_that_cannot_be_had(
+    on: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if on.startswith("dask"):
+        pytest.importorskip("distributed")
+    monkeypatch.setattr("morph_opt.sweep.executors.CONNECT_S", 0.3)
+    with pytest.raises(InputError, match=complaint), executor(on):
+        pass
+
+
+def test_a_thousand_cells_are_a_table(tmp_path: Path) -> None:
+    """Written to both kinds of file; the clock's columns are apart."""
+    cells = [Cell(mo.Scenario("naive"), (("n", n),)) for n in range(3)]
+    store = CellStore(tmp_path)
+    summary = json.dumps({"jobs": 3, "wall_s": 0.5, "solve_ms_p50": 1.0}).encode()
+    found = [store.put(cells[0], Done({"summary.json": summary}, 1.0, "h"), Limits())] * 3
+    table = SweepTable(cells, found)
+    assert table.to_csv().splitlines()[0] == "n,key,failure,failure_status,failure_message,jobs"
+    assert table.times[0]["cell_host"] == "h"
+    assert table.to_pandas()["n"].tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="must end in"):
+        table.write(tmp_path / "x.xls")
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    table.write(tmp_path / "x.parquet")
+    assert pd.read_parquet(tmp_path / "x.parquet")["jobs"].tolist() == [3, 3, 3]
+
+
+def test_a_folder_of_another_version_and_failures_that_are_tried_again(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("sweep.toml").write_text(SPEC.format(bad='"srtf"'))
+    words = ["run", "sweep.toml", "--out", "o", "--on", "tests.sweep.poison:Inline", "--quiet"]
+    ran: list[str] = []
+
+    def failing(order: object) -> Failure:
+        ran.append("x")
+        return Failure("error", 70, "a defect")
+
+    monkeypatch.setattr(driver.worker, "work", failing)
+    assert main(words) == 1
+    assert main(words) == 1
+    assert len(ran) == 2
+    assert main([*words, "--retry-failed"]) == 1
+    assert len(ran) == 4
+    monkeypatch.setattr(driver.worker, "work", lambda order: Done({"summary.json": b"{}"}, 1.0, ""))
+    assert main([*words, "--retry-failed"]) == 0
+    document = json.loads(Path("o/sweep.json").read_text())
+    document["versions"]["sources"] = "other"
+    Path("o/sweep.json").write_text(json.dumps(document))
+    before = sorted(Path("o").rglob("*"))
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "was begun by another version (sources)" in capsys.readouterr().err
+    assert sorted(Path("o").rglob("*")) == before
+    assert main([*words, "--other-version"]) == 0
+    assert main(["table", "o", "--out", "t.csv"]) == 0
+    assert Path("t.csv").read_bytes() == Path("o/results.csv").read_bytes()
+    Path("o/sweep.json").write_text(json.dumps(document | {"schema": "morph-opt/sweep/9"}))
+    for command in (["table", "o"], ["status", "o"], [*words, "--other-version"][:1] + words[1:]):
+        assert main(command) == 2
+        assert "must be 'morph-opt/sweep/1'" in capsys.readouterr().err
