@@ -1,12 +1,24 @@
 """The parts of files of published cases, a module per publication."""
 
+from typing import Any
+
+from morph_opt.validation.cases import Case
+from morph_opt.validation.parts import gandiva
 from morph_opt.validation.parts.gavel import INSTANCES
 from morph_opt.validation.parts.morphling import MORPHLING
 from morph_opt.validation.parts.optimus import OPTIMUS
-from morph_opt.validation.parts.part import Part
+from morph_opt.validation.parts.part import Document, Part, listed
 from morph_opt.validation.parts.pollux import POLLUX
 from morph_opt.validation.parts.sia import SIA
 from morph_opt.validation.parts.tiresias import GITTINS_TABLE, RUNS
+
+
+def _round(place: str, case: Any, document: Document) -> list[Case]:
+    """Two publications have a part of this name: one has pools of GPU types, one has servers."""
+    return gandiva.read_round(place, case, document)
+
+
+ROUNDS = Part(lambda value: listed(value, "rounds"), _round)
 
 PARTS: dict[str, Part] = {
     "instances": INSTANCES,
@@ -16,5 +28,11 @@ PARTS: dict[str, Part] = {
     "sia": SIA,
     "pollux": POLLUX,
     "optimus": OPTIMUS,
+    "simulator": gandiva.SIMULATOR,
+    "slices": gandiva.SLICES,
+    "packing": gandiva.PACKING,
+    "gavel": gandiva.GAVEL_SHARES,
+    "search": gandiva.SEARCH,
+    "rounds": ROUNDS,
 }
 """By the key of the file under which the cases stand."""

@@ -1,0 +1,1 @@
+"""Gandiva: its published simulator, its mechanisms on whole servers, packing and searches."""

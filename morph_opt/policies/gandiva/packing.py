@@ -1,0 +1,108 @@
+"""Gandiva's packing: pairs of jobs on the same GPUs, found by trials; the best matching; Gavel's x.
+
+Pairs are tried in order of utilisation and kept where their speeds add up to more than 1, while
+there are more groups (jobs alone and pairs) than GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PackingTask:
+    """Jobs that might share.
+
+    Parameters
+    ----------
+    gpus, memory_gib
+        GPUs in all, and the memory of one.
+    utilisation, needs_gib
+        Of each job alone, by its name.
+    speed
+        Relative speeds of the two jobs of a pair, smaller name first.
+    """
+
+    gpus: int
+    memory_gib: float
+    utilisation: Mapping[int, float]
+    needs_gib: Mapping[int, float]
+    speed: Mapping[Pair, tuple[float, float]]
+
+    def together(self, one: int, other: int) -> float:
+        """Sum of the relative speeds of a pair."""
+        return sum(self.speed[min(one, other), max(one, other)])
+
+    def fits(self, one: int, other: int) -> bool:
+        """Whether the memory of a GPU holds both, and their speeds are known."""
+        known = (min(one, other), max(one, other)) in self.speed
+        return known and self.needs_gib[one] + self.needs_gib[other] <= self.memory_gib
+
+    def value(self, pairs: Sequence[Pair]) -> float:
+        """Speed in sum: groups share the GPUs equally."""
+        groups = len(self.utilisation) - len(pairs)
+        alone = len(self.utilisation) - 2 * len(pairs)
+        speed = alone + sum(self.together(*pair) for pair in pairs)
+        return min(1.0, self.gpus / max(1, groups)) * speed
+
+
+def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]]:
+    """Trials in their order, each with whether it was kept, and the pairs that were."""
+    order = sorted(task.utilisation, key=lambda job: (task.utilisation[job], job))
+    trials: list[tuple[int, int, bool]] = []
+    pairs: list[Pair] = []
+    paired: set[int] = set()
+    for one in order:
+        for other in order:
+            if one in paired or len(order) - len(pairs) <= task.gpus:
+                break
+            if other == one or other in paired or not task.fits(one, other):
+                continue
+            kept = task.together(one, other) > 1.0
+            trials.append((one, other, kept))
+            if kept:
+                pairs.append((min(one, other), max(one, other)))
+                paired |= {one, other}
+    return trials, sorted(pairs)
+
+
+def best_pairs(task: PackingTask) -> list[Pair]:
+    """The matching of largest value, by enumeration."""
+    jobs = sorted(task.utilisation)
+    best: list[Pair] = []
+
+    def extend(rest: Sequence[int], pairs: list[Pair]) -> None:
+        nonlocal best
+        if task.value(pairs) > task.value(best) + 1e-12:
+            best = list(pairs)
+        for i, one in enumerate(rest):
+            for other in rest[i + 1 :]:
+                if task.fits(one, other):
+                    left = [job for job in rest[i + 1 :] if job != other]
+                    extend(left, [*pairs, (one, other)])
+
+    extend(jobs, [])
+    return best
+
+
+def gavel_shares(
+    groups: Sequence[str], gang: Mapping[str, float], gpus: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Gavel's ``gandiva`` policy for given pairs: equal parts of every type, at most all the time.
+
+    Parameters
+    ----------
+    groups, gang
+        Jobs and pairs by name, and their gangs.
+    gpus
+        GPUs by type.
+    """
+    found = {}
+    for group in groups:
+        row = {kind: count / (len(groups) * gang[group]) for kind, count in gpus.items()}
+        total = max(1.0, sum(row.values()))
+        found[group] = {kind: share / total for kind, share in row.items()}
+    return found
