@@ -2,6 +2,7 @@
 
 ``replay`` runs the replays that the README shows, ``readme`` gathers their aggregates into
 ``reports/readme`` and rewrites the generated blocks of the README and its pictures from there.
+``acme`` draws the figures of the Acme study.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 from morph_opt import __version__
 from morph_opt.analysis import figure, readme
+from morph_opt.analysis.acme.command import add_acme, run_acme
 from morph_opt.analysis.cases import ORIGINALS, TRACES, TWINS, Case, cases
 from morph_opt.analysis.rerun import read_measured, run_cases
 from morph_opt.analysis.results import (
@@ -56,6 +58,7 @@ def make_parser() -> LineParser:
     for command in (replay, write):
         command.add_argument("--runs", type=Path, help="parent of the run folders")
     replay.set_defaults(runs=Path("runs/readme"))
+    add_acme(commands.add_parser("acme", help="figures of the Acme study, for any log"))
     return parser
 
 
@@ -123,6 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     if options.command == "replay":
         run_cases(_chosen(options.only), options.runs, twice=_RERUN, at_once=options.jobs)
+    elif options.command == "acme":
+        return run_acme(options)
     else:
         _readme(options.readme, options.data, options.runs)
     return 0

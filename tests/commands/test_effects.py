@@ -179,6 +179,7 @@ ELSEWHERE = {
     "data fetch": "goes to the network; tests/data has a server",
     "analysis replay": "runs the README's replays, minutes; tests/analysis",
     "analysis readme": "tests/analysis",
+    "analysis acme": "draws for seconds; tests/analysis",
     "perf report": "fits for minutes; tests/perf",
 }
 """What is tried where it is cheap, or not at all."""
