@@ -31,6 +31,7 @@ COMMANDS = (
     Command("replay", "morph_opt.replay.cli", "replay a trace with one decision per round"),
     Command("round", "morph_opt.round.cli", "decide one round from a snapshot"),
     Command("report", "morph_opt.report.cli", "one HTML file on finished runs"),
+    Command("compare", "morph_opt.compare.cli", "two or more runs side by side"),
     Command("export", "morph_opt.export.cli", "a run for Perfetto, for Batsim's tools, as tables"),
     Command("sweep", "morph_opt.sweep.cli", "many replays: a cell each, cached, on many machines"),
     Command("policies", "morph_opt.policies.__main__", "list policies and objectives"),

@@ -117,6 +117,8 @@ round --explain-jobs | STATE --explain | --explain-jobs 0
 round --explain-nodes | STATE --explain | --explain-nodes
 round --format | STATE | --format text
 round --indent | STATE | --indent 2
+compare --out | run again | --out a.html
+compare --markdown | run again | --markdown
 report --out | run | --out other.html
 export --out | run --to perfetto | --out x.json.gz
 export --per-job | run --to batsim | --per-job
@@ -249,9 +251,10 @@ WORKLOAD = {
 
 def inputs(folder: Path) -> None:
     """The small files that the lines name."""
-    (folder / "run").mkdir(parents=True)
-    for name, content in run_folder().items():
-        (folder / "run" / name).write_bytes(content)
+    for run in ("run", "again"):
+        (folder / run).mkdir(parents=True)
+        for name, content in run_folder().items():
+            (folder / run / name).write_bytes(content)
     texts = {
         "e.csv": "time_s,node,event\n"
         + "".join(f"{t},node-0,fail\n{t + 60},node-0,return\n" for t in range(700, 4000, 300)),

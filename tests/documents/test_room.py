@@ -18,6 +18,7 @@ KEPT = {
     "perf/memory/facts.py: read_text",
     "perf/memory/facts.py: loads",
     "replay/setup.py: read_bytes",  # a digest of what was read before
+    "report/page.py: read_text",  # part of the package
     "round/watch.py: open",  # appends to a log that it wrote
     "runs/rounds.py: reader",  # one line of text
     "runs/write.py: open",  # growing files, without links

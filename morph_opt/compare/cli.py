@@ -1,0 +1,90 @@
+"""Command line of the comparison."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from morph_opt.commandline import LineParser, run_command
+from morph_opt.domain import InputError
+from morph_opt.report.api import report
+from morph_opt.report.comparison import Comparison, compare
+from morph_opt.report.paired import differences, largest, pair_jobs
+from morph_opt.table import Table
+from morph_opt.views import RunView, open_runs
+
+
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.compare",
+        description="Compare finished runs, the first with others.",
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="two run folders or more")
+    parser.add_argument("--out", type=Path, help="also write the report of these runs, .html")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if len(options.runs) < 2:
+        raise InputError("needs two run folders or more", field="RUN")
+    views = open_runs(options.runs)
+    text = "\n\n".join(comparison_blocks(views, markdown=options.markdown))
+    if options.out is not None:
+        report(options.runs, options.out)
+        print(f"written: {options.out}", file=sys.stderr)
+    print(text)
+    return 0
+
+
+def comparison_blocks(views: Sequence[RunView], *, markdown: bool = False) -> Iterator[str]:
+    """Tables and sentences on these runs, to be printed with a line between them.
+
+    Raises
+    ------
+    InputError
+        If a file of a run folder is damaged.
+    """
+
+    def shown(table: Table) -> str:
+        return table.to_markdown(spaced=True) if markdown else table.to_text()
+
+    found = compare(views)
+    yield shown(_bold(found) if markdown else found.to_table())
+    told = [f"not comparable: {line}" for line in found.obstacles] + list(found.remarks)
+    if told:
+        yield "\n".join(told)
+    first, *others = views
+    for other in others:
+        if first.run.summary.trace_sha256 != other.run.summary.trace_sha256:
+            continue
+        pairing = pair_jobs(first, other)
+        if pairing.rows and not _barred(first, other):
+            yield f"completion in {other.name} less that in {first.name}, in seconds:"
+            yield shown(differences(pairing))
+            extremes = largest(pairing, first.name, other.name)
+            if extremes.rows:
+                yield shown(extremes)
+
+
+def _barred(first: RunView, other: RunView) -> bool:
+    """Whether the two differ in more than the jobs that they left."""
+    return any("completes" not in line for line in compare([first, other]).obstacles)
+
+
+def _bold(found: Comparison) -> Table:
+    """The table of runs for a page."""
+    plain = found.to_table()
+    rows = [
+        [f"**{cell[1:]}**" if str(cell).startswith("*") else cell for cell in map(str, row)]
+        for row in plain.rows
+    ]
+    return Table(plain.header, rows)

@@ -1,0 +1,84 @@
+"""The comparison marks a best run among runs that may be compared, and no other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from morph_opt.compare.cli import main
+from tests.views.worlds import moved, paired
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    parent = tmp_path_factory.mktemp("compare")
+    return {
+        "moved": moved(parent / "moved"),
+        "other": moved(parent / "other", seed=2),
+        "calm": moved(parent / "calm", failures=False),
+        "paired": paired(parent / "paired"),
+    }
+
+
+def printed(words: list[object], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def test_figures_differences_and_jobs(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = printed([folders["moved"], folders["other"]], capsys)
+    lines = said.splitlines()
+    averages = [
+        json.loads((folders[name] / "summary.json").read_text())["avg_jct_s"]
+        for name in ("moved", "other")
+    ]
+    change = 100.0 * (averages[1] / averages[0] - 1.0)
+    assert f"({change:+.1f} %)" in lines[2]
+    best = lines[1 + averages.index(min(averages))]
+    assert f"*{min(averages):,.0f}" in best
+    assert lines[3].startswith("no schedule is below")
+    assert "completion in shuffler, other less that in shuffler, moved" in said
+    row = next(line for line in lines if line.startswith("all "))
+    assert row.split()[1] == "12"
+
+
+def test_runs_that_differ_in_failures_or_trace_are_not_ranked(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for other, why in (("calm", "set of node failures"), ("paired", "another trace")):
+        said = printed([folders["moved"], folders[other]], capsys)
+        assert "not comparable: " in said
+        assert why in said
+        assert "*" not in said
+        assert "less that" not in said
+        assert "no schedule is below" not in said
+
+
+def test_markdown_and_a_page(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("bokeh", reason="the extra report is not installed")
+    out = tmp_path / "both.html"
+    said = printed([folders["moved"], folders["other"], "--markdown", "--out", out], capsys)
+    assert said.startswith("| run | average JCT (s) |")
+    assert "| **" in said
+    assert out.read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_bad_input_is_one_line(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, complaint in (
+        ([folders["moved"]], "two run folders or more"),
+        ([folders["moved"], folders["moved"]], "given twice"),
+        ([folders["moved"], "nothing"], "nothing/summary.json"),
+    ):
+        assert main([str(word) for word in words]) == 2
+        captured = capsys.readouterr()
+        assert complaint in captured.err
+        assert captured.err.count("\n") == 1
+        assert captured.out == ""
