@@ -211,7 +211,8 @@ def draw_distribution(views: Sequence[RunView], column: str) -> figure:
                 legend_label=label(view.name),
             )  # fmt: skip
     bounds = [view.run.summary.average_jct_lower_bound_s for view in views]
-    if column == "turnaround_time" and all(bound > 0.0 for bound in bounds):
+    whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
+    if column == "turnaround_time" and whole and all(bound > 0.0 for bound in bounds):
         chart.add_layout(
             Span(location=min(bounds), dimension="height", line_color="#777777", line_dash="dotted")
         )

@@ -87,7 +87,8 @@ class Comparison:
     names, rows
         One per run.
     bounds
-        Texts of the last row; empty where no bound is known or runs are not comparable.
+        Texts of the last row; empty where no bound is known, runs are not comparable, or jobs are
+        left, which the bounds count as complete.
     obstacles
         Why the runs may not be compared, in sentences; empty: they may.
     remarks
@@ -128,7 +129,8 @@ def compare(views: Sequence[RunView]) -> Comparison:
         for figure, column in zip(FIGURES, columns, strict=True)
         if any(cell.text for cell in column)
     ]
-    bounds = [_bound(figure, values) if comparable else "" for figure, _ in shown]
+    whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
+    bounds = [_bound(figure, values) if comparable and whole else "" for figure, _ in shown]
     return Comparison(
         tuple(figure.title for figure, _ in shown),
         tuple(view.name for view in views),

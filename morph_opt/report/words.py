@@ -216,7 +216,8 @@ def distribution_caption(views: Sequence[RunView], column: str, name: str) -> st
             middle, high = np.quantile(values, (0.5, 0.9))
             told.append(f"{view.name} median {form.format(middle)}, 90 % {form.format(high)}")
     text = f"{name.capitalize()}: {'; '.join(told) or 'no job completed'}."
-    if column == "turnaround_time":
+    whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
+    if column == "turnaround_time" and whole:
         text += " The dotted line is what no schedule's average is below."
     return text
 

@@ -92,9 +92,13 @@ class RunView:
         if folder is None or not exists(folder / VERSIONS):
             return {}
         found = read_json(folder / VERSIONS)
+        file = str(folder / VERSIONS)
         if not isinstance(found, dict):
-            raise InputError("is no table of versions", file=str(folder / VERSIONS))
-        return {str(name): str(version) for name, version in found.items()}
+            raise InputError("is no table of versions", file=file)
+        for name, version in found.items():
+            if isinstance(version, dict | list) or not f"{name}{version}".isprintable():
+                raise InputError("must be one line of text", file=file, field=name)
+        return {name: str(version) for name, version in found.items()}
 
     @cached_property
     def nodes(self) -> NodeMap:

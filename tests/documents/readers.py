@@ -31,8 +31,16 @@ from morph_opt.shares.share_file import read_instances
 from morph_opt.traces import gavel, tiresias
 from morph_opt.traces.morphling import read_table as read_placements
 from morph_opt.traces.morphling import read_workload
+from morph_opt.views import RunView
+from morph_opt.views.explanations import read_prices, read_waits
 
 CASE = cases(("base",))[0]
+
+
+def seen(folder: Path) -> RunView:
+    """A run folder, opened for drawing without asking whether it is whole."""
+    return RunView(Run(folder_parts(folder), folder), "run")
+
 
 Read = Callable[[Path], Any]
 
@@ -90,6 +98,11 @@ def all_readers() -> Iterator[Reader]:
     yield Reader("a/jobs.csv", "csv", of_folder(lambda f: Run(folder_parts(f)).jobs))
     yield Reader("a/rounds.csv", "csv", of_folder(lambda f: Run(folder_parts(f)).rounds))
     yield Reader("a/events.jsonl", "log", of_folder(lambda f: list(Run(folder_parts(f)).events)))
+    yield Reader(
+        "b/explain.jsonl", "jsonl", of_folder(lambda f: (read_waits(seen(f)), read_prices(seen(f))))
+    )
+    yield Reader("b/versions.json", "json", of_folder(lambda f: seen(f).versions))
+    yield Reader("b/config.toml", "toml", of_folder(lambda f: seen(f).cluster))
     ratios = beside("summary.json", '{"policy": "x", "objective": null}', of_folder(ratios_of))
     yield Reader("jobs.csv", "csv", ratios)
     yield Reader("events.jsonl", "jsonl", lambda path: read_node_events(path, cluster))

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,13 @@ def test_differences_by_hand(folders: dict[str, Path]) -> None:
     assert row["earlier"] + row["same"] + row["later"] == 12
     with pytest.raises(InputError, match="not a run of the same trace"):
         pair_jobs(open_run(folders["moved"]), open_run(folders["paired"]))
+
+
+def test_bounds_are_of_runs_that_left_no_job(folders: dict[str, Path]) -> None:
+    (view,) = open_runs([folders["moved"]])
+    assert any(compare([view]).bounds)
+    view.run.summary = replace(view.run.summary, completed=11)  # type: ignore[misc]
+    assert not any(compare([view]).bounds)
 
 
 # ---------------------------------------------------------------- series

@@ -31,6 +31,9 @@ NO_FORMAT = {
     "morph_opt/analysis/rerun.py": "compares bytes",
     "morph_opt/analysis/fairness_figure.py": "run folders, as analysis/results.py",
     "morph_opt/runs/write.py": "Recorded",
+    "morph_opt/report/tabular.py": "digests of files of a run folder",
+    "morph_opt/views/view.py": "config.toml and versions.json of a run folder; tests/documents",
+    "morph_opt/views/explanations.py": "explain.jsonl of a run folder; tests/documents",
 }
 """Modules that open files and are no format of their own, with the reason."""
 
