@@ -55,6 +55,9 @@ def make_parser() -> LineParser:
     parser.only_with("--dump-gz", "--dump-rounds")
     parser.only_with("--allow-code", "--resume")
     parser.only(
+        "--watch", "shows nothing with --quiet", lambda given: not getattr(given, "quiet", False)
+    )
+    parser.only(
         "--explain",
         "explains the policy milp only",
         lambda given: getattr(given, "policy", "milp") == "milp",
@@ -173,6 +176,9 @@ def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--json", action="store_true", help="print the summary alone, as JSON")
     group.add_argument("--quiet", action="store_true", help="no progress, no notes")
     group.add_argument(
+        "--watch", action="store_true", help="a full-screen view of the run while it runs"
+    )
+    group.add_argument(
         "--explain", action="store_true", help="explain every round, in explain.jsonl of the run"
     )
     group.add_argument(
@@ -184,10 +190,10 @@ def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--dump-gz", action="store_true", help="compress the states")
 
 
-WATCHING = {"explain", "dump_rounds", "dump_every", "dump_gz"}
+WATCHING = {"quiet", "watch", "explain", "dump_rounds", "dump_every", "dump_gz"}
 """What looks at a run and decides nothing of it; may be given again with ``--resume``."""
 
-_OUTPUT = {"out", "resume", "allow_code", "json", "quiet"} | WATCHING
+_OUTPUT = {"out", "resume", "allow_code", "json"} | WATCHING
 _CLUSTER_SIZES = (
     "--nodes", "--gpus-per-node", "--gpu-type", "--cpus-per-node", "--host-memory-gib",
     "--nvlink-gb-per-s", "--rdma-gb-per-s",

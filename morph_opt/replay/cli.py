@@ -14,11 +14,10 @@ from morph_opt.commandline import run_command
 from morph_opt.documents import read_json
 from morph_opt.domain import InputError
 from morph_opt.engine.strict import AllocationError
-from morph_opt.events.log import RoundDecided
 from morph_opt.extend import named_by_file
 from morph_opt.policies.milp import ClaimError
-from morph_opt.replay.api import Progress
 from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
+from morph_opt.replay.progress import require_watchable, shown_progress
 from morph_opt.replay.report import result_table
 from morph_opt.replay.running import run_prepared
 from morph_opt.replay.scenario import Scenario, read_scenario
@@ -32,9 +31,6 @@ from morph_opt.runs.write import (
     SUMMARY,
     require_free,
 )
-
-SECONDS_BETWEEN_LINES = 30.0
-"""Between two lines of progress where no terminal shows a bar."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,10 +51,12 @@ def _run(arguments: argparse.Namespace, began: float) -> int:
 
 def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
     given = vars(arguments)
-    quiet = bool(given.get("quiet"))
+    quiet, watch = bool(given.get("quiet")), bool(given.get("watch"))
+    if watch:
+        require_watchable()
     resume: Path | None = given.get("resume")
     if resume is not None:
-        others = sorted(set(given) - {"resume", "allow_code", "json", "quiet"} - WATCHING)
+        others = sorted(set(given) - {"resume", "allow_code", "json"} - WATCHING)
         if others:
             options_of = {
                 action.dest: action.option_strings[-1] for action in make_parser()._actions
@@ -79,7 +77,11 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
     if resume is None:
         out = given["out"] if "out" in given else _free_default(prepared.scenario)
     prepared = watched(prepared, out, given)
-    with _resumable(out), _progress(len(prepared.trace.jobs), quiet) as progress:
+    title = f"{scenario.workload.trace}, {prepared.policy.name}, {scenario.cluster.name}"
+    shown = shown_progress(
+        len(prepared.trace.jobs), scenario.cluster.gpus, title, quiet=quiet, watch=watch
+    )
+    with _resumable(out), shown as progress:
         result = run_prepared(
             prepared, out, resume=resume is not None, progress=progress, began=began
         )
@@ -156,42 +158,3 @@ def _resumable(out: Path) -> Iterator[None]:
                 f"no decision is lost: python -m morph_opt.replay --resume {out} finishes the run"
             )
         raise
-
-
-@contextmanager
-def _progress(jobs: int, quiet: bool) -> Iterator[Progress | None]:
-    """A bar over completed jobs on a terminal, a line now and then elsewhere."""
-    if quiet:
-        yield None
-        return
-    if not sys.stderr.isatty():
-        yield _lines_now_and_then(jobs)
-        return
-    from tqdm import tqdm
-
-    with tqdm(total=jobs, unit="job", file=sys.stderr, leave=False) as bar:
-
-        def update(decided: RoundDecided, completed: int) -> None:
-            bar.set_postfix_str(f"{decided.active} active, {decided.gpus} GPUs", refresh=False)
-            bar.update(completed - bar.n)
-
-        yield update
-
-
-def _lines_now_and_then(jobs: int) -> Progress:
-    began = said = time.perf_counter()
-
-    def update(decided: RoundDecided, completed: int) -> None:
-        nonlocal said
-        now = time.perf_counter()
-        if now - said < SECONDS_BETWEEN_LINES:
-            return
-        said = now
-        print(
-            f"{now - began:.0f} s: {completed} of {jobs} jobs complete, {decided.active} active, "
-            f"simulated {decided.time_s / 3600.0:.1f} h",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    return update

@@ -93,7 +93,7 @@ class RunView:
             return {}
         found = read_json(folder / VERSIONS)
         file = str(folder / VERSIONS)
-        if not isinstance(found, dict):
+        if not isinstance(found, dict) or "python" not in found:
             raise InputError("is no table of versions", file=file)
         for name, version in found.items():
             if isinstance(version, dict | list) or not f"{name}{version}".isprintable():

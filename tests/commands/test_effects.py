@@ -89,6 +89,7 @@ replay --out | TOY | --out elsewhere
 replay --resume | --trace nope | --resume nothing
 replay --json | TOY | --json
 replay --quiet | TOY | --quiet
+replay --watch | TOY | --watch
 replay --explain | MILP --until-s 2400 | --explain
 replay --dump-rounds | MILP --until-s 2400 | --dump-rounds d
 replay --dump-every | MILP --until-s 2400 --dump-rounds d | --dump-every 2

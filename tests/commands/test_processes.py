@@ -206,11 +206,12 @@ def test_the_root_lists_and_runs_every_command(capsys: pytest.CaptureFixture[str
 def test_progress_without_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from morph_opt.replay import cli
+    from morph_opt.replay import cli, progress
 
-    monkeypatch.setattr(cli, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     short = [*SLOW[:4], "--cluster", "2x4", "--out", str(tmp_path / "run")]
     assert cli.main(short) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if " jobs complete, " in line]
-    assert " s: 13 of 14 jobs complete, 1 active, simulated " in lines[-1]
+    assert " s: 13 of 14 jobs complete, " in lines[-1]
+    assert " of 8 GPUs, 0 queued, simulated " in lines[-1]
     assert len(lines) > 5
