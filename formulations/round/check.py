@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.linear_model import Bools
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, RESOURCES, RoundProblem, Scope, Selection
 
@@ -43,8 +44,8 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     here = problem.options.held.chosen(selection.choice)
     np.add.at(used, here.node, here.demand)
     in_place = set(here.option.tolist())
-    for job, choice in enumerate(selection.choice.tolist()):
-        nodes = selection.nodes[job]
+    for job in np.flatnonzero(~_goes_on_alone(problem, selection)).tolist():
+        choice, nodes = int(selection.choice[job]), selection.nodes[job]
         leads = choice != NONE and _leads(problem, job, choice, selection)
         if (choice == NONE or choice in in_place) and nodes:
             raise RuleError("parts", job, "names nodes without parts to place")
@@ -70,15 +71,31 @@ def check(problem: RoundProblem, selection: Selection) -> None:
         raise RuleError(broken[0], None, f"the rule's row {list(broken[1])} is violated")
 
 
+def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
+    """Jobs that choose an option in place of their own alone and name no nodes, shape (J,)."""
+    options, choice = problem.options, selection.choice
+    quiet = np.asarray([not nodes for nodes in selection.nodes], dtype=bool)
+    quiet &= (choice >= 0) & (choice < options.count)
+    mine = choice[quiet]
+    in_place = np.zeros(options.count, dtype=bool)
+    in_place[options.held.option] = True
+    quiet[quiet] = (
+        in_place[mine] & ~options.shared[mine] & (options.job[mine] == np.flatnonzero(quiet))
+    )
+    return quiet
+
+
 def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
     """Network share of what starts across leaves and of what goes on, against each uplink."""
     nodes, candidates = problem.nodes, problem.candidates
     here = problem.options.held.chosen(selection.choice)
     used = np.zeros(nodes.uplink_gb_per_s.size)
     np.add.at(used, nodes.leaf[here.node], here.uplink_gb_per_s)
-    for job, choice in enumerate(selection.choice.tolist()):
+    starts = [job for job, own in enumerate(selection.nodes) if own]
+    for job in starts:
+        choice = int(selection.choice[job])
         # What members share is reserved once.
-        if not selection.nodes[job] or candidates.job[choice] != job:
+        if candidates.job[choice] != job:
             continue
         if candidates.scope[choice] == Scope.POD:
             for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):

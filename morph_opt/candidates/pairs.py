@@ -23,7 +23,8 @@ import numpy as np
 from formulations.linear_model import Floats, Ints
 from formulations.round.pairs import STAY, PairTable, lifted
 from formulations.round.tables import CandidateTable, RoundProblem, Scope
-from morph_opt.candidates.table import ModelSlice, RoundView
+from morph_opt.candidates.slices import ModelSlice
+from morph_opt.candidates.table import RoundView
 from morph_opt.domain import Cluster, RoundState, Shape
 from morph_opt.perf.tables.pairs import PairSpeeds
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.linear_model import Ints
 from formulations.round.pairs import PairTable
 from formulations.round.tables import (
     CandidateTable,
-    HoldTable,
-    JobTable,
     NodeTable,
     RoundProblem,
     Scope,
 )
 from morph_opt.candidates.dominance import Scoped, side_of, undominated, with_strictness
+from morph_opt.candidates.remembered import Remembered, hold_table, job_table
+from morph_opt.candidates.slices import ModelSlice, of_request, stacked
 from morph_opt.domain import (
     Assignment,
     Cluster,
@@ -34,22 +34,6 @@ from morph_opt.domain import (
 )
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import Configuration, SpeedModel
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSlice:
-    """All undominated configurations of one model with one CPU demand, over all node classes."""
-
-    model: str
-    rows: tuple[Scoped, ...]
-    node_class: Ints
-    scope: Ints
-    strict: Bools
-    iteration_s: Floats
-    gpus: Ints
-    part_count: Ints
-    part_gpus: Ints
-    side: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +87,22 @@ class CandidateBuilder:
     prune
         Drop dominated configurations (never changes an optimum, see
         `morph_opt.candidates.dominance`).
+    requests_only
+        Offer every job its request alone, the fastest shape first. Where no configuration has the
+        requested plan on that many GPUs (the published traces have such rows), any plan on that
+        many GPUs counts, then all configurations.
     """
 
-    def __init__(self, belief: SpeedModel, *, prune: bool = True) -> None:
+    def __init__(
+        self, belief: SpeedModel, *, prune: bool = True, requests_only: bool = False
+    ) -> None:
         self.belief = MemoryFilter(belief)
         self._prune = prune
+        self._requests_only = requests_only
         self._cluster: Cluster | None = None
-        self._slices: dict[tuple[str, int], ModelSlice] = {}
+        self._slices: dict[tuple[str, int, int, ExecutionPlan | None], ModelSlice] = {}
+        self._stack: CandidateTable | None = None
+        self._remembered: dict[str, Remembered] = {}
         self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
         self._requests: dict[tuple[str, int, ExecutionPlan], float] = {}
         self._sides: dict[
@@ -122,21 +115,66 @@ class CandidateBuilder:
         """Tables of a round."""
         self._use(state.cluster)
         states = state.jobs
-        slices = tuple(self.slice_of(s.job) for s in states)
+        known = self._recall(states)
+        slices = tuple(entry.configurations for entry in known)
         counts = np.asarray([s.gpus.size for s in slices], dtype=np.int64)
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         assert self._nodes is not None
         is_open = np.ones(self._nodes.count, dtype=bool)
         is_open[list(state.unavailable)] = False
         problem = RoundProblem(
-            jobs=self._jobs(states),
-            candidates=_concatenate(slices, counts),
+            jobs=job_table(states, known),
+            candidates=self._candidates(slices, counts, offset),
             nodes=replace(self._nodes, open=is_open),
-            holds=self._holds(states),
+            holds=hold_table(known),
             interval_s=state.interval_s,
             pairs=PairTable(sharing=_sharing(states)),
         )
         return RoundView(problem, states, slices, offset)
+
+    def _recall(self, states: tuple[JobState, ...]) -> list[Remembered]:
+        """What is known of each job; looked up anew for new jobs and new holdings alone."""
+        before, found = self._remembered, []
+        for state in states:
+            known = before.get(state.job.name)
+            if known is None or known.job is not state.job:
+                cluster = self._cluster
+                assert cluster is not None
+                seconds = self.request_iteration_s(state.job, cluster)
+                known = Remembered(state.job, self.slice_of(state.job), seconds)
+            if known.held is not state.running:
+                self._look_up(known, state.running)
+            found.append(known)
+        self._remembered = {known.job.name: known for known in found}
+        return found
+
+    def _look_up(self, known: Remembered, held: Assignment | None) -> None:
+        """What a job's placement is and holds."""
+        known.held = held
+        if held is None:
+            known.stay_iteration_s = float("nan")
+            known.nodes = known.demand = known.uplink = ()
+            return
+        cluster, placement = self._cluster, held.placement
+        assert cluster is not None
+        known.stay_iteration_s = self.speed(known.job, held, cluster) or 1e9
+        side = self._running_side(known.job, held)
+        crosses = cluster.span(placement.nodes) is Span.POD
+        counts = [len(gpus) for _, gpus in placement.parts]
+        known.nodes = placement.nodes
+        known.demand = tuple((float(n), *(n * need for need in side)) for n in counts)
+        known.uplink = tuple(n * side[2] if crosses else 0.0 for n in counts)
+
+    def _candidates(
+        self, slices: tuple[ModelSlice, ...], counts: Ints, offset: Ints
+    ) -> CandidateTable:
+        """The rows of every job's slice, one job after the other."""
+        if self._stack is None:
+            self._stack = stacked(tuple(self._slices.values()))
+        first = np.asarray([s.first for s in slices], dtype=np.int64)
+        row = np.repeat(first - offset[:-1], counts) + np.arange(int(offset[-1]))
+        jobs = np.repeat(np.arange(len(slices), dtype=np.int64), counts)
+        return replace(self._stack.take(row), job=jobs)
 
     def request_iteration_s(self, job: Job, cluster: Cluster) -> float:
         """Seconds per iteration of the requested GPUs and plan in their tightest shape.
@@ -204,11 +242,14 @@ class CandidateBuilder:
 
     def slice_of(self, job: Job) -> ModelSlice:
         """Cached configurations of the job's model with its CPU demand."""
-        key = (job.model, job.cpus_per_gpu)
+        request = (job.requested_gpus, job.requested_plan) if self._requests_only else (0, None)
+        key = (job.model, job.cpus_per_gpu, *request)
         if key not in self._slices:
             if self._cluster is None:
                 raise ValueError("the builder has not seen a cluster yet")
-            self._slices[key] = self._make_slice(job.model, job.cpus_per_gpu, self._cluster)
+            first = sum(known.gpus.size for known in self._slices.values())
+            self._slices[key] = self._make_slice(job, self._cluster, first)
+            self._stack = None
         return self._slices[key]
 
     def _use(self, cluster: Cluster) -> None:
@@ -223,10 +264,12 @@ class CandidateBuilder:
             self._configurations,
         ):
             cache.clear()
+        self._stack, self._remembered = None, {}
         self._nodes = node_table(cluster)
 
-    def _make_slice(self, model: str, cpus_per_gpu: int, cluster: Cluster) -> ModelSlice:
+    def _make_slice(self, job: Job, cluster: Cluster, first: int) -> ModelSlice:
         rows: list[tuple[int, Scoped]] = []
+        model, cpus_per_gpu = job.model, job.cpus_per_gpu
         for index, node_type in enumerate(cluster.node_types):
             room = (node_type.cpus, node_type.host_memory_gib, node_type.rdma_gb_per_s)
             fitting = [
@@ -240,6 +283,8 @@ class CandidateBuilder:
             fitting = with_strictness(fitting, scopes_of(cluster, node_type), cpus_per_gpu)
             kept = undominated(fitting, cpus_per_gpu) if self._prune else fitting
             rows += [(index, scoped) for scoped in kept]
+        if self._requests_only:
+            rows = of_request(rows, job)
         configurations = [scoped.row for _, scoped in rows]
         return ModelSlice(
             model=model,
@@ -254,50 +299,7 @@ class CandidateBuilder:
                 [part for row in configurations for part in row.shape.parts], dtype=np.int64
             ),
             side=np.asarray([side_of(row, cpus_per_gpu) for row in configurations]).reshape(-1, 3),
-        )
-
-    def _jobs(self, states: tuple[JobState, ...]) -> JobTable:
-        cluster = self._cluster
-        assert cluster is not None
-        stay = [
-            float("nan") if s.running is None else (self.speed(s.job, s.running, cluster) or 1e9)
-            for s in states
-        ]
-        return JobTable(
-            iterations_left=np.asarray([s.iterations_left for s in states], dtype=np.float64),
-            request_iteration_s=np.asarray(
-                [self.request_iteration_s(s.job, cluster) for s in states], dtype=np.float64
-            ),
-            guaranteed=np.asarray([s.job.guaranteed for s in states], dtype=bool),
-            restart_s=np.asarray([s.restart_s for s in states], dtype=np.float64),
-            restart_left_s=np.asarray([s.restart_left_s for s in states], dtype=np.float64),
-            stay_iteration_s=np.asarray(stay, dtype=np.float64),
-            attained_gpu_s=np.asarray([s.attained_gpu_s for s in states], dtype=np.float64),
-            submission_s=np.asarray([s.job.submission_s for s in states], dtype=np.float64),
-            weight=np.asarray([s.job.weight for s in states], dtype=np.float64),
-        )
-
-    def _holds(self, states: tuple[JobState, ...]) -> HoldTable:
-        assert self._cluster is not None
-        job: list[int] = []
-        node: list[int] = []
-        demand: list[tuple[float, ...]] = []
-        uplink: list[float] = []
-        for index, state in enumerate(states):
-            if state.running is None:
-                continue
-            side = self._running_side(state.job, state.running)
-            crosses = self._cluster.span(state.running.placement.nodes) is Span.POD
-            for where, gpus in state.running.placement.parts:
-                job.append(index)
-                node.append(where)
-                demand.append((float(len(gpus)), *(len(gpus) * need for need in side)))
-                uplink.append(len(gpus) * side[2] if crosses else 0.0)
-        return HoldTable(
-            np.asarray(job, dtype=np.int64),
-            np.asarray(node, dtype=np.int64),
-            np.asarray(demand, dtype=np.float64).reshape(-1, 4),
-            np.asarray(uplink, dtype=np.float64),
+            first=first,
         )
 
     def _running_side(self, job: Job, held: Assignment) -> tuple[float, float, float]:
@@ -357,23 +359,3 @@ def _sharing(states: tuple[JobState, ...]) -> Ints:
         if s.running is not None and s.running.partner in index
     ]
     return np.asarray([c for c in couples if c[0] < c[1]], dtype=np.int64).reshape(-1, 2)
-
-
-def _concatenate(slices: tuple[ModelSlice, ...], counts: Ints) -> CandidateTable:
-    if not slices:
-        none = np.zeros(0, dtype=np.int64)
-        return CandidateTable(
-            none, none, np.zeros(0), none, np.zeros(1, dtype=np.int64), none, np.zeros((0, 3))
-        )
-    part_count = np.concatenate([s.part_count for s in slices])
-    return CandidateTable(
-        job=np.repeat(np.arange(len(slices), dtype=np.int64), counts),
-        node_class=np.concatenate([s.node_class for s in slices]),
-        iteration_s=np.concatenate([s.iteration_s for s in slices]),
-        gpus=np.concatenate([s.gpus for s in slices]),
-        part_start=np.concatenate([[0], np.cumsum(part_count)]).astype(np.int64),
-        part_gpus=np.concatenate([s.part_gpus for s in slices]),
-        side=np.concatenate([s.side for s in slices]),
-        scope=np.concatenate([s.scope for s in slices]),
-        strict=np.concatenate([s.strict for s in slices]),
-    )

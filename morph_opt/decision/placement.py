@@ -28,16 +28,16 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     problem = view.problem
     choice = selection.choice.tolist()
     members, options = problem.options.members, problem.options
-    together = [options.jobs_of(k) if k >= 0 else [] for k in choice]
-    name = [
-        next((view.states[other].job.name for other in jobs if other != job), None)
-        for job, jobs in enumerate(together)
-    ]
+    shared = options.shared.tolist()
+    together = {job: options.jobs_of(k) for job, k in enumerate(choice) if k >= 0 and shared[k]}
+    name: list[str | None] = [None] * len(choice)
+    for job, jobs in together.items():
+        name[job] = next(view.states[other].job.name for other in jobs if other != job)
     rows = members.chosen(selection.choice)
     stays = np.zeros(len(choice), dtype=bool)
     stays[members.job[rows]] = ~members.starts[rows]
     kept: list[Assignment | None] = [None] * len(choice)
-    taken: dict[int, set[int]] = {}
+    taken: dict[int, set[int]] = {node: set() for spots in selection.nodes for node in spots}
     for job, picked in enumerate(choice):
         running = view.states[job].running
         same = picked >= 0 and name[job] is None and not stays[job]
@@ -45,7 +45,8 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             as_it_is = running.partner == name[job]
             kept[job] = running if as_it_is else replace(running, partner=name[job])
             for node, gpus in running.placement.parts:
-                taken.setdefault(node, set()).update(gpus)
+                if node in taken:
+                    taken[node].update(gpus)
     assignments: list[Assignment] = []
     made: dict[int, Assignment] = {}
     for job, picked in enumerate(choice):
@@ -54,7 +55,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             continue
         if picked < 0:
             continue
-        host = made.get(picked) or kept[together[job][0]]
+        host = made.get(picked) or kept[together.get(job, [job])[0]]
         if host is not None:
             plan = view.configuration(job, picked).plan
             assignments.append(
@@ -63,7 +64,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             continue
         parts: dict[int, list[int]] = {}
         for count, node in zip(problem.candidates.parts(picked), selection.nodes[job], strict=True):
-            used = taken.setdefault(node, set())
+            used = taken[node]
             free = [gpu for gpu in range(nodes[node].type.gpus) if gpu not in used][:count]
             used.update(free)
             parts[node] = free

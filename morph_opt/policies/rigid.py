@@ -32,24 +32,41 @@ class _Filling:
         self.choice = np.full(jobs, NONE, dtype=np.int64)
         self.spots: list[tuple[int, ...]] = [()] * jobs
         self.room = room_after_stays(view.problem, self.choice)
-        holds = view.problem.holds
-        order = np.argsort(holds.job, kind="stable")
-        cuts = np.searchsorted(holds.job[order], np.arange(jobs + 1))
-        self._holds = [order[cuts[j] : cuts[j + 1]] for j in range(jobs)]
+        holds, nodes = view.problem.holds, view.problem.nodes
+        self._first = np.searchsorted(holds.job, np.arange(jobs + 1)).tolist()
+        self._node: list[int] = holds.node.tolist()
+        self._open: list[bool] = nodes.open[holds.node].tolist()
+        self._leaf: list[int] = nodes.leaf[holds.node].tolist()
+        self._uplink: list[float] = holds.uplink_gb_per_s.tolist()
+        self._least = holds.demand - SLACK
+        # What runs fits together, but for jobs that share GPUs, until something comes to its nodes.
+        self._changed = np.full(nodes.count, view.problem.pairs.sharing.size > 0).tolist()
+        self._stay: list[int] = view.problem.options.stay.tolist()
 
     def keep(self, job: int) -> bool:
         """Let a running job stay if what it holds is still free."""
-        rows, holds, leaf = self._holds[job], self.problem.holds, self.problem.nodes.leaf
-        nodes, demand, uplink = holds.node[rows], holds.demand[rows], holds.uplink_gb_per_s[rows]
-        # A drained node offers nothing, but whoever runs there may stay.
-        closed = ~self.problem.nodes.open[nodes]
-        fits = (self.room.nodes[nodes] >= demand - SLACK).all(axis=1) | closed
-        carried = np.bincount(leaf[nodes], uplink, minlength=self.room.uplinks.size)
-        if not fits.all() or (carried > self.room.uplinks + SLACK).any():
+        room, demand = self.room, self.problem.holds.demand
+        rows = range(self._first[job], self._first[job + 1])
+        carried: dict[int, float] = {}
+        for row in rows:
+            # A drained node offers nothing, but whoever runs there may stay.
+            node = self._node[row]
+            if (
+                self._changed[node]
+                and self._open[row]
+                and not (room.nodes[node] >= self._least[row]).all()
+            ):
+                return False
+            if self._uplink[row]:
+                leaf = self._leaf[row]
+                carried[leaf] = carried.get(leaf, 0.0) + self._uplink[row]
+        if any(share > room.uplinks[leaf] + SLACK for leaf, share in carried.items()):
             return False
-        self.room.nodes[nodes] -= demand
-        self.room.uplinks[:] -= carried
-        self.choice[job] = self.problem.options.stay[job]
+        for row in rows:
+            room.nodes[self._node[row]] -= demand[row]
+        for leaf, share in carried.items():
+            room.uplinks[leaf] -= share
+        self.choice[job] = self._stay[job]
         return True
 
     def start(self, job: int, candidates: Iterable[int]) -> bool:
@@ -59,6 +76,8 @@ class _Filling:
             if found is not None:
                 self.choice[job] = candidate
                 self.spots[job] = found
+                for node in found:
+                    self._changed[node] = True
                 return True
         return False
 
@@ -71,9 +90,11 @@ class _Baseline(ABC):
     """Shared frame: tables, a dealing rule, the same check as for the MILP."""
 
     name = "baseline"
+    rigid = True
+    """Whether jobs run as they asked to and no other candidates are needed."""
 
     def __init__(self, belief: SpeedModel) -> None:
-        self._builder = CandidateBuilder(belief, prune=False)
+        self._builder = CandidateBuilder(belief, prune=False, requests_only=self.rigid)
 
     @abstractmethod
     def deal(self, filling: _Filling) -> None:
@@ -100,20 +121,9 @@ class _Baseline(ABC):
         return Decision(allocation, report)
 
 
-def requested(view: RoundView, job: int) -> list[int]:
-    """Candidates that are the job's request, fastest shape first.
-
-    Where no configuration matches the requested plan on that many GPUs (the published traces
-    have such rows), any plan on that many GPUs counts, then the fastest of all.
-    """
-    first, last = int(view.offset[job]), int(view.offset[job + 1])
-    asked = view.states[job].job
-    table = view.problem.candidates
-    indices = list(range(first, last))
-    same_count = [k for k in indices if table.gpus[k] == asked.requested_gpus]
-    same_plan = [k for k in same_count if view.configuration(job, k).plan == asked.requested_plan]
-    chosen = same_plan or same_count or indices
-    return sorted(chosen, key=lambda k: (float(table.iteration_s[k]), k))
+def requested(view: RoundView, job: int) -> range:
+    """Candidates of a job where only its request is offered, the fastest shape first."""
+    return range(int(view.offset[job]), int(view.offset[job + 1]))
 
 
 class Fifo(_Baseline):
@@ -183,6 +193,7 @@ class EqualSplit(_Baseline):
     """
 
     name = "equal_split"
+    rigid = False
 
     def deal(self, filling: _Filling) -> None:
         """Stays within the limit first, then everybody else in order of submission."""

@@ -16,7 +16,8 @@ import numpy as np
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.round.tables import RoundProblem, Scope
 from morph_opt.candidates.dominance import undominated
-from morph_opt.candidates.table import ModelSlice, RoundView
+from morph_opt.candidates.slices import ModelSlice
+from morph_opt.candidates.table import RoundView
 
 Place = tuple[int, float]
 """Open nodes of a leaf or domain, and what its uplink has (infinite inside a leaf)."""

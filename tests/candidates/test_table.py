@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from formulations.round.tables import Scope
+from formulations.round.tables import RoundProblem, Scope
 from morph_opt.candidates.table import CandidateBuilder, scopes_of
-from morph_opt.domain import A800_NODE, Cluster, JobState, Node, RoundState, SideDemand
+from morph_opt.domain import (
+    A800_NODE,
+    Cluster,
+    ExecutionPlan,
+    JobState,
+    Node,
+    RoundState,
+    SideDemand,
+)
 from tests.policies.worlds import (
     DP,
     LINEAR,
@@ -204,3 +212,52 @@ def test_a_view_does_not_depend_on_what_the_builder_saw_before() -> None:
     a, b = seasoned.view(first).problem, CandidateBuilder(belief).view(first).problem
     assert a.candidates.iteration_s.tobytes() == b.candidates.iteration_s.tobytes()
     assert a.jobs.request_iteration_s.tobytes() == b.jobs.request_iteration_s.tobytes()
+
+
+def columns(problem: RoundProblem) -> list[bytes]:
+    """All arrays of all tables of a problem."""
+    tables = (problem.jobs, problem.candidates, problem.nodes, problem.holds, problem.pairs)
+    return [getattr(table, column.name).tobytes() for table in tables for column in fields(table)]
+
+
+@pytest.mark.parametrize("requests_only", [False, True])
+def test_what_is_remembered_is_what_a_fresh_builder_looks_up(requests_only: bool) -> None:
+    """Jobs come, go, start, move and stop, under one name also another job."""
+    belief = speeds({"m": {"1": 8.0, "2": 5.0, "4": 2.0, "2+2": 2.5}, "n": {"1": 3.0, "2": 1.0}})
+    seasoned = CandidateBuilder(belief, requests_only=requests_only)
+    draw, where = np.random.default_rng(4), cluster(4, 4)
+    standing: dict[str, JobState] = {}
+    for _ in range(60):
+        for name in map(str, draw.integers(0, 6, 2)):
+            at = int(name)
+            standing.pop(name, None)
+            if draw.random() < 0.8:
+                model, where_to = str(draw.choice(["m", "n"])), {at // 3: [at % 3]}
+                stays = draw.random() < 0.6
+                standing[name] = (
+                    running(name, where_to, model=model) if stays else queued(name, model=model)
+                )
+        before = state(where, *standing.values())
+        fresh = CandidateBuilder(belief, requests_only=requests_only)
+        assert columns(seasoned.view(before).problem) == columns(fresh.view(before).problem)
+
+
+def test_a_rigid_job_is_offered_its_request_the_fastest_shape_first() -> None:
+    """2+2 before 4 where it is faster; another plan where the request's is not there; else all."""
+    belief = speeds(
+        {"m": {"4": 3.0, "2+2": 2.0, "1": 9.0, "1 dp+gc": 8.0}, "n": {"2": 1.0, "1": 4.0}}
+    )
+    before = state(
+        cluster(4, 4),
+        queued("a", gpus=4),
+        queued("b", gpus=1, requested_plan=ExecutionPlan.parse("dp+gc")),
+        queued("c", gpus=2),
+        queued("d", model="n", gpus=4),
+    )
+    builder = CandidateBuilder(belief, prune=False, requests_only=True)
+    assert shapes(builder, before) == [
+        ["2+2 dp", "4 dp"],
+        ["1 dp+gc"],
+        ["2+2 dp", "4 dp", "1 dp+gc", "1 dp"],
+        ["2 dp", "1 dp"],
+    ]

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from morph_opt.candidates.table import ModelSlice, RoundView
+from morph_opt.candidates.slices import ModelSlice
+from morph_opt.candidates.table import RoundView
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
