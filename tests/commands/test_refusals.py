@@ -88,6 +88,9 @@ round STATE --indent -5 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 1000000000 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 2 --format text | argument --indent: has an effect on JSON only
 round STATE --policy fifo --seed 1 | argument --seed: has no effect on this policy
+round STATE --policy fifo --why a | argument --why: explains the policy milp only
+round --state s.json --from slurm:a,b | --state: give either --state or --from
+round --from lsf:a,b | --from: must be one of slurm:FILE,FILE
 round STATE --policy fifo --explain | argument --explain: explains the policy milp only
 round STATE --policy fifo --explain-nodes | argument --explain-nodes: explains the policy milp only
 round STATE --policy fifo --gap 0.1 | --gap: policy 'fifo' does not know it
@@ -104,6 +107,17 @@ data fetch gavel --base-url= | argument --base-url: must not be empty
 perf predict --model bert --shape 8 --plan dp --max-gpus 4 | argument --max-gpus: has no effect
 instances solve base-jct-64g-busy --solver cpsat --nodes 5 | --nodes: solver 'cpsat' does not know
 topology draw 2x8 --out x.gif | must end in .svg or .png
+analysis acme --gpus 8 | argument --gpus: has an effect together with --trace only
+analysis acme --as-published | argument --as-published: has an effect together with --trace only
+analysis acme --timezone UTC | argument --timezone: has an effect together with --trace only
+analysis acme --procs-per-gpu 8 | argument --procs-per-gpu: has an effect together with --trace
+analysis acme --gpu-resource x | argument --gpu-resource: has an effect together with --trace only
+analysis acme --columns xdmod | argument --columns: has an effect together with --trace only
+analysis acme --gpu-shares drop | argument --gpu-shares: has an effect together with --trace only
+analysis acme --only completed | argument --only: has an effect together with --trace only
+audit sacct:none.txt --cluster 2x4 --picture x.gif | --picture: must end in .png, .svg, .pdf
+audit sacct:none.txt | none.txt
+audit none.txt --cluster 2x4 | must be FORMAT:PATH
 analysis readme --runs nope | nope, --runs: holds no finished run
 analysis.fairness_figure r --out x.png | --out: must end in .svg
 """

@@ -9,6 +9,8 @@ WAYS = {"read_text", "read_bytes", "write_text", "write_bytes", "open", "load", 
 WAYS |= {"DictReader", "decompress", "literal_eval"}
 KEPT = {
     "analysis/__main__.py: read_text",  # what it has just staged
+    "analysis/acme/published.py: read_text",  # part of the package
+    "analysis/acme/published.py: loads",
     "analysis/rerun.py: read_bytes",  # compares two runs that it made
     "clusters/spec.py: read_text",  # these are the room's own `read_text` under its name
     "commandline/running.py: open",  # /dev/null in place of a closed stream
@@ -25,6 +27,8 @@ KEPT = {
     "runs/write.py: write_text",  # in a folder that was just made
     "solvers/fronts/pulp.py: read_text",  # a solver's log in a folder of its own
     "solvers/worker_process.py: read_text",  # /proc
+    "traces/cluster_twins/facts.py: read_text",  # part of the package
+    "traces/cluster_twins/facts.py: loads",
     "traces/twin_stats.py: read_text",
     "traces/twin_stats.py: loads",
     "extend.py: load",  # an entry point

@@ -23,6 +23,7 @@ from unittest import mock
 
 from morph_opt.commandline import LineParser, OptionFacts, described, parser_of
 from tests.robustness import documents as good
+from tests.robustness import schedulers
 from tests.robustness.fuzz import REPORT, Finding, Tally, judged, refused_rightly, summary
 from tests.robustness.fuzz import write_table as write_rows
 from tests.robustness.mutate import WORDS
@@ -40,7 +41,13 @@ BASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--state", "state.json"),
         ("--state", "state.json", "--explain"),
         ("--state", "state.json", "--policy", "srtf"),
+        ("--from", "slurm:jobs.json,nodes.json"),
+        ("--from", "slurm:jobs.json,nodes.json", "--why", "13"),
         ("--state", "state.json", "--objective", "jct", "--format", "text"),
+    ),
+    "audit": (
+        ("sacct:accounting.txt", "--cluster", "2x4", "--every", "600"),
+        ("sacct:accounting.txt", "--cluster", "2x4", "--every", "600", "--json", "audit.json"),
     ),
     "policies": ((),),
     "instances": (
@@ -82,6 +89,8 @@ def files() -> dict[str, bytes]:
         "runs.csv": good.runs()[0], "shares.json": good.shares()[0],
         "60.csv": good.tiresias_trace()[0], "gavel.trace": good.gavel_trace()[0],
         "simulation_throughputs.json": good.throughputs()[0], **good.instance_files(),
+        "accounting.txt": schedulers.accounting(), "jobs.json": schedulers.squeue()[0],
+        "nodes.json": schedulers.slurm_nodes()[0],
     }  # fmt: skip
 
 

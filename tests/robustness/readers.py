@@ -20,6 +20,7 @@ from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
 from morph_opt.replay.scenario import read_scenario
+from morph_opt.round.live import read_live
 from morph_opt.round.reader import read_snapshot
 from morph_opt.rules import read_rules
 from morph_opt.runs.read import read_run
@@ -27,6 +28,7 @@ from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
 from morph_opt.traces import gavel, morphling, tiresias
 from tests.robustness import documents as good
+from tests.robustness import schedulers
 
 Command = tuple[str, tuple[str, ...]]
 """Name behind ``morph_opt.`` and words; ``{}`` is the file, ``{folder}`` its folder."""
@@ -184,6 +186,22 @@ READERS = (
            _finished, None, good.finished_folder),
     Reader("run folder events.jsonl", "events.jsonl", "json", good.finished_file("events.jsonl"),
            _finished, None, good.finished_folder),
+    Reader("squeue JSON", "jobs.json", "json", schedulers.squeue,
+           lambda p: read_live(f"slurm:{p},{p.parent}/nodes.json"),
+           ("round", ("--from", "slurm:{},{folder}/nodes.json", "--time-limit-s", "1")),
+           lambda: {"nodes.json": schedulers.slurm_nodes()[0]}),
+    Reader("Slurm nodes JSON", "nodes.json", "json", schedulers.slurm_nodes,
+           lambda p: read_live(f"slurm:{p},{p.parent}/jobs.json"),
+           ("round", ("--from", "slurm:{},{folder}/jobs.json", "--time-limit-s", "1")),
+           lambda: {"jobs.json": schedulers.squeue()[0]}),
+    Reader("Kueue workloads JSON", "w.json", "json", schedulers.workloads,
+           lambda p: read_live(f"kueue:{p},{p.parent}/k.json"),
+           ("round", ("--from", "kueue:{},{folder}/k.json", "--time-limit-s", "1")),
+           lambda: {"k.json": schedulers.kubernetes()[0]}),
+    Reader("Kubernetes objects JSON", "k.json", "json", schedulers.kubernetes,
+           lambda p: read_live(f"kueue:{p},{p.parent}/w.json"),
+           ("round", ("--from", "kueue:{},{folder}/w.json", "--time-limit-s", "1")),
+           lambda: {"w.json": schedulers.workloads()[0]}),
     Reader("README results.json", "results.json", "json", good.readme_results,
            lambda p: results.load(p.parent), None, good.readme_files),
 )  # fmt: skip

@@ -21,6 +21,8 @@ OPENS = {"read_bytes", "read_json", "read_lines", "read_rows", "read_text", "rea
 NO_FORMAT = {
     "morph_opt/documents": "the readers under all others",
     "morph_opt/validation": "commands over the traces of Gavel and Tiresias",
+    "morph_opt/analysis/acme/published.py": "shipped with the package",
+    "morph_opt/traces/cluster_twins": "shipped with the package",
     "morph_opt/traces/gavel_twin.py": "shipped with the package",
     "morph_opt/analysis/readme.py": "the README itself, whose marks it looks for",
     "morph_opt/data/store.py": "compares checksums",
