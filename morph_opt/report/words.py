@@ -163,8 +163,10 @@ def gpus_caption(view: RunView, held: Steps, productive: Steps) -> str:
 def rounds_caption(view: RunView) -> str:
     """Gaps and times of rounds."""
     s = view.run.summary
-    told = f"Half of the rounds took at most {s.round_ms_p50:,.1f} ms, 99 % at most "
-    f"{s.round_ms_p99:,.0f} ms"
+    told = (
+        f"Half of the rounds took at most {s.round_ms_p50:,.1f} ms, "
+        f"99 % at most {s.round_ms_p99:,.0f} ms"
+    )
     if math.isnan(s.gap_max):
         return f"{told}; this policy proves no gap."
     return f"{told}; the largest gap left is {100.0 * s.gap_max:.2g} %."
