@@ -90,11 +90,9 @@ class _Baseline(ABC):
     """Shared frame: tables, a dealing rule, the same check as for the MILP."""
 
     name = "baseline"
-    rigid = True
-    """Whether jobs run as they asked to and no other candidates are needed."""
 
-    def __init__(self, belief: SpeedModel) -> None:
-        self._builder = CandidateBuilder(belief, prune=False, requests_only=self.rigid)
+    def __init__(self, belief: SpeedModel, *, requests_only: bool = False) -> None:
+        self._builder = CandidateBuilder(belief, prune=False, requests_only=requests_only)
 
     @abstractmethod
     def deal(self, filling: _Filling) -> None:
@@ -121,12 +119,19 @@ class _Baseline(ABC):
         return Decision(allocation, report)
 
 
+class _Rigid(_Baseline):
+    """Jobs run as they asked to, so they are offered nothing else (`requested`)."""
+
+    def __init__(self, belief: SpeedModel) -> None:
+        super().__init__(belief, requests_only=True)
+
+
 def requested(view: RoundView, job: int) -> range:
     """Candidates of a job where only its request is offered, the fastest shape first."""
     return range(int(view.offset[job]), int(view.offset[job + 1]))
 
 
-class Fifo(_Baseline):
+class Fifo(_Rigid):
     """First come, first served, rigid, never preempting.
 
     Parameters
@@ -153,7 +158,7 @@ class Fifo(_Baseline):
                 return
 
 
-class Srtf(_Baseline):
+class Srtf(_Rigid):
     """Shortest remaining GPU-time first, rigid, preemptive; blocked jobs are skipped.
 
     Remaining GPU-time is GPUs x (start-up left + remaining iterations x iteration time) in the
@@ -193,7 +198,6 @@ class EqualSplit(_Baseline):
     """
 
     name = "equal_split"
-    rigid = False
 
     def deal(self, filling: _Filling) -> None:
         """Stays within the limit first, then everybody else in order of submission."""

@@ -19,13 +19,13 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.gavel.mechanism import RESET_S, ROUND_S, Mechanism
 from morph_opt.policies.objectives.share_book import ShareBook
-from morph_opt.policies.rigid import _Baseline, _Filling, requested
+from morph_opt.policies.rigid import _Filling, _Rigid, requested
 
 _TYPE_ORDER = ("V100", "P100", "K80")
 """Order in which the published code serves the types; others follow, as in the cluster."""
 
 
-class GavelRounds(_Baseline):
+class GavelRounds(_Rigid):
     """Target shares of a policy, followed by Gavel's priorities.
 
     Parameters

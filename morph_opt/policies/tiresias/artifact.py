@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.rigid import _Baseline, _Filling, requested
+from morph_opt.policies.rigid import _Filling, _Rigid, requested
 from morph_opt.policies.tiresias.artifact_lists import (
     Discipline,
     Live,
@@ -26,7 +26,7 @@ from morph_opt.policies.tiresias.artifact_lists import (
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
 
 
-class ArtifactQueues(_Baseline):
+class ArtifactQueues(_Rigid):
     """2D-LAS or Gittins-in-queues for rigid jobs, as the published code decides.
 
     Parameters

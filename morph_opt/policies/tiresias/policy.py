@@ -11,11 +11,11 @@ from __future__ import annotations
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.rigid import _Baseline, _Filling, requested
+from morph_opt.policies.rigid import _Filling, _Rigid, requested
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
 
 
-class RigidQueues(_Baseline):
+class RigidQueues(_Rigid):
     """2D-LAS or Gittins-in-queues for rigid jobs.
 
     Parameters
