@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.linear_model import Bools, Floats
 from formulations.objectives import seconds_left
 from formulations.objectives.makespan import least_work
 from formulations.round.tables import Level, RoundProblem
 
 MOST_WAITS = 128
 """Beyond so many instants at which a wait may end, evenly many of them are looked at."""
+
+VALUE_STEPS = 100
+"""Steps towards the values of several node classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,39 +101,52 @@ def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float
 def backlog_prices(problem: RoundProblem) -> list[PricePath]:
     """Prices per node class of the fluid schedule of the round's jobs, least work first.
 
-    Jobs in order of their least GPU-seconds over their weight; each goes to the class on which it
-    ends first behind those before it.
+    All classes are one machine that does as much in a second as they can do together, so a job is
+    so many of its seconds: its GPU-seconds at `class_values`, where these are fewest. Jobs in order
+    of their seconds over their weight; a GPU of a class is worth its part of the machine.
     """
-    jobs, nodes = problem.jobs, problem.nodes
-    work = least_work(problem)
+    jobs, nodes, work = problem.jobs, problem.nodes, least_work(problem)
     usable: Bools = nodes.open.copy()
     usable[problem.holds.node] = True
     held = nodes.node_class[usable]
     gpus = np.maximum(np.bincount(held, nodes.capacity[held, 0], nodes.classes), 1.0)
-    order = np.argsort(work.min(axis=1) / jobs.weight, kind="stable")
-    order = order[np.isfinite(work[order].min(axis=1))]
-    load_s = work[order] / gpus
-    if nodes.classes == 1:
-        where = np.zeros(order.size, dtype=np.int64)
-        ends_s = np.cumsum(load_s[:, 0])
-    else:
-        where, ends_s = _dealt(load_s)
-    return [
-        PricePath.of(ends_s[where == c], jobs.weight[order[where == c]], float(gpus[c]))
-        for c in range(nodes.classes)
-    ]
+    possible = np.flatnonzero(np.isfinite(work.min(axis=1, initial=np.inf)))
+    part = class_values(work[possible], gpus)
+    load_s = (work[possible] * part).min(axis=1, initial=np.inf)
+    order = np.argsort(load_s / jobs.weight[possible], kind="stable")
+    ends_s, weight = np.cumsum(load_s[order]), jobs.weight[possible[order]]
+    return [PricePath.of(ends_s, weight, 1.0 / one) for one in part.tolist()]
 
 
-def _dealt(load_s: Floats) -> tuple[Ints, Floats]:
-    """Class and end of each job, in order, each going where it ends first; shapes (jobs,)."""
-    busy_s = np.zeros(load_s.shape[1])
-    where = np.zeros(load_s.shape[0], dtype=np.int64)
-    ends_s = np.zeros(load_s.shape[0])
-    for row, mine in enumerate(load_s):
-        ends = busy_s + mine
-        where[row] = at = int(ends.argmin())
-        busy_s[at] = ends_s[row] = ends[at]
-    return where, ends_s
+def class_values(work: Floats, gpus: Floats) -> Floats:
+    """Part of all classes that one GPU of each is, shape (T,); over all GPUs these add to 1.
+
+    At the values v that make ``sum_j min_k v[k] work[j, k]`` largest this is, by duality, the least
+    time in which the classes together do all the work, each job divided among them at will. Found
+    by multiplicative supergradient steps; where they stop decides how even the loads are.
+
+    Parameters
+    ----------
+    work
+        GPU-seconds of each job on each class, inf where it cannot run; shape (J, T), each row with
+        a finite entry.
+    gpus
+        Of each class.
+    """
+    share = np.full(gpus.size, 1.0 / gpus.size) if gpus.size > 1 else np.ones(1)
+    if gpus.size == 1 or not work.size:
+        return np.asarray(share / gpus)
+    best_s, best, rows = -np.inf, share, np.arange(work.shape[0])
+    for step in range(VALUE_STEPS):
+        cost_s = work * (share / gpus)
+        where = cost_s.argmin(axis=1)
+        value_s = float(cost_s[rows, where].sum())
+        if value_s > best_s:
+            best_s, best = value_s, share
+        load_s = np.bincount(where, work[rows, where], gpus.size) / gpus
+        share = share * np.exp(0.5 / np.sqrt(1.0 + step) * load_s / load_s.max())
+        share = share / share.sum()
+    return np.asarray(best / gpus)
 
 
 def _cost(problem: RoundProblem, paths: list[PricePath]) -> Floats:

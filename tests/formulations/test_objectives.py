@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from formulations.objectives import cost, guarantee, kept, makespan, relative_speed
 from formulations.objectives.fairness import OwedShares, share_levels
-from formulations.objectives.lookahead import _dealt, backlog_prices
+from formulations.objectives.lookahead import backlog_prices, class_values
 from formulations.round.tables import RoundProblem
 from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, Throughput
 from tests.formulations.random_rounds import random_round
@@ -163,12 +164,42 @@ def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
     assert level.value[3] > level.value[2]
 
 
-def test_lookahead_sends_jobs_to_the_class_where_they_end_first() -> None:
-    """Class 1 is half as fast; the third of three equal jobs ends sooner there."""
-    load_s = np.asarray([[100.0, 250.0]] * 3)
-    where, ends_s = _dealt(load_s)
-    assert where.tolist() == [0, 0, 1]
-    assert ends_s.tolist() == [100.0, 200.0, 250.0]
+def test_values_of_classes_by_hand() -> None:
+    """Three jobs of 100 GPU-seconds on class 0 and 250 on class 1, a GPU each.
+
+    Together the classes do 1 / 100 + 1 / 250 = 0.014 jobs a second: the GPU of class 0 is worth
+    0.010 / 0.014 of the machine, that of class 1 the rest, and a job is 1 / 0.014 of its seconds.
+    """
+    found = class_values(np.asarray([[100.0, 250.0]] * 3), np.ones(2))
+    np.testing.assert_allclose(found, [10 / 14, 4 / 14], rtol=0.02)
+    assert class_values(np.asarray([[8.0], [2.0]]), np.asarray([4.0])).tolist() == [0.25]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_values_of_classes_are_duals_of_the_least_time(seed: int) -> None:
+    """The optimum of ``min T: sum_j work y <= G T, sum_k y = 1`` by scipy, to 2 per cent."""
+    draw = np.random.default_rng(seed)
+    jobs, classes = int(draw.integers(2, 12)), int(draw.integers(2, 4))
+    work = draw.uniform(10.0, 1000.0, (jobs, classes))
+    work[draw.random(work.shape) < 0.2] = np.inf
+    work[:, 0] = np.where(np.isfinite(work).any(axis=1), work[:, 0], 100.0)
+    gpus = draw.integers(1, 9, classes).astype(float)
+    part = class_values(work, gpus)
+    assert part @ gpus == pytest.approx(1.0)
+    assert (part > 0).all()
+    reached = (work * part).min(axis=1).sum()
+    cost = np.zeros(jobs * classes + 1)
+    cost[-1] = 1.0
+    rows = np.zeros((classes, cost.size))
+    one = np.zeros((jobs, cost.size))
+    for k in range(classes):
+        rows[k, k:-1:classes] = np.where(np.isfinite(work[:, k]), work[:, k], 0.0)
+        rows[k, -1] = -gpus[k]
+    for j in range(jobs):
+        one[j, j * classes : (j + 1) * classes] = 1.0
+    most = [(0.0, 1.0 if np.isfinite(x) else 0.0) for x in work.ravel()] + [(0.0, None)]
+    least = linprog(cost, rows, np.zeros(classes), one, np.ones(jobs), most).fun
+    assert least * 0.98 <= reached <= least * (1 + 1e-9)
 
 
 def test_makespan_weighs_rates_by_the_least_work() -> None:
