@@ -28,7 +28,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants oracle constraints clean FORCE
+.PHONY: docs example reports-check help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants oracle constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -61,6 +61,19 @@ format: $(DEV) ## let ruff mend what it can
 
 hooks: $(DEV) ## run lint, types and the import contract before every commit
 	$(PY) -m pre_commit install
+
+example: $(DEV) ## the example report and the timeline of the README, from two replays of base
+	$(PY) -m morph_opt.replay --trace base --objective lookahead --explain --out $(RUNS)-example/lookahead
+	$(PY) -m morph_opt.replay --trace base --policy srtf --out $(RUNS)-example/srtf
+	$(PY) -m morph_opt.report $(RUNS)-example/lookahead $(RUNS)-example/srtf --out reports/example/base.html
+	$(PY) -m morph_opt.report.picture timeline $(RUNS)-example/lookahead --out reports/example/timeline.svg
+	$(PY) -m benchmarks.reports record example
+
+docs: $(DEV) ## the documentation site, build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+
+reports-check: $(DEV) ## which reports are not what their command would make today
+	$(PY) -m benchmarks.reports check
 
 readme: $(DEV) ## replay what the README shows, then rewrite its tables and figures
 	$(PY) -m morph_opt.analysis replay --runs $(RUNS) --jobs $(JOBS)

@@ -31,6 +31,7 @@ COMMANDS = (
     Command("replay", "morph_opt.replay.cli", "replay a trace with one decision per round"),
     Command("round", "morph_opt.round.cli", "decide one round from a snapshot"),
     Command("report", "morph_opt.report.cli", "one HTML file on finished runs"),
+    Command("report.picture", "morph_opt.report.picture", "timelines and distributions as SVG"),
     Command("compare", "morph_opt.compare.cli", "two or more runs side by side"),
     Command("export", "morph_opt.export.cli", "a run for Perfetto, for Batsim's tools, as tables"),
     Command("sweep", "morph_opt.sweep.cli", "many replays: a cell each, cached, on many machines"),
@@ -51,11 +52,6 @@ COMMANDS = (
         "validation.published", "morph_opt.validation.published", "published figures, repeated"
     ),
     Command("analysis", "morph_opt.analysis.__main__", "tables and pictures of the README"),
-    Command(
-        "analysis.fairness_figure",
-        "morph_opt.analysis.fairness_figure",
-        "draw finish-time ratios of run folders",
-    ),
 )
 """Every command, in the order in which a newcomer meets them."""
 

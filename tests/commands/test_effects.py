@@ -118,6 +118,8 @@ round --explain-jobs | STATE --explain | --explain-jobs 0
 round --explain-nodes | STATE --explain | --explain-nodes
 round --format | STATE | --format text
 round --indent | STATE | --indent 2
+report.picture timeline --colour | timeline run --out t.svg | --colour size
+report.picture cdf --of | cdf run --out c.svg | --of stretch
 compare --out | run again | --out a.html
 compare --markdown | run again | --markdown
 report --out | run | --out other.html

@@ -119,7 +119,10 @@ audit sacct:none.txt --cluster 2x4 --picture x.gif | --picture: must end in .png
 audit sacct:none.txt | none.txt
 audit none.txt --cluster 2x4 | must be FORMAT:PATH
 analysis readme --runs nope | nope, --runs: holds no finished run
-analysis.fairness_figure r --out x.png | --out: must end in .svg
+replay --watch --quiet | argument --watch: shows nothing with --quiet
+export r --to tables --per-job | argument --per-job: has an effect with --to batsim only
+export r --to batsim --format csv | argument --format: has an effect with --to tables only
+report.picture cdf r --out x.png | --out: must end in .svg
 """
 
 REFUSED = [tuple(part.strip() for part in line.split(" | ")) for line in LINES.strip().split("\n")]

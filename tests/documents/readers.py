@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.analysis.cases import cases
-from morph_opt.analysis.fairness_figure import ratios_of
 from morph_opt.analysis.rerun import read_measured
 from morph_opt.analysis.results import load
 from morph_opt.clusters import read_cluster
@@ -103,8 +102,6 @@ def all_readers() -> Iterator[Reader]:
     )
     yield Reader("b/versions.json", "json", of_folder(lambda f: seen(f).versions))
     yield Reader("b/config.toml", "toml", of_folder(lambda f: seen(f).cluster))
-    ratios = beside("summary.json", '{"policy": "x", "objective": null}', of_folder(ratios_of))
-    yield Reader("jobs.csv", "csv", ratios)
     yield Reader("events.jsonl", "jsonl", lambda path: read_node_events(path, cluster))
     yield Reader("events.csv", "csv", lambda path: read_node_events(path, cluster))
     yield Reader(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.analysis.fairness_figure import main as figure
 from morph_opt.domain import Trace
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.metrics.fairness import jain
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
+from morph_opt.report.picture import main as picture
 from tests.policies.worlds import LINEAR, cluster, job
 
 
@@ -70,8 +70,8 @@ def test_the_figure_is_drawn_from_run_folders_and_bytes_are_stable(tmp_path: Pat
     assert cli.main(call) == 0
     assert "finish_time_ratio" in (folder / "jobs.csv").read_text().splitlines()[0]
     one, two = tmp_path / "one.svg", tmp_path / "two.svg"
-    assert figure([str(folder), "--out", str(one)]) == 0
-    assert figure([str(folder), "--out", str(two)]) == 0
+    assert picture(["cdf", str(folder), "--of", "finish-time-ratio", "--out", str(one)]) == 0
+    assert picture(["cdf", str(folder), "--of", "finish-time-ratio", "--out", str(two)]) == 0
     assert one.read_bytes() == two.read_bytes()
-    assert figure([str(tmp_path), "--out", str(two)]) == 2
-    assert "is no finished run" in capsys.readouterr().err
+    assert picture(["cdf", str(tmp_path), "--out", str(two)]) == 2
+    assert "summary.json" in capsys.readouterr().err

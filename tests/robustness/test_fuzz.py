@@ -31,7 +31,6 @@ NO_FORMAT = {
     "morph_opt/replay/setup.py": "digest of a file that another reader has read",
     "morph_opt/round/watch.py": "its own growing file of explanations",
     "morph_opt/analysis/rerun.py": "compares bytes",
-    "morph_opt/analysis/fairness_figure.py": "run folders, as analysis/results.py",
     "morph_opt/runs/write.py": "Recorded",
     "morph_opt/report/tabular.py": "digests of files of a run folder",
     "morph_opt/views/view.py": "config.toml and versions.json of a run folder; tests/documents",

@@ -27,7 +27,7 @@ def test_every_cheap_command_is_among_them() -> None:
     """The others replay for minutes, draw, or list what is installed."""
     left_out = {known.name for known in COMMANDS} - set(BASES)
     of_runs = {"report", "compare", "export"}
-    assert left_out == {"solvers", "analysis", "analysis.fairness_figure"} | of_runs
+    assert left_out == {"solvers", "analysis", "report.picture"} | of_runs
 
 
 def test_an_argument_that_nobody_reads_is_seen() -> None:

@@ -1,0 +1,133 @@
+"""Hooks of the documentation site (MkDocs): which pages, in which order, and mathematics.
+
+Pages are read where they are: README, docs, reports. They are copied with everything that they link
+to into ``build/pages``, at the same places relative to each other, so that every link holds in the
+repository and on the site. Mathematics (fences of ``math``, which forges render too) becomes
+MathML when the site is built; browsers draw it without a script.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+FOLDERS = ("docs", "reports", "instances", "benchmarks")
+ORDER: dict[str, tuple[str, ...]] = {
+    "Tutorial": ("docs/tutorial.md",),
+    "How to": (
+        "docs/logs.md", "docs/round.md", "docs/sweep.md", "docs/plan.md", "docs/reports.md",
+        "docs/rules.md", "docs/solvers.md", "docs/topology.md", "docs/audit.md", "CONTRIBUTING.md",
+    ),
+    "Explanation": (
+        "docs/index.md", "docs/architecture.md", "docs/explanation.md", "docs/performance-model.md",
+        "docs/memory.md", "docs/policies.md", "docs/published-heuristics.md", "docs/validation.md",
+    ),
+    "The mathematics": (
+        "docs/formulations/index.md", "docs/formulations/round.md", "docs/formulations/*",
+    ),
+    "Reference": (
+        "docs/api.md", "docs/library.md", "docs/commands.md", "docs/replay.md", "docs/metrics.md",
+        "docs/traces.md", "docs/limits.md", "docs/security.md", "docs/glossary.md", "CHANGELOG.md",
+    ),
+    "Decisions": ("docs/decisions/README.md", "docs/decisions/*"),
+    "Reports": ("reports/README.md", "reports/*", "benchmarks/*", "instances/*"),
+}  # fmt: skip
+"""Sections in the order in which a newcomer needs them; a page that is named nowhere is "
+"reference."""
+
+LINK = re.compile(r"(\]\(\s*<?)([^)\s>#]+)((?:#[^)\s>]*)?)|(src=\")([^\"#]+)")
+ROOM = '<div style="margin: .9em 0; font-size: 1.1em; overflow-x: auto">'
+MATH = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def on_config(config: Any) -> Any:
+    """Copy the pages and order them."""
+    root = Path(config.config_file_path).parent
+    stage = root / "build" / "pages"
+    shutil.rmtree(stage, ignore_errors=True)
+    pages = [Path(name) for name in PAGES]
+    for folder in FOLDERS:
+        pages += sorted(path.relative_to(root) for path in (root / folder).rglob("*.md"))
+    for page in pages:
+        _put(root, stage, page)
+    (stage / "docs" / "library.md").write_text(_library(root), encoding="utf-8")
+    config.docs_dir = str(stage)
+    config.nav = _nav([page.as_posix() for page in pages] + ["docs/library.md"])
+    return config
+
+
+def _put(root: Path, stage: Path, page: Path) -> None:
+    """A page with the files that it links to."""
+    text = (root / page).read_text("utf-8").replace("<details>", '<details markdown="1">')
+
+    def placed(match: re.Match[str]) -> str:
+        target = match[2] or match[5]
+        if re.match(r"[a-z]+:", target):
+            return match[0]
+        file = Path(os.path.normpath(page.parent / target))
+        if (root / file).is_dir():  # a site has pages and files, and no folders
+            file, target = file / "README.md", f"{target.rstrip('/')}/README.md"
+        if file.suffix != ".md":
+            (stage / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / file, stage / file)
+        return f"{match[1]}{target}{match[3]}" if match[2] else f"{match[4]}{target}"
+
+    parts = re.split(r"(^```.*?^```$|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
+    parts[::2] = [LINK.sub(placed, part) for part in parts[::2]]
+    (stage / page).parent.mkdir(parents=True, exist_ok=True)
+    (stage / page).write_text("".join(parts), encoding="utf-8")
+
+
+def _nav(pages: list[str]) -> list[Any]:
+    left = dict.fromkeys(sorted(pages))
+    sections: dict[str, list[str]] = {}
+    for section, patterns in ORDER.items():
+        chosen = [page for pattern in patterns for page in left if _fits(page, pattern)]
+        sections[section] = list(dict.fromkeys(chosen))
+        for page in sections[section]:
+            left.pop(page)
+    left.pop("README.md")
+    sections["Reference"] += list(left)
+    return [{"morph-opt": "README.md"}, *({name: found} for name, found in sections.items())]
+
+
+def _fits(page: str, pattern: str) -> bool:
+    return page.startswith(pattern[:-1]) if pattern.endswith("*") else page == pattern
+
+
+def _library(root: Path) -> str:
+    """The page of the public names, from their docstrings."""
+    names = dict(_public(root))
+    blocks = [f"::: {module}.{name}" for name, module in sorted(names.items(), key=_by_name)]
+    about = "Every public name, from its documentation in the code. [Which for what](api.md)."
+    return "\n\n".join(["# Library reference", about, *blocks]) + "\n"
+
+
+def _by_name(item: tuple[str, str]) -> str:
+    return item[0].lower()
+
+
+def _public(root: Path) -> Iterator[tuple[str, str]]:
+    """Public names with the modules that define them, as type checkers find them."""
+    text = (root / "morph_opt" / "__init__.py").read_text("utf-8")
+    listed = set(re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0]))
+    for module, names in re.findall(
+        r"from (morph_opt[\w.]+) import \(?([\w,\s]+?)\)?$", text, re.M
+    ):
+        yield from ((name, module) for name in re.findall(r"\w+", names) if name in listed)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fences of mathematics as MathML."""
+    from latex2mathml.converter import convert
+
+    def drawn(match: re.Match[str]) -> str:
+        lines = [line for line in match[1].split("\n\n") if line.strip()]
+        return "\n".join(f"{ROOM}{convert(line.strip(), display='block')}</div>" for line in lines)
+
+    return MATH.sub(drawn, markdown)

@@ -1,0 +1,233 @@
+"""Pictures of finished runs for papers and pages: SVG with text, the same for the same run.
+
+python -m morph_opt.report.picture timeline runs/base --out base.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.documents import write_atomically
+from morph_opt.domain import InputError
+from morph_opt.report.groups import PALETTE, groupings, short
+from morph_opt.report.time_axis import TimeAxis
+from morph_opt.views import RunView, open_runs
+from morph_opt.views.series import gpus_held
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = npt.NDArray[np.float64]
+
+MOST_VECTORS = 20_000
+"""Rectangles of a picture; above it they are stored as an image within it."""
+DASHES = ("-", "--", "-.", ":")
+MEASURES = {
+    "jct": ("turnaround_time", "completion time, JCT (s)", None),
+    "queueing": ("queued_s", "queueing (s)", None),
+    "stretch": ("stretch", "stretch: JCT over time with GPUs", 1.0),
+    "finish-time-ratio": (
+        "finish_time_ratio", "finish-time ratio (1: as on a private 1/n of the cluster)", 1.0,
+    ),
+}  # fmt: skip
+"""Column of ``jobs.csv``, title, and the value that a line marks."""
+GROUPS = ("model", "tenant", "guaranteed", "size")
+
+
+def draw_timeline(view: RunView, colour: str = "model") -> str:
+    """GPUs by node over time, and below them how many are held and productive.
+
+    Parameters
+    ----------
+    view
+        The run.
+    colour
+        One of `GROUPS`.
+
+    Returns
+    -------
+    str
+        SVG.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed, or all jobs are of one group of that kind.
+    """
+    grouping = next((one for one in groupings(view) if one.key == colour), None)
+    if grouping is None:
+        raise InputError(f"all jobs are alike by {colour}", field="--colour")
+    axis = TimeAxis.until(view.end_s)
+    with _figure((10.0, 4.8)) as (figure, svg):
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1.0))
+        _bars(upper, view, axis, grouping.codes)
+        handles = [_patch(PALETTE[code], name) for code, name in enumerate(grouping.labels)]
+        upper.legend(
+            handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False,
+            ncols=8, handlelength=1.0, columnspacing=1.2,
+        )  # fmt: skip
+        for productive, label, dash in ((False, "held", "-"), (True, "productive", "--")):
+            steps = gpus_held(view, productive=productive)
+            edges = np.linspace(0.0, view.end_s, 241)
+            mean = steps.mean(edges)
+            lower.stairs(
+                mean, axis.of(edges), color=PALETTE[productive], linestyle=dash, label=label
+            )
+        lower.set_ylim(0.0, 1.05 * view.nodes.total)
+        lower.set_ylabel("GPUs")
+        lower.set_xlabel(axis.title)
+        lower.legend(loc="upper right", frameon=False, ncols=2)
+        return svg()
+
+
+def _patch(colour: str, label: str) -> Any:
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor=colour, label=label)
+
+
+def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8]) -> None:
+    from matplotlib.collections import PolyCollection
+
+    r, nodes = view.rectangles, view.nodes
+    start, end = axis.of(r.start_s), axis.of(r.end_s)
+    until = axis.of(np.clip(r.startup_until_s, r.start_s, r.end_s))
+    image = len(r) > MOST_VECTORS
+
+    def boxes(left: Floats, right: Floats, rows: npt.NDArray[np.bool_], **look: Any) -> None:
+        if not rows.any():
+            return
+        x, y = (
+            np.stack((left, right, right, left), 1),
+            np.stack((r.bottom, r.bottom, r.top, r.top), 1),
+        )
+        corners = np.stack((x, y), 2)[rows]
+        axes.add_collection(PolyCollection(list(corners), linewidths=0, rasterized=image, **look))
+
+    for code in range(len(PALETTE)):
+        boxes(start, end, codes[r.job] == code, facecolors=PALETTE[code])
+    boxes(start, until, until > start, facecolors="white", alpha=0.55)
+    first = nodes.first_gpu
+    for outage in view.outages:
+        low, high = axis.of(np.asarray([outage.start_s, outage.end_s]))
+        axes.fill_between(
+            [low, high], float(first[outage.node]), float(first[outage.node + 1]),
+            facecolor="none", edgecolor="0.4", hatch="xx", linewidth=0,
+        )  # fmt: skip
+    step = -(-len(nodes.names) // 32)
+    middles = 0.5 * (first[:-1] + first[1:])
+    axes.set_yticks(middles[::step], [short(name, 16) for name in nodes.names[::step]])
+    axes.tick_params(axis="y", length=0)
+    if step == 1:
+        for edge in first[1:-1]:
+            axes.axhline(edge, color="0.75", linewidth=0.4)
+    axes.set_xlim(0.0, float(axis.of(np.asarray([view.end_s]))[0]))
+    axes.set_ylim(nodes.total, 0.0)
+
+
+def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
+    """Share of jobs at most at a value, a line per run; SVG.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed, or a run has no job with such a value.
+    """
+    column, title, marked = MEASURES[measure]
+    with _figure((6.4, 3.4)) as (figure, svg):
+        axes = figure.subplots()
+        for place, view in enumerate(views):
+            values = np.asarray([getattr(row, column) for row in view.jobs if row.success])
+            values = np.sort(values[np.isfinite(values)])
+            if not values.size:
+                rule = f"has no job with a {column}"
+                raise InputError(rule, file=view.file("jobs.csv"))
+            shares = np.linspace(0.0, 1.0, min(values.size, 1000) + 1)[1:]
+            axes.step(
+                np.quantile(values, shares, method="inverted_cdf"), shares, where="post",
+                color=PALETTE[place % 7], linestyle=DASHES[place % 4], label=view.name,
+            )  # fmt: skip
+        if marked is not None:
+            axes.axvline(marked, color="0.6", linewidth=0.8)
+        axes.set_xscale("symlog" if measure == "queueing" else "log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.xaxis.set_minor_formatter(lambda _value, _place: "")
+        axes.set_xlabel(title)
+        axes.set_ylabel("fraction of jobs")
+        axes.set_ylim(0.0, 1.02)
+        axes.legend(frameon=False)
+        return svg()
+
+
+@contextmanager
+def _figure(size: tuple[float, float]) -> Iterator[tuple[Figure, Callable[[], str]]]:
+    """A figure in the style of all pictures, and what makes SVG of it."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("needs matplotlib: pip install 'morph-opt[plot]'") from error
+    style: dict[Any, Any] = {
+        "svg.hashsalt": "morph-opt", "svg.fonttype": "none", "font.size": 9.0,
+        "text.parse_math": False, "axes.spines.top": False, "axes.spines.right": False,
+    }  # fmt: skip
+    with mpl.rc_context(style):
+        figure = Figure(figsize=size, layout="constrained", facecolor="white")
+
+        def svg() -> str:
+            buffer = io.StringIO()
+            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+            return buffer.getvalue()
+
+        yield figure, svg
+
+
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.report.picture", description="Draw finished runs as SVG."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="PICTURE")
+    timeline = commands.add_parser("timeline", help="GPUs by node over time, of one run")
+    timeline.add_argument("run", type=Path, metavar="RUN", help="run folder")
+    timeline.add_argument(
+        "--colour", choices=GROUPS, default="model", help="what colours tell (model)"
+    )
+    cdf = commands.add_parser("cdf", help="distributions over jobs, a line per run")
+    cdf.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders")
+    cdf.add_argument("--of", choices=tuple(MEASURES), default="jct", help="of what (jct)")
+    for command in (timeline, cdf):
+        command.add_argument("--out", type=Path, required=True, help="SVG file to write")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.out.suffix.lower() != ".svg":
+        raise InputError(f"must end in .svg, got {str(options.out)!r}", field="--out")
+    if options.command == "timeline":
+        (view,) = open_runs([options.run])
+        text = draw_timeline(view, options.colour)
+    else:
+        text = draw_cdf(open_runs(options.runs), options.of)
+    write_atomically(options.out, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(as_process(main))
