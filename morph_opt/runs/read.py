@@ -206,6 +206,17 @@ def folder_parts(folder: Path) -> Parts:
     )
 
 
+def read_job_rows(path: Path) -> tuple[JobRow, ...]:
+    """Rows of a ``jobs.csv``, also of one that was kept without its run folder.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged; names line and field.
+    """
+    return tuple(_rows(path, JobRow, JOB_COLUMNS, PACKED_COLUMNS))
+
+
 def _summary(path: Path) -> Values:
     values = read_json(path)
     if not isinstance(values, dict):

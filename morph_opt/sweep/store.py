@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -153,10 +152,7 @@ class CellStore:
         self, folder: Path, cell: Cell, outcome: Done | Failure, limits: Limits
     ) -> None:  # fmt: skip
         def write(name: str, data: bytes) -> None:
-            with (folder / name).open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            (folder / name).write_bytes(data)
 
         write(CELL, _json(cell.identity))
         if isinstance(outcome, Failure):

@@ -176,6 +176,14 @@ validation.published tiresias --artifact-quirks | RIGID --times 200 | --artifact
 """
 
 ELSEWHERE = {
+    "plan nodes": "replays by the dozen; tests/plan",
+    "plan fleet": "replays by the dozen; tests/plan",
+    "plan remove": "replays by the dozen; tests/plan",
+    "plan worth": "replays by the dozen; tests/plan",
+    "plan growth": "replays by the dozen; tests/plan",
+    "plan rules": "replays by the dozen; tests/plan",
+    "plan compare": "replays by the dozen; tests/plan",
+    "plan eta": "replays by the dozen; tests/plan",
     "sweep run": "starts processes; tests/sweep",
     "sweep table": "of a sweep that has run; tests/sweep",
     "replay --allow-code": "tests/replay, with run folders that name code",

@@ -1,0 +1,324 @@
+r"""`fleet`: how many nodes of each type, so that what arrives can be served in time.
+
+Page: ``docs/formulations/fleet.md``. The rows, by the names there:
+
+    served[w,c,b]    sum_{k,s} x = work[w,c,b]
+    in_time[w,c,b]   sum_{k,s} pace[s] x <= jobs[w,c,b] * room_s
+    spread[w,k,b]    sum_{c,s} gpus[s] pace[s] x = sum_{b'} f[w,k,b,b']
+    capacity[w,k,b'] sum_b f[w,k,b,b'] <= size[k] * bin_s * n[k]
+    used[k]          n[k] <= most[k] u[k],          one_of_family[m]  sum_{k in m} u[k] <= 1
+    budget           sum_k price[k] n[k] <= budget
+
+All scenarios share ``n``: a two-stage program. Bins are rounded outwards, start-ups are left out
+and gangs are fluid, so every schedule that completes each job within the delay is a solution: the
+cost is a certified floor for that promise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBuilder
+
+TOLERANCE = 1e-6
+"""Relative to what arrived or to what there is: how far an answer may be from a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProblem:
+    """A fleet to be chosen; arrays over types k, arrivals a, and configurations s.
+
+    Parameters
+    ----------
+    price, size, most
+        Per type: cost of a node, its GPUs, and how many may be had; shape (K,).
+    family
+        Per type: family of which only one type may be used, -1 for none; shape (K,).
+    scenario, group, bin
+        Per arrival: scenario, job class and time bin; shape (A,); no triple occurs twice.
+    work, jobs
+        Per arrival: units of work, above 0, and jobs that bring it; shape (A,).
+    config_group, config_type
+        Per configuration: job class and node type; shape (S,).
+    gpus, pace_s
+        Per configuration: GPUs, and seconds per unit of work; shape (S,).
+    bin_s, delay_s
+        Length of a bin, and seconds from submission within which every job is to be complete.
+    lost_s
+        Of the delay, seconds in which no work is done at least (a start-up).
+    budget
+        Largest cost; inf for none.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, a value is out of its range, or a class that arrives has no
+        configuration.
+    """
+
+    price: Floats
+    size: Ints
+    most: Ints
+    family: Ints
+    scenario: Ints
+    group: Ints
+    bin: Ints
+    work: Floats
+    jobs: Ints
+    config_group: Ints
+    config_type: Ints
+    gpus: Floats
+    pace_s: Floats
+    bin_s: float
+    delay_s: float
+    lost_s: float = 0.0
+    budget: float = np.inf
+
+    def __post_init__(self) -> None:
+        for names in (
+            ("price", "size", "most", "family"),
+            ("scenario", "group", "bin", "work", "jobs"),
+            ("config_group", "config_type", "gpus", "pace_s"),
+        ):
+            if len({getattr(self, name).shape for name in names}) != 1:
+                raise ValueError(f"{', '.join(names)} must be of one shape")
+        if not (self.price > 0).all() or not (self.size > 0).all() or (self.most < 0).any():
+            raise ValueError("types need a price and a size above 0 and most >= 0")
+        if not (self.work > 0).all() or not (self.jobs > 0).all() or not (self.pace_s > 0).all():
+            raise ValueError("work, jobs and paces must be above 0")
+        if self.config_type.size and not (self.config_type >= 0).all():
+            raise ValueError("unknown type of a configuration")
+        if self.config_type.size and int(self.config_type.max()) >= self.types:
+            raise ValueError("unknown type of a configuration")
+        if not 0.0 <= self.lost_s <= self.delay_s or self.bin_s <= 0.0:
+            raise ValueError("must have 0 <= lost_s <= delay_s and bin_s > 0")
+        if set(self.group.tolist()) - set(self.config_group.tolist()):
+            raise ValueError("a class that arrives has no configuration")
+        keys = np.stack([self.scenario, self.group, self.bin], axis=1)
+        if np.unique(keys, axis=0).shape[0] != self.work.size:
+            raise ValueError("an arrival stands twice")
+
+    @property
+    def types(self) -> int:
+        """Number of node types K."""
+        return int(self.price.size)
+
+    @property
+    def bins_late(self) -> int:
+        """Bins behind that of the submission in which a job may still run: outwards."""
+        return int(np.ceil(self.delay_s / self.bin_s - 1e-9))
+
+    def cost(self, nodes: Ints) -> float:
+        """Price of a fleet."""
+        return float(self.price @ nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAnswer:
+    """A fleet and how it serves what arrives.
+
+    Parameters
+    ----------
+    nodes
+        Per type, shape (K,).
+    done
+        Units of work per pair of arrival and configuration, as in `pairs_of`; shape (P,).
+    flow
+        GPU-seconds per entry of `flows_of`; shape (F,).
+    """
+
+    nodes: Ints
+    done: Floats
+    flow: Floats
+
+
+def pairs_of(problem: FleetProblem) -> tuple[Ints, Ints]:
+    """Arrival and configuration of each pair that goes together, arrivals slowest."""
+    match = problem.group[:, None] == problem.config_group[None, :]
+    arrival, config = np.nonzero(match)
+    return arrival.astype(np.int64), config.astype(np.int64)
+
+
+def flows_of(problem: FleetProblem) -> Ints:
+    """Scenario, type, bin of submission and bin of running of each flow, shape (F, 4)."""
+    begun = np.unique(np.stack([problem.scenario, problem.bin], axis=1), axis=0)
+    rows = [
+        (w, k, b, b + late)
+        for w, b in begun.tolist()
+        for k in range(problem.types)
+        for late in range(problem.bins_late + 1)
+    ]
+    return np.asarray(rows, dtype=np.int64).reshape(-1, 4)
+
+
+def build(problem: FleetProblem, low: Ints | None = None, high: Ints | None = None) -> LinearModel:
+    """The MILP; it maximises minus the cost.
+
+    Parameters
+    ----------
+    problem
+        What is chosen.
+    low, high
+        Limits of the nodes of each type, shape (K,); None: 0 and ``most``.
+    """
+    builder = ModelBuilder("fleet")
+    types = np.arange(problem.types, dtype=np.int64)
+    most = problem.most if high is None else np.minimum(high, problem.most)
+    n = builder.add_columns(
+        "n", types[:, None], most.astype(np.float64),
+        lower=0.0 if low is None else low.astype(np.float64),
+    )  # fmt: skip
+    arrival, config = pairs_of(problem)
+    labels = np.stack(
+        [problem.scenario[arrival], problem.group[arrival], problem.bin[arrival], config], axis=1
+    )
+    x = builder.add_columns("x", labels, problem.work[arrival], integer=False)
+    flows = flows_of(problem)
+    f = builder.add_columns("f", flows, np.inf, integer=False)
+    _serve(builder, problem, arrival, config, x)
+    _spread(builder, problem, (arrival, config, x), (flows, f))
+    _limit(builder, problem, flows, f, n)
+    _choose(builder, problem, n)
+    cost = np.zeros(builder.column_count)
+    cost[n] = -problem.price
+    return builder.build(cost)
+
+
+def _serve(
+    builder: ModelBuilder, problem: FleetProblem, arrival: Ints, config: Ints, x: Ints
+) -> None:
+    labels = np.stack([problem.scenario, problem.group, problem.bin], axis=1)
+    work = problem.work
+    builder.add_rows("served", labels, work, work, [(arrival, x, 1.0)])
+    room_s: Floats = problem.jobs.astype(np.float64) * (problem.delay_s - problem.lost_s)
+    builder.add_rows("in_time", labels, -np.inf, room_s, [(arrival, x, problem.pace_s[config])])
+
+
+def _spread(
+    builder: ModelBuilder,
+    problem: FleetProblem,
+    pairs: tuple[Ints, Ints, Ints],
+    running: tuple[Ints, Ints],
+) -> None:
+    arrival, config, x = pairs
+    flows, f = running
+    keys, row_of_flow = np.unique(flows[:, [0, 1, 2]], axis=0, return_inverse=True)
+    place = {tuple(key): row for row, key in enumerate(keys.tolist())}
+    mine = np.stack(
+        [problem.scenario[arrival], problem.config_type[config], problem.bin[arrival]], axis=1
+    )
+    row_of_pair = np.asarray([place[tuple(key)] for key in mine.tolist()], dtype=np.int64)
+    held: Floats = np.asarray(problem.gpus[config] * problem.pace_s[config])
+    of_flow: Ints = row_of_flow.ravel().astype(np.int64)
+    builder.add_rows(
+        "spread", keys, 0.0, 0.0, [(row_of_pair, x, held), (of_flow, f, -1.0)]
+    )  # fmt: skip
+
+
+def _limit(
+    builder: ModelBuilder, problem: FleetProblem, flows: Ints, f: Ints, n: Ints
+) -> None:  # fmt: skip
+    keys, row = np.unique(flows[:, [0, 1, 3]], axis=0, return_inverse=True)
+    own = np.arange(keys.shape[0], dtype=np.int64)
+    kind = keys[:, 1]
+    room: Floats = np.asarray(problem.size[kind] * problem.bin_s, dtype=np.float64)
+    of_flow: Ints = row.ravel().astype(np.int64)
+    builder.add_rows(
+        "capacity", keys, -np.inf, 0.0, [(of_flow, f, 1.0), (own, n[kind], -room)]
+    )  # fmt: skip
+
+
+def _choose(builder: ModelBuilder, problem: FleetProblem, n: Ints) -> None:
+    in_family: Ints = np.flatnonzero(problem.family >= 0)
+    if in_family.size:
+        u = builder.add_columns("u", in_family[:, None], 1.0)
+        own = np.arange(in_family.size, dtype=np.int64)
+        most = problem.most[in_family].astype(np.float64)
+        builder.add_rows(
+            "used", in_family[:, None], -np.inf, 0.0, [(own, n[in_family], 1.0), (own, u, -most)]
+        )
+        families, row = np.unique(problem.family[in_family], return_inverse=True)
+        entries = [(row.ravel().astype(np.int64), u, 1.0)]
+        builder.add_rows("one_of_family", families[:, None], -np.inf, 1.0, entries)
+    if np.isfinite(problem.budget):
+        zero = np.zeros(problem.types, dtype=np.int64)
+        label = np.zeros((1, 0), dtype=np.int64)
+        builder.add_rows("budget", label, -np.inf, problem.budget, [(zero, n, problem.price)])
+
+
+def decode(problem: FleetProblem, x: Floats) -> FleetAnswer:
+    """The answer that a point of the model stands for."""
+    pairs = pairs_of(problem)[0].size
+    nodes = np.rint(x[: problem.types]).astype(np.int64)
+    rest = x[problem.types :]
+    flow = rest[pairs : pairs + flows_of(problem).shape[0]]
+    return FleetAnswer(nodes, rest[:pairs].copy(), flow.copy())
+
+
+class FleetError(ValueError):
+    """An answer breaks a rule; ``rule`` is its name on the page."""
+
+    def __init__(self, rule: str, detail: str) -> None:
+        super().__init__(f"{rule}: {detail}")
+        self.rule = rule
+
+
+def check(problem: FleetProblem, answer: FleetAnswer) -> None:
+    """Restate the rules on an answer, from the definitions and without the model.
+
+    Raises
+    ------
+    FleetError
+        Naming the first rule that is broken.
+    """
+    _check_nodes(problem, answer.nodes)
+    arrival, config = pairs_of(problem)
+    if (answer.done < -TOLERANCE).any() or (answer.flow < -TOLERANCE).any():
+        raise FleetError("served", "a negative amount")
+    held: dict[tuple[int, int, int], float] = {}
+    for a in range(problem.work.size):
+        mine = arrival == a
+        done, s = answer.done[mine], config[mine]
+        if abs(float(done.sum()) - problem.work[a]) > TOLERANCE * problem.work[a]:
+            raise FleetError("served", f"arrival {a} gets {done.sum():g} of {problem.work[a]:g}")
+        room_s = problem.jobs[a] * (problem.delay_s - problem.lost_s)
+        if float(problem.pace_s[s] @ done) > room_s * (1.0 + TOLERANCE) + TOLERANCE:
+            raise FleetError("in_time", f"arrival {a} runs longer than its jobs may take")
+        for value, one in zip(done.tolist(), s.tolist(), strict=True):
+            key = int(problem.scenario[a]), int(problem.config_type[one]), int(problem.bin[a])
+            gpu_s = value * float(problem.gpus[one] * problem.pace_s[one])
+            held[key] = held.get(key, 0.0) + gpu_s
+    _check_flows(problem, answer, held)
+
+
+def _check_nodes(problem: FleetProblem, nodes: Ints) -> None:
+    if (nodes < 0).any() or (nodes > problem.most).any():
+        raise FleetError("used", "more nodes of a type than may be had")
+    for family in sorted(set(problem.family.tolist()) - {-1}):
+        chosen: Bools = (problem.family == family) & (nodes > 0)
+        if int(chosen.sum()) > 1:
+            raise FleetError("one_of_family", f"family {family} has {int(chosen.sum())} types")
+    if problem.cost(nodes) > problem.budget * (1.0 + TOLERANCE):
+        raise FleetError("budget", f"costs {problem.cost(nodes):g} of {problem.budget:g}")
+
+
+def _check_flows(
+    problem: FleetProblem, answer: FleetAnswer, held: dict[tuple[int, int, int], float]
+) -> None:
+    given: dict[tuple[int, int, int], float] = {}
+    used: dict[tuple[int, int, int], float] = {}
+    for (w, k, b, run), gpu_s in zip(flows_of(problem).tolist(), answer.flow.tolist(), strict=True):
+        if not b <= run <= b + problem.bins_late:
+            raise FleetError("spread", "work runs outside of its time")
+        given[w, k, b] = given.get((w, k, b), 0.0) + gpu_s
+        used[w, k, run] = used.get((w, k, run), 0.0) + gpu_s
+    for key in held.keys() | given.keys():
+        asked = held.get(key, 0.0)
+        if abs(asked - given.get(key, 0.0)) > TOLERANCE * max(1.0, asked):
+            raise FleetError("spread", f"{given.get(key, 0.0):g} GPU-s are run, {asked:g} needed")
+    for (w, k, run), gpu_s in used.items():
+        room = float(problem.size[k]) * problem.bin_s * float(answer.nodes[k])
+        if gpu_s > room * (1.0 + TOLERANCE) + TOLERANCE:
+            raise FleetError("capacity", f"type {k} in bin {run} of scenario {w} holds {gpu_s:g}")

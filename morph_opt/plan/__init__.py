@@ -1,0 +1,32 @@
+"""Capacity planning: how many nodes, which fleet, what is worth what, with evidence.
+
+>>> from morph_opt import plan
+>>> plan.needed(0.9, 0.95)
+36
+"""
+
+from morph_opt.plan.answer import Answer
+from morph_opt.plan.ask import Ask
+from morph_opt.plan.comparing import compare, rules, worth
+from morph_opt.plan.eta import backtest, eta
+from morph_opt.plan.fleets import fleet
+from morph_opt.plan.removing import remove
+from morph_opt.plan.sizes import growth, nodes
+from morph_opt.plan.slo import Slo
+from morph_opt.plan.stats import needed
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "Slo",
+    "backtest",
+    "compare",
+    "eta",
+    "fleet",
+    "growth",
+    "needed",
+    "nodes",
+    "remove",
+    "rules",
+    "worth",
+]

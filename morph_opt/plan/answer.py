@@ -1,0 +1,118 @@
+"""An answer: what was asked, what was found, on what evidence, and what is not in it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from morph_opt import __version__
+from morph_opt.documents import write_atomically
+from morph_opt.sweep.cell import sources_digest
+from morph_opt.table import Cell, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ANSWER, EVIDENCE = "answer.json", "evidence.csv"
+SCHEMA = "morph-opt/plan/1"
+
+NOT_MODELLED = (
+    "the bounds and replays know the jobs' true work; users who change their minds, and jobs that "
+    "fail by themselves, are not in it",
+    "a node is there from the first second; delivery, power and cooling are not modelled",
+    "load that grows is more of the same jobs, not larger models",
+)
+"""What no answer of this room knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found.
+
+    Parameters
+    ----------
+    question, asked
+        Word of the command, and what it was told: enough to ask again.
+    said
+        The answer in sentences, the first one first.
+    figures
+        Its figures by name.
+    header, rows
+        The evidence table; a column ``decided_by`` says what decided each row.
+    notes
+        What a reader has to know of this answer (few weeks of history, not monotone ...).
+    """
+
+    question: str
+    asked: Mapping[str, Any]
+    said: tuple[str, ...]
+    figures: Mapping[str, Any]
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    notes: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = field(default=NOT_MODELLED)
+
+    @property
+    def nodes(self) -> int | None:
+        """The number of nodes, of an answer that is one."""
+        found = self.figures.get("nodes")
+        return None if found is None else int(found)
+
+    @property
+    def evidence(self) -> pd.DataFrame:
+        """The evidence as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows), columns=list(self.header))
+
+    def to_table(self) -> Table:
+        """The evidence as a table."""
+        return Table(self.header, self.rows)
+
+    def to_text(self) -> str:
+        """For a terminal."""
+        shown = Table(self.header, [[_short(cell) for cell in row] for row in self.rows], "l")
+        parts = [*self.said, "", shown.to_text(), ""]
+        parts += [f"note: {note}" for note in self.notes]
+        parts += [f"not modelled: {line}" for line in self.not_modelled]
+        return "\n".join(parts) + "\n"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values; NaN is null."""
+        return {
+            "schema": SCHEMA,
+            "question": self.question,
+            "asked": dict(self.asked),
+            "said": list(self.said),
+            "figures": {name: _plain(value) for name, value in self.figures.items()},
+            "evidence": [
+                dict(zip(self.header, map(_plain, row), strict=True)) for row in self.rows
+            ],
+            "notes": list(self.notes),
+            "not_modelled": list(self.not_modelled),
+            "version": __version__,
+            "sources": sources_digest(),
+        }
+
+    def write(self, folder: Path) -> None:
+        """Put answer and evidence next to the cells that they rest on."""
+        write_atomically(folder / EVIDENCE, self.to_table().to_csv())
+        write_atomically(folder / ANSWER, json.dumps(self.to_json(), indent=1) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _short(cell: Cell) -> Cell:
+    if isinstance(cell, float):
+        return "" if math.isnan(cell) else f"{cell:.6g}"
+    return cell

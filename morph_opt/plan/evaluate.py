@@ -1,0 +1,219 @@
+"""Does a scenario reach an SLO? Certified bounds say no where they can, replays say the rest."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from morph_opt.documents import exists, read_json, write_atomically
+from morph_opt.domain import Cluster, InputError
+from morph_opt.metrics.bounds.completion import completion_jct_s
+from morph_opt.metrics.bounds.demands import impossible_jobs, job_demands
+from morph_opt.metrics.bounds.lower import (
+    Demands,
+    floor_jct_s,
+    floor_makespan_s,
+    fluid_schedule,
+    srpt_jct_s,
+    work_makespan_s,
+)
+from morph_opt.plan.slo import Slo
+from morph_opt.plan.workloads import loaded
+from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.read import read_job_rows
+from morph_opt.runs.write import JOBS
+from morph_opt.sweep import Cell, CellStore, Limits, Progress, run_cells
+from morph_opt.sweep.store import Found
+
+BOUNDS = "bounds.json"
+_Stage = Callable[[Demands], float | None]
+_JCT: tuple[tuple[str, _Stage], ...] = (
+    ("floor", lambda d: floor_jct_s(d.jobs)),
+    ("srpt", lambda d: srpt_jct_s(d.jobs, sum(d.gpus))),
+    ("completion", lambda d: completion_jct_s(d.jobs, d.gpus, *fluid_schedule(d))),
+)
+_MAKESPAN: tuple[tuple[str, _Stage], ...] = (
+    ("floor", lambda d: floor_makespan_s(d.jobs)),
+    ("work", lambda d: work_makespan_s(d.jobs, sum(d.gpus))),
+)
+STAGES = {"jct": _JCT, "makespan": _MAKESPAN}
+"""Bounds from cheap to dear; the first that is above the target decides."""
+DEAR, FAR = "completion", 4.0
+"""A bound that is computed only where the target is below so many times the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of one scenario.
+
+    Parameters
+    ----------
+    passed
+        Whether it reaches the SLO.
+    decided_by
+        ``bound floor`` and the like, ``impossible`` (a job that nothing there can run), ``replay``,
+        or ``failure`` (the replay has no result, which counts as not reached).
+    value
+        The statistic of the replay, or the bound on it.
+    detail
+        Of an impossible job or a failure.
+    key
+        Of the cell.
+    """
+
+    passed: bool
+    decided_by: str
+    value: float
+    detail: str = ""
+    key: str = ""
+
+
+@dataclass
+class Evaluator:
+    """Evaluates scenarios, remembering everything in a folder.
+
+    Parameters
+    ----------
+    folder
+        Of the answer: holds the cells and what bounds said.
+    on, limits, progress
+        See `morph_opt.sweep.run_cells`.
+    """
+
+    folder: Path
+    on: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    progress: Callable[[Progress], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.store = CellStore(self.folder)
+        file = self.folder / BOUNDS
+        known = read_json(file) if exists(file) else {}
+        if not isinstance(known, dict):
+            raise InputError("must be an object", file=str(file))
+        self._known: dict[str, dict[str, object]] = known
+        self._replays = 0
+
+    # --- bounds -----------------------------------------------------------------------------------
+
+    def refused(self, scenario: Scenario, slo: Slo, *, dear: bool = True) -> Verdict | None:
+        """A proof that the scenario does not reach the SLO, if a bound has one.
+
+        The dear bound is left out without ``dear``, and where the cheap ones are far below the
+        target: it takes a good part of a replay's time.
+        """
+        cell = _cell(scenario)
+        known = self._known.setdefault(cell.key, {})
+        if "impossible" not in known:
+            known["impossible"] = _impossible(scenario)
+        if known["impossible"]:
+            detail = str(known["impossible"])
+            return Verdict(False, "impossible", math.nan, detail, cell.key)
+        if slo.bounded_by is None or scenario.scheduler.packing:
+            return None
+        demands: Demands | None = None
+        best = 0.0
+        for name, stage in STAGES[slo.bounded_by]:
+            if name == DEAR and not (dear and slo.target < FAR * best):
+                continue
+            word = f"{slo.bounded_by} {name}"
+            if word not in known:
+                if demands is None:
+                    demands = _demands(scenario)
+                known[word] = stage(demands)
+            bound = known[word]
+            if isinstance(bound, float):
+                best = max(best, bound)
+                if not slo.met_by(bound):
+                    return Verdict(False, f"bound {name}", bound, "", cell.key)
+        return None
+
+    # --- replays ----------------------------------------------------------------------------------
+
+    def verdicts(self, scenarios: Sequence[Scenario], slo: Slo) -> list[Verdict]:
+        """Verdicts in order; those that a bound decides are not replayed."""
+        found: list[Verdict | None] = [self.refused(scenario, slo) for scenario in scenarios]
+        self.save()
+        left = [k for k, verdict in enumerate(found) if verdict is None]
+        replayed = self._run([scenarios[k] for k in left])
+        for k, one in zip(left, replayed, strict=True):
+            found[k] = _judged(one, slo)
+        return [verdict for verdict in found if verdict is not None]
+
+    def values(self, scenarios: Sequence[Scenario], metric: Slo) -> list[float]:
+        """The statistic of each replay.
+
+        Raises
+        ------
+        InputError
+            If a replay has no result: a comparison of the others would be of other workloads.
+        """
+        found = []
+        for scenario, one in zip(scenarios, self._run(scenarios), strict=True):
+            if one.failure is not None:
+                rule = f"a replay failed ({one.failure.kind}: {one.failure.message})"
+                raise InputError(rule, file=str(one.folder), field=scenario.workload.trace)
+            found.append(metric.value(one.summary, partial(read_job_rows, one.folder / JOBS)))
+        return found
+
+    def _run(self, scenarios: Sequence[Scenario]) -> list[Found]:
+        cells = [_cell(scenario) for scenario in scenarios]
+        self._replays += len(cells)
+        return run_cells(
+            cells, self.store, on=self.on, limits=self.limits, progress=self.progress
+        )  # fmt: skip
+
+    def save(self) -> None:
+        """Keep what bounds said."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / BOUNDS, json.dumps(self._known) + "\n", durable=False)
+
+
+def _cell(scenario: Scenario) -> Cell:
+    return Cell(scenario, keep=(JOBS,))
+
+
+def _judged(found: Found, slo: Slo) -> Verdict:
+    failure = found.failure
+    if failure is not None:
+        detail = f"{failure.kind}: {failure.message}"
+        return Verdict(False, "failure", math.nan, detail, found.key)
+    try:
+        value = slo.value(found.summary, partial(read_job_rows, found.folder / JOBS))
+    except InputError as error:
+        return Verdict(False, "failure", math.nan, error.rule, found.key)
+    return Verdict(slo.met_by(value), "replay", value, "", found.key)
+
+
+def _impossible(scenario: Scenario) -> str:
+    """A job that nothing on the cluster can run as requested; empty if there is none."""
+    if scenario.workload.skip_impossible:
+        return ""
+    workload = loaded(scenario.workload.trace, scenario.workload.seed)
+    found = impossible_jobs(workload.trace.jobs, workload.truth, scenario.cluster)
+    return f"job {found[0][0].name} {found[0][1]}" if found else ""
+
+
+def _demands(scenario: Scenario) -> Demands:
+    workload = loaded(scenario.workload.trace, scenario.workload.seed)
+    return job_demands(
+        workload.trace, scenario.cluster, workload.truth, scenario.engine_rules
+    )  # fmt: skip
+
+
+def resized(cluster: Cluster, nodes: int) -> Cluster:
+    """As many nodes of the cluster's one type.
+
+    Raises
+    ------
+    InputError
+        If the cluster has several types, leaves or domains: which nodes would be more?
+    """
+    kinds = {(node.type, node.leaf, node.nvlink_domain) for node in cluster.nodes}
+    if len(kinds) > 1:
+        raise InputError("has several kinds of nodes; give one --node-type", field="cluster")
+    return Cluster.uniform(nodes, cluster.nodes[0].type)

@@ -1,0 +1,282 @@
+"""The smallest fleet that keeps an SLO: explore, then confirm once on fresh workloads.
+
+Bounds first: what they refuse at N is refused below N. Then doubling to the first pass and
+bisection on exploration workloads. More nodes are not always better, so N - 1 has to fail and
+N + 1 and N + 2 have to pass; where they do not, the answer says so and takes the smallest N above
+which all that was tested passes. The fleet that is named so is tested once on fresh workloads, of
+a number fixed beforehand and without looking in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from morph_opt.domain import InputError
+from morph_opt.plan.evaluate import Evaluator, Verdict
+from morph_opt.plan.slo import Slo
+from morph_opt.plan.stats import needed, share_at_least, share_interval
+from morph_opt.replay.scenario import Scenario
+
+At = Callable[[int, int], Scenario]
+"""The scenario of a size and a seed."""
+LARGER = 2
+"""Sizes above the answer that have to pass."""
+BATCH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to hold, in which share of workloads, how surely.
+
+    Parameters
+    ----------
+    slo
+        Of each run.
+    share, confidence
+        "The SLO holds in at least this share of workloads, with this confidence."
+    """
+
+    slo: Slo
+    share: float = 0.9
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        for name in ("share", "confidence"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise InputError("must be above 0 and below 1", field=name)
+
+    def __str__(self) -> str:
+        share, sure = f"{100 * self.share:g} %", f"{100 * self.confidence:g} %"
+        return f"{self.slo} in at least {share} of workloads (confidence {sure})"
+
+
+@dataclass
+class Trial:
+    """What was seen at one size.
+
+    Parameters
+    ----------
+    size, stage
+        Nodes, and ``explore`` or ``confirm 1`` and so on.
+    verdicts
+        Of its workloads.
+    passed
+        Whether it counts as passed at this stage.
+    asked
+        Workloads of the stage; fewer verdicts mean that the rest could not change it.
+    """
+
+    size: int
+    stage: str
+    verdicts: list[Verdict]
+    passed: bool
+    asked: int
+
+    @property
+    def count(self) -> int:
+        """Workloads that pass."""
+        return sum(verdict.passed for verdict in self.verdicts)
+
+    def row(self, confidence: float) -> list[str | int | float | None]:
+        """A row of the evidence: shares with the exact interval, and what decided how many."""
+        of = len(self.verdicts)
+        low, high = share_interval(self.count, of, confidence) if of else (0.0, 1.0)
+        by = Counter(verdict.decided_by for verdict in self.verdicts)
+        decided = " ".join(f"{name}:{by[name]}" for name in sorted(by)) if by else ""
+        word = "pass" if self.passed else "fail"
+        return [self.size, self.stage, of, self.count, low, high, word, decided]
+
+
+HEADER = (
+    "nodes", "stage", "workloads", "passed", "lower", "upper", "verdict", "decided_by",
+)  # fmt: skip
+
+
+@dataclass
+class Search:
+    """A search over sizes.
+
+    Parameters
+    ----------
+    evaluator, target, at
+        How scenarios are judged, what is to hold, and the scenario of a size and a seed.
+    exploration, fresh
+        Seeds to explore with, and those that confirmations take from, in order.
+    most
+        Largest size.
+    """
+
+    evaluator: Evaluator
+    target: Target
+    at: At
+    exploration: Sequence[int]
+    fresh: Sequence[int]
+    most: int
+    tested: list[Trial] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        least = needed(self.target.share, self.target.confidence)
+        if len(self.fresh) < least:
+            raise InputError(
+                f"{len(self.exploration) + len(self.fresh)} workloads are fewer than the statement "
+                f"needs: {len(self.exploration)} to explore and {least} fresh ones to confirm",
+                field="workloads",
+            )
+
+    # --- one size ---------------------------------------------------------------------------------
+
+    def _allowed(self, of: int) -> int:
+        """Workloads of an exploration that may fail."""
+        return int((1.0 - self.target.share) * of + 1e-9)
+
+    def explore(self, size: int, *, whole: bool = False) -> bool:
+        """Whether a size passes on the exploration workloads; ``whole``: look at every one."""
+        known = next((t for t in self.tested if t.size == size and t.stage == "explore"), None)
+        if known is not None and not (whole and len(known.verdicts) < known.asked):
+            return known.passed
+        seeds, slo = self.exploration, self.target.slo
+        scenarios = [self.at(size, seed) for seed in seeds]
+        verdicts: list[Verdict] = []
+        refused = [self.evaluator.refused(scenario, slo) for scenario in scenarios]
+        proven = [verdict for verdict in refused if verdict is not None]
+        allowed = self._allowed(len(seeds))
+        if len(proven) > allowed and not whole:
+            verdicts = proven  # no replay can change it
+        else:
+            for begin in range(0, len(scenarios), BATCH):
+                verdicts += self.evaluator.verdicts(scenarios[begin : begin + BATCH], slo)
+                failed = sum(not verdict.passed for verdict in verdicts)
+                sure = failed > allowed or len(verdicts) - failed >= len(seeds) - allowed
+                if sure and not whole:
+                    break
+        self.evaluator.save()
+        failed = sum(not verdict.passed for verdict in verdicts)
+        found = Trial(size, "explore", verdicts, failed <= allowed, len(seeds))
+        if known is not None:
+            self.tested.remove(known)
+        self.tested.append(found)
+        return found.passed
+
+    def refused_below(self) -> int:
+        """The smallest size that bounds do not refuse: all below are refused as well."""
+        low, high = 1, self.most + 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._refused(middle):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _refused(self, size: int) -> bool:
+        slo, seeds = self.target.slo, self.exploration
+        allowed, proven = self._allowed(len(seeds)), []
+        for place, seed in enumerate(seeds):
+            verdict = self.evaluator.refused(self.at(size, seed), slo, dear=False)
+            if verdict is not None:
+                proven.append(verdict)
+            if len(proven) > allowed or len(proven) + len(seeds) - place - 1 <= allowed:
+                break
+        if len(proven) <= allowed:
+            return False
+        self.tested.append(Trial(size, "explore", proven, False, len(seeds)))
+        return True
+
+    def confirm(self, size: int, attempt: int, first: int) -> tuple[bool, int]:
+        """Test a size once on fresh workloads, those from the ``first`` on.
+
+        Returns whether it holds, and where the next attempt begins.
+        """
+        share, confidence = self.target.share, self.target.confidence
+        count = needed(share, confidence, attempt)
+        seeds = self.fresh[first : first + count]
+        if len(seeds) < count:
+            raise InputError(
+                f"no fresh workloads are left for confirmation {attempt} at {size} nodes: it needs "
+                f"{count}, there are {len(seeds)}",
+                field="workloads",
+            )
+        verdicts = self.evaluator.verdicts(
+            [self.at(size, seed) for seed in seeds], self.target.slo
+        )  # fmt: skip
+        passed = sum(verdict.passed for verdict in verdicts)
+        sure = 1.0 - (1.0 - confidence) / 2.0**attempt
+        holds = share_at_least(passed, count, sure) >= share
+        self.tested.append(Trial(size, f"confirm {attempt}", verdicts, holds, count))
+        return holds, first + count
+
+    # --- the search -------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """The smallest size that is confirmed.
+
+        Raises
+        ------
+        InputError
+            If none up to the largest passes, or fresh workloads run out.
+        """
+        size, first, attempt = self._explored(self.refused_below()), 0, 1
+        while True:
+            holds, first = self.confirm(size, attempt, first)
+            if holds:
+                return size
+            attempt += 1
+            size = self._next_above(size)
+
+    def _nothing(self) -> InputError:
+        best = max((t for t in self.tested), key=lambda t: t.size, default=None)
+        seen = "" if best is None else (
+            f"; at {best.size} {best.count} of {len(best.verdicts)} pass, decided by "
+            f"{best.row(0.95)[-1]}"
+        )  # fmt: skip
+        rule = f"no size up to {self.most} reaches {self.target}{seen}"
+        return InputError(rule, field="slo")
+
+    def _explored(self, low: int) -> int:
+        if low > self.most:
+            raise self._nothing()
+        size = low
+        while not self.explore(size):
+            if size >= self.most:
+                raise self._nothing()
+            size = min(2 * size, self.most)
+        bad = max((t.size for t in self.tested if t.size < size and not t.passed), default=0)
+        while size - bad > 1:
+            middle = (bad + size) // 2
+            if self.explore(middle):
+                size = middle
+            else:
+                bad = middle
+        return self._monotone(size)
+
+    def _monotone(self, size: int) -> int:
+        """Look at the neighbours; the smallest size above which all that was tested passes."""
+        while True:
+            if size > 1 and self.explore(size - 1, whole=True):
+                self.notes.append(f"not monotone at {size - 1}: it passes after all")
+                size -= 1
+                continue
+            above = [n for n in range(size + 1, size + LARGER + 1) if n <= self.most]
+            worse = [n for n in above if not self.explore(n)]
+            if not worse:
+                return size
+            self.notes.append(
+                f"not monotone at {', '.join(map(str, worse))}: {size} nodes pass, more do not"
+            )
+            size = self._next_above(worse[-1])
+
+    def _next_above(self, size: int) -> int:
+        """The next larger size that passes an exploration."""
+        for larger in range(size + 1, self.most + 1):
+            if self.explore(larger):
+                return larger
+        raise self._nothing()
+
+    def rows(self) -> list[list[str | int | float | None]]:
+        """The evidence, by size and stage."""
+        once = {(t.size, t.stage): t for t in self.tested}
+        ordered = sorted(once.values(), key=lambda t: (t.size, t.stage != "explore", t.stage))
+        return [t.row(self.target.confidence) for t in ordered]

@@ -1,0 +1,161 @@
+"""A service-level objective: a statistic of one run, and what it may be at most or at least."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from morph_opt.domain import InputError
+from morph_opt.runs.jobs import JobRow
+
+PER_JOB: dict[str, Callable[[JobRow], float]] = {
+    "jct_s": lambda row: row.turnaround_time,
+    "queued_s": lambda row: row.queued_s,
+    "waiting_s": lambda row: row.waiting_time,
+    "stretch": lambda row: row.stretch,
+    "finish_time_ratio": lambda row: row.finish_time_ratio,
+}
+"""Metrics of a job, by the names of ``docs/metrics.md``."""
+
+PER_RUN = {
+    "makespan_s": "makespan_s",
+    "gpu_utilization": "gpu_utilization",
+    "slo_attainment": "slo_attainment",
+    "cost_usd": "cost_usd",
+}
+"""Metrics of a run, by key of its summary; they have no statistic before them."""
+
+STATISTICS = ("avg", "median", "max")
+_TEXT = re.compile(
+    r"\s*(?:(avg|mean|median|max|p\d{1,2}(?:\.\d{1,3})?)\s+)?([a-z_]+)\s*(<=|>=)\s*(\S+)\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """What a run has to reach.
+
+    >>> Slo.parse("p90 queued_s <= 900")
+    Slo(metric='queued_s', statistic='p90', at_most=900.0, at_least=None)
+
+    Parameters
+    ----------
+    metric
+        A name of `PER_JOB` or `PER_RUN`.
+    statistic
+        ``avg``, ``median``, ``max`` or ``p90`` and the like over the jobs; empty for a metric of
+        the run.
+    at_most, at_least
+        The target; one of them.
+
+    Raises
+    ------
+    InputError
+        If metric or statistic are unknown, do not go together, or there is no one target.
+    """
+
+    metric: str
+    statistic: str = ""
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def __post_init__(self) -> None:
+        known = ", ".join((*PER_JOB, *PER_RUN))
+        if self.metric not in PER_JOB and self.metric not in PER_RUN:
+            raise InputError(f"unknown metric {self.metric!r}; known are {known}", field="slo")
+        if self.metric in PER_RUN and self.statistic:
+            raise InputError(f"{self.metric} is one figure of a run, not of a job", field="slo")
+        if self.metric in PER_JOB:
+            self._require_statistic()
+        if (self.at_most is None) == (self.at_least is None):
+            raise InputError("needs one target, at most or at least", field="slo")
+        if not math.isfinite(self.target):
+            raise InputError(f"needs a finite target, got {self.target!r}", field="slo")
+
+    def _require_statistic(self) -> None:
+        number = self.statistic[1:] if self.statistic.startswith("p") else ""
+        try:
+            good = self.statistic in STATISTICS or 0.0 < float(number) < 100.0
+        except ValueError:
+            good = False
+        if not good:
+            rule = f"needs avg, median, max or p1 to p99.9 before {self.metric}"
+            raise InputError(f"{rule}, got {self.statistic!r}", field="slo")
+
+    @classmethod
+    def parse(cls, text: str) -> Slo:
+        """From ``"p90 queued_s <= 900"``.
+
+        Raises
+        ------
+        InputError
+            If it does not look like that.
+        """
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            rule = f"must look like 'p90 queued_s <= 900' or 'avg jct_s <= 1800', got {text!r}"
+            raise InputError(rule, field="slo")
+        statistic, metric, way, number = found.groups()
+        try:
+            target = float(number)
+        except ValueError:
+            raise InputError(f"must end in a number, got {number!r}", field="slo") from None
+        if "_" in number:
+            raise InputError(f"must end in a number, got {number!r}", field="slo")
+        statistic = "avg" if statistic == "mean" else statistic or ""
+        if way == "<=":
+            return cls(metric, statistic, at_most=target)
+        return cls(metric, statistic, at_least=target)
+
+    @property
+    def target(self) -> float:
+        """The figure on its right side."""
+        return float(self.at_least if self.at_most is None else self.at_most)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        way = ">=" if self.at_most is None else "<="
+        return f"{self.statistic} {self.metric} {way} {self.target:g}".strip()
+
+    def met_by(self, value: float) -> bool:
+        """Whether a value reaches the target; NaN does not."""
+        return value <= self.at_most if self.at_most is not None else value >= self.target
+
+    def value(self, summary: Mapping[str, Any], jobs: Callable[[], Sequence[JobRow]]) -> float:
+        """The statistic of a run; NaN where it has none (no price, no deadline).
+
+        Raises
+        ------
+        InputError
+            If jobs are unfinished: they are censored, and what the others took says too little.
+        """
+        if summary["completed"] < summary["jobs"]:
+            left = summary["jobs"] - summary["completed"]
+            raise InputError(
+                f"{left} of {summary['jobs']} jobs are unfinished: {self.metric} of the others is "
+                "no figure of the workload",
+                field="slo",
+            )
+        if self.metric in PER_RUN:
+            found = summary.get(PER_RUN[self.metric])
+            return math.nan if found is None else float(found)
+        sample = np.asarray([PER_JOB[self.metric](row) for row in jobs()], dtype=np.float64)
+        if self.statistic == "avg":
+            return float(sample.mean())
+        if self.statistic == "max":
+            return float(sample.max())
+        share = 0.5 if self.statistic == "median" else float(self.statistic[1:]) / 100.0
+        return float(np.quantile(sample, share))
+
+    @property
+    def bounded_by(self) -> str | None:
+        """Which certified bound speaks of it: ``jct``, ``makespan``, or None for none."""
+        if self.at_most is None:
+            return None
+        if self.metric == "makespan_s":
+            return "makespan"
+        return "jct" if (self.metric, self.statistic) == ("jct_s", "avg") else None

@@ -1,0 +1,123 @@
+"""The statistics of planning; the workload is the unit of every one of them.
+
+Jobs of one run depend on each other and are never pooled over runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+LEAST_FOR_BOOTSTRAP = 20
+"""Workloads from which on the interval of a mean is a bootstrap (BCa)."""
+
+
+def needed(share: float, confidence: float, attempt: int = 1) -> int:
+    """Workloads that must all pass for "holds in this share of workloads" to be confirmed.
+
+    The k-th confirmation may err with ``(1 - confidence) / 2^k``, so that all together err with at
+    most ``1 - confidence``: ``n >= ln(that) / ln(share)``.
+
+    >>> [needed(share, 0.95) for share in (0.9, 0.95, 0.99)]
+    [36, 72, 368]
+    """
+    return math.ceil(math.log((1.0 - confidence) / 2.0**attempt) / math.log(share) - 1e-9)
+
+
+def share_at_least(passed: int, of: int, confidence: float) -> float:
+    """One-sided lower bound on the share of workloads that pass (Clopper and Pearson 1934)."""
+    test = stats.binomtest(passed, of, alternative="greater")
+    return float(test.proportion_ci(confidence, method="exact").low)
+
+
+def share_interval(passed: int, of: int, confidence: float) -> tuple[float, float]:
+    """Two-sided exact interval of the share of workloads that pass."""
+    found = stats.binomtest(passed, of).proportion_ci(confidence, method="exact")
+    return float(found.low), float(found.high)
+
+
+def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
+    """Two-sided interval of a mean over workloads: Student's t, BCa from 20 workloads on.
+
+    NaN with fewer than two values; a point where all are the same.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.size < 2:
+        return math.nan, math.nan
+    if float(np.ptp(sample)) == 0.0:
+        return float(sample[0]), float(sample[0])
+    if sample.size >= LEAST_FOR_BOOTSTRAP:
+        found = stats.bootstrap(
+            (sample,), np.mean, confidence_level=confidence, method="BCa",
+            rng=np.random.default_rng(0),
+        ).confidence_interval  # fmt: skip
+        return float(found.low), float(found.high)
+    low, high = stats.t.interval(
+        confidence, sample.size - 1, loc=sample.mean(), scale=stats.sem(sample)
+    )
+    return float(low), float(high)
+
+
+def mean_at_most(values: Sequence[float], confidence: float) -> float:
+    """One-sided upper bound on a mean over workloads (Student's t); NaN with fewer than two."""
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.size < 2:
+        return math.nan
+    reach = float(stats.t.ppf(confidence, sample.size - 1)) * float(stats.sem(sample))
+    return float(sample.mean()) + reach
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """A comparison over the same workloads, ``b - a``.
+
+    Parameters
+    ----------
+    pairs, mean, low, high
+        How many, mean difference and its interval.
+    p
+        Of the exact sign-flip test, two-sided; NaN below 6 pairs, where 0.05 is out of its reach.
+    gain
+        Variance of the difference of unpaired workloads over that of the paired ones: how many
+        times fewer replays common workloads need.
+    """
+
+    pairs: int
+    mean: float
+    low: float
+    high: float
+    p: float
+    gain: float
+
+
+def paired(a: Sequence[float], b: Sequence[float], confidence: float) -> Paired:
+    """Compare two things over the same workloads."""
+    before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    difference = after - before
+    low, high = mean_interval(difference.tolist(), confidence)
+    p = math.nan
+    if difference.size >= 6:
+        p = float(
+            stats.permutation_test(
+                (difference,), np.mean, permutation_type="samples", n_resamples=2**16,
+                rng=np.random.default_rng(0),
+            ).pvalue
+        )  # fmt: skip
+    gain = math.nan
+    if difference.size >= 2 and float(difference.var()) > 0.0:
+        gain = float((before.var(ddof=1) + after.var(ddof=1)) / difference.var(ddof=1))
+    return Paired(int(difference.size), float(difference.mean()), low, high, p, gain)
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+    """P-values adjusted for their number (Holm 1979); NaN stays and does not count."""
+    known = sorted((value, name) for name, value in p.items() if not math.isnan(value))
+    found, least = dict(p), 0.0
+    for place, (value, name) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - place) * value))
+        found[name] = least
+    return found

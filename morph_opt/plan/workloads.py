@@ -1,0 +1,125 @@
+"""Workloads: realisations of what may come, each a trace by name and a seed.
+
+Fleets and policies never change them (common random numbers): the seed is that of the jobs and of
+the node failures, the solver keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from morph_opt.domain import InputError
+from morph_opt.replay.scenario import Scenario
+from morph_opt.sweep.cell import trace_file
+from morph_opt.traces.format import LoadedTrace
+from morph_opt.traces.registry import load_trace, takes_seed
+from morph_opt.traces.resampled import AS_IS, DAYS, WEEKS, resampled_spec, whole_blocks
+
+LEAST_WEEKS = 6
+"""Weeks of history from which on whole weeks are drawn, not days."""
+FEW_BLOCKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where workloads come from.
+
+    Parameters
+    ----------
+    trace
+        As `morph_opt.traces.registry.load_trace` takes it.
+    blocks
+        ``weeks`` or ``days`` that are drawn from it; ``as-is`` for a family with seeds.
+    load
+        Load factor.
+    note
+        What the answer has to say about it.
+    """
+
+    trace: str
+    blocks: str = AS_IS
+    load: float = 1.0
+    note: str = ""
+
+    @property
+    def spec(self) -> str:
+        """The trace of a scenario."""
+        return resampled_spec(self.trace, load=self.load, blocks=self.blocks)
+
+    def put(self, scenario: Scenario, seed: int) -> Scenario:
+        """A scenario under one of its workloads."""
+        from dataclasses import replace
+
+        return scenario.replaced(
+            workload=replace(scenario.workload, trace=self.spec, seed=seed),
+            failures=replace(scenario.failures, seed=seed),
+        )
+
+
+def source_of(trace: str, *, load: float = 1.0, blocks: str | None = None) -> Source:
+    """The workloads of a trace: the members of a seeded family, else draws from a history.
+
+    Parameters
+    ----------
+    trace
+        Twin, original, file, or a source of one's own.
+    load
+        See `morph_opt.traces.resampled`.
+    blocks
+        ``weeks`` or ``days``; None: as the history allows.
+
+    Raises
+    ------
+    InputError
+        If the history has fewer than two whole days: one realisation is an anecdote.
+    """
+    base = trace_file(trace)
+    if base is not None:
+        trace = trace.replace(base, str(Path(base).resolve()))
+    if blocks is None and takes_seed(trace) and base is None:
+        return Source(trace, AS_IS, load)
+    history = load_trace(trace).trace
+    if blocks is None:
+        blocks = WEEKS if whole_blocks(history, WEEKS) >= LEAST_WEEKS else DAYS
+    count = whole_blocks(history, blocks)
+    if count < 2:
+        raise InputError(
+            f"history {history.name} has {count} whole {blocks}, a draw needs two: one realisation "
+            "is an anecdote (a twin such as base has as many as seeds)",
+            field="trace",
+        )
+    note = f"{count} {blocks} of history"
+    if count < FEW_BLOCKS:
+        note += f": the interval cannot know rarer {blocks}"
+    return Source(trace, blocks, load, note)
+
+
+def twins(trace: str, seeds: Iterable[int], *, load: float = 1.0) -> tuple[Source, tuple[int, ...]]:
+    """Members of a seeded family.
+
+    >>> twins("base", range(3))[1]
+    (0, 1, 2)
+    """
+    return source_of(trace, load=load), tuple(seeds)
+
+
+def distinct(seeds: Sequence[int]) -> tuple[int, ...]:
+    """The seeds, each once.
+
+    Raises
+    ------
+    InputError
+        If one stands twice: it would count as two workloads.
+    """
+    if len(set(seeds)) < len(seeds):
+        raise InputError("a seed stands twice: it is one workload", field="workloads")
+    return tuple(seeds)
+
+
+@lru_cache(maxsize=64)
+def loaded(spec: str, seed: int) -> LoadedTrace:
+    """A workload's jobs and speeds; the last ones are remembered."""
+    return load_trace(spec, seed=seed)

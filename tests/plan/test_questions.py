@@ -1,0 +1,277 @@
+"""Every question on small workloads, with replays in this process instead of children."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import morph_opt as mo
+from morph_opt import plan
+from morph_opt.domain import InputError
+from morph_opt.plan.ask import node_type_of
+from morph_opt.plan.cli import main
+from morph_opt.plan.eta import arrivals, pinball
+from morph_opt.plan.evaluate import Evaluator
+from morph_opt.plan.fleets import cheapest, fleet_problem
+from morph_opt.plan.workloads import source_of
+from morph_opt.replay.scenario import read_scenario
+from morph_opt.runs.jobs import jobs_csv
+from morph_opt.runs.summary import summary_json
+from morph_opt.runs.write import CONFIG
+from morph_opt.sweep import Done, driver
+from morph_opt.sweep.order import Order
+from tests.engine.toys import job
+
+QUEUE = "tests.plan.queue:mmk/100/30/9"
+BASE = ["--trace", QUEUE, "--policy", "fifo", "--interval", "10", "--restart-s", "0"]
+FEW = ["--of-workloads", "0.5", "--confidence", "0.7", "--exploration", "4"]
+ON = ["--on", "tests.sweep.poison:Inline", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Cells are run at once, in this process; the keys that ran."""
+    monkeypatch.chdir(tmp_path)
+    ran: list[str] = []
+
+    def work(order: Order) -> Done:
+        ran.append(order.key)
+        (tmp_path / CONFIG).write_text(order.config)
+        run = read_scenario(tmp_path / CONFIG).run()
+        texts = {"summary.json": summary_json(run.summary.values), "jobs.csv": jobs_csv(run.jobs)}
+        return Done({name: text.encode() for name, text in texts.items()}, 0.1, "here")
+
+    monkeypatch.setattr(driver.worker, "work", work)
+    # The dear bound is tested elsewhere; every replay would compute it for its summary.
+    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
+    return ran
+
+
+def asked(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    assert main([*words, *ON, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_nodes_twice(here: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked again, nothing is replayed and the answer is the same."""
+    words = ["nodes", *BASE, "--slo", "avg queued_s <= 60", "--gpus-per-node", "1",
+             "--max-nodes", "8", *FEW, "--out", "o"]  # fmt: skip
+    first = asked(words, capsys)
+    count = len(here)
+    assert count == len(set(here)) > 10
+    assert asked(words, capsys) == first
+    assert len(here) == count
+    assert json.loads(Path("o/answer.json").read_text()) == first
+    assert Path("o/evidence.csv").read_text().startswith("nodes,stage,workloads,passed,lower")
+    rows = first["evidence"]
+    assert isinstance(rows, list)
+    assert {row["decided_by"].partition(":")[0] for row in rows} == {"replay"}
+    assert first["not_modelled"]
+    assert main([*words, *ON]) == 0
+    assert "not modelled: " in capsys.readouterr().out
+
+
+def test_bounds_decide_where_they_can(here: list[str]) -> None:
+    """No schedule has these jobs complete within a second; and a job of 8 GPUs fits no 1."""
+    ask = plan.Ask("naive", Path("o"), "8x8", {"policy": "fifo"})
+    evaluator = Evaluator(Path("o"))
+    scenario = source_of("naive").put(ask.base, 0)
+    found = evaluator.verdicts([scenario], plan.Slo.parse("avg jct_s <= 1"))[0]
+    assert (found.passed, found.decided_by) == (False, "bound floor")
+    assert found.value > 1.0
+    small = scenario.replaced(cluster="1x1")
+    found = evaluator.verdicts([small], plan.Slo.parse("p90 jct_s <= 1e9"))[0]
+    assert (found.passed, found.decided_by) == (False, "impossible")
+    assert "requests" in found.detail
+    assert not here
+    known = json.loads(Path("o/bounds.json").read_text())
+    assert len(known) == 2
+
+
+def test_growth_and_remove(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["growth", *BASE, "--cluster", "6x1", "--slo", "avg queued_s <= 60"]
+    found = asked([*words, *FEW[:4], "--load", "0.8:2.8:1", "--out", "g"], capsys)
+    rows = found["evidence"]
+    assert isinstance(rows, list)
+    assert [row["load"] for row in rows] == [0.8, 1.8, 2.8]
+    assert [row["verdict"] for row in rows][::2] == ["holds", "not shown"]
+    words = ["remove", *BASE, "--cluster", "7x1", "--slo", "avg queued_s <= 60", *FEW]
+    found = asked([*words, "--out", "r"], capsys)
+    figures = found["figures"]
+    assert isinstance(figures, dict)
+    assert 3 <= figures["nodes"] < 7
+    assert figures["removed"] == {"a800-80gb-x1": 7 - figures["nodes"]}
+
+
+def test_compare_worth_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    """`fifo` against itself on more nodes: the sign is known, and the pairs are the same."""
+    Path("r.toml").write_text('[[maintenance]]\nnodes = ["node-0"]\nstart_s = 0\nend_s = 2000\n')
+    few = ["--seeds", "6", "--metric", "avg queued_s", "--trace", QUEUE]
+    common = "--interval 10 --restart-s 0"
+    found = asked(
+        ["compare", *few, "--cluster", "4x1", "--a", f"--policy srtf {common}",
+         "--b", f"--policy fifo {common}", "--out", "c"], capsys,
+    )  # fmt: skip
+    rows = found["evidence"]
+    assert isinstance(rows, list)
+    assert rows[1]["difference"] >= 0.0
+    assert rows[1]["workloads"] == 6
+    scheduler = ["--interval", "10", "--restart-s", "0"]
+    found = asked(
+        ["worth", *few, *scheduler, "--cluster", "4x1", "--policy", "fifo", "--out", "w"], capsys
+    )  # fmt: skip
+    rows = found["evidence"]
+    assert isinstance(rows, list)
+    assert (rows[0]["node_type"], rows[0]["price_per_round"]) == ("a800-80gb-x1", None)
+    assert rows[0]["difference"] < 0.0
+    few = ["--seeds", "2", "--metric", "avg queued_s", "--trace", "tests.plan.queue:mmk/100/30/4"]
+    found = asked(
+        ["worth", *few, "--cluster", "2x1", "--interval", "100", "--restart-s", "0",
+         "--price-every", "2", "--out", "x"], capsys,
+    )  # fmt: skip
+    rows = found["evidence"]
+    assert isinstance(rows, list)
+    assert rows[0]["price_per_round"] >= 0.0
+    found = asked(
+        ["rules", *few, "--cluster", "2x1", "--interval", "100", "--restart-s", "0",
+         "--rules", "r.toml", "--out", "y"], capsys,
+    )  # fmt: skip
+    rows = found["evidence"]
+    assert isinstance(rows, list)
+    assert rows[1]["of"].endswith("r.toml")
+    assert rows[1]["difference"] > 0.0
+
+
+def test_fleet_is_the_cheapest_of_all(
+    here: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    """Two types, 24 mixes: what is named is the first by price that passes; bounds prune."""
+    words = ["fleet", "--trace", "gavel-96", "--policy", "fifo", "--interval", "3600",
+             "--types", "V100,K80", "--prices", "V100=2,K80=1", "--max-nodes", "3", *FEW[:5], "2",
+             "--slo", "avg jct_s <= 200000", "--budget", "60/h", "--out", "f"]  # fmt: skip
+    found = asked(words, capsys)
+    rows = found["evidence"]
+    assert isinstance(rows, list)
+    tried = [row for row in rows if row["stage"] == "explore"]
+    costs = [row["price_per_hour"] for row in tried]
+    assert costs == sorted(costs)
+    assert [row["verdict"] for row in tried].index("pass") == len(tried) - 1
+    assert any(row["decided_by"].startswith(("bound", "impossible")) for row in rows)
+    figures = found["figures"]
+    assert isinstance(figures, dict)
+    assert figures["price_per_hour"] == costs[-1]
+
+
+def test_the_milp_s_fleets_come_by_cost_and_none_twice() -> None:
+    """Against enumeration of the box, at a cost that more nodes never lower."""
+    kinds = [node_type_of("V100", 4), node_type_of("K80", 4)]
+    problem = fleet_problem(source_of("gavel-96"), (0,), kinds, (8.0, 4.0), 8, 40_000.0)
+    found = cheapest(problem, 8)
+    costs = [one.cost for one in found]
+    assert costs == sorted(costs)
+    assert len({one.nodes for one in found}) == 8
+    wider = cheapest(fleet_problem(source_of("gavel-96"), (0,), kinds, (8.0, 4.0), 8, 80_000.0), 1)
+    assert wider[0].cost <= costs[0]
+    none = fleet_problem(source_of("gavel-96"), (0,), kinds, (8.0, 4.0), 8, 40_000.0, budget=1.0)
+    assert cheapest(none, 1) == []
+
+
+def test_eta_of_a_state(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing arrives and nothing is drawn: the forecast is what a replay does."""
+    state = Path(__file__).parents[2] / "docs" / "schema" / "example-state.json"
+    found = mo.Scenario(state=state).run()
+    ends = {row.job_id: row.finish_time for row in found.jobs}
+    words = ["eta", "--state", str(state), "--continuations", "5", "--out", "e", "--quiet"]
+    assert main([*words, "--json", "--job", "bob-1"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    rows = {row["what"]: row for row in answer["evidence"]}
+    assert rows["finish"]["q10_s"] == rows["finish"]["q90_s"] == pytest.approx(ends["bob-1"])
+    assert answer["notes"] == ["nothing arrives: no history was given"]
+    assert main([*words, "--job", "nobody"]) == 2
+    assert "the state has no job 'nobody'" in capsys.readouterr().err
+
+
+def test_arrivals_are_whole_days_at_their_time_of_day() -> None:
+    day = 86_400.0
+    past = [job(f"d{d}", d * day + 36_000.0 + d) for d in range(5)] + [job("end", 5 * day - 1.0)]
+    found = arrivals(past, 7.25 * day, 10.5 * day, seed=3)
+    hours = [int(one.submission_s % day) for one in found if one.iterations]
+    assert all(36_000 <= h < 36_005 or h == 86_399 for h in hours)
+    assert {int(one.submission_s // day) for one in found} <= {7, 8, 9, 10}
+    assert found == arrivals(past, 7.25 * day, 10.5 * day, seed=3)
+    # Nothing of today's past: at 18 h the 10 h jobs of day 7 are over.
+    late = arrivals(past, 7.75 * day, 8.0 * day - 2.0, seed=3)
+    assert late == []
+    assert pinball(0.9, 10.0, 20.0) == pytest.approx(9.0)
+    assert pinball(0.9, 20.0, 10.0) == pytest.approx(1.0)
+
+
+def test_a_backtest_counts_what_the_interval_holds() -> None:
+    ask = plan.Ask(QUEUE, Path("b"), "4x1", {"policy": "fifo", "interval_s": 10.0,
+                                             "restart_s": 0.0})  # fmt: skip
+    found = plan.backtest(ask, QUEUE, every=15, jobs_per_state=1, continuations=5)
+    covered = [bool(row[-1]) for row in found.rows]
+    assert found.figures["forecasts"] == len(covered) >= 2
+    assert found.figures["coverage"] == sum(covered) / len(covered)
+    for _, _, actual, low, _, high, hit in found.rows:
+        ends = [float(value or 0) for value in (low, actual, high)]
+        assert bool(hit) == (ends[0] - 1e-6 <= ends[1] <= ends[2] + 1e-6)
+
+
+BAD = [
+    ("nodes --slo x", "slo: must look like"),
+    ("nodes --slo 'p90_nope <= 5'", "slo: must look like"),
+    ("nodes --slo 'p90 nope <= 5'", "slo: unknown metric 'nope'"),
+    ("nodes --slo 'avg jct_s <= 1' --max-nodes 2 --exploration 1", "no size up to 2 reaches"),
+    ("nodes --slo 'avg jct_s <= 1' --workloads 30", "fewer than the statement needs"),
+    ("nodes --slo 'avg jct_s <= 1' --node-type X", "--node-type: unknown GPU type 'X'"),
+    ("nodes --slo 'avg jct_s <= 1' --trace nope", "unknown trace 'nope'"),
+    ("nodes --slo 'avg jct_s <= 1' --policy fifo --objective jct", "--objective: policy 'fifo'"),
+    ("nodes --slo 'avg jct_s <= 1' --trace jobs.csv", "one realisation is an anecdote"),
+    ("fleet --slo 'avg jct_s <= 1' --types V100 --prices K80=1", "has no price of V100"),
+    ("fleet --slo 'avg jct_s <= 1' --types V100,V100 --prices V100=1", "names a type twice"),
+    ("fleet --slo 'avg jct_s <= 1' --types V100 --prices V100=1 --budget x", "--budget"),
+    ("growth --slo 'avg jct_s <= 1' --load 2", "--load: must look like 1.0:2.0:0.1"),
+    ("growth --slo 'avg jct_s <= 1' --load 2:1:0.1", "--load: must ascend"),
+    ("growth --slo 'avg jct_s <= 1' --load 1:2:1 --workloads 3", "fewer than the statement"),
+    ("compare --a '--policy fifo' --b '--policy fifo'", "two of them are the same"),
+    ("compare --a '--policy fifo' --b '--trace mt'", "are the same for all"),
+    ("compare --a '--policy fifo' --b '--policy srtf' --seeds 1", "needs two workloads"),
+    ("compare --a '--policy fifo' --b '--policy srtf' --metric x", "unknown metric 'x'"),
+    ("rules --rules none.toml", "none.toml"),
+    ("eta --state none.json", "none.json"),
+]
+
+
+@pytest.mark.parametrize(("line", "complaint"), BAD, ids=[line for line, _ in BAD])
+def test_bad_input_is_one_line(
+    line: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("jobs.csv").write_text(
+        "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,weight,tenant,"
+        "deadline\na,100,gpt2,8,64,zero-dp,900,0,1,t,-1\n"
+    )
+    words = [one.strip("'") for one in re.findall(r"'[^']*'|\S+", line)]
+    assert main([*words, "--quiet"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1), said
+    assert complaint in said.err
+
+
+def test_an_slo_s_answer_is_a_value(here: list[str]) -> None:
+    ask = plan.Ask(
+        QUEUE, Path("v"), "4x1", {"policy": "fifo", "interval_s": 10.0, "restart_s": 0.0},
+        on="tests.sweep.poison:Inline",
+    )  # fmt: skip
+    found = plan.nodes(
+        ask, "avg queued_s <= 60", gpus_per_node=1, of_workloads=0.5, confidence=0.7, most=8,
+        exploration=4,
+    )  # fmt: skip
+    assert found.nodes == found.figures["nodes"]
+    assert list(found.evidence.columns)[:3] == ["nodes", "stage", "workloads"]
+    with pytest.raises(InputError, match="must be from 1"):
+        plan.nodes(ask, "avg queued_s <= 60", most=0)

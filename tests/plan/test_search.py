@@ -1,0 +1,198 @@
+"""The search for a number of nodes on made-up truths, and its calibration on a known queue."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from morph_opt.domain import Cluster, InputError
+from morph_opt.plan import needed
+from morph_opt.plan.evaluate import Verdict
+from morph_opt.plan.search import Search, Target, Trial
+from morph_opt.plan.slo import Slo
+from morph_opt.replay.api import replay
+from morph_opt.replay.scenario import Scenario
+from tests.engine.toys import Fifo, node_type
+from tests.plan.queue import mean_wait_s, mmk
+
+SLO = Slo.parse("avg queued_s <= 40")
+
+
+class Told:
+    """An evaluator that knows by heart which size passes with which seed."""
+
+    def __init__(
+        self, passes: Callable[[int, int], bool], refuses: Callable[[int, int], bool] | None = None
+    ) -> None:
+        self.passes, self.refuses = passes, refuses or (lambda n, s: False)
+        self.replays = 0
+
+    def refused(self, scenario: object, slo: object, *, dear: bool = True) -> Verdict | None:
+        size, seed = scenario  # type: ignore[misc]
+        return Verdict(False, "bound srpt", 50.0) if self.refuses(size, seed) else None
+
+    def verdicts(self, scenarios: Sequence[object], slo: object) -> list[Verdict]:
+        found = []
+        for one in scenarios:
+            known = self.refused(one, slo)
+            self.replays += known is None
+            found.append(known or Verdict(self.passes(*one), "replay", 1.0))  # type: ignore[misc]
+        return found
+
+    def save(self) -> None:
+        pass
+
+
+def search(told: Told, most: int = 64, fresh: int = 500, explore: int = 20) -> Search:
+    seeds = range(explore + fresh)
+    target = Target(SLO, 0.9, 0.95)
+    return Search(
+        told, target, lambda n, s: (n, s), seeds[:explore], seeds[explore:], most  # type: ignore[arg-type, return-value]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", [1, 2, 5, 8, 9, 31, 64])
+def test_it_finds_the_smallest(answer: int) -> None:
+    found = search(Told(lambda n, s: n >= answer))
+    assert found.run() == answer
+    stages = {(t.size, t.stage): t for t in found.tested}
+    assert stages[answer, "confirm 1"].asked == 36
+    if answer > 1:
+        assert not stages[answer - 1, "explore"].passed
+    for more in range(answer + 1, min(64, answer + 2) + 1):
+        assert stages[more, "explore"].passed
+    confirming = stages[answer, "confirm 1"]
+    assert isinstance(confirming, Trial)
+    assert confirming.row(0.95)[-1] == "replay:36"
+
+
+def test_bounds_refuse_without_a_replay() -> None:
+    """Bounds refuse below 7 in every workload: nothing smaller is replayed."""
+    told = Told(lambda n, s: n >= 8, lambda n, s: n < 7)
+    found = search(told)
+    assert found.run() == 8
+    for tested in found.tested:
+        if tested.size < 7:
+            assert {v.decided_by for v in tested.verdicts} == {"bound srpt"}
+    # 7: its first batch, later all of it; 14, 10, 8 on the way and 9 above: 20 each; then 36.
+    assert told.replays == 5 + 20 + 4 * 20 + 36
+    # Refused in two workloads of twenty only: that many may fail, so it is looked at.
+    some = search(Told(lambda n, s: n >= 3, lambda n, s: n < 3 and s < 2))
+    assert some.run() == 3
+
+
+def test_more_nodes_that_are_worse_are_found_and_said() -> None:
+    """4 nodes pass, 5 fail, from 6 on all pass: 6 is the answer."""
+    found = search(Told(lambda n, s: n == 4 or n >= 6))
+    assert found.run() == 6
+    assert any("not monotone at 5" in note for note in found.notes)
+
+
+def test_a_confirmation_that_fails_costs_its_error() -> None:
+    """5 nodes pass exploration and fail one fresh workload: 6 are tested on 42 new ones."""
+    found = search(Told(lambda n, s: n >= 6 or (n == 5 and s != 30)))
+    assert found.run() == 6
+    stages = {(t.size, t.stage): t for t in found.tested}
+    assert not stages[5, "confirm 1"].passed
+    assert stages[6, "confirm 2"].asked == needed(0.9, 0.95, 2) == 42
+    with pytest.raises(InputError, match="no fresh workloads are left for confirmation 2"):
+        search(Told(lambda n, s: n >= 6 or (n == 5 and s != 30)), fresh=40).run()
+
+
+def test_what_cannot_be_answered_is_refused() -> None:
+    with pytest.raises(InputError, match=r"no size up to 64 reaches avg queued_s <= 40 .* 0 of"):
+        search(Told(lambda n, s: False)).run()
+    with pytest.raises(InputError, match="decided by bound srpt:3"):
+        search(Told(lambda n, s: False, lambda n, s: True)).run()
+    with pytest.raises(InputError, match=r"55 workloads are fewer .* 20 to explore and 36 fresh"):
+        search(Told(lambda n, s: True), fresh=35)
+    for share, confidence in ((0.0, 0.9), (1.0, 0.9), (0.9, 0.0), (0.9, 1.0)):
+        with pytest.raises(InputError, match="above 0 and below 1"):
+            Target(SLO, share, confidence)
+
+
+def wrong_answers(repetitions: int, share: float) -> int:
+    """Answers below the smallest size at which the SLO holds in the share of workloads.
+
+    Size n passes each workload on its own with a probability known by size: 5 in less than the
+    share, 6 in exactly the share. An answer of 5 or less is wrong.
+    """
+    chance = dict.fromkeys(range(1, 5), 0.2) | {5: share - 0.01, 6: share}
+    wrong = 0
+    for repetition in range(repetitions):
+
+        def passes(n: int, s: int, repetition: int = repetition) -> bool:
+            draw = random.Random(f"{repetition}/{n}/{s}").random()
+            return draw < chance.get(n, 1.0)
+
+        found = search(Told(passes), fresh=2_000)
+        wrong += found.run() <= 5
+    return wrong
+
+
+def test_the_whole_errs_no_more_often_than_it_says() -> None:
+    """Exploration, confirmations and all: at most 5 % of answers are too small (binomial)."""
+    repetitions = 100
+    assert (
+        wrong_answers(repetitions, 0.9) <= 0.05 * repetitions + 3.0 * (repetitions * 0.0475) ** 0.5
+    )
+
+
+class InProcess:
+    """Replays in this process: the queue's replays take milliseconds."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Verdict] = {}
+
+    def refused(self, scenario: object, slo: object, *, dear: bool = True) -> None:
+        return None
+
+    def verdicts(self, scenarios: Sequence[tuple[int, int]], slo: Slo) -> list[Verdict]:
+        return [self._known.setdefault(one, self._verdict(*one, slo)) for one in scenarios]
+
+    def _verdict(self, size: int, seed: int, slo: Slo) -> Verdict:
+        from morph_opt.replay import ReplayConfig
+
+        loaded = mmk("100/30/40", seed=seed)
+        config = ReplayConfig(interval_s=10.0, restart_s=0.0)
+        where = Cluster.uniform(size, node_type(1))
+        found = replay(loaded.trace, where, Fifo(), loaded.truth, config)
+        value = slo.value(found.summary, lambda: found.jobs)
+        return Verdict(slo.met_by(value), "replay", value)
+
+    def save(self) -> None:
+        pass
+
+
+def test_a_queue_of_known_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M/M/k with 3.3 busy servers: 4 wait for minutes, 6 hardly.
+
+    Erlang's formula: 4 servers 99 s on average, 5 servers 21 s, 6 servers 6 s. Forty jobs are a
+    short piece of it, so that means scatter; 8 out of 10 workloads within 60 s are reached by 5 or
+    6 and never by 3, which cannot serve the load at all.
+    """
+    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
+    waits = [mean_wait_s(k, 100.0, 30.0) for k in (3, 4, 5, 6)]
+    assert waits[0] == float("inf")
+    assert waits[1] > 90.0 > 25.0 > waits[2] > 10.0 > waits[3]
+    seeds = range(8 + 200)
+    target = Target(Slo.parse("avg queued_s <= 60"), 0.6, 0.8)
+    found = Search(InProcess(), target, lambda n, s: (n, s), seeds[:8], seeds[8:], 9)  # type: ignore[arg-type, return-value]
+    assert 4 <= found.run() <= 6
+
+
+def test_scenarios_of_a_search_differ_in_jobs_alone(tmp_path: Path) -> None:
+    from morph_opt.plan.workloads import distinct, source_of
+
+    source = source_of("base")
+    base = Scenario("naive", "2x8", policy="srtf")
+    one, other = source.put(base, 3), source.put(base, 4)
+    assert (one.workload.seed, one.failures.seed, one.scheduler.seed) == (3, 3, 0)
+    assert one.workload.trace == "base"
+    assert one.cluster == other.cluster == base.cluster
+    assert source_of("base", load=1.2).put(base, 0).workload.trace == "resampled/x1.2/as-is/base"
+    with pytest.raises(InputError, match="a seed stands twice"):
+        distinct((1, 2, 1))

@@ -1,0 +1,104 @@
+"""The statistics of planning, by hand and by calibration on drawn samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from morph_opt.domain import InputError
+from morph_opt.plan.slo import Slo
+from morph_opt.plan.stats import (
+    holm,
+    mean_at_most,
+    mean_interval,
+    needed,
+    paired,
+    share_at_least,
+    share_interval,
+)
+
+
+def test_workloads_needed_by_hand() -> None:
+    """ln(0.025) / ln(0.9) = 35.01; the second attempt may err with 0.0125: 41.6."""
+    assert [needed(g, 0.95) for g in (0.9, 0.95, 0.99)] == [36, 72, 368]
+    assert needed(0.9, 0.95, 2) == 42
+    for share in (0.5, 0.8, 0.9, 0.95):
+        for attempt in (1, 2, 3):
+            count, sure = needed(share, 0.95, attempt), 1.0 - 0.05 / 2**attempt
+            assert share_at_least(count, count, sure) >= share
+            assert share_at_least(count - 1, count - 1, sure) < share
+            assert share_at_least(count - 1, count, sure) < share  # with a failure it is not enough
+
+
+def test_exact_bounds_are_those_of_the_binomial() -> None:
+    """At the lower bound p, seeing so many or more has exactly the probability left to error."""
+    low = share_at_least(17, 20, 0.95)
+    assert scipy_stats.binom.sf(16, 20, low) == pytest.approx(0.05)
+    low, high = share_interval(3, 20, 0.9)
+    assert scipy_stats.binom.sf(2, 20, low) == pytest.approx(0.05)
+    assert scipy_stats.binom.cdf(3, 20, high) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("count", "times"), [(8, 600), (30, 60)])
+def test_intervals_of_means_hold_as_often_as_they_say(count: int, times: int) -> None:
+    """Normal samples of mean 5; four standard deviations of the count are allowed."""
+    draw = np.random.default_rng(1)
+    hits = 0
+    for _ in range(times):
+        low, high = mean_interval(draw.normal(5.0, 2.0, count).tolist(), 0.9)
+        hits += low <= 5.0 <= high
+    assert abs(hits - 0.9 * times) <= 4.0 * math.sqrt(times * 0.09) + 0.03 * times
+    assert mean_interval([3.0, 3.0], 0.9) == (3.0, 3.0)
+    assert math.isnan(mean_interval([3.0], 0.9)[0])
+    # One-sided t by hand: mean 2, standard error 1/sqrt(3), t(0.95, 2) = 2.92.
+    assert mean_at_most([1.0, 2.0, 3.0], 0.95) == pytest.approx(2.0 + 2.91998558 / math.sqrt(3.0))
+
+
+def test_the_sign_flip_test_is_exact() -> None:
+    """Six differences of one sign: 2 of 2^6 arrangements are as far out. Below 6: none."""
+    before = [float(k) for k in range(6)]
+    found = paired(before, [b + 1.0 + 0.1 * b for b in before], 0.95)
+    assert found.p == pytest.approx(2.0 / 64.0)
+    assert found.mean == pytest.approx(1.25)
+    assert found.low > 0.0
+    assert math.isnan(paired(before[:5], before[1:], 0.95).p)
+    # Common workloads: what they have in common cancels.
+    draw = np.random.default_rng(0)
+    common, own = draw.normal(0.0, 10.0, 40), draw.normal(0.0, 1.0, 40)
+    assert paired(common.tolist(), (common + own).tolist(), 0.95).gain > 50.0
+
+
+def test_holm_by_hand() -> None:
+    """0.01 x 3, 0.02 x 2, 0.03 x 1 and not below the one before; NaN does not count."""
+    found = holm({"c": 0.03, "a": 0.01, "b": 0.02, "n": math.nan})
+    assert (found["a"], found["b"], found["c"]) == pytest.approx((0.03, 0.04, 0.04))
+    assert math.isnan(found["n"])
+
+
+def test_slos() -> None:
+    assert str(Slo.parse("p99.5 queued_s<=900")) == "p99.5 queued_s <= 900"
+    assert Slo.parse("mean jct_s <= 5").statistic == "avg"
+    assert Slo.parse("makespan_s <= 5").bounded_by == "makespan"
+    assert Slo.parse("avg jct_s <= 5").bounded_by == "jct"
+    assert Slo.parse("p90 jct_s <= 5").bounded_by is None
+    assert Slo.parse("avg jct_s >= 5").bounded_by is None
+    assert not Slo.parse("gpu_utilization >= 0.5").met_by(math.nan)
+    assert Slo.parse("gpu_utilization >= 0.5").met_by(0.5)
+    for text, complaint in (
+        ("p90 nope <= 5", "unknown metric 'nope'; known are jct_s"),
+        ("jct_s <= 5", "needs avg, median, max or p1"),
+        ("p0 jct_s <= 5", "needs avg, median"),
+        ("avg makespan_s <= 5", "is one figure of a run"),
+        ("avg jct_s <= x", "must end in a number"),
+        ("avg jct_s <= inf", "finite"),
+        ("avg jct_s <= 1_0", "must end in a number"),
+        ("avg jct_s < 5", "must look like"),
+        ("", "must look like"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            Slo.parse(text)
+    with pytest.raises(InputError, match="1 of 2 jobs are unfinished"):
+        Slo.parse("avg jct_s <= 5").value({"jobs": 2, "completed": 1}, tuple)
