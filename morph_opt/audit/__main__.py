@@ -14,8 +14,8 @@ from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
 from morph_opt.commandline.types import path
 from morph_opt.domain import InputError, Range
-from morph_opt.traces.__main__ import add_reading, reading_of
 from morph_opt.traces.logs import LOG_FORMATS
+from morph_opt.traces.logs.arguments import add_reading, reading_of
 
 
 def make_parser() -> LineParser:

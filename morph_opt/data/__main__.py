@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from morph_opt.commandline import LineParser, as_process, run_command
-from morph_opt.data.datasets import DATASETS
+from morph_opt.data.datasets import DATASETS, Dataset, dataset
 from morph_opt.data.store import DATA_VARIABLE, fetch, find, locate
 
 
@@ -37,9 +37,17 @@ def _run(arguments: argparse.Namespace) -> int:
         _list()
     elif arguments.command == "fetch":
         print(fetch(arguments.name, base_url=arguments.base_url))
+        for line in _terms(dataset(arguments.name)):
+            print(line, file=sys.stderr)
     else:
         print(locate(arguments.name))
     return 0
+
+
+def _terms(known: Dataset) -> list[str]:
+    """What whoever uses a data set has to know."""
+    cited = [f"cite     {known.citation}"] if known.citation else []
+    return [f"licence  {known.licence}", *cited, f"verified by {known.verified_by}"]
 
 
 def _list() -> None:
@@ -47,7 +55,7 @@ def _list() -> None:
         print(f"{name}: {known.title}")
         print(f"  licence  {known.licence}")
         print(f"  source   https://github.com/{known.repository} at {known.commit}")
-        print(f"  files    {len(known.sha256)}, SHA-256 each")
+        print(f"  files    {len(known.files)}, by {known.verified_by}")
         print(f"  here     {find(name) or 'no'}")
 
 

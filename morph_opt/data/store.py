@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from pathlib import Path
 
 import pooch
 
+from morph_opt.data.archive import blob_id, is_unpacked, sha256_of, unpack
 from morph_opt.data.datasets import Dataset, dataset
 from morph_opt.domain import InputError
 
@@ -25,11 +25,12 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(pooch.os_cache("morph-opt"))
 
 
-def find(name: str) -> Path | None:
+def find(name: str, needed: str | None = None) -> Path | None:
     """Root of a data set on this machine, or None.
 
     ``$MORPH_OPT_DATA/<name>`` comes first and is taken as it is (users may work on changed
-    copies); a fetched one counts only when all its files are there with the right checksums.
+    copies) if it has the file that is ``needed``; a fetched one counts only when all its files are
+    there with the right checksums.
 
     Raises
     ------
@@ -38,25 +39,26 @@ def find(name: str) -> Path | None:
     """
     chosen = dataset(name)
     own = os.environ.get(DATA_VARIABLE)
-    if own and (Path(own) / name).is_dir():
+    if own and (Path(own) / name / (needed or "")).exists():
         return Path(own) / name
     fetched = _fetched_root(chosen)
     return fetched if not _missing(chosen, fetched) else None
 
 
-def locate(name: str) -> Path:
-    """Root of a data set on this machine.
+def locate(name: str, needed: str | None = None) -> Path:
+    """Root of a data set on this machine, with the file that is ``needed`` below it.
 
     Raises
     ------
     InputError
         If it is not here; the message tells the two ways to get it.
     """
-    found = find(name)
+    found = find(name, needed)
     if found is not None:
         return found
     own = os.environ.get(DATA_VARIABLE)
-    tried = f" (it is {own!r}, without that folder)" if own else " (it is not set)"
+    what = "that folder" if needed is None else f"{name}/{needed}"
+    tried = f" (it is {own!r}, without {what})" if own else " (it is not set)"
     raise InputError(
         f"the data set is not on this machine: set {DATA_VARIABLE} to a folder that contains "
         f"{name}/{tried}, or run: python -m morph_opt.data fetch {name}",
@@ -89,13 +91,36 @@ def fetch(name: str, *, base_url: str | None = None) -> Path:
     root = _fetched_root(chosen)
     url = (base_url or chosen.base_url).rstrip("/") + "/"
     logging.getLogger("pooch").setLevel(logging.WARNING)
-    keeper = pooch.create(path=root, base_url=url, registry=dict(chosen.sha256))
-    for path in chosen.sha256:
-        _fetch_one(keeper, path, url)
+    keeper = pooch.create(path=root, base_url=url, registry=_registry(chosen))
+    for path in chosen.files:
+        if is_unpacked(root, chosen.members.get(path, {})):
+            continue
+        if path in chosen.blobs and not _is_right(chosen, root, path):
+            (root / path).unlink(missing_ok=True)  # what has no SHA-256 would be kept as it is
+        _fetch_one(keeper, chosen, path, url)
+        if not _is_right(chosen, root, path):
+            (root / path).unlink()
+            raise _other_content(chosen, path, url)
+        if path in chosen.members:
+            unpack(root / path, root, chosen.members[path])
+            (root / path).unlink()
     return root
 
 
-def _fetch_one(keeper: pooch.Pooch, path: str, url: str) -> None:
+def _registry(chosen: Dataset) -> dict[str, str | None]:
+    return {**chosen.sha256, **dict.fromkeys(chosen.blobs)}
+
+
+def _other_content(chosen: Dataset, path: str, url: str) -> InputError:
+    what = "git blob id" if path in chosen.blobs else "SHA-256"
+    return InputError(
+        f"differs from its {what} and was not kept; the address serves other content than "
+        "the pinned commit",
+        file=url + path,
+    )
+
+
+def _fetch_one(keeper: pooch.Pooch, chosen: Dataset, path: str, url: str) -> None:
     """Fetch one file; requests' errors are `OSError`s, pooch's mismatch is a `ValueError`."""
     try:
         keeper.fetch(path)
@@ -111,11 +136,7 @@ def _fetch_one(keeper: pooch.Pooch, path: str, url: str) -> None:
             file=url + path,
         ) from None
     except ValueError:
-        raise InputError(
-            "differs from its SHA-256 and was not kept; the address serves other content than "
-            "the pinned commit",
-            file=url + path,
-        ) from None
+        raise _other_content(chosen, path, url) from None
 
 
 def _fetched_root(chosen: Dataset) -> Path:
@@ -127,7 +148,16 @@ def _missing(chosen: Dataset, root: Path) -> list[str]:
     """Files that are absent from a fetched copy or differ from their checksum."""
     return [
         path
-        for path, digest in chosen.sha256.items()
-        if not (root / path).is_file()
-        or hashlib.sha256((root / path).read_bytes()).hexdigest() != digest
+        for path in chosen.files
+        if not is_unpacked(root, chosen.members.get(path, {})) and not _is_right(chosen, root, path)
     ]
+
+
+def _is_right(chosen: Dataset, root: Path, path: str) -> bool:
+    """Whether a file is there and is the pinned one."""
+    file = root / path
+    if not file.is_file():
+        return False
+    if path in chosen.blobs:
+        return blob_id(file) == chosen.blobs[path]
+    return sha256_of(file) == chosen.sha256[path]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from morph_opt.domain import Range
+from morph_opt.domain import InputError, Range
 from morph_opt.domain.round_state import first_boundary
 
 RANGES = {
     "interval_s": Range(0.1, 1e7),
     "restart_s": Range(0.0, 1e7),
+    "first_start_s": Range(0.0, 1e7),
     "lost_work_s": Range(0.0, 1e9),
     "checkpoint_s": Range(0.0, 1e9),
     "until_s": Range(0.0, 1e12, above=True),
@@ -33,6 +34,8 @@ class ReplayConfig:
         Seconds between two decisions; boundaries are its multiples.
     restart_s
         Start-up of a first start and of every change of shape, plan, node or GPU, seconds.
+    first_start_s
+        Start-up of a first start, of every model, at most that of any other; None for the same.
     restart_s_by_model
         Start-up of single models in place of ``restart_s``.
     lost_work_s
@@ -58,6 +61,7 @@ class ReplayConfig:
 
     interval_s: float = 60.0
     restart_s: float = 260.0
+    first_start_s: float | None = None
     restart_s_by_model: Mapping[str, float] = field(default_factory=dict)
     lost_work_s: float = 0.0
     checkpoint_s: float = 1800.0
@@ -75,6 +79,10 @@ class ReplayConfig:
             "first_boundary",
         ):
             RANGES[name].require(name, getattr(self, name))
+        if self.first_start_s is not None:
+            RANGES["first_start_s"].require("first_start_s", self.first_start_s)
+            if self.first_start_s > min((self.restart_s, *self.restart_s_by_model.values())):
+                raise InputError("must be at most that of a restart", field="first_start_s")
         for model, seconds in self.restart_s_by_model.items():
             RANGES["restart_s"].require(f"restart_s of {model}", seconds)
         if self.until_s is not None:
@@ -83,6 +91,10 @@ class ReplayConfig:
     def restart_of(self, model: str) -> float:
         """Start-up seconds of a model."""
         return float(self.restart_s_by_model.get(model, self.restart_s))
+
+    def first_start_of(self, model: str) -> float:
+        """Start-up seconds of a model that never ran."""
+        return self.restart_of(model) if self.first_start_s is None else float(self.first_start_s)
 
     def boundary_at_or_after(self, time_s: float) -> int:
         """Number of the first boundary that is not before an instant."""

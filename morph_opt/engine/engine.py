@@ -225,7 +225,10 @@ class Engine:
         while self._arrived < len(jobs) and jobs[self._arrived].submission_s <= until_s:
             job = jobs[self._arrived]
             restart_s = self._config.restart_of(job.model)
-            self._active[job.name] = LiveJob(job, self._arrived, restart_s)
+            first_s = self._config.first_start_of(job.model)
+            self._active[job.name] = LiveJob(
+                job, self._arrived, restart_s, first_start_up_s=first_s
+            )
             self._arrived += 1
             submitted = Submitted(job.submission_s, job.name)
             self._settled.append((job.submission_s, _ARRIVE, submitted))
@@ -297,6 +300,7 @@ class Engine:
         facts = self._lookup.facts(live.job.model, assignment)
         if facts is None:
             raise RuntimeError("the strict check let a configuration pass that cannot run")
+        start_up_s = live.start_up_s
         live.begin(assignment, self.now_s, iteration_s)
         self._hold(live, assignment, facts)
         self._events.append(
@@ -307,7 +311,7 @@ class Engine:
                 assignment.plan,
                 assignment.placement,
                 iteration_s,
-                live.restart_s,
+                start_up_s,
                 live.done_iterations,
             )
         )

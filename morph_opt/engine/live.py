@@ -23,6 +23,8 @@ class LiveJob:
     ----------
     job, order, restart_s
         As submitted; position in the trace; cost of a (re)start.
+    first_start_up_s
+        Cost of its first start; None for that of any.
     done_iterations
         Progress as of the last stop (queued jobs).
     running
@@ -42,6 +44,7 @@ class LiveJob:
     order: int
     restart_s: float
     done_iterations: float = 0.0
+    first_start_up_s: float | None = None
     running: Assignment | None = None
     gpus: int = 0
     start_s: float = 0.0
@@ -60,12 +63,19 @@ class LiveJob:
     last_stop_s: float | None = None
     recent_starts_s: tuple[float, ...] = ()
 
+    @property
+    def start_up_s(self) -> float:
+        """What its next start costs."""
+        if self.starts or self.first_start_up_s is None:
+            return self.restart_s
+        return self.first_start_up_s
+
     def begin(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
         """Open a segment at a boundary."""
         self.running = assignment
         self.gpus = assignment.placement.gpus
         self.start_s = now_s
-        self.progress_s = now_s + self.restart_s
+        self.progress_s = now_s + self.start_up_s
         self.iteration_s = iteration_s
         left = self.job.iterations - self.done_iterations
         self.finish_s = self.progress_s + left * iteration_s
@@ -183,7 +193,7 @@ class LiveJob:
             iterations_done=self.iterations_at(now_s),
             running=self.running,
             restart_left_s=max(0.0, self.progress_s - now_s) if self.running is not None else 0.0,
-            restart_s=self.restart_s,
+            restart_s=self.start_up_s,
             attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
             executed_s=executed_s,
             queued_s=max(0.0, now_s - self.job.submission_s - executed_s),

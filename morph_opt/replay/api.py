@@ -52,6 +52,9 @@ from morph_opt.runs.write import (
     reopen_rounds,
 )
 
+_APART = ("restart_s_by_model", "first_start_s")
+"""Settings that stand in the digest in a form of their own."""
+
 Progress = Callable[[RoundDecided, int], None]
 """Called after each round with its event and the number of completed jobs."""
 
@@ -183,7 +186,8 @@ def replay(
         if initial is not None:
             demands = taken_up_demands(demands, initial, config)
     metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
-    ratios = finish_time_ratios(history, cluster, truth, config.restart_s)
+    first_s = config.restart_s if config.first_start_s is None else config.first_start_s
+    ratios = finish_time_ratios(history, cluster, truth, first_s)
     fairness = fairness_metrics(history, cluster, ratios)
     by_type = gpu_utilization_by_type(history, cluster)
     types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
@@ -191,7 +195,7 @@ def replay(
     if extras.packing or shares:
         labels |= packing_metrics(history)
     if metrics.guaranteed_jobs:
-        labels |= promise_metrics(history, cluster, truth, config.restart_of).as_dict()
+        labels |= promise_metrics(history, cluster, truth, config.first_start_of).as_dict()
     labels |= dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
     jobs = job_rows(history, cluster, ratios)
@@ -220,7 +224,8 @@ def _begun(
         repr(cluster),
         truth.name,
         sorted(config.restart_s_by_model.items()),
-        [getattr(config, name) for name in ReplayConfig.__slots__ if name != "restart_s_by_model"],
+        [getattr(config, name) for name in ReplayConfig.__slots__ if name not in _APART],
+        *([] if config.first_start_s is None else [config.first_start_s]),
         digest,
     )
     text = json.dumps(deciding, default=str)

@@ -20,6 +20,8 @@ from morph_opt.replay.initial import STATE_TRACE
 from morph_opt.replay.scenario import Scenario
 from morph_opt.round.reader import read_snapshot
 from morph_opt.traces.cluster_twins import OPTIONS as SIZES
+from morph_opt.traces.logs.arguments import add_mapping, add_reading
+from morph_opt.traces.logs.options import LOG_OPTIONS
 
 
 def make_parser() -> LineParser:
@@ -34,6 +36,9 @@ def make_parser() -> LineParser:
         argument_default=argparse.SUPPRESS,
     )
     _what(parser.add_argument_group("what is replayed"))
+    logs = parser.add_argument_group("jobs of a log (--trace FORMAT:PATH, see docs/logs.md)")
+    add_mapping(logs)
+    add_reading(logs)
     _where(parser.add_argument_group("cluster (default: 8 nodes x 8 A800-80GB)"))
     _who(parser.add_argument_group("who decides; an option is refused by policies without it"))
     _rules(parser.add_argument_group("rules of the engine"))
@@ -83,7 +88,9 @@ _TWIN_SIZES = {
 
 
 def _what(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--trace", metavar="NAME|DATASET/NAME|FILE", help="default: base")
+    group.add_argument(
+        "--trace", metavar="NAME|DATASET/NAME|FORMAT:PATH|FILE", help="default: base"
+    )
     group.add_argument(
         "--seed", type=Number(SEEDS), help="of twins, random failures and solver (default 0)"
     )
@@ -155,6 +162,7 @@ def _rules(group: argparse._ArgumentGroup) -> None:
         metavar="S|MODEL=S",
         help="start-up of every start and change (260); repeat for single models",
     )
+    seconds("--first-start-s", "first_start_s", "start-up of first starts (that; 0 for a log)")
     seconds("--lost-work", "lost_work_s", "lost per preemption (0)")
     seconds("--checkpoint-s", "checkpoint_s", "between two checkpoints (1800)")
     group.add_argument("--events", metavar="FILE", help="node failures, drains, returns")
@@ -214,7 +222,9 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     state = values.pop("from_state", None)
     begin = None if state is None else read_snapshot(str(state)).state
     values.setdefault("trace", "base" if begin is None else STATE_TRACE)
-    told = {name: values.get(name) for name in SIZES}
+    for name in {"mix", "run_s"} & set(values):
+        values[name] = named_numbers(str(values[name]), f"--{name.replace('_', '-')}")
+    told = {name: values.get(name) for name in (*SIZES, *LOG_OPTIONS)}
     home = _home(str(values["trace"]), told)
     sized = {k: v for k, v in given.items() if k in _CLUSTER}
     cluster = _cluster(sized, home, None if begin is None else begin.cluster)
@@ -229,7 +239,7 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     )
     failing = "mtbf_s" in given and "failure_seed" not in given
     if "seed" in given and not (failing or ("solver_seed" not in given and solving)):
-        _require_seeded(str(values["trace"]))
+        _require_seeded(str(values["trace"]), values.get("jobs_as"))
     by_model: dict[str, float] = {}
     for model, seconds in values.pop("restart_s", []):
         if (model is None and "restart_s" in values) or model in by_model:
@@ -256,11 +266,11 @@ _SEEDED = {"failure": "failures", "solver": "scheduler"}
 """Parts of a scenario whose seed has an option of its own, by the word in that option."""
 
 
-def _require_seeded(trace: str) -> None:
+def _require_seeded(trace: str, jobs_as: object) -> None:
     """Refuse a seed that nothing draws by."""
     from morph_opt.traces.registry import takes_seed
 
-    if not takes_seed(trace):
+    if not takes_seed(trace, None if jobs_as is None else str(jobs_as)):
         rule = f"has no effect: nothing is drawn in trace {trace!r}, nor by this policy"
         raise InputError(rule, field="--seed")
 

@@ -91,6 +91,9 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
 
 def _announce(prepared: Prepared, quiet: bool) -> None:
     _note(prepared.notice, quiet)
+    if prepared.account is not None:
+        for name, line in prepared.account.lines().items():
+            _note(f"{name:<8} {line}", quiet)
     for job, rule in prepared.skipped:
         print(f"dropped: job {job.name} can never run: {rule}", file=sys.stderr)
     for job, rule in prepared.infeasible:
@@ -101,7 +104,8 @@ def _free_default(scenario: Scenario) -> Path:
     """``runs/TRACE-POLICY-DIGEST``, with a number behind it when that is taken."""
     scheduler, trace = scenario.scheduler, scenario.workload.trace
     who = scheduler.objective if scheduler.policy == "milp" else scheduler.policy
-    parts = (Path(trace).stem if trace.endswith(".csv") else trace, who)
+    short = re.sub(r"^([\w-]+:).*/", r"\1", trace)  # of a log, not its whole path
+    parts = (Path(trace).stem if trace.endswith(".csv") else short, who)
     plain = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") for part in parts)
     base = Path("runs") / f"{plain}-{scenario.digest[:8]}"
     out, number = base, 2

@@ -13,6 +13,9 @@ from morph_opt.replay.setup import Prepared, versions_json
 from morph_opt.runs.summary import Scalar
 from morph_opt.runs.write import CONFIG, VERSIONS
 
+LOG_ACCOUNT = "log.json"
+"""File of a run folder: the report on the log that its jobs are of."""
+
 
 def run_prepared(
     prepared: Prepared,
@@ -57,7 +60,7 @@ def run_prepared(
         resume=resume,
         initial=prepared.initial,
         extras=RunExtras(
-            files={CONFIG: scenario.to_toml(), VERSIONS: versions_json()},
+            files={CONFIG: scenario.to_toml(), VERSIONS: versions_json(), **_account(prepared)},
             labels=_labels(prepared),
             at_end=at_end,
             progress=progress,
@@ -67,8 +70,14 @@ def run_prepared(
     )
 
 
+def _account(prepared: Prepared) -> dict[str, str]:
+    """What became of a log, for the run folder."""
+    return {} if prepared.account is None else {LOG_ACCOUNT: prepared.account.as_json()}
+
+
 def _labels(prepared: Prepared) -> dict[str, Scalar]:
     scenario, scheduler = prepared.scenario, prepared.scenario.scheduler
+    lines = {} if prepared.account is None else prepared.account.lines()
     solves = scheduler.policy == "milp"
     return {
         "objective": scheduler.objective if solves else None,
@@ -80,4 +89,5 @@ def _labels(prepared: Prepared) -> dict[str, Scalar]:
         "trace_kind": prepared.kind,
         "trace_notice": prepared.notice,
         "skipped_jobs": len(prepared.skipped),
+        **{f"trace_{name}": line for name, line in lines.items()},
     }

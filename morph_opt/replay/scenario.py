@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 CONFIG_VERSION = 2
 
 
+_TOLD = (
+    "jobs", "gpus", "days", "jobs_as", "scaling", "mix", "gpu_types", "guarantee", "run_s",
+    "timezone", "procs_per_gpu", "columns", "gpu_resource", "gpu_shares", "only",
+)  # fmt: skip
+"""Fields of a workload that the format of its trace has to understand."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Which jobs are run.
@@ -39,6 +46,10 @@ class Workload:
         Whether jobs that can never run are dropped instead of refused.
     jobs, gpus, days
         Size of a cluster twin; None for its own, and for every other trace.
+    jobs_as, scaling, mix, gpu_types, guarantee, run_s
+        How the rows of a log become jobs (`morph_opt.traces.logs.jobs.Mapped`); None as there.
+    timezone, procs_per_gpu, columns, gpu_resource, gpu_shares, only
+        How a log is read (`morph_opt.traces.logs.row.Reading`); None as there.
     sha256
         Digest of the jobs, so that a resumed run cannot get another trace; None before loading.
     state, state_sha256
@@ -52,6 +63,18 @@ class Workload:
     jobs: int | None = None
     gpus: int | None = None
     days: float | None = None
+    jobs_as: str | None = None
+    scaling: str | None = None
+    mix: Mapping[str, float] | None = None
+    gpu_types: str | None = None
+    guarantee: str | None = None
+    run_s: Mapping[str, float] | None = None
+    timezone: str | None = None
+    procs_per_gpu: int | None = None
+    columns: str | None = None
+    gpu_resource: str | None = None
+    gpu_shares: str | None = None
+    only: str | None = None
     sha256: str | None = None
     state: str | None = None
     state_sha256: str | None = None
@@ -60,9 +83,9 @@ class Workload:
         SEEDS.require("seed", self.seed)
 
     @property
-    def trace_options(self) -> dict[str, float | None]:
+    def trace_options(self) -> dict[str, Any]:
         """What the trace is told, as `morph_opt.traces.registry.load_trace` takes it."""
-        return {"jobs": self.jobs, "gpus": self.gpus, "days": self.days}
+        return {name: getattr(self, name) for name in _TOLD}
 
 
 @dataclass(frozen=True, slots=True)

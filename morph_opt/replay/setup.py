@@ -31,7 +31,7 @@ from morph_opt.round.reader import read_snapshot
 if TYPE_CHECKING:
     from morph_opt.policies.registry import PolicyOptions
     from morph_opt.round.snapshot import Snapshot
-    from morph_opt.traces.format import LoadedTrace
+    from morph_opt.traces.format import Account, LoadedTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class Prepared:
         What the policy was made from.
     initial
         What the replay begins with; None without a state.
+    account
+        What became of a log on its way to jobs; None for other traces.
     """
 
     scenario: Scenario
@@ -67,6 +69,7 @@ class Prepared:
     policy_options: PolicyOptions
     infeasible: tuple[tuple[Job, str], ...] = ()
     initial: RoundState | None = None
+    account: Account | None = None
 
     def node_events(self) -> Iterable[NodeEvent]:
         """A fresh stream of node events."""
@@ -105,6 +108,8 @@ def prepare(scenario: Scenario) -> Prepared:
         loaded = load_trace(workload.trace, seed=workload.seed, **workload.trace_options)
     else:
         loaded = _behind(snapshot, workload)
+    if scenario.engine.first_start_s is None and loaded.first_start_s is not None:
+        scenario = scenario.replaced(first_start_s=loaded.first_start_s)
     # A measured table may insist on knowing every GPU type, instead of leaving some unused.
     require_cluster = getattr(loaded.truth, "require_cluster", None)
     if require_cluster is not None:
@@ -128,6 +133,7 @@ def prepare(scenario: Scenario) -> Prepared:
     return Prepared(
         _resolved(scenario, trace, is_file=loaded.kind == "file"), trace, loaded.truth, policy,
         loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, infeasible, initial,
+        loaded.account,
     )  # fmt: skip
 
 
@@ -195,6 +201,8 @@ def _policy(
 
 def _resolved(scenario: Scenario, trace: Trace, *, is_file: bool) -> Scenario:
     """The scenario with digests and absolute paths; refuses files that are not those recorded."""
+    from morph_opt.traces.registry import absolute_spec
+
     workload, scheduler, failures = scenario.workload, scenario.scheduler, scenario.failures
     digests = (_digest(failures.events), _digest(scheduler.rules))
     begin = None if workload.state is None else state_digest(workload.state)
@@ -204,7 +212,8 @@ def _resolved(scenario: Scenario, trace: Trace, *, is_file: bool) -> Scenario:
     _require_same("rules", scheduler.rules_sha256, digests[1], scheduler.rules)
     path = Path(workload.trace)
     apart = workload.trace != STATE_TRACE or workload.state is None
-    named = str(path.resolve()) if is_file and apart and path.is_file() else workload.trace
+    named = absolute_spec(workload.trace)
+    named = str(path.resolve()) if is_file and apart and path.is_file() else named
     return replace(
         scenario,
         workload=replace(

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from morph_opt.commandline import LineParser, as_process, run_command
-from morph_opt.commandline.types import whole
 from morph_opt.documents import write_atomically
+from morph_opt.traces.logs.arguments import add_reading, reading_of
 from morph_opt.traces.logs.lint import lint
 from morph_opt.traces.logs.registry import LOG_FORMATS
-from morph_opt.traces.logs.row import Reading
 
 
 def make_parser() -> LineParser:
@@ -37,27 +36,6 @@ def make_parser() -> LineParser:
     check.only_with("--rows", "--json")
     add_reading(check)
     return parser
-
-
-def add_reading(parser: LineParser | argparse._ArgumentGroup) -> None:
-    """Options that say how a log is read where it does not say so itself."""
-    parser.add_argument("--timezone", metavar="ZONE", help="of times that name none")
-    parser.add_argument(
-        "--procs-per-gpu", type=whole(1, 10**6), metavar="N", help="where a log counts processors"
-    )
-    parser.add_argument("--gpu-resource", metavar="NAME", help="what a GPU is called in Kubernetes")
-    parser.add_argument("--columns", choices=("xdmod",), help="layout of a file without a header")
-    parser.add_argument(
-        "--gpu-shares", choices=("drop", "round-up"), default="drop",
-        help="what becomes of jobs with a share of a GPU (drop)",
-    )  # fmt: skip
-    parser.add_argument("--only", choices=("completed",), help="jobs of that outcome alone")
-
-
-def reading_of(given: argparse.Namespace) -> Reading:
-    """How to read, by the options of `add_reading`."""
-    names = ("timezone", "procs_per_gpu", "columns", "gpu_resource", "gpu_shares", "only")
-    return Reading(**{name: getattr(given, name) for name in names})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

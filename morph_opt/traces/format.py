@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from morph_opt.domain import Range, Trace
+from morph_opt.domain import Trace
 from morph_opt.perf.speed import SpeedModel
 
 Kind = Literal["twin", "original", "file"]
@@ -24,6 +24,10 @@ class LoadedTrace:
         Speed model by which the replay advances them.
     kind
         ``"twin"`` (generated), ``"original"`` (published) or ``"file"`` (the user's).
+    account
+        What was read, dropped, assumed and changed, of a log; None for other traces.
+    first_start_s
+        Start-up of a first start, where run times contain it; None for that of the engine.
     notice
         One line for the user; says of a twin that it is a statistical twin, not the original.
     """
@@ -32,6 +36,28 @@ class LoadedTrace:
     truth: SpeedModel
     kind: Kind
     notice: str
+    account: Account | None = None
+    first_start_s: float | None = None
+
+
+class Account(Protocol):
+    """What became of a log on its way to jobs."""
+
+    def lines(self) -> dict[str, str]:
+        """One line each for what was read, dropped, assumed and changed."""
+        ...
+
+    def as_json(self) -> str:
+        """All that is known of it, as the text of a JSON file."""
+        ...
+
+
+class Option(Protocol):
+    """What a trace may be told."""
+
+    def require(self, field: str, value: Any, /) -> None:
+        """Refuse a value that it cannot be."""
+        ...
 
 
 class TraceSource(Protocol):
@@ -69,7 +95,7 @@ class TraceFormat:
     data_set
         What has to be on this machine; None for generated traces.
     options
-        What it may be told, and the range of each; whatever is not here is refused.
+        What it may be told, and what each may be; whatever is not here is refused.
     """
 
     name: str
@@ -78,7 +104,7 @@ class TraceFormat:
     speeds: str
     home: str | Callable[..., str] | None = None
     data_set: str | None = None
-    options: Mapping[str, Range] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
 
     @property
     def seeded(self) -> bool:

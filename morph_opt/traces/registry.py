@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from morph_opt.data import locate
+from morph_opt.data import dataset, locate
 from morph_opt.documents import exists
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
@@ -23,6 +24,7 @@ from morph_opt.traces.cluster_twins import (
 )
 from morph_opt.traces.format import LoadedTrace, TraceFormat
 from morph_opt.traces.gavel_twin import GAVEL_TWIN, gavel_twin
+from morph_opt.traces.logs.options import LOG_OPTIONS, LogSpec, load_spec, windowed
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
 from morph_opt.traces.tiresias_twin import TIRESIAS_TWIN, tiresias_twin
@@ -89,9 +91,45 @@ def _load_resampled(argument: str, *, seed: int) -> LoadedTrace:
     return resample(argument, seed=seed, load_trace=load_trace)
 
 
+PUBLISHED_LOGS = {
+    "acme": {name: f"data/job_trace/trace_{name}.csv" for name in ("seren", "kalos")},
+    "helios": {
+        name: f"data/{name.title()}/cluster_log.csv"
+        for name in ("earth", "saturn", "uranus", "venus")
+    },
+    "philly": {"": "trace-data/cluster_job_log"},
+}
+"""Files of published logs below the root of their data set, by argument."""
+
+
+def _load_published(name: str, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
+    which, window = windowed(argument)
+    files = PUBLISHED_LOGS[name]
+    if which not in files:
+        known = ", ".join(f"{name}/{one}" if one else name for one in files)
+        raise InputError(f"unknown trace {name}/{which}; known are {known}", field="trace")
+    path = locate(name, files[which]) / files[which]
+    spec = LogSpec(name, str(path), window)
+    title = f"{name}/{argument}" if argument else name
+    published = dataset(name)
+    terms = {"licence": published.licence, "citation": published.citation}
+    loaded = load_spec(spec, title, seed=seed, options=options, terms=terms)
+    return replace(loaded, kind="original")
+
+
+def _load_log(spec: LogSpec, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
+    del argument  # is part of the path
+    name = f"{spec.format}:{Path(spec.path).name}"
+    window = "" if spec.window is None else f"@{spec.window}"
+    return load_spec(spec, name + window, seed=seed, options=options)
+
+
 _MODEL = "the built-in performance model"
 _GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
 _SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
+
+_LOG_HOMES = ("302x8:A800-80GB", "158x8:V100", "231x8:P100+321x2:P100")
+"""Capacity of Kalos, of Venus at its largest, and of Philly; the last names no GPU type."""
 
 FORMATS: dict[str, TraceFormat] = {
     one.name: one
@@ -108,6 +146,13 @@ FORMATS: dict[str, TraceFormat] = {
                 partial(twin_home, name), options=OPTIONS,
             )
             for name, arguments in CLUSTER_TWINS.items()
+        ),
+        *(
+            TraceFormat(
+                name, tuple(files), partial(_load_published, name), _SECONDS, home,
+                data_set=name, options=LOG_OPTIONS,
+            )
+            for (name, files), home in zip(PUBLISHED_LOGS.items(), _LOG_HOMES, strict=True)
         ),
         TraceFormat(
             "morphling", tuple(WORKLOADS), _load_morphling, "the artifact's measured table",
@@ -137,6 +182,11 @@ def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedT
 
 
 def _format_of(spec: str) -> TraceFormat | None:
+    log = LogSpec.of(spec)
+    if log is not None:
+        return TraceFormat(
+            log.format, ("",), partial(_load_log, log), _SECONDS, options=LOG_OPTIONS
+        )
     return FORMATS.get(spec.partition("/")[0])
 
 
@@ -167,10 +217,21 @@ def _understood(spec: str, known: TraceFormat | None, options: dict[str, Any]) -
     return given
 
 
-def takes_seed(spec: str) -> bool:
-    """Whether a seed decides anything of a trace: of a twin or a user's own source, not a file."""
+def takes_seed(spec: str, jobs_as: str | None = None) -> bool:
+    """Whether a seed decides anything of a trace: of a twin or a user's own source, not a file.
+
+    Of a log only where ``jobs_as`` has its jobs drawn.
+    """
     known = _format_of(spec)
+    if known is not None and known.options is LOG_OPTIONS:
+        return jobs_as == "sampled"
     return known.seeded if known is not None else _source(spec) is not None
+
+
+def absolute_spec(spec: str) -> str:
+    """A spec that means the same in every folder, where it names a log by its path."""
+    log = LogSpec.of(spec)
+    return spec if log is None else log.absolute()
 
 
 def known_traces() -> tuple[str, ...]:
@@ -187,13 +248,14 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
     spec
         ``base``, ``bp``, ``mt``, ``naive`` (twins); ``morphling/base`` and so on (originals);
         the name of an entry point of group ``morph_opt.traces`` or an import path
-        ``package.module:source``, each optionally followed by ``/argument``; or the path of a
-        CSV file in the layout of the Morphling workloads.
+        ``package.module:source``, each optionally followed by ``/argument``; a log, as
+        ``FORMAT:PATH`` or by name (``acme/seren``), either with a window ``@from..to`` of
+        submissions; or the path of a CSV file in the layout of the Morphling workloads.
     seed
         Member of the family, for generated traces; 0 is the project's fixed twin.
     **options
-        What the trace's format declares: ``jobs``, ``gpus`` and ``days`` of a cluster twin. None
-        is as not given.
+        What the trace's format declares: ``jobs``, ``gpus`` and ``days`` of a cluster twin, those
+        of `morph_opt.traces.logs.options.LOG_OPTIONS` of a log. None is as not given.
 
     Raises
     ------
@@ -201,8 +263,9 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
         If the name is unknown (the known ones are listed), the data are not on this machine
         (both ways to get them are told), or a file is wrong (file, line, field and rule).
     """
-    options = _understood(spec, _format_of(spec), options)
-    source = _source(spec)
+    known = _format_of(spec)
+    options = _understood(spec, known, options)
+    source = _source(spec) if known is None else (known.load, spec.partition("/")[2])
     if source is not None:
         return source[0](source[1], seed=seed, **options)
     path = Path(spec)
@@ -217,8 +280,6 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
 def _source(spec: str) -> tuple[Callable[..., LoadedTrace], str] | None:
     """The source that a spec names and the argument behind it, or None for a file."""
     head, _, argument = spec.partition("/")
-    if head in FORMATS:
-        return FORMATS[head].load, argument
     found = extension(ENTRY_POINT_GROUP, head) if _EXTENSION.fullmatch(head) else None
     if found is None:
         return None

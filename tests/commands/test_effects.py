@@ -24,6 +24,7 @@ MAIN = {command.name: command.module for command in COMMANDS}
 WHERE = {
     "TOY": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_fifo",
     "MILP": "--trace tests.engine.toys:trace/6 --cluster 2x4",
+    "LOG": "--policy fifo --trace helios:helios.csv",
     "SHUFFLE": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_shuffler",
     "NAIVE": "--trace naive --policy srtf --until-s 2000",
     "QUEUES": "--trace tiresias-480 --policy tiresias:2d-las --interval 600 --until-s 40000",
@@ -49,6 +50,19 @@ replay --trace | --policy tests.engine.toys:make_fifo | --trace tests.engine.toy
 replay --jobs | TWIN --gpus 8 | --jobs 20
 replay --gpus | TWIN --jobs 20 | --gpus 8
 replay --days | TWIN --jobs 20 --gpus 8 | --days 0.01
+replay --jobs-as | LOG | --jobs-as anchored
+replay --scaling | --trace helios:helios.csv --jobs-as anchored | --scaling amdahl:0.5
+replay --mix | LOG --jobs-as sampled | --mix bert=1
+replay --gpu-types | --policy fifo --trace spot:spot.csv --skip-impossible | --gpu-types ignore
+replay --guarantee | --policy fifo --trace spot:spot.csv --gpu-types ignore | --guarantee HP
+replay --run-s | --policy fifo --trace pollux:p.csv | --run-s bert=60
+replay --timezone | LOG | --timezone UTC
+replay --procs-per-gpu | --policy fifo --trace swf:one.swf | --procs-per-gpu 2
+replay --columns | --policy fifo --trace sacct:helios.csv | --columns xdmod
+replay --gpu-resource | --policy fifo --trace kueue:list.json | --gpu-resource amd.com/gpu
+replay --gpu-shares | LOG | --gpu-shares round-up
+replay --only | LOG | --only completed
+replay --first-start-s | LOG | --first-start-s 60
 replay --skip-impossible | TOY --cluster 1x2 | --skip-impossible
 replay --from-state | TOY | --from-state bare.json
 replay --cluster | TOY | --cluster 2x4
@@ -279,6 +293,9 @@ def inputs(folder: Path) -> None:
         "t.csv": "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
         "1,4,0,1,m,90,0\n2,1,5,1,m,60,0\n3,4,9,1,m,30,0\n4,2,12,1,m,40,0\n",
         "s.csv": "duration\n5\n300\n9000\n",
+        "p.csv": "name,time,application,num_replicas,batch_size\na,0,bert,1,8\n",
+        "spot.csv": "job_name,organization,gpu_model,gpu_request,worker_num,submit_time,duration,"
+        "job_type\n1,o,A800,1,1,0,90,HP\n2,o,T4,1,1,0,90,Spot\n",
         "one.swf": "1 0 0 90 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1\n",
         "list.json": json.dumps({"items": [WORKLOAD]}),
         "helios.csv": "job_id,user,vc,gpu_num,node_num,state,submit_time,start_time,end_time\n"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -160,6 +163,94 @@ def test_unknown_data_set(capsys: pytest.CaptureFixture[str]) -> None:
         dataset("nope")
 
 
+LOG = b"job_id\n71\n"
+PACKED = Dataset(
+    "packed", "A test", "CC-BY-4.0", "owner/name", "1" * 40, {},
+    blobs={"data.zip": "", "plain.csv": hashlib.sha1(b"blob 10\0" + LOG).hexdigest()},
+    members={"data.zip": {"data/Venus/log.csv": "Venus/log.csv"}},
+    citation="Somebody, Somewhere 2020",
+)  # fmt: skip
+
+
+def packed(monkeypatch: pytest.MonkeyPatch, folder: Path, archive: bytes) -> Dataset:
+    """A data set of an archive and a file, both known by their git blob ids."""
+    (folder / "data.zip").write_bytes(archive)
+    (folder / "plain.csv").write_bytes(LOG)
+    name = hashlib.sha1(b"blob %d\0" % len(archive) + archive).hexdigest()
+    known = replace(PACKED, blobs=PACKED.blobs | {"data.zip": name})
+    monkeypatch.setitem(DATASETS, "packed", known)
+    return known
+
+
+def zipped(*names: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(name, LOG)
+    return content.getvalue()
+
+
+def test_git_blob_ids_verify_and_members_are_taken_out(
+    mirror: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address, folder = mirror
+    packed(monkeypatch, folder, zipped("x/Venus/log.csv", "x/Earth/log.csv", "Venus/", "../../log"))
+    assert main(["fetch", "packed", "--base-url", address]) == 0
+    said = capsys.readouterr()
+    root = Path(said.out.strip())
+    assert said.err == (
+        "licence  CC-BY-4.0\ncite     Somebody, Somewhere 2020\nverified by git blob id\n"
+    )
+    assert (root / "data/Venus/log.csv").read_bytes() == LOG
+    assert not (root / "data.zip").exists()
+    assert find("packed") == root
+    assert fetch("packed", base_url="http://127.0.0.1:9") == root  # no network needed
+    (root / "data/Venus/log.csv").write_bytes(b"other")
+    assert find("packed") is None
+    fetch("packed", base_url=address)
+    (root / "plain.csv").write_bytes(b"other")
+    assert find("packed") is None
+    fetch("packed", base_url=address)
+    assert find("packed") == root
+
+
+def test_a_wrong_git_blob_is_refused_and_not_kept(
+    mirror: tuple[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address, folder = mirror
+    packed(monkeypatch, folder, zipped("Venus/log.csv"))
+    (folder / "data.zip").write_bytes(zipped("Venus/log.csv", "more"))
+    assert main(["fetch", "packed", "--base-url", address]) == 2
+    assert "data.zip: differs from its git blob id and was not kept" in capsys.readouterr().err
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("archive", "rule"),
+    [
+        (zipped("Earth/log.csv"), "must have one member that ends in Venus/log.csv, it has 0"),
+        (zipped("a/Venus/log.csv", "b/Venus/log.csv"), "it has 2"),
+        (zipped("Venus/log.csv").replace(LOG, b"job_id\n72\n"), "is damaged"),
+        (b"no archive", "is damaged"),
+    ],
+)
+def test_an_archive_that_is_another_is_refused(
+    mirror: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, archive: bytes, rule: str
+) -> None:
+    packed(monkeypatch, mirror[1], archive)
+    with pytest.raises(InputError, match=rule):
+        fetch("packed", base_url=mirror[0])
+
+
+@pytest.mark.parametrize("name", ["spot", "sia", "easyscale", "philly-table"])
+def test_what_has_no_licence_is_never_offered(name: str) -> None:
+    with pytest.raises(InputError, match="is not offered"):
+        fetch(name)
+
+
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     output = capsys.readouterr().out
@@ -167,11 +258,13 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert "here     no" in output
 
 
-@pytest.mark.parametrize("name", ["morphling", "gavel", "tiresias"])
+@pytest.mark.parametrize("name", [name for name in DATASETS if name != "tiny"])
 def test_base_url_is_pinned_to_the_commit(name: str) -> None:
     known = dataset(name)
-    assert known.sha256
-    assert known.licence in ("Apache-2.0", "MIT")
+    assert known.files
+    assert known.licence in ("Apache-2.0", "MIT", "CC-BY-4.0")
+    assert all(len(name) == 40 for name in known.blobs.values())
+    assert set(known.members) <= set(known.files)
     assert known.commit in known.base_url
     assert len(known.commit) == 40
     assert all(len(digest) == 64 for digest in known.sha256.values())

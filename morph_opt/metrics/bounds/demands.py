@@ -34,8 +34,8 @@ class Timing(Protocol):
     def boundary_at_or_after(self, time_s: float) -> int:
         """Number of the first boundary that is not before an instant."""
 
-    def restart_of(self, model: str) -> float:
-        """Start-up seconds of a model."""
+    def first_start_of(self, model: str) -> float:
+        """Start-up seconds of a model that never ran: the least that any start costs."""
 
 
 def reachable_spans(cluster: Cluster) -> tuple[Span, ...]:
@@ -281,7 +281,7 @@ def packed_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Ti
     alone = job_demands(trace, cluster, truth, timing)
     demands = []
     for job, demand in zip(trace.jobs, alone.jobs, strict=True):
-        restart_s = timing.restart_of(job.model)
+        restart_s = timing.first_start_of(job.model)
         gpus, iteration_s, kind = curves[job.model]
         demands.append(
             JobDemand(
@@ -328,7 +328,7 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
                 job.submission_s,
                 timing.boundary_at_or_after(job.submission_s) * timing.interval_s,
                 gpus,
-                timing.restart_of(job.model) + job.iterations * iteration_s,
+                timing.first_start_of(job.model) + job.iterations * iteration_s,
                 kind,
                 job.weight,
             )

@@ -28,7 +28,7 @@ def taken_up_demands(demands: Demands, state: RoundState, timing: Timing) -> Dem
         # Where two jobs may share GPUs a start stands in the release, not in the durations.
         early_s = timing.boundary_at_or_after(demand.submission_s) * timing.interval_s
         apart_s = max(0.0, demand.release_s - early_s)
-        restart_s = timing.restart_of(found.job.model) - apart_s
+        restart_s = timing.first_start_of(found.job.model) - apart_s
         if found.running is not None:
             return replace(
                 demand,

@@ -32,6 +32,8 @@ class LogFormat:
         Fields of `Reading` that it knows, beside those that all know.
     relative
         Whether its clock counts from a 0 that means something; others count from the first job.
+    needed
+        Fields of `Reading` without which its jobs cannot be replayed.
     ids
         Whether its rows have ids, so that identical ones are the same row twice.
     durations
@@ -50,6 +52,7 @@ class LogFormat:
     zone: str | None
     options: tuple[str, ...] = ()
     relative: bool = False
+    needed: tuple[str, ...] = ()
     ids: bool = True
     durations: bool = True
     folds: bool = False

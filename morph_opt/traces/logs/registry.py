@@ -51,7 +51,7 @@ LOG_FORMATS: dict[str, LogFormat] = {
         ),
         LogFormat(
             "swf", "Standard Workload Format 2.2", SwfReader, None, ("procs_per_gpu",),
-            relative=True,
+            relative=True, needed=("procs_per_gpu",),
         ),
         LogFormat(
             "sacct", "Slurm accounting, sacct --parsable2", SacctReader, "UTC", ("columns",),

@@ -1,0 +1,317 @@
+"""Jobs from logs: what a replay takes, with everything that was assumed written down.
+
+A log has one pair of GPUs and run time per job. Iterations, model, plan and scaling are not in it
+and cannot be identified from it: they are assumed in one of three ways, and the account says how.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Trace
+from morph_opt.perf.analytic.zoo import builtin_model
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.anchored import AnchoredSeconds, Gang, curve_of
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.traces.format import LoadedTrace
+from morph_opt.traces.logs.format import LogFormat
+from morph_opt.traces.logs.report import Report
+from morph_opt.traces.logs.row import RANK, LogRow, Reading
+from morph_opt.traces.logs.scan import Scan
+from morph_opt.traces.requested import RequestedSpeeds
+
+JobsAs = Literal["rigid", "anchored", "sampled"]
+MODES: tuple[JobsAs, ...] = ("rigid", "anchored", "sampled")
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """How rows of a log become jobs.
+
+    Parameters
+    ----------
+    jobs_as
+        ``rigid``: they run on exactly the GPUs that they had; ``anchored``: also on others, by a
+        stated curve through that point; ``sampled``: built-in models drawn from a stated mix.
+    scaling
+        The curve of ``anchored``; see `morph_opt.perf.tables.anchored.curve_of`.
+    mix
+        Shares of the built-in models of ``sampled``; empty for equal ones.
+    gpu_types
+        Whether a job runs only on the GPU types that the log names, or on any.
+    guarantee
+        Kind of jobs that have a guarantee (``HP`` of spot); None for none.
+    run_s
+        Run time by kind, for logs that tell none.
+    """
+
+    jobs_as: JobsAs = "rigid"
+    scaling: str = "linear"
+    mix: Mapping[str, float] = field(default_factory=dict)
+    gpu_types: Literal["keep", "ignore"] = "keep"
+    guarantee: str | None = None
+    run_s: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = builtin_model().models()
+        for model, share in self.mix.items():
+            if model not in known:
+                rule = f"unknown model {model!r}; known are {', '.join(known)}"
+                raise InputError(rule, field="mix")
+            if share <= 0.0:
+                raise InputError(f"must have shares above 0, got {model}={share:g}", field="mix")
+        if self.jobs_as == "anchored":
+            curve_of(self.scaling)
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of a log: the four lines that stand wherever its jobs are shown.
+
+    Parameters
+    ----------
+    report
+        Of the reading.
+    assumed, changed
+        What is not in the log; what is there and was altered.
+    terms
+        Licence and citation of a published log.
+    """
+
+    report: Report
+    assumed: list[str]
+    changed: list[str]
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+    def lines(self) -> dict[str, str]:
+        """The lines by name: read, dropped, assumed, changed."""
+        report = self.report
+        dropped = sorted(report.dropped, key=RANK.__getitem__)
+        gpu_s = report.gpu_seconds
+        known = "" if gpu_s is None else f", {gpu_s:,.10g} GPU-seconds"
+        return {
+            "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded",
+            "dropped": ", ".join(f"{one} {report.dropped[one]:,}" for one in dropped) or "nothing",
+            "assumed": "; ".join((*report.assumed, *self.assumed)) or "nothing",
+            "changed": "; ".join(self.changed) or "nothing",
+        }
+
+    def as_json(self) -> str:
+        """The report of the reading with these lines."""
+        content = self.report.as_dict() | dict(self.terms) | {"account": self.lines()}
+        return json.dumps(content, indent=2) + "\n"
+
+
+def load_log(
+    path: Path,
+    known: LogFormat,
+    how: Reading,
+    mapped: Mapped,
+    *,
+    name: str,
+    seed: int = 0,
+    terms: Mapping[str, str] | None = None,
+) -> LoadedTrace:
+    """The jobs of a log, with the speeds that they are given.
+
+    Parameters
+    ----------
+    path, known, how
+        The log, its format, and how it is read.
+    mapped
+        How rows become jobs.
+    name
+        What the user calls it.
+    seed
+        Of ``sampled``.
+    terms
+        Licence and citation of a published log.
+
+    Raises
+    ------
+    InputError
+        For the first malformed row, if nothing is left, or if the log tells no run times and the
+        user does not either.
+    """
+    if "procs_per_gpu" in known.needed and how.procs_per_gpu is None:
+        rule = f"is needed: format {known.name} counts processors and knows no GPUs"
+        raise InputError(rule, field="procs_per_gpu")
+    scan = Scan(path, known, how)
+    rows = [_timed(row, mapped, str(scan.path)) for row in scan.jobs()]
+    account = Account(scan.report, [], [], terms or {})
+    if not rows:
+        raise InputError(f"has no job: dropped are {account.lines()['dropped']}", file=str(path))
+    if mapped.run_s:
+        listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
+        account.assumed.append(f"run times by kind: {listed}")
+    rows = _shifted(rows, known, account)
+    if mapped.jobs_as == "sampled":
+        jobs, truth = _sampled(rows, mapped, seed, account, str(path))
+    else:
+        jobs, truth = _gangs(rows, mapped, account, str(path))
+    account.assumed.append("run times contain the first start-up; CPU threads are not replayed")
+    notice = (
+        f"{name}: jobs of a log as {truth.name} gangs"
+        if mapped.jobs_as != "sampled"
+        else (f"{name}: run times and GPUs of a log, models drawn (seed {seed})")
+    )
+    return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0)
+
+
+def _timed(row: LogRow, mapped: Mapped, file: str) -> LogRow:
+    """The row with the run time that the user gave its kind, where the log tells none."""
+    if row.run_s is not None:
+        return row
+    if row.kind is None or row.kind not in mapped.run_s:
+        rule = f"has no run time, and none was given for kind {row.kind!r} (--run-s KIND=S,...)"
+        raise InputError(rule, file=file, line=row.line, field="run_s")
+    return row._replace(run_s=mapped.run_s[row.kind])
+
+
+def _shifted(rows: list[LogRow], known: LogFormat, account: Account) -> list[LogRow]:
+    """Rows in order of submission, on a clock that counts from the first of them."""
+    rows.sort(key=lambda row: row.submit_s)
+    if known.relative:
+        return rows
+    first_s = rows[0].submit_s
+    account.changed.append(f"times count from the first job ({first_s:.10g} s of the log's clock)")
+    return [row._replace(submit_s=row.submit_s - first_s) for row in rows]
+
+
+def _gangs(
+    rows: list[LogRow], mapped: Mapped, account: Account, file: str
+) -> tuple[list[Job], SpeedModel]:
+    """Jobs of which an iteration is a second on the GPUs of the log."""
+    gangs: dict[Gang, None] = {}
+    added_s = 0.0
+    jobs = []
+    for row, name in zip(rows, _unique(rows), strict=True):
+        gang = Gang(int(row.gpus), _types(row) if mapped.gpu_types == "keep" else ())
+        gangs[gang] = None
+        seconds = max(1, round(row.run_s or 0.0))
+        added_s += float(row.gpus) * (seconds - (row.run_s or 0.0))
+        jobs.append(_job(row, name, gang.name, seconds, RIGID_PLAN, mapped, file))
+    scaling = mapped.scaling if mapped.jobs_as == "anchored" else None
+    if scaling is None:
+        account.assumed.append("a job runs on exactly the GPUs that it had")
+    else:
+        account.assumed.append(
+            f"speed on other numbers of GPUs is {scaling}: a curve, no measurement"
+        )
+    account.changed.append(
+        f"run times rounded to whole seconds of at least 1 ({added_s:+,.1f} GPU-seconds)"
+    )
+    typed = sum(1 for row in rows if row.gpu_type)
+    if typed and mapped.gpu_types == "ignore":
+        account.changed.append(f"GPU types of {typed:,} jobs ignored")
+    _attempts(rows, account)
+    return jobs, AnchoredSeconds(list(gangs), scaling)
+
+
+def _sampled(
+    rows: list[LogRow], mapped: Mapped, seed: int, account: Account, file: str
+) -> tuple[list[Job], SpeedModel]:
+    """Jobs of built-in models that need the recorded time on the recorded GPUs."""
+    truth = builtin_model()
+    mix = dict(mapped.mix) or dict.fromkeys(truth.models(), 1.0)
+    speeds, draw = RequestedSpeeds(truth), random.Random(f"log/{seed}")
+    choices: dict[int, list[tuple[str, list[ExecutionPlan]]]] = {}
+    jobs: list[Job] = []
+    left: Counter[int] = Counter()
+    added_s = 0.0
+    for row, name in zip(rows, _unique(rows), strict=True):
+        gpus = int(row.gpus)
+        if gpus not in choices:
+            choices[gpus] = _plans(truth, mix, gpus)
+        if not choices[gpus]:
+            left[gpus] += 1
+            continue
+        weights = [mix[model] for model, _ in choices[gpus]]
+        model, plans = draw.choices(choices[gpus], weights)[0]
+        plan = draw.choice(plans)
+        step_s = speeds.iteration_s(model, gpus, plan)
+        iterations = max(1, round((row.run_s or 0.0) / step_s))
+        added_s += gpus * (iterations * step_s - (row.run_s or 0.0))
+        jobs.append(_job(row, name, model, iterations, plan, mapped, file))
+    if not jobs:
+        rule = f"has no job that a model of the mix runs at its {', '.join(map(str, left))} GPUs"
+        raise InputError(rule, file=file, field="mix")
+    shares = ", ".join(f"{model} {share / sum(mix.values()):.0%}" for model, share in mix.items())
+    account.assumed.append(f"model and plan drawn with seed {seed} among those that fit: {shares}")
+    account.changed.append(f"run times rounded to whole iterations ({added_s:+,.1f} GPU-seconds)")
+    if left:
+        counts = ", ".join(f"{n} of {gpus}" for gpus, n in sorted(left.items())[:8])
+        account.changed.append(
+            f"{left.total():,} jobs left out, no model runs on their GPUs: {counts}"
+        )
+    if any(row.gpu_type for row in rows):
+        account.changed.append("GPU types ignored")
+    _attempts(rows, account)
+    return jobs, truth
+
+
+def _plans(
+    truth: SpeedModel, mix: Iterable[str], gpus: int
+) -> list[tuple[str, list[ExecutionPlan]]]:
+    """Plans by model that run on so many GPUs."""
+    found = []
+    for model in mix:
+        rows = truth.configurations(model, A800_NODE, gpus, Span.LEAF)
+        plans = sorted({row.plan for row in rows if row.shape.gpus == gpus}, key=str)
+        if plans:
+            found.append((model, plans))
+    return found
+
+
+def _attempts(rows: list[LogRow], account: Account) -> None:
+    """Say what the largest attempt of a job adds to the GPU-seconds of the others."""
+    surplus = sum(
+        float(row.gpus * (row.run_s or 0.0)) - row.gpu_s for row in rows if row.gpu_s is not None
+    )
+    if surplus:
+        account.changed.append(f"attempts and components held less: {surplus:+,.1f} GPU-seconds")
+
+
+def _types(row: LogRow) -> tuple[str, ...]:
+    return tuple(row.gpu_type.split("|")) if row.gpu_type else ()
+
+
+def _unique(rows: list[LogRow]) -> Iterable[str]:
+    """Names of the rows; what is there already gets ``#2``."""
+    times: Counter[str] = Counter()
+    taken: set[str] = set()
+    for row in rows:
+        name = row.name
+        times[row.name] += 1
+        while name in taken or times[row.name] > 1:
+            name = f"{row.name}#{max(2, times[row.name])}"
+            if name not in taken:
+                break
+            times[row.name] += 1
+        taken.add(name)
+        yield name
+
+
+def _job(
+    row: LogRow,
+    name: str,
+    model: str,
+    iterations: int,
+    plan: ExecutionPlan,
+    mapped: Mapped,
+    file: str,
+) -> Job:
+    try:
+        return Job(
+            name, model, row.submit_s, iterations, int(row.gpus), plan,
+            guaranteed=mapped.guarantee is not None and row.kind == mapped.guarantee,
+            tenant=row.tenant or row.user or "default",
+        )  # fmt: skip
+    except InputError as error:
+        raise error.located(file=file, line=row.line) from None
