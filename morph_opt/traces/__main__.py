@@ -13,6 +13,9 @@ from morph_opt.traces.logs.arguments import add_reading, reading_of
 from morph_opt.traces.logs.lint import lint
 from morph_opt.traces.logs.registry import LOG_FORMATS
 
+# Commands that read logs ask here for what they have in common.
+__all__ = ["add_reading", "main", "make_parser", "reading_of"]
+
 
 def make_parser() -> LineParser:
     """The parser."""

@@ -13,7 +13,7 @@ from morph_opt.commandline import LineParser
 from morph_opt.commandline.types import path, text, whole
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
-from morph_opt.traces.__main__ import add_reading, reading_of
+from morph_opt.traces.logs.arguments import add_reading, reading_of
 
 Logs = Sequence[LogFrame]
 
