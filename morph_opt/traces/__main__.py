@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import write_atomically
+from morph_opt.domain import InputError
 from morph_opt.traces.logs.arguments import add_reading, reading_of
+from morph_opt.traces.logs.capacity import node_events, read_capacity
 from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.registry import LOG_FORMATS
+from morph_opt.traces.logs.registry import LOG_FORMATS, log_format
+from morph_opt.traces.logs.scan import Scan
+from morph_opt.traces.logs.survey import survey_page
+from morph_opt.traces.registry import log_of
 
 # Commands that read logs ask here for what they have in common.
 __all__ = ["add_reading", "main", "make_parser", "reading_of"]
@@ -34,11 +40,32 @@ def make_parser() -> LineParser:
         "--format", choices=tuple(LOG_FORMATS), help="of the log (guessed from header and keys)"
     )
     check.add_argument("--cluster", metavar="SPEC", help="compare with it: file or short form")
+    check.add_argument(
+        "--capacity", type=Path, metavar="FILE", help="GPUs over time: date,...,total"
+    )
     check.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     check.add_argument("--rows", action="store_true", help="with a line per job, in the JSON")
     check.only_with("--rows", "--json")
     add_reading(check)
+    _add_capacity(commands.add_parser("capacity", help="node events of a capacity over time"))
+    several = commands.add_parser("survey", help="one page on every log below a folder")
+    several.add_argument("folder", type=Path, metavar="FOLDER")
+    several.add_argument("--out", type=Path, metavar="FILE", help="else the page is printed")
     return parser
+
+
+def _add_capacity(parser: LineParser) -> None:
+    parser.description = (
+        "From a table of GPUs over time (date,...,total) to a file for replay --events: the last "
+        "nodes of the cluster are drained and return, so that it never has more GPUs than that."
+    )
+    parser.add_argument("path", type=Path, metavar="FILE", help="the table")
+    parser.add_argument(
+        "--trace", required=True, metavar="FORMAT:PATH", help="the log; its first job is at 0"
+    )
+    parser.add_argument("--cluster", required=True, metavar="SPEC", help="at its largest")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="else the events are printed")
+    add_reading(parser)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,13 +74,59 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    return {"lint": _lint, "capacity": _capacity, "survey": _survey}[given.command](given)
+
+
+def _capacity(given: argparse.Namespace) -> int:
+    from morph_opt.clusters import load_cluster
+
+    spec = log_of(given.trace)
+    if spec is None:
+        raise InputError(f"must be a log, FORMAT:PATH, got {given.trace!r}", field="--trace")
+    known, how = log_format(spec.format), reading_of(given)
+    scan = Scan(Path(spec.path), known, replace(how, window=spec.window))
+    first_s = min((job.submit_s for job in scan.jobs()), default=None)
+    if first_s is None or known.relative:
+        rule = (
+            "has no job" if first_s is None else f"has no dates: format {known.name} counts seconds"
+        )
+        raise InputError(rule, file=spec.path)
+    steps = read_capacity(given.path, scan.clock.zone)
+    events = list(node_events(steps, load_cluster(given.cluster), first_s))
+    sizes = [step.gpus for step in steps]
+    said = f"{len(steps)} steps, {min(sizes):,} to {max(sizes):,} GPUs, {len(events)} node events"
+    print(said, file=sys.stderr)
+    lines = [f"{time_s:.10g},{node},{event}\n" for time_s, node, event in events]
+    _put("".join(("time_s,node,event\n", *lines)), given.out)
+    return 0
+
+
+def _survey(given: argparse.Namespace) -> int:
+    _put(survey_page(given.folder), given.out)
+    return 0
+
+
+def _put(text: str, out: Path | None) -> None:
+    """To a file, or to stdout."""
+    if out is None:
+        print(text, end="")
+    else:
+        write_atomically(out, text)
+
+
+def _lint(given: argparse.Namespace) -> int:
     gpus = None
     if given.cluster is not None:
         from morph_opt.clusters import load_cluster
 
         gpus = load_cluster(given.cluster).gpus
     found = lint(
-        given.path, given.format, reading_of(given), cluster_gpus=gpus, with_rows=given.rows
+        given.path,
+        given.format,
+        reading_of(given),
+        cluster_gpus=gpus,
+        capacity=given.capacity,
+        with_rows=given.rows,
     )
     if given.json is not None:
         write_atomically(given.json, found.as_json())

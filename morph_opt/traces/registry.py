@@ -103,14 +103,14 @@ PUBLISHED_LOGS = {
 
 
 def _load_published(name: str, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
-    which, window = windowed(argument)
+    which, _ = windowed(argument)
     files = PUBLISHED_LOGS[name]
     if which not in files:
         known = ", ".join(f"{name}/{one}" if one else name for one in files)
         raise InputError(f"unknown trace {name}/{which}; known are {known}", field="trace")
-    path = locate(name, files[which]) / files[which]
-    spec = LogSpec(name, str(path), window)
     title = f"{name}/{argument}" if argument else name
+    spec = log_of(title)
+    assert spec is not None
     published = dataset(name)
     terms = {"licence": published.licence, "citation": published.citation}
     loaded = load_spec(spec, title, seed=seed, options=options, terms=terms)
@@ -226,6 +226,16 @@ def takes_seed(spec: str, jobs_as: str | None = None) -> bool:
     if known is not None and known.options is LOG_OPTIONS:
         return jobs_as == "sampled"
     return known.seeded if known is not None else _source(spec) is not None
+
+
+def log_of(spec: str) -> LogSpec | None:
+    """The log that a spec names, by path or as a published one; None if it names none."""
+    name, _, argument = spec.partition("/")
+    which, window = windowed(argument)
+    if name in PUBLISHED_LOGS and which in PUBLISHED_LOGS[name]:
+        file = PUBLISHED_LOGS[name][which]
+        return LogSpec(name, str(locate(name, file) / file), window)
+    return LogSpec.of(spec)
 
 
 def absolute_spec(spec: str) -> str:

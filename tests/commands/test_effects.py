@@ -24,6 +24,7 @@ MAIN = {command.name: command.module for command in COMMANDS}
 WHERE = {
     "TOY": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_fifo",
     "MILP": "--trace tests.engine.toys:trace/6 --cluster 2x4",
+    "CAPACITY": "capacity c.csv --trace helios:helios.csv --cluster 1x8",
     "LOG": "--policy fifo --trace helios:helios.csv",
     "SHUFFLE": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_shuffler",
     "NAIVE": "--trace naive --policy srtf --until-s 2000",
@@ -153,6 +154,15 @@ instances solve --out | SOLVE | --out x.sol
 instances check --folder | check base-jct-64g-light none | --folder none
 traces lint --format | lint helios.csv | --format sacct
 traces lint --cluster | lint helios.csv | --cluster 1x2
+traces lint --capacity | lint helios.csv | --capacity c.csv
+traces capacity --out | CAPACITY | --out e2.csv
+traces capacity --timezone | capacity c.csv --cluster 1x8 --trace acme:a.csv | --timezone Asia/Tokyo
+traces capacity --columns | capacity c.csv --cluster 1x8 --trace sacct:helios.csv | --columns xdmod
+traces capacity --only | CAPACITY | --only completed
+traces capacity --gpu-shares | CAPACITY | --gpu-shares round-up
+traces capacity --procs-per-gpu | CAPACITY | --procs-per-gpu 2
+traces capacity --gpu-resource | CAPACITY | --gpu-resource x
+traces survey --out | survey . | --out page.md
 traces lint --json | lint helios.csv | --json r.json
 traces lint --rows | lint helios.csv --json r.json | --rows
 traces lint --timezone | lint helios.csv | --timezone UTC
@@ -293,18 +303,17 @@ def inputs(folder: Path) -> None:
         "t.csv": "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
         "1,4,0,1,m,90,0\n2,1,5,1,m,60,0\n3,4,9,1,m,30,0\n4,2,12,1,m,40,0\n",
         "s.csv": "duration\n5\n300\n9000\n",
+        "c.csv": "date,total\n2020-07-01,8\n2020-07-04,4\n",
         "p.csv": "name,time,application,num_replicas,batch_size\na,0,bert,1,8\n",
         "spot.csv": "job_name,organization,gpu_model,gpu_request,worker_num,submit_time,duration,"
         "job_type\n1,o,A800,1,1,0,90,HP\n2,o,T4,1,1,0,90,Spot\n",
         "one.swf": "1 0 0 90 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1\n",
         "list.json": json.dumps({"items": [WORKLOAD]}),
         "helios.csv": "job_id,user,vc,gpu_num,node_num,state,submit_time,start_time,end_time\n"
-        + "".join(
-            f"{gpus},u,v,{gpus},1,FAILED,"
-            + ",".join(f"2020-07-03 0{h}:00:00" for h in (8, 8, 9))
-            + "\n"
-            for gpus in (2, 2.5)
-        ),
+        "1,u,v,2,1,FAILED,2020-07-03 08:00:00,2020-07-03 08:00:00,2020-07-03 09:00:00\n"
+        "2,u,v,2.5,1,FAILED,2020-07-03 07:00:00,2020-07-03 07:00:00,2020-07-03 09:00:00\n",
+        "a.csv": "job_id,user,node_num,gpu_num,type,state,submit_time,start_time,end_time\n"
+        "1,u,1,2,t,FAILED,2020-07-03 08:00:00Z,2020-07-03 08:00:00Z,2020-07-03 09:00:00Z\n",
         "runs.csv": "shape,plan,iteration_s\n1,dp,0.9\n",
     }
     for name, text in texts.items():

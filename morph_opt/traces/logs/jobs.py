@@ -22,7 +22,7 @@ from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.logs.format import LogFormat
 from morph_opt.traces.logs.report import Report
-from morph_opt.traces.logs.row import RANK, LogRow, Reading
+from morph_opt.traces.logs.row import LogRow, Reading
 from morph_opt.traces.logs.scan import Scan
 from morph_opt.traces.requested import RequestedSpeeds
 
@@ -92,12 +92,11 @@ class Account:
     def lines(self) -> dict[str, str]:
         """The lines by name: read, dropped, assumed, changed."""
         report = self.report
-        dropped = sorted(report.dropped, key=RANK.__getitem__)
         gpu_s = report.gpu_seconds
         known = "" if gpu_s is None else f", {gpu_s:,.10g} GPU-seconds"
         return {
             "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded",
-            "dropped": ", ".join(f"{one} {report.dropped[one]:,}" for one in dropped) or "nothing",
+            "dropped": ", ".join(f"{one} {n:,}" for one, n in report.by_reason()) or "nothing",
             "assumed": "; ".join((*report.assumed, *self.assumed)) or "nothing",
             "changed": "; ".join(self.changed) or "nothing",
         }

@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from morph_opt.documents import is_file
 from morph_opt.domain.errors import shown
+from morph_opt.traces.logs.capacity import CAPACITY_FILE, find_changes, read_capacity
 from morph_opt.traces.logs.demand import Demand
 from morph_opt.traces.logs.guess import guessed
 from morph_opt.traces.logs.registry import log_format
 from morph_opt.traces.logs.report import Report
-from morph_opt.traces.logs.row import RANK, Reading
+from morph_opt.traces.logs.row import Reading
 from morph_opt.traces.logs.scan import Scan
 
 EXIT = {None: 0, "note": 0, "warning": 1, "error": 2}
@@ -69,8 +71,7 @@ class Lint:
             + ("unknown: the log tells no durations" if gpu_s is None else f"{gpu_s:,.10g}"),
         ]
         lines += [f"option   {name} = {shown(str(v))}" for name, v in report.options.items()]
-        for reason in sorted(report.dropped, key=RANK.__getitem__):
-            count = report.dropped[reason]
+        for reason, count in report.by_reason():
             lines.append(f"dropped  {reason}: {count:,} ({count / report.rows:.1%})")
         lines += [f"assumed  {shown(one, 300)}" for one in report.assumed]
         for severity, code, sentence in report.sentences():
@@ -86,6 +87,7 @@ def lint(
     how: Reading | None = None,
     *,
     cluster_gpus: int | None = None,
+    capacity: Path | None = None,
     with_rows: bool = False,
 ) -> Lint:
     """Read a whole log and say what is in it and what is wrong with it.
@@ -100,6 +102,8 @@ def lint(
         How it is read where it does not say so itself.
     cluster_gpus
         GPUs of the cluster, to compare demand and capacity; None if unknown.
+    capacity
+        Table of GPUs over time; None for the one beside the log, if there is any.
     with_rows
         Whether to keep a line per job.
 
@@ -120,6 +124,14 @@ def lint(
         demand.add(job)
         if with_rows:
             rows.append((job.submit_s, float(job.gpus), job.run_s))
+    beside = scan.path.with_name(CAPACITY_FILE)
+    if capacity is None and known.name == "helios" and is_file(beside):
+        capacity = beside
+    if capacity is not None:
+        steps = read_capacity(capacity, scan.clock.zone)
+        find_changes(steps, scan.report)
+        # The linter has one number; the largest makes no hour look too full.
+        cluster_gpus = cluster_gpus or max(step.gpus for step in steps)
     demand.tell(scan.report, cluster_gpus)
     published = known.published_near(scan.report.rows, _SELECTION)
     if published is not None:

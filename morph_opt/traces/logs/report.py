@@ -65,6 +65,12 @@ class Report:
     _unknown: int = 0
     _first_dropped: dict[str, list[int]] = field(default_factory=dict)
 
+    def by_reason(self) -> list[tuple[str, int]]:
+        """Dropped rows, in the order in which the reasons are asked for."""
+        return [
+            (reason, self.dropped[reason]) for reason in sorted(self.dropped, key=RANK.__getitem__)
+        ]
+
     @property
     def gpu_seconds(self) -> float | None:
         """GPU-seconds that the jobs held; None if that of any is unknown."""
@@ -118,7 +124,7 @@ class Report:
             "share": f"{found.count / whole:.1%}",
             "format": self.format,
             "line": found.lines[0] if found.lines else "?",
-            "first": self.first_malformed or "",
+            "first": "" if self.first_malformed is None else _without_file(self.first_malformed),
         }
         safe = {k: shown(v) if isinstance(v, str) else v for k, v in found.details.items()}
         return values | safe
@@ -131,14 +137,13 @@ class Report:
     def as_dict(self) -> dict[str, object]:
         """Content of the JSON file."""
         lines = {code: found.lines for code, found in self.findings.items()}
-        ordered = sorted(self.dropped, key=RANK.__getitem__)
         return {
             "format": self.format,
             "rows": self.rows,
             "jobs": self.jobs,
             "folded": self.folded,
             "gpu_seconds": self.gpu_seconds,
-            "dropped": {reason: self.dropped[reason] for reason in ordered},
+            "dropped": dict(self.by_reason()),
             "findings": {code: found.count for code, found in self.findings.items()},
             "first_lines": self._first_dropped | lines,
             "sha256": self.sha256,
@@ -146,3 +151,8 @@ class Report:
             "options": self.options,
             "assumed": self.assumed,
         }
+
+
+def _without_file(error: InputError) -> InputError:
+    """A complaint about a line; the report is of one file, and says which."""
+    return InputError(error.rule, line=error.line, field=error.field)

@@ -1,0 +1,77 @@
+"""One page: what the linter finds in every log below a folder. Facts and figures, no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from morph_opt.domain import InputError
+from morph_opt.domain.errors import shown
+from morph_opt.table import Table
+from morph_opt.traces.logs.lint import Lint, lint
+
+SUFFIXES = frozenset((".csv", ".json", ".log", ".swf", ".txt"))
+_INTRODUCTION = """\
+# What the linter finds in logs
+
+Each file of a known format below one folder, read whole by `python -m morph_opt.traces lint`
+([docs/logs.md](../../docs/logs.md)) as it lies there: format guessed, no cluster named, nothing
+rounded up. Facts and figures only; no row of any log is here. This page is written by
+`python -m morph_opt.traces survey FOLDER --out FILE`.
+
+"""
+
+
+def survey(folder: Path) -> Iterator[tuple[str, Lint]]:
+    """Every file below a folder that is a log of a known format, in order of their names."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix not in SUFFIXES or not path.is_file():
+            continue
+        try:
+            found = lint(path)
+        except InputError:  # of no known format, or of several
+            continue
+        yield path.relative_to(folder).as_posix(), found
+
+
+def survey_page(folder: Path) -> str:
+    """The page, in Markdown.
+
+    Raises
+    ------
+    InputError
+        If no file below the folder is a log.
+    """
+    found = list(survey(folder))
+    if not found:
+        raise InputError("has no log of a known format below it", file=str(folder))
+    rows = [
+        (
+            f"`{shown(name)}`",
+            one.report.format,
+            _dropped(one),
+            one.report.rows,
+            one.report.jobs,
+            one.report.folded,
+            one.report.gpu_seconds,
+        )
+        for name, one in found
+    ]
+    header = ("log", "format", "dropped", "rows", "jobs", "folded", "GPU-seconds")
+    formats = {"rows": ",d", "jobs": ",d", "folded": ",d", "GPU-seconds": ",.10g"}
+    parts = [_INTRODUCTION, Table(header, rows, "lllr", formats).to_markdown(), "\n"]
+    for name, one in found:
+        said = list(one.report.sentences())
+        if said:
+            parts.append(f"\n## {shown(name)}\n\n")
+            parts += [f"- {severity}, `{code}`: {_plain(text)}\n" for severity, code, text in said]
+    return "".join(parts)
+
+
+def _dropped(one: Lint) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in one.report.by_reason())
+
+
+def _plain(text: str) -> str:
+    """A sentence that Markdown does not take for anything else."""
+    return shown(text, 600).replace("<", "&lt;").replace("*", "\\*")
