@@ -20,6 +20,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.anchored import AnchoredSeconds, Gang, curve_of
 from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.traces.format import LoadedTrace
+from morph_opt.traces.logs.demand import ROUND_S
 from morph_opt.traces.logs.format import LogFormat
 from morph_opt.traces.logs.report import Report
 from morph_opt.traces.logs.row import LogRow, Reading
@@ -82,12 +83,15 @@ class Account:
         What is not in the log; what is there and was altered.
     terms
         Licence and citation of a published log.
+    short
+        Jobs that measure the round and not the policy.
     """
 
     report: Report
     assumed: list[str]
     changed: list[str]
     terms: Mapping[str, str] = field(default_factory=dict)
+    short: int = 0
 
     def lines(self) -> dict[str, str]:
         """The lines by name: read, dropped, assumed, changed."""
@@ -95,7 +99,8 @@ class Account:
         gpu_s = report.gpu_seconds
         known = "" if gpu_s is None else f", {gpu_s:,.10g} GPU-seconds"
         return {
-            "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded",
+            "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded; "
+            f"{self.short:,} run for less than a round of {ROUND_S:g} s",
             "dropped": ", ".join(f"{one} {n:,}" for one, n in report.by_reason()) or "nothing",
             "assumed": "; ".join((*report.assumed, *self.assumed)) or "nothing",
             "changed": "; ".join(self.changed) or "nothing",
@@ -146,9 +151,17 @@ def load_log(
     account = Account(scan.report, [], [], terms or {})
     if not rows:
         raise InputError(f"has no job: dropped are {account.lines()['dropped']}", file=str(path))
+    account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)
     if mapped.run_s:
         listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
         account.assumed.append(f"run times by kind: {listed}")
+    started = scan.report.findings.get("running-at-window-start")
+    if started is not None:
+        gpu_s = float(started.details["gpu_s"])
+        account.assumed.append(
+            f"the cluster is empty when the window begins; {started.count:,} jobs were running and "
+            f"held {gpu_s:,.0f} GPU-seconds after that"
+        )
     rows = _shifted(rows, known, account)
     if mapped.jobs_as == "sampled":
         jobs, truth = _sampled(rows, mapped, seed, account, str(path))

@@ -273,6 +273,8 @@ class TableReader(Reader):
             else:
                 cells_by_name = dict(zip(header, cells, strict=True))
                 yield Record(line, text, Row(file, line, cells_by_name))
+        if header is None and not fixed:
+            self._header([], file, 1)  # an empty file lacks every column
 
     def remark(self, text: str) -> None:
         """Called for a line that is a comment."""

@@ -73,6 +73,15 @@ def test_attempts_of_other_gpus_hold_what_is_printed(tmp_path: Path) -> None:
     assert "held less: +2,400.0 GPU-seconds" in found.account.lines()["changed"]
 
 
+def test_a_window_says_what_ran_when_it_began_and_what_is_short(tmp_path: Path) -> None:
+    spec = f"{spec_of('acme', tmp_path)}@2023-04-02T01:30:00.."
+    account = load_trace(spec).account
+    assert account is not None
+    # 16 GPUs from 9:00:07 to 10:00:07, the window from 9:30 on.
+    assert "1 jobs were running and held 28,912 GPU-seconds" in account.lines()["assumed"]
+    assert account.lines()["read"].endswith("; 0 run for less than a round of 60 s")
+
+
 def test_names_that_occur_twice_get_numbers(tmp_path: Path) -> None:
     row = "{0},60,bert,8,16,4,1,v100,{1}"
     names = ("a", "a", "a#2", "a", "b")

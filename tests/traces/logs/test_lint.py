@@ -163,6 +163,16 @@ def test_a_wrong_capacity_is_refused(tmp_path: Path, text: str, rule: str) -> No
 # ---------------------------------------------------------------- harm
 
 
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_an_empty_file_has_no_header(tmp_path: Path, text: str) -> None:
+    path = put(tmp_path, "helios", text, "log.csv")
+    found = lint(path, "helios")
+    assert list(found.report.findings) == ["no-header"]
+    assert found.status == 2
+    with pytest.raises(InputError, match=r"log\.csv, line 1"):
+        read(tmp_path, "helios", text, strict=True, name="log.csv")
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_packed_logs_are_read(tmp_path: Path, suffix: str) -> None:
     packed = (gzip if suffix == ".gz" else lzma).compress(HELIOS.text().encode())
