@@ -8,6 +8,7 @@ MathML when the site is built; browsers draw it without a script.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -114,12 +115,14 @@ def _by_name(item: tuple[str, str]) -> str:
 
 def _public(root: Path) -> Iterator[tuple[str, str]]:
     """Public names with the modules that define them, as type checkers find them."""
-    text = (root / "morph_opt" / "__init__.py").read_text("utf-8")
-    listed = set(re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0]))
-    for module, names in re.findall(
-        r"from (morph_opt[\w.]+) import \(?([\w,\s]+?)\)?$", text, re.M
-    ):
-        yield from ((name, module) for name in re.findall(r"\w+", names) if name in listed)
+    tree = ast.parse((root / "morph_opt" / "__init__.py").read_text("utf-8"))
+    listed: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            listed = set(ast.literal_eval(node.value))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((one.name, node.module) for one in node.names if one.name in listed)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
