@@ -71,7 +71,13 @@ def test_every_baseline_completes_a_trace_on_mixed_types(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "who", [["--policy", "gavel:fairness"], ["--policy", "gavel:ftf"], ["--objective", "fairness"]]
+    "who",
+    [
+        ["--policy", "gavel:fairness"],
+        ["--policy", "gavel:ftf"],
+        ["--objective", "fairness"],
+        ["--objective", "jct-blind"],
+    ],
 )
 def test_a_policy_that_remembers_resumes_as_if_it_had_not_stopped(who, tmp_path) -> None:
     call = ["--trace", "gavel-96", "--cluster", "1x4:V100+1x4:P100+1x4:K80", "--quiet"]
