@@ -137,7 +137,7 @@ class _Definition:
 
     def _price(self) -> Floats:
         """What each option pays, shape (O,); inf where it has no nodes."""
-        problem, prices, table = self.problem, self.prices, self.problem.candidates
+        problem, prices, table = self.problem, self.prices, self.problem.options.starts
         per_gpu = prices.gpu[table.node_class] + (prices.side[table.node_class] * table.side).sum(1)
         per_gpu = per_gpu + np.where(table.scope == Scope.POD, prices.uplink * table.side[:, 2], 0)
         held = problem.options.held
@@ -157,7 +157,7 @@ class _Definition:
 
     def _cheapest_nodes(self, k: int) -> float:
         """Least price of slots for the parts of a candidate, inside one leaf or domain if asked."""
-        nodes, table = self.problem.nodes, self.problem.candidates
+        nodes, table = self.problem.nodes, self.problem.options.starts
         span = slice(int(table.part_start[k]), int(table.part_start[k + 1]))
         kinds = self.kinds.of_part[span]
         fit = nodes.open & (nodes.node_class == table.node_class[k]) & nodes.sets[table.node_set[k]]
@@ -203,7 +203,7 @@ class _Definition:
             fine[k] = bool(
                 nodes.open[where].all()
                 and (nodes.node_class[where] == options.node_class[k]).all()
-                and nodes.sets[problem.candidates.node_set[k], where].all()
+                and nodes.sets[problem.options.starts.node_set[k], where].all()
             )
         return fine
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
+from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem
 
 
@@ -122,14 +123,19 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
 
 def _add_one_gang(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
     """Rows ``one_gang``: GPUs that two jobs share go on with one of them, or with one pair."""
-    sharing, options = problem.pairs.sharing, problem.options
+    options = problem.options
+    sharing = np.flatnonzero(same_gpus(options.gang))
     if not sharing.size:
         return
+    gangs, of_gang = np.unique(options.gang[sharing], return_inverse=True)
     row_of = np.full(problem.jobs.count, -1, dtype=np.int64)
-    row_of[sharing] = np.arange(sharing.shape[0])[:, None]
+    row_of[sharing] = of_gang
+    labels = np.column_stack([gangs, gangs])
+    np.maximum.at(labels[:, 1], of_gang, sharing)
+    labels[:, 0] = sharing[np.unique(of_gang, return_index=True)[1]]
     here = np.unique(options.held.option)
     row = row_of[options.job[here]]
-    builder.add_rows("one_gang", sharing, -np.inf, 1.0, [(row[row >= 0], x[here[row >= 0]], 1.0)])
+    builder.add_rows("one_gang", labels, -np.inf, 1.0, [(row[row >= 0], x[here[row >= 0]], 1.0)])
 
 
 def forbid(built: RoundModel, choice: Ints, serial: int) -> RoundModel:
@@ -155,7 +161,7 @@ def cut_distinct(problem: RoundProblem, built: RoundModel, x: Floats) -> RoundMo
     spread = built.spread
     if spread is None:
         return None
-    owner = problem.candidates.job[spread.candidate]
+    owner = problem.options.starts.job[spread.candidate]
     chosen = x[built.layout.x[spread.candidate]] > 0.5
     model = built.model
     for kind in np.unique(spread.kind[chosen]).tolist():

@@ -85,7 +85,7 @@ class _Spots:
 
 
 def _spots(problem: RoundProblem) -> _Spots:
-    c, nodes = problem.candidates, problem.nodes
+    c, nodes = problem.options.starts, problem.nodes
     pairs = np.asarray(
         [
             (k, size, parts.count(size))
@@ -110,7 +110,7 @@ def _add_distinct_nodes(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``distinct_nodes``, with columns h and rows ``one_host`` for confined candidates."""
-    c, nodes = problem.candidates, problem.nodes
+    c, nodes = problem.options.starts, problem.nodes
     labels, row_of = np.unique(
         np.column_stack([spots.candidate, spots.node]).reshape(-1, 2), axis=0, return_inverse=True
     )
@@ -152,7 +152,7 @@ def _add_capacity(
 ) -> None:
     """Rows ``capacity`` for every node and every resource."""
     nodes, here, kinds = problem.nodes, problem.options.held, len(RESOURCES)
-    side = problem.candidates.side[spots.candidate]
+    side = problem.options.starts.side[spots.candidate]
     demand: Floats = np.column_stack([np.ones(y.size), side]) * spots.gpus[:, None].astype(float)
     resource = np.arange(kinds, dtype=np.int64)
     labels = np.column_stack(
@@ -182,7 +182,7 @@ def _add_uplinks(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``uplink`` of the leaves with a limit."""
-    nodes, c, here = problem.nodes, problem.candidates, problem.options.held
+    nodes, c, here = problem.nodes, problem.options.starts, problem.options.held
     leaves = np.flatnonzero(np.isfinite(nodes.uplink_gb_per_s))
     per_gpu: Floats = np.where(c.scope == Scope.POD, c.side[:, 2], 0.0)
     share: Floats = per_gpu[spots.candidate] * spots.gpus.astype(np.float64)
@@ -206,7 +206,7 @@ def _add_span(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``span``: the parts of a strict candidate do not all lie in one tighter place."""
-    c, nodes = problem.candidates, problem.nodes
+    c, nodes = problem.options.starts, problem.nodes
     mine = np.flatnonzero(c.strict[spots.candidate])
     candidate, node = spots.candidate[mine], spots.node[mine]
     place = np.where(c.scope[candidate] == Scope.POD, nodes.leaf[node], nodes.domain[node])

@@ -48,18 +48,18 @@ class Cells:
 
 def uplinks_matter(problem: RoundProblem) -> bool:
     """Whether some leaf has a limited uplink and something may use it."""
-    reserves = (problem.candidates.scope == Scope.POD) & (problem.candidates.side[:, 2] > 0)
+    reserves = (problem.options.starts.scope == Scope.POD) & (problem.options.starts.side[:, 2] > 0)
     limited = np.isfinite(problem.nodes.uplink_gb_per_s).any()
     return bool(limited and (reserves.any() or problem.options.held.uplink_gb_per_s.any()))
 
 
 def find_cells(problem: RoundProblem) -> Cells:
     """Cells in the order of their first node."""
-    nodes, scopes = problem.nodes, problem.candidates.scope
-    strict = scopes[problem.candidates.strict]
+    nodes, scopes = problem.nodes, problem.options.starts.scope
+    strict = scopes[problem.options.starts.strict]
     leaves = bool((scopes == Scope.LEAF).any() or strict.size) or uplinks_matter(problem)
     domains = bool((scopes == Scope.NVLINK).any() or (strict == Scope.LEAF).any())
-    used = np.unique(problem.candidates.node_set)
+    used = np.unique(problem.options.starts.node_set)
     key = np.column_stack(
         [
             nodes.node_class,
@@ -86,7 +86,7 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
     A side resource cannot run out when even a node full of the hungriest part fits: parts and
     holds ask for at most ``worst`` of it per GPU, so together for ``worst x GPUs``.
     """
-    c, holds, nodes = problem.candidates, problem.holds, problem.nodes
+    c, holds, nodes = problem.options.starts, problem.options.held, problem.nodes
     mine = c.node_class == node_class
     held = nodes.node_class[holds.node] == node_class
     per_gpu = holds.demand[held, 1:] / holds.demand[held, :1]
@@ -138,7 +138,7 @@ KIND_LIMIT = 8
 
 def find_kinds(problem: RoundProblem) -> Kinds:
     """Kinds of each class, by ascending demand."""
-    c = problem.candidates
+    c = problem.options.starts
     owner = c.part_candidate
     gpus = c.part_gpus.astype(np.float64)[:, None]
     demand: Floats = np.column_stack([np.ones(owner.size), c.side[owner]]) * gpus
@@ -190,7 +190,7 @@ def count_parts(problem: RoundProblem, kinds: Kinds) -> PartCounts:
     """How many parts of each kind every candidate has."""
     base = max(1, kinds.count)
     key, count = np.unique(
-        problem.candidates.part_candidate * base + kinds.of_part, return_counts=True
+        problem.options.starts.part_candidate * base + kinds.of_part, return_counts=True
     )
     return PartCounts(key // base, key % base, count.astype(np.int64))
 
@@ -234,7 +234,7 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     Types are told apart by the uplink share only where uplinks matter, and by other resources
     only where these are lazy.
     """
-    c = problem.candidates
+    c = problem.options.starts
     counts = np.zeros((c.count, kinds.count), dtype=np.int64)
     counts[parts.candidate, parts.kind] = parts.count
     share = np.where(c.scope == Scope.POD, c.side[:, RESOURCES.index("rdma_gb_per_s") - 1], 0.0)

@@ -172,7 +172,7 @@ class _Slots:
     def paid(self) -> Floats:
         """Price of each option, shape (O,); inf for a start that has no nodes."""
         problem, cells, kinds = self._problem, self._cells, self._kinds
-        table = problem.candidates
+        table = problem.options.starts
         types = find_gang_types(problem, kinds, count_parts(problem, kinds))
         cost = np.zeros(types.count)
         for q in range(types.count):

@@ -167,7 +167,7 @@ class Relaxation:
 
         Where nothing but GPUs has a price, the others are in no job's best option.
         """
-        table = problem.candidates
+        table = problem.options.starts
         starts = np.flatnonzero(order < table.count)
         kept = np.ones(order.size, dtype=bool)
         if self._pairs.size or not starts.size:

@@ -53,7 +53,7 @@ def held_on_open(problem: RoundProblem) -> Bools:
 
 def shared_rows(problem: RoundProblem) -> Shared:
     """The rows of a round, GPUs of the classes first."""
-    table, nodes, held = problem.candidates, problem.nodes, problem.options.held
+    table, nodes, held = problem.options.starts, problem.nodes, problem.options.held
     size = np.bincount(nodes.node_class[nodes.open], minlength=nodes.classes)
     held_class = np.where(nodes.open[held.node], nodes.node_class[held.node], -1)
     label: list[tuple[str, int, int]] = []

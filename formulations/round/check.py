@@ -51,8 +51,8 @@ def check(problem: RoundProblem, selection: Selection) -> None:
             raise RuleError("parts", job, "names nodes without parts to place")
         if leads and choice not in in_place:
             _check_start(problem, job, choice, nodes)
-            for part, node in zip(problem.candidates.parts(choice), nodes, strict=True):
-                used[node] += problem.candidates.demand(choice, part)
+            for part, node in zip(problem.options.starts.parts(choice), nodes, strict=True):
+                used[node] += problem.options.starts.demand(choice, part)
     _check_guests(problem, selection)
     _check_one_gang(problem, selection)
     capacity = problem.nodes.capacity[problem.nodes.node_class]
@@ -87,7 +87,7 @@ def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
 
 def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
     """Network share of what starts across leaves and of what goes on, against each uplink."""
-    nodes, candidates = problem.nodes, problem.candidates
+    nodes, candidates = problem.nodes, problem.options.starts
     here = problem.options.held.chosen(selection.choice)
     used = np.zeros(nodes.uplink_gb_per_s.size)
     np.add.at(used, nodes.leaf[here.node], here.uplink_gb_per_s)
@@ -143,7 +143,7 @@ def _check_one_gang(problem: RoundProblem, selection: Selection) -> None:
 
 
 def _check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
-    candidates = problem.candidates
+    candidates = problem.options.starts
     parts = candidates.parts(choice)
     if len(parts) != len(nodes):
         raise RuleError("parts", job, f"{len(parts)} parts on {len(nodes)} nodes")
@@ -154,7 +154,7 @@ def _check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int,
 
 
 def _check_nodes(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
-    candidates = problem.candidates
+    candidates = problem.options.starts
     for node in nodes:
         if not 0 <= node < problem.nodes.count:
             raise RuleError("node_exists", job, f"there is no node {node}")
@@ -167,8 +167,8 @@ def _check_nodes(problem: RoundProblem, job: int, choice: int, nodes: tuple[int,
 
 
 def _check_scope(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
-    scope = Scope(int(problem.candidates.scope[choice]))
-    strict = bool(problem.candidates.strict[choice])
+    scope = Scope(int(problem.options.starts.scope[choice]))
+    strict = bool(problem.options.starts.strict[choice])
     domains = len(set(problem.nodes.domain[list(nodes)].tolist()))
     leaves = len(set(problem.nodes.leaf[list(nodes)].tolist()))
     if scope is Scope.NVLINK and domains > 1:

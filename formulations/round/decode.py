@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round.pairs import PairTable
+from formulations.round.shared import SharedTable
 from formulations.round.tables import (
     NONE,
     HoldTable,
@@ -51,7 +51,7 @@ def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
 
 def _holds_fit(problem: RoundProblem, room: Room) -> bool:
     """Whether what goes on in place fits its nodes; stays alone always do."""
-    if not problem.pairs.count:
+    if not problem.shared.count:
         return True
     nodes, uplinks = problem.nodes, problem.nodes.uplink_gb_per_s
     slack = SLACK * np.maximum(1.0, nodes.capacity[nodes.node_class])
@@ -65,7 +65,7 @@ def place_parts(problem: RoundProblem, candidate: int, room: Room) -> tuple[int,
     Each part goes to the usable node with the least free GPUs that still has room. A candidate
     that is confined to a leaf or NVLink domain tries these from the fullest that can hold it.
     """
-    nodes, candidates = problem.nodes, problem.candidates
+    nodes, candidates = problem.nodes, problem.options.starts
     usable = (
         nodes.open
         & (nodes.node_class == candidates.node_class[candidate])
@@ -96,7 +96,7 @@ def place_parts(problem: RoundProblem, candidate: int, room: Room) -> tuple[int,
 def _best_fit(
     problem: RoundProblem, candidate: int, room: Room, usable: Bools
 ) -> tuple[int, ...] | None:
-    candidates, leaf = problem.candidates, problem.nodes.leaf
+    candidates, leaf = problem.options.starts, problem.nodes.leaf
     usable = usable.copy()
     crosses = candidates.scope[candidate] == Scope.POD
     tighter = leaf if crosses else problem.nodes.domain
@@ -129,7 +129,7 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
     (``order="parts"``), those confined to fewest nodes first. Not finding nodes proves nothing;
     the exact answer is `formulations.node_assignment` on `restricted`.
     """
-    candidates = problem.candidates
+    candidates = problem.options.starts
     room = room_after_stays(problem, choice)
     if not _holds_fit(problem, room):
         return None
@@ -162,7 +162,7 @@ def _placed(problem: RoundProblem, choice: Ints) -> Ints:
 
 def with_partners(problem: RoundProblem, selection: Selection) -> Selection:
     """The selection with the nodes of each fresh pair's first job given to its second as well."""
-    if not problem.pairs.count:
+    if not problem.shared.count:
         return selection
     owner = problem.options.job
     nodes = tuple(
@@ -198,8 +198,8 @@ def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
             problem.jobs,
             stay_iteration_s=np.where(stays, problem.jobs.stay_iteration_s, np.nan),
         ),
-        candidates=problem.candidates.take(np.unique(choice[_placed(problem, choice)])),
+        candidates=problem.options.starts.take(np.unique(choice[_placed(problem, choice)])),
         holds=HoldTable(here.job, here.node, here.demand, here.uplink_gb_per_s),
         rules=type(problem.rules)(),
-        pairs=PairTable(),
+        shared=SharedTable(),
     )

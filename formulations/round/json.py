@@ -42,7 +42,7 @@ def to_json(problem: RoundProblem) -> str:
     }
     for field in _columns_of_document():
         value = getattr(problem, field.name)
-        if field.name == "pairs" and not (value.count or value.sharing.size):
+        if field.name == "shared" and not (value.count or value.gang.size):
             continue
         if field.name in _TABLES:
             value = {f.name: _encoded(getattr(value, f.name)) for f in fields(value)}

@@ -14,6 +14,7 @@ import numpy as np
 
 from formulations.columns import joined
 from formulations.linear_model import Bools, Floats, Ints
+from formulations.round.candidates import CandidateTable, Scope
 
 if TYPE_CHECKING:
     from formulations.round.tables import RoundProblem
@@ -96,6 +97,9 @@ class OptionTable:
 
     Parameters
     ----------
+    starts
+        Where options start: parts and what they need, for all but the stays, shape (K,); no parts
+        where others come to a job.
     members
         Their jobs.
     held
@@ -115,6 +119,7 @@ class OptionTable:
         A number of the GPUs that each job holds, equal where they are shared, shape (J,).
     """
 
+    starts: CandidateTable
     members: MemberTable
     held: Held
     job: Ints
@@ -156,81 +161,124 @@ class OptionTable:
 
 
 def options_of(problem: RoundProblem) -> OptionTable:
-    """Candidates alone, then pairs, then stays."""
-    table, jobs, pairs, nodes = problem.candidates, problem.jobs, problem.pairs, problem.nodes
+    """Candidates, then options of several jobs, then stays."""
+    jobs, shared, nodes, holds = problem.jobs, problem.shared, problem.nodes, problem.holds
+    count = problem.candidates.count + shared.count
     stay = np.full(jobs.count, -1, dtype=np.int64)
     running = np.flatnonzero(jobs.running).astype(np.int64)
-    stay[running] = np.arange(table.count, table.count + running.size)
-    members = _members(problem, running, stay)
-    held = _held(problem, stay)
-    job = np.concatenate([table.job, running])
-    node_class = np.concatenate([table.node_class, np.zeros(running.size, dtype=np.int64)])
-    node_class[stay[problem.holds.job]] = nodes.node_class[problem.holds.node]
-    gpus = np.concatenate([table.gpus.astype(np.float64), np.zeros(running.size)])
-    np.add.at(gpus, stay[problem.holds.job], problem.holds.demand[:, 0])
-    gang = np.arange(jobs.count, dtype=np.int64)
-    gang[pairs.sharing[:, 1]] = pairs.sharing[:, 0]
-    possible = np.ones(job.size, dtype=bool)
-    possible[held.option[~_may_come(problem, members, held)]] = False
-    return OptionTable(members, held, job, node_class, gpus, possible, stay, gang)
+    stay[running] = np.arange(count, count + running.size)
+    members, held = _members(problem, running, stay), _held(problem, stay)
+    starts = _starts(problem, held)
+    node_class = np.concatenate([starts.node_class, np.zeros(running.size, dtype=np.int64)])
+    node_class[stay[holds.job]] = nodes.node_class[holds.node]
+    gpus = np.concatenate([starts.gpus.astype(np.float64), np.zeros(running.size)])
+    np.add.at(gpus, stay[holds.job], holds.demand[:, 0])
+    gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
+    possible = np.ones(count + running.size, dtype=bool)
+    possible[held.option[~_may_come(problem, starts, members, held)]] = False
+    job = np.concatenate([starts.job, running])
+    return OptionTable(starts, members, held, job, node_class, gpus, possible, stay, gang)
 
 
 def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
-    table, jobs, pairs = problem.candidates, problem.jobs, problem.pairs
-    base = table.count - pairs.count
+    table, jobs, shared = problem.candidates, problem.jobs, problem.shared
     alone: Ints = np.arange(table.count, dtype=np.int64)
-
-    def column(first: Ints, second: Ints, stays: Ints) -> Ints:
-        both = np.column_stack([first[base:], second]).reshape(-1)
-        return np.concatenate([first[:base], both, stays])
-
-    job = column(table.job, pairs.partner, running)
-    half = column(np.append(alone[:base], pairs.first_half), pairs.second_half, stay[running])
-    half = np.where(half < 0, stay[job], half)
-    starts = half < table.count
-    pace = np.append(table.iteration_s[:base], np.column_stack(
-        [table.iteration_s[base:], pairs.partner_iteration_s]
-    ).reshape(-1))  # fmt: skip
+    job = np.concatenate([table.job, shared.job, running])
+    done = np.where(shared.candidate < 0, stay[shared.job], shared.candidate)
+    done = np.concatenate([alone, done, stay[running]])
+    starts = done < table.count
     return MemberTable(
-        option=column(alone, alone[base:], stay[running]),
+        option=np.concatenate([alone, table.count + shared.option, stay[running]]),
         job=job,
-        iteration_s=np.append(pace, jobs.stay_iteration_s[running]),
+        iteration_s=np.concatenate(
+            [table.iteration_s, shared.iteration_s, jobs.stay_iteration_s[running]]
+        ),
         startup_s=np.where(starts, jobs.restart_s[job], jobs.restart_left_s[job]),
-        alone=half,
+        alone=done,
         starts=starts,
     )
 
 
 def _held(problem: RoundProblem, stay: Ints) -> Held:
-    """Holds of the stays, then of the pairs in place, from those of their first jobs."""
-    table, pairs, holds = problem.candidates, problem.pairs, problem.holds
-    base = table.count - pairs.count
-    chosen = base + np.flatnonzero(pairs.in_place)
-    row, at = joined(holds.job, table.job[chosen])
-    option, node = chosen[at], holds.node[row]
-    gpus, side = holds.demand[row, 0], table.side[option]
-    leaf, some = problem.nodes.leaf[node], np.zeros(table.count, dtype=np.int64)
+    """Holds of the stays, then of what others share: GPUs once, everything else of each job."""
+    table, shared, holds = problem.candidates, problem.shared, problem.holds
+    first = shared.first[shared.candidate[shared.first] < 0]
+    row, at = joined(holds.job, shared.job[first])
+    option, node = shared.option[first][at], holds.node[row]
+    demand = holds.demand[row].copy()
+    beside = np.setdiff1d(np.flatnonzero(np.isin(shared.option, option)), first)
+    place, who = joined(option, shared.option[beside])
+    comes = shared.candidate[beside[who]] >= 0
+    gpus, guest = demand[place[comes], :1], shared.candidate[beside[who[comes]]]
+    np.add.at(demand[:, 1:], place[comes], gpus * table.side[guest])
+    key = holds.job * problem.nodes.count + holds.node
+    there = shared.job[beside[who[~comes]]] * problem.nodes.count + node[place[~comes]]
+    theirs, which = joined(key, there)
+    np.add.at(demand[:, 1:], place[~comes][which], holds.demand[theirs, 1:])
+    leaf, some = problem.nodes.leaf[node], np.zeros(shared.count, dtype=np.int64)
     some[option] = leaf
     crosses = np.isin(option, option[leaf != some[option]])
-    share = np.where(crosses, gpus * side[:, 2], 0.0)
     return Held(
-        np.concatenate([stay[holds.job], option]),
+        np.concatenate([stay[holds.job], table.count + option]),
         np.concatenate([holds.job, holds.job[row]]),
         np.concatenate([holds.node, node]),
-        np.concatenate([holds.demand, np.column_stack([gpus, gpus[:, None] * side])]),
-        np.concatenate([holds.uplink_gb_per_s, share]),
+        np.concatenate([holds.demand, demand]),
+        np.concatenate([holds.uplink_gb_per_s, np.where(crosses, demand[:, 3], 0.0)]),
         np.concatenate([np.arange(holds.count), row]),
     )
 
 
-def _may_come(problem: RoundProblem, members: MemberTable, held: Held) -> Bools:
+def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
+    """The candidates, and rows of the options of several jobs behind them."""
+    table, shared = problem.candidates, problem.shared
+    if not shared.count:
+        return table
+    host = shared.candidate[shared.first]
+    fresh, size = host >= 0, shared.count
+    rows = table.take(host[fresh])
+    lengths, scope = np.zeros(size, dtype=np.int64), np.full(size, int(Scope.NODE))
+    lengths[fresh], scope[fresh] = np.diff(rows.part_start), rows.scope
+    comes = np.flatnonzero(shared.candidate >= 0)
+    option, guest = shared.option[comes], shared.candidate[comes]
+    side, strict = np.zeros((size, table.side.shape[1])), np.zeros(size, dtype=bool)
+    node_set, node_class = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    gpus = np.zeros(size, dtype=np.int64)
+    np.add.at(side, option, table.side[guest])
+    # Each has the speed of its own span, so what one must not do nobody does.
+    strict[option[table.strict[guest] & fresh[option]]] = True
+    np.maximum.at(node_set, option, table.node_set[guest])
+    gpus[fresh] = rows.gpus
+    here = held.option >= table.count
+    here &= held.option < table.count + size
+    place = held.option[here] - table.count
+    node_class[place] = problem.nodes.node_class[held.node[here]]
+    node_class[option] = table.node_class[guest]
+    side[place] = held.demand[here, 1:] / held.demand[here, :1]
+    np.add.at(gpus, place, held.demand[here, 0].astype(np.int64))
+    return CandidateTable(
+        job=np.concatenate([table.job, shared.job[shared.first]]),
+        node_class=np.concatenate([table.node_class, node_class]),
+        iteration_s=np.concatenate([table.iteration_s, shared.iteration_s[shared.first]]),
+        gpus=np.concatenate([table.gpus, gpus]),
+        part_start=np.concatenate([table.part_start, table.part_start[-1] + np.cumsum(lengths)]),
+        part_gpus=np.concatenate([table.part_gpus, rows.part_gpus]),
+        side=np.concatenate([table.side, side]),
+        scope=np.concatenate([table.scope, scope]),
+        node_set=np.concatenate([table.node_set, node_set]),
+        strict=np.concatenate([table.strict, strict]),
+    )
+
+
+def _may_come(
+    problem: RoundProblem, starts: CandidateTable, members: MemberTable, held: Held
+) -> Bools:
     """Whether everybody of an option in place may be on a node that it holds, shape (E,)."""
-    nodes, table = problem.nodes, problem.candidates
-    comes = np.zeros(table.count + problem.jobs.count, dtype=bool)
-    comes[members.option[members.starts]] = True
-    row = np.minimum(held.option, table.count - 1)
-    usable = nodes.open[held.node]
-    if table.count:
-        usable = usable & (nodes.node_class[held.node] == table.node_class[row])
-        usable &= nodes.sets[table.node_set[row], held.node]
-    return np.asarray(~comes[held.option] | usable)
+    nodes = problem.nodes
+    comes = np.isin(held.option, members.option[members.starts])
+    row = held.option[comes]
+    usable = nodes.open[held.node[comes]]
+    usable &= nodes.node_class[held.node[comes]] == starts.node_class[row]
+    usable &= nodes.sets[starts.node_set[row], held.node[comes]]
+    found = np.ones(held.option.size, dtype=bool)
+    found[comes] = usable
+    return found

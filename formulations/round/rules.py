@@ -120,7 +120,7 @@ def _with_rows(
     value: Floats | float,
 ) -> RoundProblem:
     """The round with rows of one family behind its rules."""
-    rules, count = problem.rules, problem.candidates.count
+    rules, count = problem.rules, problem.options.starts.count
     stays = option >= count
     index = np.where(stays, problem.options.job[option], option)
     more = replace(

@@ -7,34 +7,23 @@ running jobs hold, one row per job and node). ``R`` node resources, in the order
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from enum import IntEnum
 
 import numpy as np
 
 from formulations.columns import LEFT_OUT, fill, require_shapes
 from formulations.linear_model import Bools, Floats, Ints
+from formulations.round.candidates import RESOURCES, CandidateTable, Scope
 from formulations.round.options import OptionTable, options_of
-from formulations.round.pairs import PairTable, require_pairs
 from formulations.round.rule_table import RuleTable
+from formulations.round.shared import SharedTable, require_shared
 
-RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
-"""Node resources; the first is the one that patterns and shapes count."""
+__all__ = [
+    "NONE", "RESOURCES", "CandidateTable", "HoldTable", "JobTable", "Level", "NodeTable",
+    "OptionTable", "RoundProblem", "RuleTable", "Scope", "Selection", "SharedTable",
+]  # fmt: skip
 
 NONE = -1
 """Choice of a job that gets nothing."""
-
-
-class Scope(IntEnum):
-    """Within what the parts of a candidate must lie; also how its speed was predicted."""
-
-    NODE = 0
-    """One part, on one node."""
-    NVLINK = 1
-    """Inside one NVLink domain of several nodes."""
-    LEAF = 2
-    """Under one leaf switch."""
-    POD = 3
-    """Anywhere; network share is reserved on the uplink of every leaf that it touches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,96 +74,6 @@ class JobTable:
     def running(self) -> Bools:
         """Jobs that hold GPUs as the round begins, shape (J,)."""
         return ~np.isnan(self.stay_iteration_s)
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateTable:
-    """Configurations that jobs may (re)start in; columns of shape (K,) unless stated.
-
-    Parameters
-    ----------
-    job, node_class
-        Whose it is, and on which class of nodes it runs.
-    iteration_s
-        Seconds per iteration.
-    gpus
-        GPUs in all.
-    part_start, part_gpus
-        Shape as compressed rows: candidate k has parts ``part_gpus[part_start[k]:part_start[k+1]]``
-        (shapes (K + 1,) and (P,)), largest first, each on a node of its own.
-    side
-        Other resources held per GPU, shape (K, R - 1).
-    scope
-        `Scope` of each candidate; left out: `Scope.POD` for several parts.
-    node_set
-        Row of ``NodeTable.sets`` that names the nodes it may use; left out: row 0, all nodes.
-    strict
-        Whether the parts must not all lie within a tighter scope either: under one leaf for
-        `Scope.POD`, in one NVLink domain for `Scope.LEAF`; there the job would run with other
-        speed and demand than these. Left out: no.
-    """
-
-    job: Ints
-    node_class: Ints
-    iteration_s: Floats
-    gpus: Ints
-    part_start: Ints
-    part_gpus: Ints
-    side: Floats
-    scope: Ints = LEFT_OUT
-    node_set: Ints = LEFT_OUT
-    strict: Bools = LEFT_OUT
-
-    def __post_init__(self) -> None:
-        rows = (self.count,)
-        require_shapes(self, part_start=(self.count + 1,), side=(self.count, len(RESOURCES) - 1))
-        several = np.diff(self.part_start) > 1
-        fill(
-            self,
-            scope=np.where(several, int(Scope.POD), int(Scope.NODE)).astype(np.int64),
-            node_set=np.zeros(rows, dtype=np.int64),
-            strict=np.zeros(rows, dtype=bool),
-        )
-        one = ("job", "node_class", "iteration_s", "gpus", "scope", "node_set", "strict")
-        require_shapes(self, **dict.fromkeys(one, rows), part_gpus=(int(self.part_start[-1]),))
-
-    @property
-    def count(self) -> int:
-        """Number of candidates K."""
-        return int(self.job.size)
-
-    def parts(self, candidate: int) -> tuple[int, ...]:
-        """GPUs of each part, largest first."""
-        span = slice(int(self.part_start[candidate]), int(self.part_start[candidate + 1]))
-        return tuple(self.part_gpus[span].tolist())
-
-    @property
-    def part_candidate(self) -> Ints:
-        """Candidate of each part, shape (P,)."""
-        return np.repeat(np.arange(self.count, dtype=np.int64), np.diff(self.part_start))
-
-    def demand(self, candidate: int, gpus: int) -> Floats:
-        """Resources of a part with that many GPUs, shape (R,)."""
-        return np.concatenate([[float(gpus)], gpus * self.side[candidate]])
-
-    def take(self, keep: Ints) -> CandidateTable:
-        """The rows with these indices, in this order."""
-        lengths = np.diff(self.part_start)[keep]
-        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        offsets = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
-        parts = self.part_gpus[np.repeat(self.part_start[:-1][keep], lengths) + offsets]
-        return CandidateTable(
-            self.job[keep],
-            self.node_class[keep],
-            self.iteration_s[keep],
-            self.gpus[keep],
-            start,
-            parts,
-            self.side[keep],
-            self.scope[keep],
-            self.node_set[keep],
-            self.strict[keep],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +179,8 @@ class RoundProblem:
         Length of the round.
     rules
         Operator's rules.
-    pairs
-        Which of the candidates, the last ones, are two jobs on the same GPUs.
+    shared
+        What several jobs may do on the same GPUs.
 
     Attributes
     ----------
@@ -301,7 +200,7 @@ class RoundProblem:
     holds: HoldTable
     interval_s: float = 60.0
     rules: RuleTable = field(default_factory=RuleTable)
-    pairs: PairTable = field(default_factory=PairTable)
+    shared: SharedTable = field(default_factory=SharedTable)
     options: OptionTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -329,7 +228,7 @@ class RoundProblem:
             raise ValueError("candidates.scope must not be NODE for several parts")
         if (c.strict & (c.scope < Scope.LEAF)).any():
             raise ValueError("candidates.strict must be left to the scopes LEAF and POD")
-        require_pairs(self)
+        require_shared(self)
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
             raise ValueError("holds must not exceed the capacity of a node")
         object.__setattr__(self, "options", options_of(self))
@@ -338,7 +237,9 @@ class RoundProblem:
         """Resources held on each node as the round begins, shape (N, R); shared GPUs once."""
         total = np.zeros((self.nodes.count, len(RESOURCES)))
         np.add.at(total, self.holds.node, self.holds.demand)
-        again = np.isin(self.holds.job, self.pairs.sharing[:, 1])
+        gang = self.shared.gang
+        others = np.delete(np.arange(gang.size), np.unique(gang, return_index=True)[1])
+        again = np.isin(self.holds.job, others)
         np.subtract.at(total[:, 0], self.holds.node[again], self.holds.demand[again, 0])
         return total
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
-from formulations.round.pairs import STAY, PairTable, lifted
-from formulations.round.tables import CandidateTable, RoundProblem, Scope
+from formulations.linear_model import Floats
+from formulations.round.shared import SharedTable, with_shared
+from formulations.round.tables import RoundProblem
 from morph_opt.candidates.slices import ModelSlice
 from morph_opt.candidates.table import RoundView
 from morph_opt.domain import Cluster, RoundState, Shape
@@ -51,15 +51,11 @@ class _Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One pair before it is a row of the tables."""
+    """One pair: its jobs, the candidate in which each starts (-1: it stays), and their paces."""
 
     jobs: tuple[int, int]
-    halves: tuple[int, int]
+    candidates: tuple[int, int]
     pace_s: tuple[float, float]
-    side: Floats
-    node_class: int
-    node_set: int
-    gpus: int
 
 
 class PairBuilder:
@@ -99,9 +95,14 @@ class PairBuilder:
         rows = [*self._together(view, state), *self._comings(view, state), *self._fresh(view)]
         if not rows:
             return view
-        problem = _with_rows(view.problem, rows)
-        problem = replace(problem, rules=lifted(problem, view.problem.rules))
-        return replace(view, problem=problem)
+        shared = SharedTable(
+            option=np.repeat(np.arange(len(rows), dtype=np.int64), 2),
+            job=np.asarray([row.jobs for row in rows], dtype=np.int64).reshape(-1),
+            candidate=np.asarray([row.candidates for row in rows], dtype=np.int64).reshape(-1),
+            iteration_s=np.asarray([row.pace_s for row in rows]).reshape(-1),
+            gang=view.problem.shared.gang,
+        )
+        return replace(view, problem=with_shared(view.problem, shared))
 
     # --- two queued jobs ----------------------------------------------------------------------
 
@@ -156,7 +157,9 @@ class PairBuilder:
 
     def _together(self, view: RoundView, state: RoundState) -> Iterator[_Row]:
         """Running jobs that share: both stay."""
-        for one, two in view.problem.pairs.sharing.tolist():
+        gang = view.problem.shared.gang
+        for two in np.flatnonzero(gang < np.arange(gang.size)).tolist():
+            one = int(gang[two])
             held = view.states[one].running
             mate = view.states[two].running
             assert held is not None
@@ -166,13 +169,8 @@ class PairBuilder:
             pace_s = self._speeds.paired_iteration_s(
                 models, (held.plan, mate.plan), kind, held.placement.shape
             )
-            if pace_s is None:
-                continue
-            side = _held_side(view.problem, one) + _held_side(view.problem, two)
-            yield _Row(
-                (one, two), (STAY, STAY), pace_s, side,
-                state.cluster.node_types.index(kind), 0, held.placement.gpus,
-            )  # fmt: skip
+            if pace_s is not None:
+                yield _Row((one, two), (-1, -1), pace_s)
 
     def _comings(self, view: RoundView, state: RoundState) -> Iterator[_Row]:
         """A queued job comes to a running one."""
@@ -286,9 +284,7 @@ def _fresh_rows(
         roomy = (largest * side <= nodes.capacity[kind, 1:] * (1 + 1e-9)).all()
         # Jobs that are confined to different sets of nodes are not offered together.
         if roomy and len(sets - {0}) <= 1:
-            yield _Row(
-                jobs, halves, recipe.pace_s, side, kind, max(sets), int(table.gpus[halves[0]])
-            )
+            yield _Row(jobs, halves, recipe.pace_s)
 
 
 def _coming(
@@ -304,51 +300,10 @@ def _coming(
     mine = problem.holds.job == jobs[0]
     most = float(problem.holds.demand[mine, 0].max())
     if (most * side <= problem.nodes.capacity[node_class, 1:] * (1 + 1e-9)).all():
-        gpus = int(problem.holds.demand[mine, 0].sum())
-        node_set = int(problem.candidates.node_set[half])
-        yield _Row(jobs, (STAY, half), pace_s, side, node_class, node_set, gpus)
+        yield _Row(jobs, (-1, half), pace_s)
 
 
 def _held_side(problem: RoundProblem, job: int) -> Floats:
     """What a running job holds next to each GPU, shape (R - 1,)."""
     first = problem.holds.demand[problem.holds.job == job][0]
     return np.asarray(first[1:] / first[0])
-
-
-def _with_rows(problem: RoundProblem, rows: list[_Row]) -> RoundProblem:
-    """The round with these pairs behind its candidates."""
-    table = problem.candidates
-    halves: Ints = np.asarray([row.halves for row in rows], dtype=np.int64)
-    starts = halves[:, 0] >= 0
-    fresh = table.take(halves[starts, 0])
-    lengths = np.zeros(len(rows), dtype=np.int64)
-    lengths[starts] = np.diff(fresh.part_start)
-    scope = np.full(len(rows), int(Scope.NODE), dtype=np.int64)
-    scope[starts] = fresh.scope
-    strict = np.zeros(len(rows), dtype=bool)
-    # Each of the two has the speed of its own span, so what one must not do neither does.
-    strict[starts] = fresh.strict | table.strict[halves[starts, 1]]
-
-    def joined(old: Ints, new: list[int]) -> Ints:
-        return np.concatenate([old, np.asarray(new, dtype=np.int64)])
-
-    candidates = CandidateTable(
-        job=joined(table.job, [row.jobs[0] for row in rows]),
-        node_class=joined(table.node_class, [row.node_class for row in rows]),
-        iteration_s=np.concatenate([table.iteration_s, [row.pace_s[0] for row in rows]]),
-        gpus=joined(table.gpus, [row.gpus for row in rows]),
-        part_start=np.concatenate([table.part_start, table.part_start[-1] + np.cumsum(lengths)]),
-        part_gpus=np.concatenate([table.part_gpus, fresh.part_gpus]),
-        side=np.concatenate([table.side, np.asarray([row.side for row in rows])]),
-        scope=np.concatenate([table.scope, scope]),
-        node_set=joined(table.node_set, [row.node_set for row in rows]),
-        strict=np.concatenate([table.strict, strict]),
-    )
-    pairs = PairTable(
-        partner=np.asarray([row.jobs[1] for row in rows], dtype=np.int64),
-        partner_iteration_s=np.asarray([row.pace_s[1] for row in rows]),
-        first_half=halves[:, 0],
-        second_half=halves[:, 1],
-        sharing=problem.pairs.sharing,
-    )
-    return replace(problem, candidates=candidates, pairs=pairs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Ints
-from formulations.round.pairs import PairTable
+from formulations.round.shared import SharedTable
 from formulations.round.tables import (
     CandidateTable,
     NodeTable,
@@ -128,7 +128,7 @@ class CandidateBuilder:
             nodes=replace(self._nodes, open=is_open),
             holds=hold_table(known),
             interval_s=state.interval_s,
-            pairs=PairTable(sharing=_sharing(states)),
+            shared=SharedTable(gang=_gang(states)),
         )
         return RoundView(problem, states, slices, offset)
 
@@ -350,12 +350,11 @@ def node_table(cluster: Cluster) -> NodeTable:
     )
 
 
-def _sharing(states: tuple[JobState, ...]) -> Ints:
-    """Running jobs on the same GPUs, shape (Q, 2)."""
+def _gang(states: tuple[JobState, ...]) -> Ints:
+    """A number of the GPUs that each job holds, shape (J,); empty where nobody shares."""
     index = {s.job.name: i for i, s in enumerate(states)}
-    couples = [
-        (i, index[s.running.partner])
-        for i, s in enumerate(states)
-        if s.running is not None and s.running.partner in index
-    ]
-    return np.asarray([c for c in couples if c[0] < c[1]], dtype=np.int64).reshape(-1, 2)
+    gang = np.arange(len(states), dtype=np.int64)
+    for i, known in enumerate(states):
+        if known.running is not None and known.running.partner in index:
+            gang[i] = min(i, index[known.running.partner])
+    return gang if (gang < np.arange(gang.size)).any() else gang[:0]

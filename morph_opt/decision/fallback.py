@@ -13,6 +13,7 @@ from formulations.round.check import RuleError, check
 from formulations.round.decode import place_parts, room_after_stays, without_job
 from formulations.round.rule_table import RULE_S, RULE_U
 from formulations.round.rules import broken_rule, with_promises
+from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 
 
@@ -22,7 +23,7 @@ def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
     With pairs it is always the latter.
     """
     kept = keep_and_fill(problem, level)
-    if problem.pairs.count:
+    if problem.shared.count:
         return kept
     counted = with_promises(problem)
     relaxation = Relaxation(counted, level)
@@ -51,14 +52,13 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     no others are made.
     """
     jobs, candidates = problem.jobs, problem.candidates
-    alone = candidates.count - problem.pairs.count
     choice = _kept(problem, level)
     room = room_after_stays(problem, choice)
     spots: list[tuple[int, ...]] = [()] * jobs.count
     density = level.value[: candidates.count] / np.maximum(1, candidates.gpus)
     best = np.full(jobs.count, -np.inf)
-    np.maximum.at(best, candidates.job[:alone], density[:alone])
-    start = np.searchsorted(candidates.job[:alone], np.arange(jobs.count + 1))
+    np.maximum.at(best, candidates.job, density)
+    start = np.searchsorted(candidates.job, np.arange(jobs.count + 1))
     queued = np.flatnonzero(choice == NONE)
     for job in queued[np.argsort(-best[queued], kind="stable")].tolist():
         mine = np.arange(start[job], start[job + 1])
@@ -124,11 +124,13 @@ def _keep_pairs(problem: RoundProblem, choice: Ints) -> None:
     starts = np.bincount(options.members.option[options.members.starts], minlength=options.count)
     together = np.flatnonzero(options.shared & (starts == 0) & options.possible)
     option_of = dict(zip(options.job[together].tolist(), together.tolist(), strict=True))
-    for one, two in problem.pairs.sharing.tolist():
-        if choice[one] != NONE and choice[two] != NONE:
-            choice[two] = NONE
+    stays = np.flatnonzero(same_gpus(options.gang) & (choice != NONE))
+    for gang in np.unique(options.gang[stays]).tolist():
+        one, *others = stays[options.gang[stays] == gang].tolist()
+        if others:
+            choice[others] = NONE
             if one in option_of:
-                choice[[one, two]] = option_of[one]
+                choice[[one, *others]] = option_of[one]
 
 
 def _concerned(problem: RoundProblem, broken: tuple[str, tuple[int, ...]]) -> Bools:

@@ -86,7 +86,7 @@ class Ladder:
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
         """See `morph_opt.decision.method.RoundMethod`; rounds with pairs are solved exactly."""
         problem = posed.problem
-        if problem.pairs.count or problem.candidates.count < self.least:
+        if problem.shared.count or problem.candidates.count < self.least:
             return ExactMip(self.solver).solve(posed, limits)
         if not problem.jobs.guaranteed.any():
             return _Climb(self.solver, limits).ranked(problem, posed.levels)

@@ -63,7 +63,8 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             )
             continue
         parts: dict[int, list[int]] = {}
-        for count, node in zip(problem.candidates.parts(picked), selection.nodes[job], strict=True):
+        counts = options.starts.parts(picked)
+        for count, node in zip(counts, selection.nodes[job], strict=True):
             used = taken[node]
             free = [gpu for gpu in range(nodes[node].type.gpus) if gpu not in used][:count]
             used.update(free)
@@ -84,6 +85,6 @@ def _same(view: RoundView, selection: Selection, job: int, running: Assignment) 
         return False  # the other one may go on there
     if view.configuration(job, candidate).plan != running.plan:
         return False
-    parts = zip(selection.nodes[job], view.problem.candidates.parts(candidate), strict=True)
+    parts = zip(selection.nodes[job], view.problem.options.starts.parts(candidate), strict=True)
     held = ((node, len(gpus)) for node, gpus in running.placement.parts)
     return sorted(parts) == sorted(held)

@@ -241,7 +241,7 @@ class RoundSolver:
 
 def _named(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
     """The same round with its nodes named, or None where that is too large to be of use."""
-    if problem.candidates.part_gpus.size * problem.nodes.count > NAMED_LIMIT:
+    if problem.options.starts.part_gpus.size * problem.nodes.count > NAMED_LIMIT:
         return None
     plain = Level("plain", "", np.zeros(problem.options.count))
     named = node_assignment.build(problem, plain)

@@ -283,7 +283,7 @@ class Prices:
             worth[node] += amount * float(capacity[node, resource])
         once: dict[tuple[int, int], float] = {}
         for (candidate, node), amount in self._by_label("distinct_nodes").items():
-            key = (int(self.problem.candidates.job[candidate]), node)
+            key = (int(self.problem.options.starts.job[candidate]), node)
             once[key] = max(once.get(key, 0.0), amount)
         for (_, node), amount in once.items():
             worth[node] += amount

@@ -40,7 +40,7 @@ class _Filling:
         self._uplink: list[float] = holds.uplink_gb_per_s.tolist()
         self._least = holds.demand - SLACK
         # What runs fits together, but for jobs that share GPUs, until something comes to its nodes.
-        self._changed = np.full(nodes.count, view.problem.pairs.sharing.size > 0).tolist()
+        self._changed = np.full(nodes.count, view.problem.shared.gang.size > 0).tolist()
         self._stay: list[int] = view.problem.options.stay.tolist()
 
     def keep(self, job: int) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.round.pairs import STAY
 from formulations.round.tables import NONE, Selection
 from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.candidates.table import CandidateBuilder, RoundView
@@ -83,16 +82,27 @@ Pair = tuple[str, str, str, bool, bool]
 
 def pairs(view: RoundView) -> set[Pair]:
     """(first, second, GPU type, first stays, second stays), names sorted unless in place."""
-    problem, found = view.problem, set()
-    base = problem.candidates.count - problem.pairs.count
+    found: set[Pair] = set()
     kinds = [kind.gpu_type.name for kind in CLUSTER.node_types]
-    for p in range(problem.pairs.count):
-        first = view.states[int(problem.candidates.job[base + p])].job.name
-        second = view.states[int(problem.pairs.partner[p])].job.name
-        stays = (problem.pairs.first_half[p] == STAY, problem.pairs.second_half[p] == STAY)
-        names = (first, second) if stays[0] else tuple(sorted((first, second)))
-        found.add((*names, kinds[int(problem.candidates.node_class[base + p])], *map(bool, stays)))
+    for k, jobs, starts, _ in shared(view):
+        names = [view.states[job].job.name for job in jobs]
+        stays = [start < 0 for start in starts]
+        first, second = names if stays[0] else sorted(names)
+        kind = kinds[int(view.problem.options.node_class[k])]
+        found.add((first, second, kind, stays[0], stays[1]))
     return found
+
+
+def shared(view: RoundView) -> list[tuple[int, list[int], list[int], list[float]]]:
+    """Options of several jobs: which, the jobs, where each starts (-1: it stays), paces."""
+    problem = view.problem
+    rows = [np.flatnonzero(problem.shared.option == p) for p in range(problem.shared.count)]
+    table = problem.shared
+    return [
+        (problem.candidates.count + p, table.job[row].tolist(), table.candidate[row].tolist(),
+         table.iteration_s[row].tolist())
+        for p, row in enumerate(rows)
+    ]  # fmt: skip
 
 
 def test_pairs_are_offered_where_they_were_measured_fit_and_gain() -> None:
@@ -106,19 +116,15 @@ def test_pairs_are_offered_where_they_were_measured_fit_and_gain() -> None:
 def test_a_pair_has_its_measured_speeds_and_the_gpus_of_one() -> None:
     view = offered(state(queued("A1", cpus_per_gpu=3), queued("B1", cpus_per_gpu=2)))
     problem = view.problem
-    base = problem.candidates.count - problem.pairs.count
-    v100 = [
-        k
-        for k in range(base, problem.candidates.count)
-        if CLUSTER.node_types[int(problem.candidates.node_class[k])].gpu_type.name == "V100"
+    kinds = CLUSTER.node_types
+    table = problem.options.starts
+    ((k, jobs, _, paces),) = [
+        row for row in shared(view) if kinds[int(table.node_class[row[0]])].gpu_type.name == "V100"
     ]
-    (k,) = v100
-    first = int(problem.candidates.job[k]) == 0
-    paces = problem.candidates.iteration_s[k], problem.pairs.partner_iteration_s[k - base]
-    assert paces == ((1 / 8, 1 / 6) if first else (1 / 6, 1 / 8))
-    assert problem.candidates.gpus[k] == 1
-    assert problem.candidates.parts(k) == (1,)
-    assert problem.candidates.side[k].tolist() == [5.0, 0.0, 0.0]
+    assert paces == ([1 / 8, 1 / 6] if jobs[0] == 0 else [1 / 6, 1 / 8])
+    assert table.gpus[k] == 1
+    assert table.parts(k) == (1,)
+    assert table.side[k].tolist() == [5.0, 0.0, 0.0]
     assert view.configuration(0, k).shape == Shape.of(1)
 
 
@@ -151,7 +157,7 @@ def test_running_partners_may_stay_and_either_may_take_another() -> None:
     assert ("A1", "B1", "V100", True, True) in found
     assert ("A1", "B2", "V100", True, False) in found
     assert ("B1", "A2", "V100", True, False) in found
-    assert view.problem.pairs.sharing.tolist() == [[0, 1]]
+    assert view.problem.shared.gang.tolist()[:2] == [0, 0]
     assert view.problem.held()[0, 0] == 1.0
 
 
@@ -190,9 +196,9 @@ def test_node_rules_hold_for_both_jobs_of_a_pair() -> None:
     rules = OperatorRules((NodeRule(("A*",), not_nodes=(nodes[0],)),))
     now = state(queued("A1"), queued("B1"))
     view = offered(now, rules)
-    base = view.problem.candidates.count - view.problem.pairs.count
-    for k in range(base, view.problem.candidates.count):
-        assert not view.problem.nodes.sets[view.problem.candidates.node_set[k], 0]
+    table = view.problem.options.starts
+    for k in range(view.problem.candidates.count, table.count):
+        assert not view.problem.nodes.sets[table.node_set[k], 0]
     policy = make_policy(
         "milp", SPEEDS, PolicyOptions(packing=True, rules=rules, objective="throughput")
     )
@@ -233,12 +239,11 @@ def _chosen(view: RoundView, **names: int) -> Selection:
 
 def _pair(view: RoundView, first: str, second: str) -> int:
     problem = view.problem
-    base = problem.candidates.count - problem.pairs.count
-    for p in range(problem.pairs.count):
-        names = {int(problem.candidates.job[base + p]), int(problem.pairs.partner[p])}
-        on_v100 = problem.candidates.node_class[base + p] == problem.nodes.node_class[0]
-        if {view.states[j].job.name for j in names} == {first, second} and on_v100:
-            return base + p
+    classes = problem.options.node_class
+    for k, jobs, _, _ in shared(view):
+        on_v100 = classes[k] == problem.nodes.node_class[0]
+        if {view.states[job].job.name for job in jobs} == {first, second} and on_v100:
+            return k
     raise AssertionError("not offered")
 
 

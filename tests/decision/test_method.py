@@ -120,14 +120,14 @@ def test_nothing_else_assembles_a_round(project_root: Path) -> None:
         (path.relative_to(project_root).as_posix(), word)
         for room in ("morph_opt", "benchmarks")
         for path in (project_root / room).rglob("*.py")
-        for word in ("apply_rules(", "ranks_below(", "objective.levels(")
+        for word in ("apply_rules(", "ranks_below(", "self.objective.levels(")
         if word in path.read_text("utf-8").replace(f"def {word}", "")
     }
     pose = "morph_opt/decision/pose.py"
     assert found == {
         (pose, "apply_rules("),
         (pose, "ranks_below("),
-        (pose, "objective.levels("),
+        (pose, "self.objective.levels("),
     }
 
 

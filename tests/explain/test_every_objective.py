@@ -96,7 +96,7 @@ def test_the_explained_value_is_the_decided_one(objective: str, given: tuple[str
         decision = policy.decide(state)
         evidence, report = decision.evidence, decision.report
         assert evidence is not None
-        assert bool(evidence.posed.problem.pairs.count) == options.packing
+        assert bool(evidence.posed.problem.shared.count) == options.packing
         found = explainer.explain(evidence, decision.allocation)
         # Decided, explained, and added up job by job: the same number.
         assert found.value == report.objective

@@ -30,7 +30,7 @@ def options(problem: RoundProblem, job: int) -> list[int]:
 
 def starts(problem: RoundProblem, picked: int) -> bool:
     """Whether nodes are to be found for what a job does."""
-    return 0 <= picked < problem.candidates.count
+    return 0 <= picked < problem.candidates.count + problem.shared.count
 
 
 def combinations(problem: RoundProblem) -> np.ndarray:
@@ -101,7 +101,7 @@ def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
 
 def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
     """Every way to give the parts of a candidate distinct open nodes of its class."""
-    table, nodes = problem.candidates, problem.nodes
+    table, nodes = problem.options.starts, problem.nodes
     usable = [
         node
         for node in range(nodes.count)
@@ -126,7 +126,7 @@ def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
 
 def take(problem: RoundProblem, candidate: int, where: tuple[int, ...], room: Room) -> Room | None:
     """The room that a start leaves, or None if it does not fit."""
-    table, nodes = problem.candidates, problem.nodes
+    table, nodes = problem.options.starts, problem.nodes
     left = Room(room.nodes.copy(), room.uplinks.copy())
     for part, node in zip(table.parts(candidate), where, strict=True):
         left.nodes[node] -= part * np.concatenate([[1.0], table.side[candidate]])

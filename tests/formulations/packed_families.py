@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import numpy as np
 from formulations import node_assignment, node_pattern
 from formulations.layout import RoundModel
 from formulations.node_pattern.cells import KIND_LIMIT
-from formulations.round.pairs import STAY, PairTable
-from formulations.round.tables import Level, RoundProblem, Scope
+from formulations.round.shared import SharedTable, with_shared
+from formulations.round.tables import Level, RoundProblem
 from tests.formulations.pairs import Pair, Wanted
 from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
 
@@ -34,30 +33,14 @@ def packed(closed: Sequence[int] = ()) -> RoundProblem:
         closed=closed,
         side=(4.0, 0.0, 0.0),
     )
-    table = plain.candidates
-    rows = np.asarray([0, 0, 0, 0])
-    paired = table.take(np.concatenate([np.arange(2), rows]))
-    sides = [(3.0, 0.0, 0.0), (2.0, 0.0, 0.0), (2.0, 0.0, 0.0), (3.0, 0.0, 0.0)]
-    candidates = type(table)(
-        job=np.asarray([2, 3, 2, 0, 0, 1]),
-        node_class=paired.node_class,
-        iteration_s=np.asarray([1.0, 1.0, 1.25, 1.5, 1.25, 2.0]),
-        gpus=paired.gpus,
-        part_start=np.asarray([0, 1, 2, 3, 3, 3, 3]),
-        part_gpus=np.asarray([1, 1, 1]),
-        side=np.concatenate([table.side, sides]),
-    )
-    return RoundProblem(
-        plain.jobs,
-        candidates,
-        plain.nodes,
-        plain.holds,
-        pairs=PairTable(
-            partner=np.asarray([3, 1, 2, 3]),
-            partner_iteration_s=np.asarray([1.5, 1.25, 2.0, 1.25]),
-            first_half=np.asarray([0, STAY, STAY, STAY]),
-            second_half=np.asarray([1, STAY, 0, 1]),
-            sharing=np.asarray([[0, 1]]),
+    return with_shared(
+        plain,
+        SharedTable(
+            option=np.repeat(np.arange(4), 2),
+            job=np.asarray([2, 3, 0, 1, 0, 2, 1, 3]),
+            candidate=np.asarray([0, 1, -1, -1, -1, 0, -1, 1]),
+            iteration_s=np.asarray([1.25, 1.5, 1.5, 1.25, 1.25, 2.0, 2.0, 1.25]),
+            gang=np.asarray([0, 0, 2, 3]),
         ),
     )
 
@@ -77,22 +60,9 @@ def _wanted(
 
 def joined(plain: RoundProblem, guest: int) -> RoundProblem:
     """A round of which job 0 runs; its last row is the pair that a candidate's job comes to it."""
-    table, mine = plain.candidates, plain.holds.demand[plain.holds.job == 0]
-    row = table.take(np.asarray([guest]))
-    candidates = replace(
-        table,
-        job=np.append(table.job, 0),
-        node_class=np.append(table.node_class, row.node_class),
-        iteration_s=np.append(table.iteration_s, 1.5),
-        gpus=np.append(table.gpus, row.gpus),
-        part_start=np.append(table.part_start, table.part_start[-1]),
-        side=np.vstack([table.side, row.side + mine[0, 1:] / mine[0, 0]]),
-        scope=np.append(table.scope, int(Scope.NODE)),
-        node_set=np.append(table.node_set, 0),
-        strict=np.append(table.strict, False),
-    )
-    pairs = PairTable(row.job, np.asarray([1.5]), np.asarray([STAY]), np.asarray([guest]))
-    return replace(plain, candidates=candidates, pairs=pairs)
+    jobs = np.asarray([0, int(plain.candidates.job[guest])])
+    shared = SharedTable(np.zeros(2, np.int64), jobs, np.asarray([-1, guest]), np.full(2, 1.5))
+    return with_shared(plain, shared)
 
 
 def _joined(

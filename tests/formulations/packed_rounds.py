@@ -10,11 +10,10 @@ from itertools import product
 
 import numpy as np
 
-from formulations.round.pairs import STAY, PairTable, lifted
 from formulations.round.rule_table import RULE_X
+from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import (
     NONE,
-    CandidateTable,
     HoldTable,
     Level,
     RoundProblem,
@@ -31,15 +30,12 @@ PACKED_GPUS = RoundSize(jobs=4, nodes=3, classes=2, candidates=2, gpus=(1, 2, 3,
 
 @dataclass(frozen=True)
 class _Row:
-    """One pair before it is a row."""
+    """One pair before it is a row: its jobs, and where each starts; -1: it stays."""
 
     first: int
     second: int
-    first_half: int
-    second_half: int
-    side: np.ndarray
-    node_class: int
-    node_set: int = 0
+    candidate: int
+    other: int
 
 
 def packed_round(draw: np.random.Generator, size: RoundSize = PACKED) -> RoundProblem:
@@ -55,8 +51,8 @@ def packed_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
     kind = int(draw.integers(4))
     if kind < 2:
         return (Throughput() if kind else Jct()).levels(problem)[0]
-    values = draw.uniform(0.0, 10.0, problem.candidates.count)
-    values[problem.candidates.count - problem.pairs.count :] *= 2.0
+    values = draw.uniform(0.0, 10.0, problem.candidates.count + problem.shared.count)
+    values[problem.candidates.count :] *= 2.0
     stays = draw.uniform(0.0, 10.0, problem.jobs.count)
     if kind == 3:
         values, stays = np.ceil(values / 3), np.ceil(stays / 3)
@@ -107,8 +103,21 @@ def _with_sharing(draw: np.random.Generator, problem: RoundProblem) -> RoundProb
             np.concatenate([holds.demand, demand]),
             np.concatenate([holds.uplink_gb_per_s, np.zeros(int(mine.sum()))]),
         ),
-        pairs=PairTable(sharing=np.asarray([sorted((host, guest))])),
+        shared=SharedTable(gang=_one_gang(problem.jobs.count, host, guest)),
     )
+
+
+def _one_gang(jobs: int, one: int, two: int) -> np.ndarray:
+    """Two jobs hold the same GPUs."""
+    gang = np.arange(jobs)
+    gang[max(one, two)] = min(one, two)
+    return gang
+
+
+def couples(problem: RoundProblem) -> list[list[int]]:
+    """Jobs that hold the same GPUs, the smaller first."""
+    gang = problem.shared.gang.tolist()
+    return [[one, two] for two, one in enumerate(gang) if one != two]
 
 
 def _fresh(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
@@ -125,24 +134,14 @@ def _fresh(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
             limit = problem.nodes.capacity[table.node_class[a], 1:] / table.parts(a)[0]
             side = table.side[a] + table.side[b]
             if same and (side <= limit).all() and draw.random() < 0.7:
-                found.append(
-                    _Row(int(table.job[a]), int(table.job[b]), a, b, side,
-                         int(table.node_class[a]), int(table.node_set[a]))
-                )  # fmt: skip
+                found.append(_Row(int(table.job[a]), int(table.job[b]), a, b))
     return found
 
 
 def _in_place(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
     holds, table, nodes = problem.holds, problem.candidates, problem.nodes
-    per_gpu = holds.demand[:, 1:] / holds.demand[:, :1]
-    sharing = problem.pairs.sharing.tolist()
-    found = []
-    for one, two in sharing:
-        if draw.random() < 0.85:
-            # Both hold that already: no node may be asked for more.
-            side = per_gpu[holds.job == one].min(axis=0) + per_gpu[holds.job == two].min(axis=0)
-            kind = int(nodes.node_class[holds.node[holds.job == one][0]])
-            found.append(_Row(one, two, STAY, STAY, side, kind))
+    sharing = couples(problem)
+    found = [_Row(one, two, -1, -1) for one, two in sharing if draw.random() < 0.85]
     for host in np.flatnonzero(problem.jobs.running).tolist():
         kind = int(nodes.node_class[holds.node[holds.job == host][0]])
         for guest in range(problem.jobs.count):
@@ -150,9 +149,7 @@ def _in_place(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
             if guest == host or not own.size or [min(host, guest), max(host, guest)] in sharing:
                 continue
             if draw.random() < 0.6:
-                half = int(draw.choice(own))
-                side = per_gpu[holds.job == host][0] + table.side[half]
-                found.append(_Row(host, guest, STAY, half, side, kind, int(table.node_set[half])))
+                found.append(_Row(host, guest, -1, int(draw.choice(own))))
     return found
 
 
@@ -160,53 +157,39 @@ def with_rows(
     draw: np.random.Generator, problem: RoundProblem, rows: Sequence[_Row]
 ) -> RoundProblem:
     """The round with these pairs, their speeds drawn."""
-    table, holds = problem.candidates, problem.holds
-    parts = [table.parts(r.first_half) if r.first_half >= 0 else () for r in rows]
-    held = np.bincount(holds.job, holds.demand[:, 0], minlength=problem.jobs.count)
-    lengths = [len(p) for p in parts]
-    candidates = CandidateTable(
-        job=np.concatenate([table.job, [r.first for r in rows]]),
-        node_class=np.concatenate([table.node_class, [r.node_class for r in rows]]),
-        iteration_s=np.concatenate([table.iteration_s, draw.uniform(0.2, 4.0, len(rows))]),
-        gpus=np.concatenate(
-            [table.gpus, [sum(p) or int(held[r.first]) for p, r in zip(parts, rows, strict=True)]]
-        ),
-        part_start=np.concatenate(
-            [table.part_start, table.part_start[-1] + np.cumsum(lengths)]
-        ).astype(np.int64),
-        part_gpus=np.concatenate([table.part_gpus, [gpus for p in parts for gpus in p]]).astype(
-            np.int64
-        ),
-        side=np.concatenate([table.side, [r.side for r in rows]]),
-        scope=np.concatenate(
-            [table.scope, [table.scope[r.first_half] if r.first_half >= 0 else 0 for r in rows]]
-        ),
-        node_set=np.concatenate([table.node_set, [r.node_set for r in rows]]),
+    shared = SharedTable(
+        option=np.repeat(np.arange(len(rows)), 2),
+        job=np.asarray([job for r in rows for job in (r.first, r.second)]),
+        candidate=np.asarray([k for r in rows for k in (r.candidate, r.other)]),
+        iteration_s=draw.uniform(0.2, 4.0, 2 * len(rows)),
+        gang=problem.shared.gang,
     )
-    pairs = PairTable(
-        partner=np.asarray([r.second for r in rows]),
-        partner_iteration_s=draw.uniform(0.2, 4.0, len(rows)),
-        first_half=np.asarray([r.first_half for r in rows]),
-        second_half=np.asarray([r.second_half for r in rows]),
-        sharing=problem.pairs.sharing,
-    )
-    paired = replace(problem, candidates=candidates, pairs=pairs)
-    return replace(paired, rules=lifted(paired, problem.rules))
+    return with_shared(problem, shared)
 
 
 # --- brute force ------------------------------------------------------------------------------
 
 
-def jobs_of(problem: RoundProblem, candidate: int) -> tuple[int, ...]:
-    """The jobs that a candidate is about."""
-    pair = candidate - (problem.candidates.count - problem.pairs.count)
-    first = int(problem.candidates.job[candidate])
-    return (first,) if pair < 0 else (first, int(problem.pairs.partner[pair]))
+def jobs_of(problem: RoundProblem, option: int) -> tuple[int, ...]:
+    """The jobs that an option is about, which is no stay."""
+    pair = option - problem.candidates.count
+    if pair < 0:
+        return (int(problem.candidates.job[option]),)
+    return tuple(problem.shared.job[problem.shared.option == pair].tolist())
+
+
+def starts_of(problem: RoundProblem, option: int) -> tuple[int, ...]:
+    """The candidates in which the jobs of an option start; -1: one stays."""
+    pair = option - problem.candidates.count
+    if pair < 0:
+        return (option,)
+    return tuple(problem.shared.candidate[problem.shared.option == pair].tolist())
 
 
 def options(problem: RoundProblem, job: int) -> list[int]:
     """Everything that a job may do."""
-    own = [k for k in range(problem.candidates.count) if job in jobs_of(problem, k)]
+    every = range(problem.candidates.count + problem.shared.count)
+    own = [k for k in every if job in jobs_of(problem, k)]
     stay = [int(problem.options.stay[job])] if job in problem.holds.job.tolist() else []
     return [NONE, *stay, *own]
 
@@ -218,13 +201,13 @@ def consistent(problem: RoundProblem, choice: Sequence[int]) -> bool:
             choice[job] != picked for job in jobs_of(problem, picked)
         ):
             return False
-    for couple in problem.pairs.sharing.tolist():
+    for couple in couples(problem):
         ways = {("stay", job) for job in couple if choice[job] == problem.options.stay[job]}
         ways |= {
             ("pair", choice[job])
             for job in couple
             if oracle.starts(problem, choice[job])
-            and not problem.candidates.parts(choice[job])
+            and starts_of(problem, choice[job])[0] < 0
             and jobs_of(problem, choice[job])[0] == job
         }
         if len(ways) > 1:
@@ -243,19 +226,27 @@ def room_in_place(problem: RoundProblem, choice: Sequence[int]) -> oracle.Room |
     if room is None:
         return None
     holds, nodes, table = problem.holds, problem.nodes, problem.candidates
-    for picked in {k for k in choice if oracle.starts(problem, k) and not table.parts(k)}:
-        host = jobs_of(problem, picked)[0]
+    for picked in {k for k in choice if oracle.starts(problem, k)}:
+        (host, *guests), (first, *others) = jobs_of(problem, picked), starts_of(problem, picked)
+        if first >= 0:
+            continue
         rows = np.flatnonzero(holds.job == host).tolist()
         leaves = {int(nodes.leaf[holds.node[row]]) for row in rows}
-        comes = problem.pairs.second_half[picked - table.count] != STAY
         for row in rows:
             node, gpus = int(holds.node[row]), float(holds.demand[row, 0])
-            usable = nodes.open[node] and nodes.node_class[node] == table.node_class[picked]
-            if comes and not (usable and nodes.sets[table.node_set[picked]][node]):
-                return None
-            room.nodes[node] -= gpus * np.concatenate([[1.0], table.side[picked]])
+            need = holds.demand[row].copy()
+            for guest, start in zip(guests, others, strict=True):
+                if start < 0:
+                    theirs = (holds.job == guest) & (holds.node == node)
+                    need[1:] += holds.demand[theirs, 1:].sum(axis=0)
+                    continue
+                usable = nodes.open[node] and nodes.node_class[node] == table.node_class[start]
+                if not (usable and nodes.sets[table.node_set[start]][node]):
+                    return None
+                need[1:] += gpus * table.side[start]
+            room.nodes[node] -= need
             if len(leaves) > 1:
-                room.uplinks[nodes.leaf[node]] -= gpus * table.side[picked][-1]
+                room.uplinks[nodes.leaf[node]] -= need[-1]
     return room if room.fits() else None
 
 
@@ -265,7 +256,7 @@ def place(problem: RoundProblem, choice: Sequence[int]) -> bool:
         return False
     room = room_in_place(problem, choice)
     starts = sorted(
-        {k for k in choice if oracle.starts(problem, k) and problem.candidates.parts(k)}
+        {k for k in choice if oracle.starts(problem, k) and starts_of(problem, k)[0] >= 0}
     )
 
     def descend(left: list[int], room: oracle.Room) -> bool:

@@ -233,11 +233,11 @@ def starts_and_stays(problem: RoundProblem, level: Level) -> tuple[list[float], 
     """Values of the candidates (K,) and of the jobs' stays (J,), 0 for queued ones."""
     stays = np.zeros(problem.jobs.count)
     stays[problem.jobs.running] = level.value[problem.options.stays]
-    return level.value[: problem.candidates.count].tolist(), stays.tolist()
+    return level.value[: problem.options.starts.count].tolist(), stays.tolist()
 
 
 def plain_level(problem: RoundProblem, name: str = "plain") -> Level:
     """Every GPU in use is worth one, a stay a tenth more than its GPUs."""
     held = np.zeros(problem.jobs.count)
     np.add.at(held, problem.holds.job, problem.holds.demand[:, 0])
-    return level_of(problem, problem.candidates.gpus.tolist(), (1.1 * held).tolist(), name)
+    return level_of(problem, problem.options.starts.gpus.tolist(), (1.1 * held).tolist(), name)

@@ -11,9 +11,9 @@ from formulations import node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.decode import without_job
 from formulations.round.json import from_json, to_json
-from formulations.round.pairs import PairTable, lifted
-from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
-from formulations.round.tables import NONE, CandidateTable, RoundProblem, Selection
+from formulations.round.rule_table import RULE_S, RULE_X
+from formulations.round.shared import SharedTable, with_shared
+from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
 from morph_opt.policies.objectives.plain import Jct, Throughput
@@ -47,23 +47,22 @@ def test_random_rounds_use_pairs_of_every_sort() -> None:
     for i in range(300):
         draw = np.random.default_rng((3, i))
         problem = brute.packed_round(draw, _sized(i))
-        if not problem.pairs.count:
+        if not problem.shared.count:
             continue
-        base = problem.candidates.count - problem.pairs.count
+        base = problem.candidates.count
         starts = problem.rules.kind == RULE_X
         seen["pairs"] += 1
         seen["rule"] += bool((problem.rules.index[starts] >= base).any())
         level = brute.packed_level(draw, problem)
         found = ranked(problem, [level], "node_pattern").selection
         assert found is not None
-        shared = np.flatnonzero(problem.options.shared)
-        chosen = np.intersect1d(found.choice, shared) - base
-        fresh = problem.pairs.first_half[chosen] >= 0
-        both = problem.pairs.second_half[chosen] == STAY
-        seen["fresh"] += bool(fresh.any())
-        seen["together"] += bool(both.any())
-        seen["comes"] += bool((~fresh & ~both).any())
-        seen["parted"] += STAY in np.asarray(by_hand(problem, found.choice))[problem.pairs.sharing]
+        chosen = np.intersect1d(found.choice, np.flatnonzero(problem.options.shared)).tolist()
+        ways = {tuple(k >= 0 for k in brute.starts_of(problem, option)) for option in chosen}
+        seen["fresh"] += (True, True) in ways
+        seen["together"] += (False, False) in ways
+        seen["comes"] += (False, True) in ways
+        sharing = np.asarray(brute.couples(problem), dtype=np.int64).reshape(-1)
+        seen["parted"] += STAY in np.asarray(by_hand(problem, found.choice))[sharing]
         seen["closed"] += not problem.nodes.open.all()
     assert min(seen.values()) >= 10, seen
 
@@ -149,7 +148,7 @@ def test_the_check_counts_gpus_once_and_everything_else_for_both() -> None:
     nodes = replace(one_node.nodes, capacity=np.asarray([[2.0, 5.0, 0.0, 0.0]]))
     check(replace(one_node, nodes=nodes), decision)
     side = one_node.candidates.side.copy()
-    side[COMES] = (6.0, 0.0, 0.0)
+    side[0] = (5.0, 0.0, 0.0)  # next to the thread of job 0
     greedy = replace(one_node, candidates=replace(one_node.candidates, side=side))
     with pytest.raises(RuleError, match=r"^capacity: node 0 would hold 6 of 4 cpu$"):
         check(greedy, _chosen(COMES, NONE, COMES, NONE))
@@ -180,7 +179,8 @@ def test_the_check_accepts_what_brute_force_accepts_and_nothing_else(block: int)
         job = int(draw.integers(mutant.size))
         mutant[job] = int(draw.choice(brute.options(problem, job)))
         if any(
-            brute.oracle.starts(problem, k) and problem.candidates.parts(k) for k in mutant.tolist()
+            brute.oracle.starts(problem, k) and brute.starts_of(problem, k)[0] >= 0
+            for k in mutant.tolist()
         ):
             continue  # what starts needs nodes, which the mutation does not give
         possible = brute.place(problem, mutant.tolist())
@@ -201,30 +201,29 @@ def test_the_check_accepts_what_brute_force_accepts_and_nothing_else(block: int)
 def test_a_pair_is_worth_its_halves_at_their_speeds_in_it(objective: Throughput | Jct) -> None:
     problem = packed()
     level = objective.levels(problem)[0]
-    jobs, pairs, table = problem.jobs, problem.pairs, problem.candidates
-    alone = replace(
-        problem, candidates=table.take(np.arange(2)), pairs=PairTable(sharing=pairs.sharing)
-    )
+    jobs, shared = problem.jobs, problem.shared
+    alone = replace(problem, shared=SharedTable(gang=shared.gang))
     plain = objective.levels(alone)[0].value
     assert level.value[[0, 1, *problem.options.stays]].tolist() == plain.tolist()
 
-    def worth(job: int, half: int, pace_s: float) -> float:
-        if half == STAY:
+    def worth(job: int, start: int, pace_s: float) -> float:
+        if start < 0:
             pace = jobs.stay_iteration_s.copy()
             pace[job] = pace_s
             moved = replace(alone, jobs=replace(jobs, stay_iteration_s=pace))
             return float(objective.levels(moved)[0].value[alone.options.stay[job]])
         seconds = alone.candidates.iteration_s.copy()
-        seconds[half] = pace_s
+        seconds[start] = pace_s
         moved = replace(alone, candidates=replace(alone.candidates, iteration_s=seconds))
-        return float(objective.levels(moved)[0].value[half])
+        return float(objective.levels(moved)[0].value[start])
 
-    for pair in range(pairs.count):
-        first = int(table.job[2 + pair]), int(pairs.first_half[pair])
-        second = int(pairs.partner[pair]), int(pairs.second_half[pair])
-        expected = worth(*first, float(table.iteration_s[2 + pair]))
-        expected += worth(*second, float(pairs.partner_iteration_s[pair]))
-        assert level.value[2 + pair] == pytest.approx(expected, rel=1e-12)
+    rows = zip(
+        shared.job.tolist(), shared.candidate.tolist(), shared.iteration_s.tolist(), strict=True
+    )
+    expected = np.bincount(shared.option, [worth(*row) for row in rows])
+    np.testing.assert_allclose(level.value[2:6], expected, rtol=1e-12)
+    of_members = level.worth[np.isin(problem.options.members.option, [2, 3, 4, 5])]
+    np.testing.assert_allclose(np.bincount(shared.option, of_members), expected, rtol=1e-12)
 
 
 def test_a_rule_counts_in_a_pair_what_it_counts_in_its_halves() -> None:
@@ -235,13 +234,14 @@ def test_a_rule_counts_in_a_pair_what_it_counts_in_its_halves() -> None:
             Rule("must_run", 1.0, np.inf, ((RULE_S, 1, 1.0),)),
         ]
     )
-    found = lifted(problem, rules)
+    plain = replace(problem, shared=SharedTable(gang=problem.shared.gang))
+    found = with_shared(replace(plain, rules=rules), problem.shared).rules
     starts = found.kind == RULE_X
-    value = np.zeros((2, problem.candidates.count))
+    value = np.zeros((2, problem.options.starts.count))
     np.add.at(value, (found.row[starts], found.index[starts]), found.value[starts])
     assert value[0].tolist() == [1.0, 4.0, 5.0, 7.0, 8.0, 4.0]
     assert value[1].tolist() == [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]
-    assert lifted(problem, RuleTable()).count == 0
+    assert with_shared(plain, problem.shared).rules.count == 0
 
 
 # --- the tables ---------------------------------------------------------------------------------
@@ -252,41 +252,40 @@ def test_rounds_with_pairs_are_read_back_and_others_are_written_as_ever() -> Non
     text = to_json(problem)
     again = from_json(text)
     assert to_json(again) == text
-    assert again.pairs.sharing.tolist() == [[0, 1]]
-    plain = replace(
-        problem, candidates=problem.candidates.take(np.arange(2)), pairs=PairTable(
-            sharing=problem.pairs.sharing)
-    )  # fmt: skip
-    assert '"pairs"' in to_json(plain)
+    assert again.shared.gang.tolist() == [0, 0, 2, 3]
+    plain = replace(problem, shared=SharedTable(gang=problem.shared.gang))
+    assert '"shared"' in to_json(plain)
     alone = tiny_without_pairs()
-    assert '"pairs"' not in to_json(alone)
+    assert '"shared"' not in to_json(alone)
 
 
 def tiny_without_pairs() -> RoundProblem:
     """A round as it was before there were pairs."""
     problem = brute.random_round(np.random.default_rng(1))
-    assert not problem.pairs.count
+    assert not problem.shared.count
     return problem
 
 
 def _with(problem: RoundProblem, **columns: object) -> RoundProblem:
-    return replace(problem, pairs=replace(problem.pairs, **columns))  # type: ignore[arg-type]
+    return replace(problem, shared=replace(problem.shared, **columns))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("columns", "rule"),
     [
-        ({"partner": np.asarray([3, 1, 2])}, "one length"),
-        ({"partner": np.asarray([3, 1, 2, 9])}, r"partner must lie in 0\.\.3"),
-        ({"partner": np.asarray([2, 1, 2, 3])}, "another job"),
-        ({"partner_iteration_s": np.asarray([0.0, 1.0, 1.0, 1.0])}, "positive"),
-        ({"first_half": np.asarray([5, STAY, STAY, STAY])}, "candidates alone"),
-        ({"second_half": np.asarray([0, STAY, 0, 1])}, "of their own jobs"),
-        ({"second_half": np.asarray([STAY, STAY, 0, 1])}, "where nothing runs"),
-        ({"sharing": np.asarray([[1, 0]])}, "smaller of two first"),
-        ({"sharing": np.asarray([[0, 2]])}, "running jobs"),
-        ({"sharing": np.asarray([[0, 9]])}, r"sharing must lie in 0\.\.3"),
-        ({"sharing": np.zeros((0, 2), dtype=np.int64)}, "hold the same GPUs"),
+        ({"job": np.asarray([2, 3, 0, 1])}, r"job must have shape \(8,\)"),
+        ({"job": np.asarray([2, 9, 0, 1, 0, 2, 1, 3])}, "job must lie below 4"),
+        ({"job": np.asarray([2, 2, 0, 1, 0, 2, 1, 3])}, "another job"),
+        ({"candidate": np.asarray([0, 1, -1, -1, -1, 2, -1, 1])}, "candidate must lie below 3"),
+        ({"candidate": np.asarray([0, 1, -1, -1, -2, 0, -1, 1])}, "candidate must lie below 3"),
+        ({"candidate": np.asarray([0, 0, -1, -1, -1, 0, -1, 1])}, "one of its job"),
+        ({"candidate": np.asarray([-1, 1, -1, -1, -1, 0, -1, 1])}, "where nothing runs"),
+        ({"iteration_s": np.asarray([0.0, *[1.0] * 7])}, "positive"),
+        ({"option": np.asarray([0, 0, 0, 1, 1, 2, 3, 3])}, "two jobs each"),
+        ({"option": np.asarray([1, 1, 0, 0, 2, 2, 3, 3])}, "count up"),
+        ({"gang": np.asarray([0, 0, 2])}, r"gang must have shape \(4,\)"),
+        ({"gang": np.asarray([0, 1, 0, 3])}, "running jobs"),
+        ({"gang": np.zeros(0, dtype=np.int64)}, "of the same GPUs"),
     ],
 )
 def test_tables_that_contradict_each_other_are_refused(
@@ -296,15 +295,15 @@ def test_tables_that_contradict_each_other_are_refused(
         _with(packed(), **columns)
 
 
-def test_a_pair_in_place_has_no_parts() -> None:
+def test_nobody_stays_beside_a_job_that_starts() -> None:
     problem = packed()
-    table = problem.candidates
-    wrong = CandidateTable(
-        table.job, table.node_class, table.iteration_s, table.gpus,
-        np.asarray([0, 1, 2, 3, 4, 4, 4]), np.ones(4, dtype=np.int64), table.side,
+    start = replace(problem.candidates, job=np.asarray([0, 3]))
+    shared = replace(
+        problem.shared, option=np.zeros(2, np.int64), job=np.asarray([0, 1]),
+        candidate=np.asarray([0, -1]), iteration_s=np.ones(2),
     )  # fmt: skip
-    with pytest.raises(ValueError, match="must not have parts"):
-        replace(problem, candidates=wrong)
+    with pytest.raises(ValueError, match="must be a stay if another's is"):
+        replace(problem, candidates=start, shared=shared)
 
 
 def test_a_point_is_read_from_the_names_of_its_columns() -> None:
@@ -327,7 +326,7 @@ def test_the_jobs_of_an_option_are_those_that_count_it() -> None:
     for seed in range(20):
         problem = brute.packed_round(np.random.default_rng(seed))
         options = problem.options
-        for option in range(problem.candidates.count):
+        for option in range(problem.options.starts.count):
             assert tuple(options.jobs_of(option)) == brute.jobs_of(problem, option)
         for job in np.flatnonzero(problem.jobs.running).tolist():
             assert options.jobs_of(int(options.stay[job])) == [job]

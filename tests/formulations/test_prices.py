@@ -57,6 +57,7 @@ def drawn(kind: str, seed: int) -> Drawn:
 def random_prices(draw: np.random.Generator, problem: RoundProblem, level: Level) -> Prices:
     """Prices of every sort, of the size of the values per GPU, some 0."""
     table = problem.candidates
+    table = problem.options.starts
     unit = float((level.value[: table.count] / table.gpus).max(initial=0.0)) or 1.0
     shared = shared_rows(problem)
     rows = draw.uniform(0.0, unit, shared.count) * (draw.random(shared.count) < 0.7)
@@ -99,7 +100,7 @@ def test_chosen_prices_are_better_than_any_drawn(kind: str) -> None:
         assert best >= truth - 1e-9 * abs(truth), (kind, seed)
         prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
         check_bound(problem, level, prices, best)
-        if problem.pairs.count:
+        if problem.shared.count:
             continue  # the bound with pairs is no convex function of the prices
         draw = np.random.default_rng(seed)
         for _ in range(6):

@@ -1,0 +1,135 @@
+"""Options of several jobs on the same GPUs, told by what each of them does there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.columns import joined, no_floats, no_ints, require_shapes
+from formulations.linear_model import Bools, Floats, Ints
+from formulations.round.rule_table import RULE_S, RULE_X
+
+if TYPE_CHECKING:
+    from formulations.round.tables import RoundProblem
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTable:
+    """Options of several jobs, and who shares GPUs already; none by default.
+
+    One row per option and job. What a job does there it could do alone: start in a candidate, or
+    stay. Either all of an option start, on GPUs that are free, like the first of them alone; or the
+    first stays where it runs, and the others come to it or, if they are there already, stay as
+    well. GPUs are held once, everything else by each job.
+
+    Parameters
+    ----------
+    option
+        Number of the option, ascending from 0, shape (M,).
+    job
+        One of its jobs, the one whose nodes they are first.
+    candidate
+        The candidate, alone, in which the job starts; -1: it stays.
+    iteration_s
+        Seconds per iteration of the job beside the others.
+    gang
+        A number of the GPUs that each job holds as the round begins, equal where they are the
+        same, shape (J,); empty: nobody shares.
+    """
+
+    option: Ints = field(default_factory=no_ints)
+    job: Ints = field(default_factory=no_ints)
+    candidate: Ints = field(default_factory=no_ints)
+    iteration_s: Floats = field(default_factory=no_floats)
+    gang: Ints = field(default_factory=no_ints)
+
+    def __post_init__(self) -> None:
+        columns = ("job", "candidate", "iteration_s")
+        require_shapes(self, **dict.fromkeys(columns, np.shape(self.option)))
+
+    @property
+    def count(self) -> int:
+        """Number of options."""
+        return int(self.option[-1]) + 1 if self.option.size else 0
+
+    @property
+    def first(self) -> Ints:
+        """Row of the first job of each option."""
+        return np.flatnonzero(np.diff(self.option, prepend=-1))
+
+
+def with_shared(problem: RoundProblem, shared: SharedTable) -> RoundProblem:
+    """The round with options of several jobs, which count in the operator's rules.
+
+    Such an option has in each row what its jobs would have there if they did alone what they do.
+    """
+    rules = problem.rules
+    starts = np.where(rules.kind == RULE_X, rules.index, -1)
+    stays = np.where(rules.kind == RULE_S, rules.index, -1)
+    own = shared.candidate >= 0
+    found = (
+        joined(starts, np.where(own, shared.candidate, -2)),
+        joined(stays, np.where(own, -2, shared.job)),
+    )
+    entry, member = (np.concatenate(both) for both in zip(*found, strict=True))
+    rules = replace(
+        rules,
+        row=np.concatenate([rules.row, rules.row[entry]]),
+        kind=np.concatenate([rules.kind, np.full(entry.size, RULE_X)]),
+        index=np.concatenate([rules.index, problem.candidates.count + shared.option[member]]),
+        value=np.concatenate([rules.value, rules.value[entry]]),
+    )
+    return replace(problem, shared=shared, rules=rules)
+
+
+def require_shared(problem: RoundProblem) -> None:
+    """Refuse options of several jobs that contradict the other tables.
+
+    Raises
+    ------
+    ValueError
+        Naming the column and the rule.
+    """
+    shared, jobs = problem.shared, problem.jobs
+    if shared.gang.size and shared.gang.shape != (jobs.count,):
+        raise ValueError(f"shared.gang must have shape ({jobs.count},), got {shared.gang.shape}")
+    sharing = same_gpus(shared.gang)
+    if not jobs.running[sharing].all():
+        raise ValueError("shared.gang must be shared by running jobs only")
+    if not shared.option.size:
+        return
+    for name, index, limit in (
+        ("job", shared.job, jobs.count),
+        ("candidate", shared.candidate + 1, problem.candidates.count + 1),
+    ):
+        if index.min() < 0 or index.max() >= limit:
+            raise ValueError(f"shared.{name} must lie below {limit}")
+    if not (np.isfinite(shared.iteration_s) & (shared.iteration_s > 0)).all():
+        raise ValueError("shared.iteration_s must be positive and finite")
+    _require_members(problem, np.bincount(shared.option))
+
+
+def _require_members(problem: RoundProblem, members: Ints) -> None:
+    shared, jobs = problem.shared, problem.jobs
+    first, starts = shared.first[shared.option], shared.candidate >= 0
+    ascending = (np.diff(shared.option, prepend=0) >= 0).all()
+    if not ascending or (members != 2).any():
+        raise ValueError("shared.option must count up from 0, two jobs each")
+    if (np.diff(shared.job.reshape(-1, 2), axis=1) == 0).any():
+        raise ValueError("shared.job must be another job")
+    if (problem.candidates.job[shared.candidate[starts]] != shared.job[starts]).any():
+        raise ValueError("shared.candidate must be one of its job")
+    if not jobs.running[shared.job[~starts]].all():
+        raise ValueError("shared.candidate must not be a stay where nothing runs")
+    if (starts[first] & ~starts).any():
+        raise ValueError("shared.candidate of the first job must be a stay if another's is")
+    gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
+    if (gang[shared.job[first]] != gang[shared.job])[~starts].any():
+        raise ValueError("shared options in which all stay must be of the same GPUs")
+
+
+def same_gpus(gang: Ints) -> Bools:
+    """Whether another job holds the same GPUs, shape of ``gang``."""
+    return np.asarray(np.bincount(gang)[gang] > 1) if gang.size else np.zeros(0, dtype=bool)
