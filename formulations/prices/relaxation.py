@@ -292,5 +292,6 @@ class Relaxation:
 
     def usage(self, choice: Ints) -> Floats:
         """What a choice uses of each row, shape (D,); a pair counts once."""
-        taken = np.unique(choice[choice >= 0])
-        return np.asarray(self._use[taken].sum(axis=0)).reshape(-1)
+        taken = np.zeros(self.value.size)
+        taken[choice[choice >= 0]] = 1.0
+        return np.asarray(self.shared.use @ taken)
