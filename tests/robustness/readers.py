@@ -27,8 +27,12 @@ from morph_opt.runs.read import read_run
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
 from morph_opt.traces import gavel, morphling, tiresias
+from morph_opt.traces.logs import Scan, log_format
+from morph_opt.traces.logs.capacity import read_capacity
+from morph_opt.traces.logs.lint import lint
 from tests.robustness import documents as good
 from tests.robustness import schedulers
+from tests.traces.logs.samples import SAMPLES
 
 Command = tuple[str, tuple[str, ...]]
 """Name behind ``morph_opt.`` and words; ``{}`` is the file, ``{folder}`` its folder."""
@@ -107,7 +111,32 @@ def _finished(path: Path) -> object:
     return row, results.gpus_over_time(run), results.jct_quantiles_s(run), list(run.segments)
 
 
+def _log(format_name: str, kind: str) -> Reader:
+    """A log of a cluster: the linter takes what the strict reader refuses."""
+    sample = SAMPLES[format_name]
+
+    def read(path: Path) -> object:
+        lint(path, format_name).as_text()
+        return list(Scan(path, log_format(format_name)).jobs())
+
+    file = Path(sample.name).name
+    use = ("traces", ("lint", "{}", "--format", format_name))
+    beside = {Path(name).name: text.encode() for name, text in sample.beside.items()}
+    seeds = [sample.text().encode()]
+    return Reader(f"log {format_name}", file, kind, lambda: seeds, read, use, lambda: beside)
+
+
 READERS = (
+    _log("helios", "csv"),
+    _log("pai", "lines"),
+    _log("swf", "lines"),
+    _log("sacct", "lines"),
+    _log("philly", "json"),
+    _log("kueue", "json"),
+    _log("batsim", "json"),
+    Reader("capacity CSV", "capacity.csv", "csv",
+           lambda: [b"date,a,total\n2020-07-01,8,8\n2020-07-02,4,4\n"],
+           lambda p: read_capacity(p, "Asia/Shanghai")),
     Reader(
         "workload CSV", "jobs.csv", "csv", good.workload,
         lambda p: morphling.read_workload(p, name="own", models=("gpt2", "bert", "vit", "roberta")),

@@ -129,6 +129,13 @@ TRAPS: dict[str, Trap] = {
         "philly", (philly(("10:10:00", "10:00:00", 2), ("10:20:00", "10:50:00", 2)),),
         dropped={"negative-duration": 1}, codes={"negative-duration": 1},
     ),
+    "a time that is no text": Trap(
+        "philly", (philly((["x"], "10:10:00", 2)),), dropped={"malformed": 1},  # type: ignore[arg-type]
+        codes={"malformed": 1},
+    ),
+    "requests that are no table": Trap(
+        "kueue", (workload("a", requests=[1]),), dropped={"malformed": 1}, codes={"malformed": 1}
+    ),
     "another state": Trap(
         "philly", (philly(("10:00:00", "10:10:00", 2), status="Maybe"),),
         dropped={"unknown-status": 1}, codes={"unknown-status": 1},

@@ -91,9 +91,13 @@ class KubeReader(JsonReader):
     def _of_container(self, container: Fields) -> Demand:
         """Requests; limits where they are missing."""
         resources = container.object("resources", None, {})
-        merged = dict(resources.raw("limits", None) or {}) | dict(
-            resources.raw("requests", None) or {}
-        )
+        merged = {
+            name: table.raw(name)
+            for part in ("limits", "requests")
+            if resources.has(part)
+            for table in (resources.object(part, None),)
+            for name in table
+        }
         return self.amounts(Fields(merged, resources.at("requests"), str(self.path), None))
 
     def name_in(self, metadata: Fields) -> str:

@@ -78,7 +78,7 @@ class PhillyReader(JsonReader):
             raise fields.error(name, error.rule) from None
 
     def _instant_or_none(self, fields: Fields, name: str) -> float | None:
-        if not fields.has(name) or fields.raw(name) in NOTHING:
+        if not fields.has(name) or fields.text(name) in NOTHING:
             return None
         return self._instant(fields, name)
 
