@@ -9,10 +9,26 @@ import pytest
 from morph_opt.validation.__main__ import main
 from morph_opt.validation.cases import differences
 from morph_opt.validation.files import run_file
+from tests.public_data import skip_without_data
 from tests.shares.worlds import fixture_path
 
 FILES = {"gavel.json": 150, "tiresias.json": 60, "baselines.json": 59, "gandiva.json": 53}
 """Published files and the least number of cases that they hold."""
+
+
+def test_what_is_told_of_easyscale_is_right(public_data):
+    if not (public_data / "easyscale").is_dir():
+        skip_without_data("EasyScale's trace, which nobody may offer")
+    outcome = run_file(fixture_path("easyscale.json"))
+    right = {part: count.right for part, count in outcome.parts.items()}
+    assert right["maps"] >= 30
+    assert right["candidates"] >= 24
+    assert right["rounds: elastic"] >= 8
+    assert right["published: proposals"] >= 3
+    assert right["published: runs"] >= 4
+    told_nowhere = {"table C, easyscale, ties by rounded score", "table C, easyscale, exact maps"}
+    assert {wrong.name for wrong in outcome.wrong if wrong.not_run} <= told_nowhere
+    assert [wrong for wrong in outcome.wrong if not wrong.not_run] == []
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from morph_opt.validation.cases import Case
-from morph_opt.validation.parts import gandiva
+from morph_opt.validation.parts import easyscale, gandiva
 from morph_opt.validation.parts.gavel import INSTANCES
 from morph_opt.validation.parts.morphling import MORPHLING
 from morph_opt.validation.parts.optimus import OPTIMUS
@@ -15,7 +15,8 @@ from morph_opt.validation.parts.tiresias import GITTINS_TABLE, RUNS
 
 def _round(place: str, case: Any, document: Document) -> list[Case]:
     """Two publications have a part of this name: one has pools of GPU types, one has servers."""
-    return gandiva.read_round(place, case, document)
+    read = easyscale.read_round if "pools" in case else gandiva.read_round
+    return read(place, case, document)
 
 
 ROUNDS = Part(lambda value: listed(value, "rounds"), _round)
@@ -34,5 +35,8 @@ PARTS: dict[str, Part] = {
     "gavel": gandiva.GAVEL_SHARES,
     "search": gandiva.SEARCH,
     "rounds": ROUNDS,
+    "maps": easyscale.MAPS,
+    "candidates": easyscale.CANDIDATES,
+    "published": easyscale.PUBLISHED,
 }
 """By the key of the file under which the cases stand."""

@@ -1,0 +1,1 @@
+"""EasyScale: steps of elastic workers, rounds on pools, and its published simulator."""

@@ -1,0 +1,255 @@
+"""EasyScale's published simulator: one-at-a-time FIFO, and the greedy ``homo`` and ``heter``.
+
+Steps of 60 s on pools of GPUs by type; a start costs 20 s once, every later change nothing. A new
+job gets its last proposal; a running one asks once per type for more of that type; the highest
+score goes first, one grant a job; GPUs are never taken back. Rules, and what is a quirk:
+``docs/gandiva-easyscale.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from morph_opt.domain import InputError
+from morph_opt.policies.easyscale.proposals import Proposal, proposals_of
+
+STEP_S, START_S = 60, 20.0
+MOST_WASTE, MOST_GROWTH = 0.30, 2
+DIGITS = 9
+"""Of scores, where ties are not left to rounding errors."""
+
+POLICIES = ("fifo", "homo", "heter")
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticJob:
+    """A row of the trace with its speeds.
+
+    Parameters
+    ----------
+    name, submit_s
+        Of the job.
+    workers, batch
+        Workers, and samples of each per step.
+    samples
+        Work in all.
+    step_s
+        Seconds of one worker's mini-batch by type.
+    preferred
+        Type of a job that stays on one.
+    mixed
+        Whether it may run on several types.
+    """
+
+    name: str
+    submit_s: float
+    workers: int
+    batch: int
+    samples: float
+    step_s: tuple[float, ...]
+    preferred: int
+    mixed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which of the published rules, and which of their quirks.
+
+    Parameters
+    ----------
+    policy
+        ``fifo``: the first job alone on its gang; ``homo``: one type per job; ``heter``.
+    slowest_maps
+        Whether placements keep the slowest map enumerated for them, as published.
+    rounded_ties
+        Whether scores are compared after rounding, so that rounding errors decide nothing.
+    """
+
+    policy: str
+    slowest_maps: bool = True
+    rounded_ties: bool = False
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            known = ", ".join(POLICIES)
+            raise InputError(f"unknown policy {self.policy!r}; known are {known}", field="policy")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a job has: GPUs (some may be idle), workers by type, and the speed that it was sold."""
+
+    gpus: tuple[int, ...]
+    workers: tuple[int, ...]
+    speed: float
+
+    @property
+    def total(self) -> int:
+        """GPUs in all."""
+        return sum(self.gpus)
+
+
+@dataclass(slots=True)
+class Live:
+    """A job in the course of time."""
+
+    job: ElasticJob
+    proposals: list[Proposal]
+    now: Grant | None = None
+    start_left_s: float = START_S
+    done: float = 0.0
+    end_s: float | None = None
+
+    def advance(self, now_s: float) -> None:
+        """One step of the clock; the step begins at ``now_s``."""
+        if self.now is None:
+            return
+        delay_s = min(self.start_left_s, STEP_S)
+        self.start_left_s -= delay_s
+        left_s = STEP_S - delay_s
+        now_s += delay_s
+        if left_s <= 0:
+            return
+        pace_s = max(t * w for t, w in zip(self.job.step_s, self.now.workers, strict=True))
+        rate = self.job.batch * self.job.workers / pace_s
+        needed_s = (self.job.samples - self.done) / rate
+        if needed_s <= left_s:
+            self.end_s, self.now = now_s + needed_s, None
+            return
+        self.done += rate * left_s
+
+
+@dataclass(slots=True)
+class ElasticRun:
+    """What became of the jobs.
+
+    Parameters
+    ----------
+    end_s
+        Completion by name.
+    avg_jct_s, makespan_s, mean_gpus
+        Mean completion time; clock at the end, less a step; mean GPUs given out over the steps.
+    """
+
+    end_s: dict[str, float] = field(default_factory=dict)
+    avg_jct_s: float = 0.0
+    makespan_s: int = 0
+    mean_gpus: float = 0.0
+
+
+@lru_cache(maxsize=1024)
+def _proposals(
+    workers: int, speed: tuple[float, ...], pools: tuple[int, ...], slowest: bool
+) -> tuple[Proposal, ...]:
+    return tuple(proposals_of(workers, speed, pools, slowest=slowest))
+
+
+def proposals_for(job: ElasticJob, pools: Sequence[int], rules: Rules) -> list[Proposal]:
+    """Proposals of a job; of one type where it, or the policy, knows no mixed ones."""
+    speed = tuple(job.step_s[-1] / one for one in job.step_s)
+    found = _proposals(job.workers, speed, tuple(pools), rules.slowest_maps)
+    if rules.policy == "heter" and job.mixed:
+        return list(found)
+    one_type = [p for p in found if all(n == 0 or k == job.preferred for k, n in enumerate(p.gpus))]
+    if rules.policy == "fifo":
+        one_type = [p for p in one_type if p.total == job.workers]
+    if not one_type:
+        raise InputError("has no proposal on its type", field=f"job {job.name}")
+    return one_type
+
+
+def simulate(jobs: Sequence[ElasticJob], pools: Sequence[int], rules: Rules) -> ElasticRun:
+    """Run all jobs to their end.
+
+    Raises
+    ------
+    InputError
+        If a job has no proposal.
+    """
+    live = [Live(job, proposals_for(job, pools, rules)) for job in jobs]
+    clock, given = 0, []
+    while any(one.end_s is None for one in live):
+        for one in live:
+            if one.end_s is None:
+                one.advance(float(clock))
+        clock += STEP_S
+        active = [one for one in live if one.end_s is None and one.job.submit_s <= clock]
+        if rules.policy == "fifo":
+            _first_alone(active)
+        else:
+            _greedy(active, list(pools), rules)
+        given.append(sum(one.now.total for one in active if one.now is not None))
+    run = ElasticRun({one.job.name: float(one.end_s or 0.0) for one in live})
+    run.avg_jct_s = sum(run.end_s[one.job.name] - one.job.submit_s for one in live) / len(live)
+    run.makespan_s, run.mean_gpus = clock - STEP_S, sum(given) / len(given)
+    return run
+
+
+def _grant(proposal: Proposal) -> Grant:
+    return Grant(proposal.gpus, proposal.workers, proposal.speed)
+
+
+def _first_alone(active: list[Live]) -> None:
+    for position, one in enumerate(active):
+        one.now = _grant(one.proposals[0]) if position == 0 else None
+
+
+def _greedy(active: list[Live], free: list[int], rules: Rules) -> None:
+    """First starts, then grants by score; who runs keeps what it has."""
+    asks = []
+    for one in active:
+        if one.now is None:
+            continue
+        free[:] = [a - b for a, b in zip(free, one.now.gpus, strict=True)]
+        asks += [(ask, one) for ask in _asks(one, rules)]
+    served: list[Live] = []
+    for one in active:
+        if one.now is None:
+            first = one.proposals[-1]
+            if all(n <= room for n, room in zip(first.gpus, free, strict=True)):
+                free[:] = [a - b for a, b in zip(free, first.gpus, strict=True)]
+                one.now = _grant(first)
+                served.append(one)
+    asks.sort(key=lambda ask: -ask[0].score)
+    for ask, one in asks:
+        if ask.more <= free[ask.kind] and not any(one is other for other in served):
+            free[ask.kind] -= ask.more
+            one.now = ask.grant
+            served.append(one)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """More GPUs of a type."""
+
+    kind: int
+    more: int
+    score: float
+    grant: Grant
+
+
+def _asks(one: Live, rules: Rules) -> list[Ask]:
+    """The best ask of each type."""
+    now = one.now
+    assert now is not None
+    best: dict[int, Ask] = {}
+    for proposal in sorted(one.proposals, key=lambda p: -p.speed):
+        slow = proposal.speed < now.speed or proposal.waste > MOST_WASTE
+        if slow or proposal.total > MOST_GROWTH * now.total:
+            continue
+        grown = [k for k, n in enumerate(proposal.gpus) if n > now.gpus[k]]
+        if len(grown) != 1:
+            continue
+        kind = grown[0]
+        more = proposal.gpus[kind] - now.gpus[kind]
+        if now.total + more > MOST_GROWTH * now.total:
+            continue
+        score = ((proposal.speed / now.speed) - 1) / more + 1
+        score = round(score, DIGITS) if rules.rounded_ties else score
+        if kind not in best or score > best[kind].score:
+            # What it has of other types it keeps, be it idle under the new map.
+            gpus = tuple(proposal.gpus[k] if k == kind else n for k, n in enumerate(now.gpus))
+            best[kind] = Ask(kind, more, score, Grant(gpus, proposal.workers, proposal.speed))
+    return [best[kind] for kind in sorted(best)]
