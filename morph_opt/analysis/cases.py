@@ -23,23 +23,38 @@ class Scheduler:
         Arguments of ``morph_opt.replay`` that choose it.
     proves
         Whether it solves a MILP, and so has a gap.
+    changes_gpus
+        Whether it may give a running job another number of GPUs.
+    knows_durations
+        Whether it is told how much of a job is left.
     """
 
     key: str
     label: str
     arguments: tuple[str, ...]
     proves: bool = False
+    changes_gpus: bool = False
+    knows_durations: bool = False
 
 
 SCHEDULERS = (
-    Scheduler("lookahead", "MILP, `lookahead`", ("--objective", "lookahead"), proves=True),
-    Scheduler("jct", "MILP, `jct`", ("--objective", "jct"), proves=True),
-    Scheduler("throughput", "MILP, `throughput`", ("--objective", "throughput"), proves=True),
-    Scheduler("srtf", "`srtf`", ("--policy", "srtf")),
-    Scheduler("equal_split", "`equal_split`", ("--policy", "equal_split")),
+    Scheduler(
+        "lookahead", "MILP, `lookahead`", ("--objective", "lookahead"),
+        proves=True, changes_gpus=True, knows_durations=True,
+    ),
+    Scheduler(
+        "jct", "MILP, `jct`", ("--objective", "jct"),
+        proves=True, changes_gpus=True, knows_durations=True,
+    ),
+    Scheduler(
+        "throughput", "MILP, `throughput`", ("--objective", "throughput"),
+        proves=True, changes_gpus=True,
+    ),
+    Scheduler("srtf", "`srtf`", ("--policy", "srtf"), knows_durations=True),
+    Scheduler("equal_split", "`equal_split`", ("--policy", "equal_split"), changes_gpus=True),
     Scheduler("fifo-skip", "`fifo:skip`", ("--policy", "fifo:skip")),
     Scheduler("fifo", "`fifo`", ("--policy", "fifo")),
-)
+)  # fmt: skip
 BY_KEY = {scheduler.key: scheduler for scheduler in SCHEDULERS}
 
 

@@ -16,6 +16,8 @@ from morph_opt.table import Table
 
 _HEADER = (
     "policy",
+    "may change GPUs",
+    "knows durations",
     "average JCT (s)",
     "median JCT (s)",
     "p99 JCT (s)",
@@ -46,6 +48,8 @@ def _cells(case: Case, row: Row, best_s: float) -> tuple[str, ...]:
     promised = () if row.guaranteed_jct_s is None else (_seconds(row.guaranteed_jct_s),)
     return (
         case.scheduler.label,
+        "yes" if case.scheduler.changes_gpus else "no",
+        "yes" if case.scheduler.knows_durations else "no",
         f"**{average}**" if row.avg_jct_s == best_s else average,
         *promised,
         _seconds(row.median_jct_s),
@@ -81,7 +85,7 @@ def comparison(results: Results, trace: str) -> str:
     end_bound_s = min(row.makespan_lower_bound_s for _, row in shown)
     header = list(_HEADER)
     if shown[0][1].guaranteed_jct_s is not None:
-        header.insert(2, "of guaranteed jobs (s)")
+        header.insert(4, "of guaranteed jobs (s)")
     bounds = {"average JCT (s)": _seconds(jct_bound_s), "makespan (h)": _hours(end_bound_s)}
     body.append(("*no schedule is below*", *(bounds.get(name, "") for name in header[1:])))
     return Table(header, body).to_markdown(spaced=True) + "\n\n" + " ".join(_remarks(shown))

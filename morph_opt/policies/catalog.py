@@ -205,12 +205,12 @@ MALLEABLE: tuple[BaselineSpec, ...] = (
     ),
     PolicySpec(
         "greedy:jct", partial(_greedy, Jct), "the same with the values of `jct`",
-        "this project", _HEURISTICS, needs=Needs(rest="yes"),
+        "this project", _HEURISTICS, _LEFT, Needs(rest="yes"),
     ),
     PolicySpec(
         "optimus", lambda belief, _: Optimus(belief),
-        "the next GPU to whom it saves most seconds", "Optimus", _HEURISTICS,
-        needs=Needs(rest="yes"),
+        "the next GPU to whom it saves most seconds", "Optimus", _HEURISTICS, _LEFT,
+        Needs(rest="yes"),
     ),
     PolicySpec(
         "morphling",

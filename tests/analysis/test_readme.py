@@ -168,10 +168,10 @@ def test_damaged_data_are_refused(tmp_path: Path) -> None:
 def test_table_has_the_smallest_average_in_bold_and_the_bounds_last() -> None:
     made = results(base__jct=row(), base__fifo=row(avg_jct_s=5000.0, gap_max=None))
     lines = readme.comparison(made, "base").splitlines()
-    assert lines[2].startswith("| MILP, `jct` | **1,23")
-    assert lines[3].startswith("| `fifo` | 5,000 |")
+    assert lines[2].startswith("| MILP, `jct` | yes | yes | **1,23")
+    assert lines[3].startswith("| `fifo` | no | no | 5,000 |")
     assert lines[3].endswith("| none |")
-    assert lines[4].startswith("| *no schedule is below* | 600 |")
+    assert lines[4].startswith("| *no schedule is below* |  |  | 600 |")
     assert len({line.count("|") for line in lines[:5]}) == 1
 
 
@@ -185,7 +185,7 @@ def test_guaranteed_jobs_have_a_column_where_there_are_any() -> None:
     made = readme.comparison(results(mt__fifo=row(guaranteed_jct_s=987.0)), "mt")
     lines = made.splitlines()
     assert "| average JCT (s) | of guaranteed jobs (s) |" in lines[0]
-    assert lines[2].startswith("| `fifo` | **1,23")
+    assert lines[2].startswith("| `fifo` | no | no | **1,23")
     assert "** | 987 |" in lines[2]
     assert len({line.count("|") for line in lines[:4]}) == 1
 
@@ -263,7 +263,7 @@ def test_command_rewrites_a_readme_from_run_folders(tmp_path: Path) -> None:
     call = ["readme", "--runs", str(runs), "--data", str(tmp_path / "data"), "--readme", str(page)]
     assert main(call) == 0
     first = page.read_bytes()
-    assert b"| MILP, `jct` | **1,23" in first
+    assert b"| MILP, `jct` | yes | yes | **1,23" in first
     assert b"old" not in first
     del call[1:3]  # from the gathered data alone
     assert main(call) == 0
