@@ -12,7 +12,6 @@ from morph_opt.audit.recorded import RUN, read_recorded
 from morph_opt.audit.report import PICTURES, as_text, draw, write_json
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
-from morph_opt.commandline.types import path
 from morph_opt.domain import InputError, Range
 from morph_opt.traces.logs import LOG_FORMATS
 from morph_opt.traces.logs.arguments import add_reading, reading_of
@@ -32,8 +31,8 @@ def make_parser() -> LineParser:
     add("--cluster", metavar="SPEC", help="where it happened: file or short form")
     add("--every", type=Number(Range(1e-3, 1e9)), default=3600.0, metavar="S",
         help="seconds between two instants (3600)")  # fmt: skip
-    add("--json", type=path, metavar="FILE", help="write every instant as JSON")
-    add("--picture", type=path, metavar="FILE", help=f"draw it: {', '.join(PICTURES)}")
+    add("--json", type=Path, metavar="FILE", help="write every instant as JSON")
+    add("--picture", type=Path, metavar="FILE", help=f"draw it: {', '.join(PICTURES)}")
     add_reading(parser)
     return parser
 

@@ -10,7 +10,7 @@ from morph_opt.analysis.acme import jobs, nodes, wholes
 from morph_opt.analysis.acme.logs import LogFrame, read_log
 from morph_opt.analysis.acme.plots import PICTURES, Plot, draw
 from morph_opt.commandline import LineParser
-from morph_opt.commandline.types import path, text, whole
+from morph_opt.commandline.types import whole
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
 from morph_opt.traces.logs.arguments import add_reading, reading_of
@@ -50,14 +50,14 @@ _SOURCE = (
 def add_acme(parser: LineParser) -> None:
     """Options of the sub-command."""
     parser.add_argument(
-        "--trace", action="append", default=[], type=text, metavar="FORMAT:PATH",
+        "--trace", action="append", default=[], metavar="FORMAT:PATH",
         help="draw this log as well; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--figure", action="append", choices=tuple(FIGURES), metavar="NAME",
         help=f"some of {', '.join(FIGURES)}; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--out", type=path, default=Path("analysis-acme"), metavar="DIR",
+    parser.add_argument("--out", type=Path, default=Path("analysis-acme"), metavar="DIR",
                         help="folder of pictures and index.md (analysis-acme)")  # fmt: skip
     parser.add_argument("--pictures", choices=[one[1:] for one in PICTURES], default="png",
                         help="form of the pictures (png)")  # fmt: skip
