@@ -183,6 +183,8 @@ class Scenario:
     def replaced(self, **changes: Any) -> Scenario:
         """The same with other values, by the names of the parameters or of any part's fields.
 
+        The cluster stays what it is unless it is named, whatever trace or size of a twin is.
+
         >>> Scenario().replaced(objective="las", interval_s=30.0).engine.interval_s
         30.0
 
