@@ -167,7 +167,10 @@ FORMATS: dict[str, TraceFormat] = {
             "tiresias", ("60", "60x10"), partial(_load_fair_original, "tiresias"), _SECONDS,
             data_set="tiresias",
         ),
-        TraceFormat(RESAMPLED, (), _load_resampled, "as of the trace that it is drawn from"),
+        TraceFormat(
+            RESAMPLED, ("x1.2/as-is/naive",), _load_resampled,
+            "as of the trace that it is drawn from",
+        ),
     )
 }  # fmt: skip
 """Every format that is built in; a CSV file is one more, without a name."""

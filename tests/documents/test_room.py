@@ -29,6 +29,13 @@ KEPT = {
     "solvers/worker_process.py: read_text",  # /proc
     "traces/cluster_twins/facts.py: read_text",  # part of the package
     "traces/cluster_twins/facts.py: loads",
+    "sweep/cell.py: read_bytes",  # a digest only
+    "sweep/driver.py: read_bytes",  # sent along as it is
+    "sweep/store.py: write_bytes",  # in a folder that is renamed into place
+    "sweep/worker.py: open",  # in a folder of its own
+    "sweep/worker.py: read_bytes",
+    "sweep/worker.py: write_bytes",
+    "sweep/worker.py: write_text",
     "traces/twin_stats.py: read_text",
     "traces/twin_stats.py: loads",
     "extend.py: load",  # an entry point
