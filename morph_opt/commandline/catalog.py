@@ -36,6 +36,7 @@ COMMANDS = (
     Command("export", "morph_opt.export.cli", "a run for Perfetto, for Batsim's tools, as tables"),
     Command("sweep", "morph_opt.sweep.cli", "many replays: a cell each, cached, on many machines"),
     Command("plan", "morph_opt.plan.cli", "capacity planning: how many nodes, which fleet"),
+    Command("explain", "morph_opt.replay.why", "why a job of a finished run got what it got"),
     Command("policies", "morph_opt.policies.__main__", "list policies and objectives"),
     Command("solvers", "morph_opt.solvers.__main__", "list solvers and what they can do"),
     Command("instances", "morph_opt.instances.__main__", "published rounds as MILP files"),

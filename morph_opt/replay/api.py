@@ -306,7 +306,7 @@ class _Run:
     def _reapply(self, state: RoundState, recorded: Sequence[Event]) -> list[Event]:
         """Events that the recorded decision gives; none if it is impossible."""
         try:
-            self._engine.apply(_recorded_decision(state, recorded))
+            self._engine.apply(recorded_decision(state, recorded))
         except (AllocationError, InputError):
             return []
         return self._engine.take_events()
@@ -332,7 +332,7 @@ class _Run:
                 )
 
 
-def _recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
+def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:
     """The decision that led from this state to these events."""
     held = {s.running.job: s.running for s in state.jobs if s.running is not None}
     report = RoundReport("heuristic")

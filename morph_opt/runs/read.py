@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,7 +15,7 @@ from typing import Any
 
 from morph_opt.documents import exists, read_json, read_lines, read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Placement
-from morph_opt.events.log import Event, event_from_line, label_of
+from morph_opt.events.log import Event, RoundDecided, event_from_line, label_of
 from morph_opt.metrics.history import Segment, segments_of
 from morph_opt.runs.jobs import COLUMNS as JOB_COLUMNS
 from morph_opt.runs.jobs import PACKED_COLUMNS, JobRow, gpus_text
@@ -172,6 +173,29 @@ class Run:
     def events(self) -> EventLog:
         """The log."""
         return EventLog(self._parts.events())
+
+    def why(self, job: str, at_s: float) -> str:
+        """Why a job got what it got in the round at an instant, or the next one behind it.
+
+        Nothing is kept for it while a replay runs: the run's decisions are repeated up to there,
+        and that round alone is solved and priced again.
+
+        Raises
+        ------
+        InputError
+            If the run has no folder, or it is not one of ``milp``, or has no such job then.
+        """
+        if self.folder is None:
+            raise InputError("explains a run that was written to a folder only", field="why")
+        at = next(
+            (e for e in self.events if isinstance(e, RoundDecided) and e.time_s >= at_s), None
+        )
+        if at is None:
+            raise InputError(f"has no round at {at_s:g} s or later", file=str(self.folder))
+        # Named, not imported: who replays is above this room.
+        module = importlib.import_module("morph_opt.replay.why")
+        said: list[str] = module.why(self.folder, job, at.time_s, at.time_s + 1e-3, rounds=1)
+        return said[-1]
 
     def __repr__(self) -> str:
         s = self.summary

@@ -200,6 +200,7 @@ validation.published tiresias --artifact-quirks | RIGID --times 200 | --artifact
 """
 
 ELSEWHERE = {
+    "explain": "of a run that is over; tests/replay/test_why.py",
     "plan nodes": "replays by the dozen; tests/plan",
     "plan fleet": "replays by the dozen; tests/plan",
     "plan remove": "replays by the dozen; tests/plan",

@@ -1,0 +1,246 @@
+"""``python -m morph_opt.explain RUN JOB``: why a job got what it got, of a run that is over.
+
+Nothing is kept while a replay runs. Asked afterwards, the engine repeats the run's recorded
+decisions, which takes no solve, and only the rounds that are asked about are posed, solved and
+priced again: prices are those of the solve that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from morph_opt.commandline import LineParser, Number, run_command
+from morph_opt.commandline.types import whole
+from morph_opt.domain import InputError, Range, RoundState
+from morph_opt.engine.engine import Engine
+from morph_opt.events.log import (
+    Completed,
+    Event,
+    Preempted,
+    RoundDecided,
+    Started,
+    Submitted,
+)
+from morph_opt.explain import Effort, UnexplainedError
+from morph_opt.explain.text import job_text
+from morph_opt.extend import named_by_file
+from morph_opt.policies.base import Decision
+from morph_opt.policies.milp import ClaimError
+from morph_opt.replay.api import recorded_decision
+from morph_opt.replay.scenario import read_scenario
+from morph_opt.replay.setup import Prepared, prepare
+from morph_opt.round.decide import make_explainer
+from morph_opt.runs.read import read_run
+from morph_opt.runs.write import CONFIG
+
+ROUNDS = 5
+"""Rounds that are looked at, evenly over the time that is asked about."""
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A time in which nothing changed for a job.
+
+    Parameters
+    ----------
+    from_s, until_s
+        Instants.
+    words
+        What it was: ``queued``, or what it held.
+    """
+
+    from_s: float
+    until_s: float
+    words: str
+
+
+def stretches(events: Sequence[Event], job: str, from_s: float, until_s: float) -> list[Stretch]:
+    """What a job was, from its submission to its end, within a window.
+
+    Raises
+    ------
+    InputError
+        If the run has no such job.
+    """
+    found: list[Stretch] = []
+    since_s, words = 0.0, ""
+    last_s = 0.0
+    for event in events:
+        last_s = max(last_s, event.time_s)
+        if getattr(event, "job", None) != job:
+            continue
+        now = words
+        match event:
+            case Submitted() | Preempted():
+                now = "queued"
+            case Started():
+                gpus = event.placement.gpus
+                now = f"running on {gpus} GPU{'s' * (gpus > 1)} with {event.plan.label}"
+            case Completed():
+                now = ""
+            case _:
+                continue
+        if words:
+            found.append(Stretch(since_s, event.time_s, words))
+        since_s, words = event.time_s, now
+    if not found and not words:
+        raise InputError(f"the run has no job {job!r}", field="job")
+    if words:
+        found.append(Stretch(since_s, last_s, words))
+    joined: list[Stretch] = []
+    for one in found:
+        if one.until_s <= from_s or one.from_s >= until_s or one.until_s <= one.from_s:
+            continue
+        cut = Stretch(max(one.from_s, from_s), min(one.until_s, until_s), one.words)
+        if joined and joined[-1].words == cut.words:
+            cut = Stretch(joined.pop().from_s, cut.until_s, cut.words)
+        joined.append(cut)
+    return joined
+
+
+def states(
+    prepared: Prepared, events: Sequence[Event], wanted: set[int]
+) -> Iterator[tuple[RoundState, Decision]]:
+    """States of these rounds, and what was decided then; a policy that remembers sees them all.
+
+    Raises
+    ------
+    InputError
+        If the log does not follow from the run's inputs.
+    """
+    scenario = prepared.scenario
+    engine = Engine(
+        prepared.trace, scenario.cluster, prepared.truth, scenario.engine_rules,
+        prepared.node_events(), prepared.initial,
+    )  # fmt: skip
+    observe = getattr(prepared.policy, "observe", None)
+    chunk: list[Event] = []
+    for event in events:
+        chunk.append(event)
+        if not isinstance(event, RoundDecided):
+            continue
+        state = engine.advance()
+        if state is None or state.index != event.index:
+            raise InputError("does not follow from the run's inputs", field="events")
+        decision = recorded_decision(state, chunk)
+        if state.index in wanted:
+            yield state, decision
+        elif observe is not None:
+            observe(state)
+        if event.index >= max(wanted):
+            return
+        engine.apply(decision)
+        engine.take_events()
+        chunk = []
+
+
+def why(
+    folder: str | Path,
+    job: str,
+    from_s: float = 0.0,
+    until_s: float = float("inf"),
+    *,
+    rounds: int = ROUNDS,
+) -> list[str]:
+    """Sentences: what a job was in a window of a finished run, and why at some rounds of it.
+
+    Parameters
+    ----------
+    folder
+        Of the run; its policy is ``milp``.
+    job
+        Name.
+    from_s, until_s
+        Window, simulated seconds.
+    rounds
+        How many are looked at, evenly over the rounds in which the job waits; over all where it
+        never does.
+
+    Raises
+    ------
+    InputError
+        If the folder is no finished run of ``milp``, or the job is not there in the window.
+    """
+    path = Path(folder)
+    scenario = read_scenario(path / CONFIG)
+    if scenario.scheduler.policy != "milp":
+        rule = f"explains the policy milp only, not {scenario.scheduler.policy!r}"
+        raise InputError(rule, file=str(path))
+    events = tuple(read_run(path).events)
+    found = stretches(events, job, from_s, until_s)
+    if not found:
+        window = f"{from_s / HOUR_S:g} h to {until_s / HOUR_S:g} h"
+        raise InputError(f"job {job!r} is not there from {window}", file=str(path), field="job")
+    waits = [one for one in found if one.words == "queued"] or found
+    there = [
+        event.index
+        for event in events
+        if isinstance(event, RoundDecided)
+        and any(one.from_s <= event.time_s < one.until_s for one in waits)
+    ]
+    said = [f"{job} was {one.words} from {_hours(one.from_s)} to {_hours(one.until_s)}"
+            for one in found]  # fmt: skip
+    if not there:
+        return [*said, "no round was decided in that time"]
+    count = min(rounds, len(there))
+    wanted = {there[k * len(there) // count] for k in range(count)}
+    prepared = prepare(scenario)
+    explainer = make_explainer(prepared.policy_options, Effort(jobs=0, named=(job,)))
+    last = ""
+    for state, decided in states(prepared, events, wanted):
+        again = prepared.policy.decide(state)
+        if again.evidence is None:
+            continue
+        try:
+            text = job_text(explainer.explain(again.evidence, again.allocation), job)
+        except UnexplainedError as error:
+            text = f"{job}: {error}"
+        text = text.replace("\n", "\n  ")
+        if again.allocation.by_job().get(job) != decided.allocation.by_job().get(job):
+            text += "\n  (solved again, the round grants it something else: a tie or a time limit)"
+        said.append(f"at {_hours(state.time_s)}: {'the same' if text == last else text}")
+        last = text
+    return said
+
+
+def _hours(time_s: float) -> str:
+    return f"{time_s / HOUR_S:.2f} h"
+
+
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.explain",
+        description="Why a job of a finished run was queued, or got what it got, in sentences.",
+    )
+    hours = Number(Range(0.0, 1e9))
+    parser.add_argument("run", type=Path, metavar="RUN", help="run folder of the policy milp")
+    parser.add_argument("job", metavar="JOB")
+    parser.add_argument("--from-h", type=hours, metavar="H", help="simulated hours (0)")
+    parser.add_argument("--until-h", type=hours, metavar="H", help="simulated hours (the end)")
+    parser.add_argument("--rounds", type=whole(1, 10_000), metavar="N", help="looked at (5)")
+    parser.add_argument(
+        "--allow-code", action="store_true", help="import what config.toml names as code"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run_command(make_parser(), _run, arguments, failures=(ClaimError,))
+
+
+def _run(given: argparse.Namespace) -> int:
+    from_s = HOUR_S * (given.from_h or 0.0)
+    until_s = float("inf") if given.until_h is None else HOUR_S * given.until_h
+    if until_s <= from_s:
+        raise InputError("must be behind --from-h", field="--until-h")
+    with named_by_file(str(given.run / CONFIG), allow_code=given.allow_code):
+        said = why(given.run, given.job, from_s, until_s, rounds=given.rounds or ROUNDS)
+    sys.stdout.write("\n".join(said) + "\n")
+    return 0

@@ -1,0 +1,98 @@
+"""Why a job of a finished run got what it got: asked afterwards, at no price to the replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import morph_opt as mo
+from morph_opt.domain import InputError
+from morph_opt.events.log import RoundDecided
+from morph_opt.replay.scenario import read_scenario
+from morph_opt.replay.setup import prepare
+from morph_opt.replay.why import main, states, stretches, why
+from morph_opt.runs.write import CONFIG
+
+TRACE = "tests.engine.toys:trace/6"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("why") / "run"
+    mo.Scenario(TRACE, "1x4", objective="jct").run(out=out)
+    return out
+
+
+def test_rounds_are_those_that_were_decided(folder: Path) -> None:
+    """Every state's jobs, and who holds what, are those that the log tells."""
+    events = tuple(mo.read_run(folder).events)
+    rounds = [event for event in events if isinstance(event, RoundDecided)]
+    wanted = {event.index for event in rounds[::5]}
+    found = list(states(prepare(read_scenario(folder / CONFIG)), events, wanted))
+    assert {state.index for state, _ in found} == wanted
+    by_index = {event.index: event for event in rounds}
+    for state, decision in found:
+        told = by_index[state.index]
+        assert (state.time_s, len(state.jobs)) == (told.time_s, told.active)
+        assert (len(decision.allocation.assignments), decision.allocation.gpus) == (
+            told.running, told.gpus,
+        )  # fmt: skip
+
+
+def test_stretches_are_those_of_the_job(folder: Path) -> None:
+    run = mo.read_run(folder)
+    for row in run.jobs:
+        found = stretches(tuple(run.events), row.job_id, 0.0, float("inf"))
+        waited = sum(one.until_s - one.from_s for one in found if one.words == "queued")
+        assert waited == pytest.approx(row.queued_s)
+        assert found[-1].until_s == row.finish_time
+    half = stretches(tuple(run.events), row.job_id, row.submission_time, row.finish_time - 1.0)
+    assert half[-1].until_s == row.finish_time - 1.0
+
+
+def test_it_is_said_in_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = mo.read_run(folder)
+    longest = max(run.jobs, key=lambda row: row.queued_s)
+    assert main([str(folder), longest.job_id, "--rounds", "2", "--allow-code"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{longest.job_id} was queued from ")
+    assert f": {longest.job_id}: queue" in said
+    words = run.why(longest.job_id, longest.submission_time)
+    assert words.startswith("at ")
+    assert longest.job_id in words
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["nobody"], "the run has no job 'nobody'"),
+        (["j0", "--from-h", "900"], "is not there from 900 h"),
+        (["j0", "--from-h", "2", "--until-h", "1"], "--until-h: must be behind --from-h"),
+    ],
+)
+def test_what_cannot_be_explained(
+    words: list[str], complaint: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(folder), *words, "--allow-code"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert complaint in said.err
+
+
+def test_only_what_proves_something_is_explained(folder: Path, tmp_path: Path) -> None:
+    mo.Scenario(TRACE, "1x4", policy="srtf").run(out=tmp_path / "r")
+    with pytest.raises(InputError, match="explains the policy milp only, not 'srtf'"):
+        why(tmp_path / "r", "j0")
+    with pytest.raises(InputError, match="written to a folder only"):
+        mo.Scenario(TRACE, "1x4", policy="srtf").run().why("j0", 0.0)
+    with pytest.raises(InputError, match="no round at 1e\\+09 s"):
+        mo.read_run(folder).why("j0", 1e9)
+    assert main([str(tmp_path / "none"), "j0"]) == 2
+
+
+def test_a_folder_that_names_code_is_not_trusted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(folder), "j0"]) == 2
+    assert "--allow-code runs it" in capsys.readouterr().err
