@@ -15,7 +15,7 @@ import platform
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -120,9 +120,8 @@ class Cell:
                         scenario[part][name] = value[: len(value) - len(path)] + mark
         base = split_resampled(self.scenario.workload.trace)[-1]
         if trace_file(base) is None and base != STATE_TRACE and not _is_drawn(base):
-            workload["sha256"] = load_trace(
-                base, seed=self.scenario.workload.seed, **self.scenario.workload.trace_options
-            ).trace.sha256
+            options = tuple(self.scenario.workload.trace_options.items())
+            workload["sha256"] = _jobs_digest(base, self.scenario.workload.seed, options)
         return {
             "schema": SCHEMA,
             "scenario": scenario,
@@ -149,6 +148,13 @@ def trace_file(spec: str) -> str | None:
     return base if base.endswith(".csv") or (base != STATE_TRACE and is_file(Path(base))) else None
 
 
+@lru_cache(maxsize=4096)
+def _jobs_digest(base: str, seed: int, options: tuple[tuple[str, float | None], ...]) -> str:
+    """Digest of the jobs of a trace that is no file and not drawn by our sources alone."""
+    return load_trace(base, seed=seed, **dict(options)).trace.sha256
+
+
+@cache  # looking for entry points takes longer than everything else in a key
 def _is_drawn(base: str) -> bool:
     """Whether name, seed and sources tell everything about a trace."""
     return takes_seed(base) and _OWN.match(base) is None and base.partition("/")[0] != RESAMPLED
