@@ -52,7 +52,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class DistinctParts:
     """What the cuts ``distinct`` are made of: parts of one kind that must not share a node.
 
     Parameters
@@ -84,7 +84,7 @@ class RoundModel:
 
     model: LinearModel
     layout: Layout
-    spread: Spread | None = None
+    spread: DistinctParts | None = None
     base_rows: int = 0
 
     def with_rows_of(self, other: RoundModel) -> RoundModel:

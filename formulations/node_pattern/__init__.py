@@ -49,7 +49,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.layout import Layout, RoundModel, Spread, add_choices
+from formulations.layout import DistinctParts, Layout, RoundModel, add_choices
 from formulations.linear_model import Floats, Ints, ModelBuilder
 from formulations.node_pattern.cells import (
     Cells,
@@ -62,7 +62,7 @@ from formulations.node_pattern.cells import (
     uplinks_matter,
 )
 from formulations.node_pattern.free_states import Patterns, add_free, add_patterns
-from formulations.node_pattern.gangs import Lies, add_gangs
+from formulations.node_pattern.gangs import PartPlaces, add_gangs
 from formulations.round.rules import add_rules
 from formulations.round.tables import Level, RoundProblem
 
@@ -95,7 +95,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     return RoundModel(model, layout, spread, base_rows=model.rows)
 
 
-def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: Lies) -> None:
+def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: PartPlaces) -> None:
     """Rows ``slots``: parts in each cell and kind are not more than the slots cut for them."""
     width = max(1, kinds.count)
     demand, supply = lies.cell * width + lies.kind, z.cell * width + z.kind
@@ -117,11 +117,11 @@ def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: Lies) -> 
     )
 
 
-def _spread(problem: RoundProblem, kinds: Kinds, z: Patterns, parts: PartCounts) -> Spread:
+def _spread(problem: RoundProblem, kinds: Kinds, z: Patterns, parts: PartCounts) -> DistinctParts:
     """Candidates with several parts of a kind of which two fit one node, and what offers them."""
     capacity = problem.nodes.capacity[kinds.node_class[parts.kind], 0]
     several = (parts.count > 1) & (2 * kinds.gpus[parts.kind] <= capacity)
-    return Spread(
+    return DistinctParts(
         parts.candidate[several], parts.kind[several], parts.count[several], z.column, z.kind
     )
 
@@ -132,7 +132,7 @@ def _add_uplinks(
     layout: Layout,
     cells: Cells,
     kinds: Kinds,
-    lies: Lies,
+    lies: PartPlaces,
 ) -> None:
     """Rows ``uplink`` of the leaves with a limit."""
     if not uplinks_matter(problem):
@@ -171,7 +171,7 @@ def _add_side(
     layout: Layout,
     cells: Cells,
     kinds: Kinds,
-    lies: Lies,
+    lies: PartPlaces,
 ) -> None:
     """Rows ``side``: what a cell's open nodes have together of each lazy resource."""
     nodes = problem.nodes

@@ -14,7 +14,7 @@ from formulations.round.tables import RoundProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class FreeStates:
     """Columns w: node, cell, free state and column index, one entry per state."""
 
     node: Ints
@@ -25,7 +25,7 @@ class Busy:
 
 def add_free(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds
-) -> Busy:
+) -> FreeStates:
     """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs."""
     here, nodes = problem.options.held, problem.nodes
     on_open = np.flatnonzero(nodes.open[here.node])
@@ -76,7 +76,7 @@ def add_free(
         [(state_row, w[state_column], state_value), (hold_row, hold_column, hold_value)],
     )
     node = busy[np.asarray(of_node, dtype=np.int64)]
-    return Busy(node, cells.of_node[node], tuple(free), w)
+    return FreeStates(node, cells.of_node[node], tuple(free), w)
 
 
 def _by_gang(gangs: list[int], held: Floats) -> tuple[tuple[Vector, ...], ...]:
@@ -103,7 +103,7 @@ class Patterns:
 
 
 def add_patterns(
-    builder: ModelBuilder, problem: RoundProblem, cells: Cells, kinds: Kinds, busy: Busy
+    builder: ModelBuilder, problem: RoundProblem, cells: Cells, kinds: Kinds, busy: FreeStates
 ) -> Patterns:
     """Columns z with rows ``pattern_count``."""
     nodes = problem.nodes

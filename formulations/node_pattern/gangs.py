@@ -14,7 +14,7 @@ from formulations.round.tables import Scope
 
 
 @dataclass(frozen=True, slots=True)
-class Lies:
+class PartPlaces:
     """Parts by where they lie: entries (column, cell, kind, parts, gang type)."""
 
     column: Ints
@@ -31,7 +31,7 @@ def add_gangs(
     cells: Cells,
     types: GangTypes,
     parts: PartCounts,
-) -> Lies:
+) -> PartPlaces:
     """Columns m and f with rows ``gangs`` and ``parts``; types with one possible cell need none."""
     of_type = types.of_candidate[parts.candidate]
     hosts = _hosts_by_type(cells, types)
@@ -57,7 +57,7 @@ def add_gangs(
     columns = [np.concatenate([entry[i] for entry in found]) for i in range(5)]
     order = np.argsort(columns[4], kind="stable")
     column, cell, kind, count, gang = (entry[order] for entry in columns)
-    return Lies(column, cell, kind, count, gang, types)
+    return PartPlaces(column, cell, kind, count, gang, types)
 
 
 def _by_type(of_entry: Ints, count: int) -> Callable[[int], Ints]:
