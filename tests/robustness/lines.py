@@ -49,6 +49,10 @@ BASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("sacct:accounting.txt", "--cluster", "2x4", "--every", "600"),
         ("sacct:accounting.txt", "--cluster", "2x4", "--every", "600", "--json", "audit.json"),
     ),
+    "traces": (
+        ("lint", "accounting.txt"),
+        ("lint", "accounting.txt", "--cluster", "2x4", "--json", "report.json"),
+    ),
     "policies": ((),),
     "instances": (
         ("list", "--folder", "."),
