@@ -15,6 +15,9 @@ from morph_opt.traces.logs.records import MissingColumns
 from morph_opt.traces.logs.report import Report
 from morph_opt.traces.logs.row import RANK, LogRow, Reading
 
+MOST_SECONDS = 1e12
+"""Seconds between an instant of a log and its zero, or of a run time: 30,000 years."""
+
 _SHOWN_STATES = 4
 _PARTS_OF_GPUS = frozenset(("mig-slice", "fractional-gpu"))
 """Reasons of rows that have no whole GPU and yet not none."""
@@ -139,6 +142,7 @@ class Scan:
                 if isinstance(record.content, InputError):
                     raise record.content
                 row = reader.row(record)
+                _require_instants(row)
             except MissingColumns:
                 raise
             except InputError as error:
@@ -256,6 +260,15 @@ class Scan:
         for path in self.reader.files():
             report.files[path.name] = file_digest(path)
         report.sha256 = report.files.get(self.path.name, "")
+
+
+def _require_instants(row: LogRow) -> None:
+    """Refuse times that no calendar has: sums of their GPU-seconds would be no numbers."""
+    for field in ("submit_s", "start_s", "end_s", "run_s"):
+        value = getattr(row, field)
+        if value is not None and not abs(value) <= MOST_SECONDS:
+            rule = f"must be within {MOST_SECONDS:g} s of the log's zero, got {value:g}"
+            raise InputError(rule, line=row.line, field=field)
 
 
 def file_digest(path: Path) -> str:

@@ -297,3 +297,12 @@ def test_a_report_adds_its_details() -> None:
     assert report.findings["start-before-submit"].details == {"worst": 2.0}
     assert report.findings["retried"].details == {"wasted_gpu_s": 3.0}
     assert report.findings["retried"].lines == [5, 6]
+
+
+def test_an_instant_that_no_calendar_has_is_malformed(tmp_path: Path) -> None:
+    text = "; UnixStartTime: 0\n1 1e300 5 1e308 8 -1 -1 8 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n"
+    path = tmp_path / "a.swf"
+    path.write_text(text)
+    report = lint(path, "swf", Reading(procs_per_gpu=1)).report
+    assert report.dropped == {"malformed": 1}
+    assert "must be within 1e+12 s" in str(report.first_malformed)
