@@ -212,10 +212,19 @@ def _fleet(ask: Ask, given: argparse.Namespace) -> Answer:
 
 def _prices(text: str) -> dict[str, float]:
     """Prices as ``A=2,B=1`` or from a TOML file with a line per type."""
-    if not text.endswith(".toml"):
-        return named_numbers(text, "--prices")
-    tables, source = read_toml(Path(text))
-    read = Fields(tables, "", text, None, key_lines(source))
+    return read_prices(Path(text)) if text.endswith(".toml") else named_numbers(text, "--prices")
+
+
+def read_prices(path: Path) -> dict[str, float]:
+    """Price of a node by GPU type, a line per type.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a price is no number above 0.
+    """
+    tables, source = read_toml(path)
+    read = Fields(tables, "", str(path), None, key_lines(source))
     return {name: read.number(name, above=0.0) for name in read}
 
 

@@ -122,6 +122,7 @@ analysis readme --runs nope | nope, --runs: holds no finished run
 replay --watch --quiet | argument --watch: shows nothing with --quiet
 export r --to tables --per-job | argument --per-job: has an effect with --to batsim only
 export r --to batsim --format csv | argument --format: has an effect with --to tables only
+traces lint a.txt --rows | argument --rows: has an effect together with --json only
 report.picture cdf r --out x.png | --out: must end in .svg
 """
 

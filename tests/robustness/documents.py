@@ -32,6 +32,7 @@ from morph_opt.replay.cli import main as replay_main
 from morph_opt.runs.read import read_run
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
+from morph_opt.sweep.spec import SCHEMA
 from tests.formulations.random_rounds import random_level, random_round
 from tests.round.documents import DOCUMENT
 
@@ -204,6 +205,58 @@ def shares() -> Documents:
         "pairs": [{"jobs": [0, 2], "throughputs": [[0.5, 0.0], [3.0, 2.0]]}],
     }
     return [json.dumps({"instances": [one]}).encode(), json.dumps(one | {"pairs": []}).encode()]
+
+
+# ------------------------------------------------------------------ planning, validation
+
+
+def sweeps() -> Documents:
+    text = """zip = [["trace", "cluster"]]
+[fixed]
+policy = "fifo"
+restart_s = 30.0
+[axes]
+trace = ["naive", "base"]
+cluster = ["2x8", "8x8"]
+seed = [1, 2, 3]
+[keep]
+files = ["jobs.csv"]
+[limits]
+seconds = 25
+memory_mib = 6000
+"""
+    return [text.encode()]
+
+
+def sweep_list() -> Documents:
+    rows = [{"key": "ab" * 32, "axes": {"seed": 1}}, {"key": "cd" * 32, "axes": {"seed": 2}}]
+    document = {"schema": SCHEMA, "versions": {"numpy": "2.0"}, "cells": rows}
+    return [json.dumps(document).encode()]
+
+
+def prices() -> Documents:
+    return [b"V100 = 2.5\nK80 = 1\n"]
+
+
+def capacity() -> Documents:
+    return [b"date,vcA,vcB,total\n2020-07-01,8,8,16\n2020-07-02,8,8,16\n2020-07-03,16,8,24\n"]
+
+
+def cases() -> Documents:
+    """Two jobs on two GPUs, first come first served: the second waits for 25 s."""
+    columns = ["job_id", "start_time", "end_time", "JCT", "preempt", "resume", "promote"]
+    rows = [[0, 0, 30, 30, 0, 0, 0], [1, 30, 40, 35, 0, 0, 0]]
+    jobs = [
+        {"job_id": 0, "num_gpu": 2, "submit_time": 0, "duration": 30},
+        {"job_id": 1, "num_gpu": 2, "submit_time": 5, "duration": 10},
+    ]
+    run = {
+        "trace": "two",
+        "cluster": {"total_gpus": 2},
+        "schedule": "fifo",
+        "reference": {"columns": columns, "rows": rows},
+    }
+    return [json.dumps({"source": "by hand", "traces": {"two": jobs}, "cases": [run]}).encode()]
 
 
 # ------------------------------------------------------------------ instances

@@ -68,6 +68,7 @@ BASES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "perf.study.memory_report": (("why", "gpt2", "dp", "4"),),
     "shares": (("shares.json",), ("shares.json", "--policy", "makespan")),
+    "validation": (("cases.json",), ("cases.json", "--json")),
     "validation.published": (
         ("tiresias", "--trace", "60.csv", "--gpus", "8"),
         ("gavel", "--trace", "gavel.trace", "--table", "simulation_throughputs.json", "--gpus",
@@ -94,7 +95,7 @@ def files() -> dict[str, bytes]:
         "60.csv": good.tiresias_trace()[0], "gavel.trace": good.gavel_trace()[0],
         "simulation_throughputs.json": good.throughputs()[0], **good.instance_files(),
         "accounting.txt": schedulers.accounting(), "jobs.json": schedulers.squeue()[0],
-        "nodes.json": schedulers.slurm_nodes()[0],
+        "nodes.json": schedulers.slurm_nodes()[0], "cases.json": good.cases()[0],
     }  # fmt: skip
 
 

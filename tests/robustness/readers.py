@@ -19,6 +19,7 @@ from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, populatio
 from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
+from morph_opt.plan.cli import read_prices
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.live import read_live
 from morph_opt.round.reader import read_snapshot
@@ -26,10 +27,13 @@ from morph_opt.rules import read_rules
 from morph_opt.runs.read import read_run
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
+from morph_opt.sweep.spec import read_list, read_spec
 from morph_opt.traces import gavel, morphling, tiresias
 from morph_opt.traces.logs import Scan, log_format
 from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.capacity import read_capacity
+from morph_opt.validation.files import run_file
 from tests.robustness import documents as good
 from tests.robustness import schedulers
 from tests.traces.logs.samples import PLAIN, SAMPLES, Sample
@@ -230,6 +234,12 @@ READERS = (
            lambda p: read_live(f"kueue:{p},{p.parent}/w.json"),
            ("round", ("--from", "kueue:{},{folder}/w.json", "--time-limit-s", "1")),
            lambda: {"w.json": schedulers.workloads()[0]}),
+    Reader("sweep TOML", "sweep.toml", "toml", good.sweeps, read_spec),
+    Reader("sweep list JSON", "sweep.json", "json", good.sweep_list, read_list),
+    Reader("prices TOML", "prices.toml", "toml", good.prices, read_prices),
+    Reader("capacity CSV", "capacity.csv", "csv", good.capacity, lambda p: read_capacity(p, "UTC")),
+    Reader("published cases JSON", "cases.json", "json", good.cases, run_file,
+           ("validation", ("{}", "--json"))),
     Reader("README results.json", "results.json", "json", good.readme_results,
            lambda p: results.load(p.parent), None, good.readme_files),
 )  # fmt: skip

@@ -26,8 +26,9 @@ def test_random_lines_are_run_or_refused_and_nothing_is_ignored(
 def test_every_cheap_command_is_among_them() -> None:
     """The others replay for minutes, draw, or list what is installed."""
     left_out = {known.name for known in COMMANDS} - set(BASES)
-    of_runs = {"report", "compare", "export"}
-    assert left_out == {"solvers", "analysis", "report.picture"} | of_runs
+    of_runs = {"report", "compare", "export", "explain"}
+    of_replays = {"plan", "sweep"}
+    assert left_out == {"solvers", "analysis", "report.picture"} | of_runs | of_replays
 
 
 def test_an_argument_that_nobody_reads_is_seen() -> None:
