@@ -32,7 +32,6 @@ from morph_opt.traces import gavel, morphling, tiresias
 from morph_opt.traces.logs import Scan, log_format
 from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.validation.files import run_file
 from tests.robustness import documents as good
 from tests.robustness import schedulers
