@@ -124,4 +124,4 @@ def _why(decided: RoundDecision, live: Live | None, job: str) -> str:
     """Why a job got what it got, or is kept back."""
     if live is not None and job in live.held:
         return f"{job} waits: {live.held[job]}\n"
-    return decided.why(job)
+    return decided.why(job) + "\n"

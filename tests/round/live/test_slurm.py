@@ -156,7 +156,9 @@ def test_the_command_says_who_starts_and_why_one_waits(
     assert "note: CPUs and memory are not looked at" in text
     for name, words in (("12", "Dependency"), ("13", "13"), ("10", "10")):
         assert main(["--from", source, "--why", name]) == 0
-        assert words in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert words in told
+        assert told == told.rstrip("\n") + "\n"
     assert main(["--from", source, "--why", "99"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
