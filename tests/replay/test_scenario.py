@@ -53,11 +53,18 @@ def other(part: Any, **named: Any) -> Any:
 def test_every_field_survives_its_file(tmp_path: Path) -> None:
     """At its default, None included, and at another value."""
     plain = Scenario()
+    of_a_log = {
+        "jobs_as": "sampled", "scaling": "amdahl:0.9", "mix": {"bert": 1.0}, "gpu_types": "ignore",
+        "guarantee": "none", "run_s": {"bert": 3.0}, "timezone": "UTC", "procs_per_gpu": 2,
+        "columns": "xdmod", "gpu_resource": "amd.com/gpu", "gpu_shares": "drop",
+        "only": "completed",
+    }  # fmt: skip
     workload = other(
-        plain.workload, sha256="ab", state="s", state_sha256="gh", jobs=5, gpus=8, days=1.5
-    )
+        plain.workload, sha256="ab", state="s", state_sha256="gh", jobs=5, gpus=8, days=1.5,
+        **of_a_log,
+    )  # fmt: skip
     scheduler = other(plain.scheduler, gap=0.5, node_limit=5, rules="r", rules_sha256="cd")
-    engine = other(plain.engine, until_s=9.0)
+    engine = other(plain.engine, until_s=9.0, first_start_s=4.0)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
     changed = Scenario(
         cluster="1x4:V100+1x4:K80", workload=workload, scheduler=scheduler, engine=engine,
