@@ -275,6 +275,21 @@ class Search:
                 return larger
         raise self._nothing()
 
+    def said_of(self, size: int) -> str:
+        """Why a size is not the answer, by the stage at which it failed; empty if not tested."""
+        failed = [t for t in self.tested if t.size == size and not t.passed]
+        if not failed:
+            return ""
+        trial, of = failed[-1], len(failed[-1].verdicts)
+        low, high = share_interval(trial.count, of, self.target.confidence)
+        verb, which = ("fail", "exploration")
+        if trial.stage != "explore":
+            verb, which = ("are not confirmed", "fresh")
+        return (
+            f"{size} nodes {verb}: {trial.count} of {of} {which} workloads pass "
+            f"({self.target.confidence:.0%} interval of the share {low:.2f} to {high:.2f})"
+        )
+
     def rows(self) -> list[list[str | int | float | None]]:
         """The evidence, by size and stage."""
         once = {(t.size, t.stage): t for t in self.tested}

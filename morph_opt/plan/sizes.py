@@ -69,21 +69,15 @@ def nodes(
 
     search = Search(ask.evaluator("nodes"), target, at, explored, fresh, most)
     found = search.run()
-    tested = {(t.size, t.stage): t for t in search.tested}
     proof = max(
         (t for t in search.tested if t.size == found and t.stage != "explore"),
         key=lambda t: t.stage,
     )
-    below = tested.get((found - 1, "explore"))
+    below = search.said_of(found - 1)
     said = [f"{found} nodes of {kind.name} reach {target}"]
     said.append(f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass")
-    if below is not None:
-        of = len(below.verdicts)
-        low, high = share_interval(below.count, of, confidence)
-        said.append(
-            f"{found - 1} nodes fail: {below.count} of {of} exploration workloads pass "
-            f"({confidence:.0%} interval of the share {low:.2f} to {high:.2f})"
-        )
+    if below:
+        said.append(below)
     figures = {
         "nodes": found, "confirmed_on": proof.asked, "confirmed_passed": proof.count,
         "attempts": int(proof.stage.rpartition(" ")[2]),

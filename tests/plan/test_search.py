@@ -98,6 +98,10 @@ def test_a_confirmation_that_fails_costs_its_error() -> None:
     stages = {(t.size, t.stage): t for t in found.tested}
     assert not stages[5, "confirm 1"].passed
     assert stages[6, "confirm 2"].asked == needed(0.9, 0.95, 2) == 42
+    # 5 passed every exploration: only its confirmation may be named as the reason.
+    assert found.said_of(5).startswith("5 nodes are not confirmed: 35 of 36 fresh workloads pass")
+    assert found.said_of(4).startswith("4 nodes fail: 0 of ")
+    assert found.said_of(6) == ""
     with pytest.raises(InputError, match="no fresh workloads are left for confirmation 2"):
         search(Told(lambda n, s: n >= 6 or (n == 5 and s != 30)), fresh=40).run()
 
