@@ -12,6 +12,7 @@ from morph_opt.audit.recorded import RUN, read_recorded
 from morph_opt.audit.report import PICTURES, as_text, draw, write_json
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
+from morph_opt.documents import require_no_input
 from morph_opt.domain import InputError, Range
 from morph_opt.traces.logs import LOG_FORMATS
 from morph_opt.traces.logs.arguments import add_reading, reading_of
@@ -47,6 +48,8 @@ def _run(given: argparse.Namespace) -> int:
     if picture is not None and picture.suffix not in PICTURES:
         raise InputError(f"must end in {', '.join(PICTURES)}, got {picture.name!r}",
                          field="--picture")  # fmt: skip
+    for out in (given.json, picture):
+        require_no_input(out, Path(given.log.partition(":")[2]))
     cluster = None if given.cluster is None else load_cluster(given.cluster)
     recorded = read_recorded(given.log, reading_of(given))
     if cluster is None:

@@ -97,7 +97,7 @@ def as_text(audit: Audit, spec: str) -> str:
         ("idle", idle),
         ("  a job that waits would have fitted", fill),
         ("  they are scattered, or out of a partition's reach", by_count - fill),
-        ("  whoever waits is larger than what is idle", idle - by_count - nobody),
+        ("  whoever waits is larger than what is idle", max(0.0, idle - by_count - nobody)),
         ("  nobody waits", nobody),
     ]
     table = Table(

@@ -17,6 +17,7 @@ from morph_opt.documents.table import Row, read_rows, rows_of
 from morph_opt.documents.toml_lines import key_lines
 from morph_opt.documents.writing import (
     remove_unfinished,
+    require_no_input,
     require_no_special,
     toml_text,
     write_atomically,
@@ -44,6 +45,7 @@ __all__ = [
     "read_text",
     "read_toml",
     "remove_unfinished",
+    "require_no_input",
     "require_no_special",
     "rows_of",
     "stream_lines",

@@ -96,6 +96,22 @@ def require_no_special(path: Path) -> None:
         raise InputError(f"cannot be written (it is {other})", file=str(path))
 
 
+def require_no_input(out: Path | None, *inputs: Path) -> None:
+    """Refuse to write over what is read: a report may not replace the log that it is of.
+
+    Raises
+    ------
+    InputError
+        If the file to write is one of the inputs.
+    """
+    for path in () if out is None else inputs:
+        with suppress(OSError):  # one of them is not there
+            if out is not None and not out.samefile(path):
+                continue
+            rule = "is what is read: name another file to write"
+            raise InputError(rule, file=str(out))
+
+
 def toml_text(tables: Mapping[str, Any]) -> str:
     """TOML that `morph_opt.documents.parse.parse_toml` reads back to the same tables."""
     return tomli_w.dumps(tables)

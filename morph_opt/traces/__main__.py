@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from morph_opt.commandline import LineParser, as_process, run_command
-from morph_opt.documents import write_atomically
+from morph_opt.documents import require_no_input, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.traces.logs.arguments import add_reading, reading_of
 from morph_opt.traces.logs.capacity import node_events, read_capacity
@@ -83,6 +83,7 @@ def _capacity(given: argparse.Namespace) -> int:
     spec = log_of(given.trace)
     if spec is None:
         raise InputError(f"must be a log, FORMAT:PATH, got {given.trace!r}", field="--trace")
+    require_no_input(given.out, given.path, Path(spec.path))
     known, how = log_format(spec.format), reading_of(given)
     scan = Scan(Path(spec.path), known, replace(how, window=spec.window))
     first_s = min((job.submit_s for job in scan.jobs()), default=None)
@@ -116,6 +117,7 @@ def _put(text: str, out: Path | None) -> None:
 
 def _lint(given: argparse.Namespace) -> int:
     gpus = None
+    require_no_input(given.json, given.path, given.capacity or given.path)
     if given.cluster is not None:
         from morph_opt.clusters import load_cluster
 

@@ -194,6 +194,24 @@ def test_partitions_keep_their_nodes_and_their_order(tmp_path: Path) -> None:
     assert [one.passed for one in found.instants] == [1, 1, 0]
 
 
+def test_an_attempt_that_ended_held_gpus_while_a_later_one_still_runs(tmp_path: Path) -> None:
+    """Job 1 held all 4 GPUs from 0 to 30 and, requeued, from 40 on; job 2 waited from 10 to 40.
+
+    Idle GPUs that job 2 would have had are those at 30 alone: not those of the first attempt.
+    """
+    again = row(1, 4, 30, 40, 50, "a").replace("2026-01-01T00:50:00|COMPLETED", "Unknown|RUNNING")
+    log = sacct(
+        tmp_path,
+        row(1, 4, 0, 0, 30, "a").replace("COMPLETED", "NODE_FAIL"),
+        again,
+        row(2, 4, 10, 45, 50, "a"),
+    )
+    found = audit(read_recorded(log, Reading()), parse_short("1x4"), 600.0)
+    by_minute = {(one.time_s % 86400) / 60: one for one in found.instants}
+    assert [by_minute[m].used for m in (10, 20, 30, 40)] == [4, 4, 0, 4]
+    assert [by_minute[m].fillable for m in (10, 20, 30)] == [0, 0, 4]
+
+
 def test_gangs_over_nodes_are_solved_and_not_only_counted(tmp_path: Path) -> None:
     """Three nodes of 4 with 2, 3 and 4 free. A pair of nodes with 2 each fits, so do 4 on one.
 
@@ -248,6 +266,7 @@ def test_the_command_tells_it_in_words_json_and_a_picture(
         (["{log}", "--cluster", "2x4", "--every", "1e8"], "--every: is longer than the log"),
         (["{log}", "--cluster", "2x4", "--every", "0.001"], "--every: makes .* at most 200000"),
         (["{log}", "--cluster", "2x4", "--picture", "x.gif"], r"--picture: must end in \.png"),
+        (["{log}", "--cluster", "2x4", "--json", "{path}"], "is what is read: name another"),
         (["sacct", "--cluster", "2x4"], "must be FORMAT:PATH"),
         (["lsf:x", "--cluster", "2x4"], "unknown format 'lsf'"),
         (["sacct:nowhere.txt", "--cluster", "2x4"], "nowhere.txt: cannot be read"),
@@ -259,7 +278,7 @@ def test_bad_usage_is_one_line(
     words: list[str], rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = sacct(tmp_path, row(1, 2, 0, 0, 60, "a"), row(2, 2, 0, 0, 60, "b"))
-    assert main([word.format(log=log) for word in words]) == 2
+    assert main([word.format(log=log, path=log[6:]) for word in words]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert re.search(rule, error), error

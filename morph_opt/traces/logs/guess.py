@@ -13,13 +13,17 @@ from morph_opt.traces.logs.records import json_items, json_keys, table_lines
 from morph_opt.traces.logs.registry import LOG_FORMATS
 
 
+class UnknownFormat(InputError):
+    """A file is a log of no format that is known."""
+
+
 def guessed(path: Path) -> tuple[str, dict[str, str]]:
     """Name of the one format that a log can be, and the options that its layout needs.
 
     Raises
     ------
     InputError
-        If it can be none, or several.
+        If it can be none (`UnknownFormat`), or several.
     """
     head = _head(path)
     found: dict[str, dict[str, str]] = {}
@@ -32,7 +36,7 @@ def guessed(path: Path) -> tuple[str, dict[str, str]]:
             found[name] = layout
     if not found:
         rule = f"is of no known format; known are {', '.join(LOG_FORMATS)} (--format)"
-        raise InputError(rule, file=str(path))
+        raise UnknownFormat(rule, file=str(path))
     if len(found) > 1:
         rule = f"can be {' or '.join(found)}; say which it is with --format"
         raise InputError(rule, file=str(path))

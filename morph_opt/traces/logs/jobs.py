@@ -28,6 +28,7 @@ from morph_opt.traces.logs.scan import Scan
 from morph_opt.traces.requested import RequestedSpeeds
 
 JobsAs = Literal["rigid", "anchored", "sampled"]
+_SHOWN_KINDS = 12
 MODES: tuple[JobsAs, ...] = ("rigid", "anchored", "sampled")
 
 
@@ -147,10 +148,13 @@ def load_log(
         rule = f"is needed: format {known.name} counts processors and knows no GPUs"
         raise InputError(rule, field="procs_per_gpu")
     scan = Scan(path, known, how)
-    rows = [_timed(row, mapped, str(scan.path)) for row in scan.jobs()]
+    read = list(scan.jobs())
+    rows = [_timed(row, mapped, str(scan.path)) for row in read]
     account = Account(scan.report, [], [], terms or {})
     if not rows:
         raise InputError(f"has no job: dropped are {account.lines()['dropped']}", file=str(path))
+    _require_kinds("run_s", mapped.run_s, (row for row in read if row.run_s is None))
+    _require_kinds("guarantee", () if mapped.guarantee is None else (mapped.guarantee,), rows)
     account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)
     if mapped.run_s:
         listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
@@ -174,6 +178,15 @@ def load_log(
         else (f"{name}: run times and GPUs of a log, models drawn (seed {seed})")
     )
     return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0)
+
+
+def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) -> None:
+    """Refuse an option that names kinds and meets a job of none: it would have no effect."""
+    kinds, listed = {row.kind for row in rows if row.kind is not None}, list(named)
+    if listed and not kinds & set(listed):
+        known = ", ".join(sorted(kinds)[:_SHOWN_KINDS]) or "none"
+        rule = f"has no effect: no job needs it that is {' or '.join(listed)}; kinds are {known}"
+        raise InputError(rule, field=option)
 
 
 def _timed(row: LogRow, mapped: Mapped, file: str) -> LogRow:

@@ -108,12 +108,11 @@ def json_items(path: Path, key: str | None) -> Iterator[tuple[int, str]]:
     Raises
     ------
     InputError
-        If the document is not JSON or has no such list, or one element is larger than a line of
-        a log may be.
+        If the document is not JSON or has no such list, if anything stands behind it, or one
+        element is larger than a line of a log may be.
     """
     scanner = _Scanner(path)
-    if key is not None:
-        _go_to(scanner, key)
+    names = set() if key is None else _go_to(scanner, key)
     if scanner.peek() != "[":
         what = "list" if key is None else f"list {key!r}"
         raise InputError(f"must be JSON with a {what}", file=str(path), line=scanner.line)
@@ -125,6 +124,11 @@ def json_items(path: Path, key: str | None) -> Iterator[tuple[int, str]]:
             if scanner.peek() == "]":
                 raise scanner.wrong("a comma before ]")
     scanner.take("]")
+    if key is not None:
+        _go_through(scanner, names)
+    if scanner.peek():
+        rule = "must be one JSON document; another begins here"
+        raise InputError(rule, file=str(path), line=scanner.line)
 
 
 def json_member(path: Path, key: str) -> Any:
@@ -160,18 +164,33 @@ def _name(scanner: _Scanner) -> str:
     return str(parse_json(text, scanner.file, first_line=line))
 
 
-def _go_to(scanner: _Scanner, key: str) -> None:
-    """Stand in front of the value under a key."""
+def _go_to(scanner: _Scanner, key: str) -> set[str]:
+    """Stand in front of the value under a key; the names up to it."""
     if scanner.peek() != "{":
         raise InputError("must be a JSON object", file=scanner.file, line=scanner.line)
     scanner.take("{")
+    names: set[str] = set()
     while scanner.peek() == '"':
-        if _name(scanner) == key:
-            return
+        names.add(name := _name(scanner))
+        if name == key:
+            return names
         scanner.skip()
         if scanner.peek() == ",":
             scanner.take(",")
     raise InputError("is missing", file=scanner.file, field=key)
+
+
+def _go_through(scanner: _Scanner, names: set[str]) -> None:
+    """Go behind the object that we are in, so that no second list of a name is left unread."""
+    while scanner.peek() == ",":
+        scanner.take(",")
+        scanner.peek()
+        line = scanner.line
+        if (name := _name(scanner)) in names:
+            raise InputError("is there twice", file=scanner.file, line=line, field=name)
+        names.add(name)
+        scanner.skip()
+    scanner.take("}")
 
 
 class _Scanner:

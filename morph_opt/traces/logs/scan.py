@@ -73,6 +73,7 @@ class Scan:
         self._last_s = -float("inf")
         self._held: dict[str, list[tuple[LogRow, str]]] = {}
         self._open: set[str] = set()
+        self._several: frozenset[int] = frozenset()
         zone = self.clock.zone
         self._window = (
             window_of(self.how.window, zone, absolute=known.zone is not None)
@@ -90,11 +91,11 @@ class Scan:
         """
         report = self.report
         try:
-            again = self._groups_of_several() if self.known.folds else frozenset()
+            self._several = self._groups_of_several() if self.known.folds else frozenset()
             for row in self._rows():
                 if self.known.folds:
                     group, component = self.reader.group(row.name)
-                    if hash(group) in again:
+                    if hash(group) in self._several:
                         self._held.setdefault(group, []).append((row, component))
                         continue
                     row = row if group == row.name else row._replace(name=group)  # noqa: PLW2901
@@ -187,11 +188,19 @@ class Scan:
             found.append("zero-duration" if row.run_s == 0.0 else "negative-duration")
         if not isinstance(row.gpus, int) and self.how.gpu_shares == "drop":
             found.append("fractional-gpu")
-        if self.how.only == "completed" and row.outcome != "completed":
-            found.append("not-completed")
-        if self._window and not self._window[0] <= row.submit_s < self._window[1]:
-            found.append("outside-window")
+        # Whoever has several rows is chosen as the job that they make, not row by row.
+        if not self._several or hash(self.reader.group(row.name)[0]) not in self._several:
+            found += self._unwanted(row)
         return min(found, key=RANK.__getitem__) if found else None
+
+    def _unwanted(self, job: LogRow) -> list[str]:
+        """Choices of the user that leave a job out."""
+        found = []
+        if self.how.only == "completed" and job.outcome != "completed":
+            found.append("not-completed")
+        if self._window and not self._window[0] <= job.submit_s < self._window[1]:
+            found.append("outside-window")
+        return found
 
     def _drop(self, row: LogRow, reason: str) -> None:
         report = self.report
@@ -237,16 +246,24 @@ class Scan:
             reason = "mixed-gpu-types"
         if reason is not None:
             for row, _ in rows:
-                self.report.drop(reason, row.line)
+                self._drop(row, reason)
             return None
-        self.report.folded += len(rows) - 1
         line = min(row.line for row, _ in rows)
+        findings: list[tuple[str, dict[str, float | str]]] = []
 
         def find(code: str, **details: float | str) -> None:
-            self.report.found(code, line, 1, **details)
+            findings.append((code, details))
 
         attempts = [folded_attempts(part, find) for part in parts.values()]
-        return folded_components(attempts, name, find)
+        job = folded_components(attempts, name, find)
+        if unwanted := self._unwanted(job):
+            for row, _ in rows:
+                self._drop(row, unwanted[0])
+            return None
+        self.report.folded += len(rows) - 1
+        for code, details in findings:
+            self.report.found(code, line, 1, **details)
+        return job
 
     def _finish(self) -> None:
         """Findings about the file as a whole, and what was taken for granted."""

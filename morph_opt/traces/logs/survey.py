@@ -8,9 +8,11 @@ from pathlib import Path
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import shown
 from morph_opt.table import Table
+from morph_opt.traces.logs.guess import UnknownFormat
 from morph_opt.traces.logs.lint import Lint, lint
 
 SUFFIXES = frozenset((".csv", ".json", ".log", ".swf", ".txt"))
+PACKED = frozenset((".gz", ".xz"))
 _INTRODUCTION = """\
 # What the linter finds in logs
 
@@ -22,15 +24,19 @@ rounded up. Facts and figures only; no row of any log is here. This page is writ
 """
 
 
-def survey(folder: Path) -> Iterator[tuple[str, Lint]]:
-    """Every file below a folder that is a log of a known format, in order of their names."""
+def survey(folder: Path) -> Iterator[tuple[str, Lint | InputError]]:
+    """Every log of a known format below a folder, or why it cannot be read, in order of names."""
     for path in sorted(folder.rglob("*")):
-        if path.suffix not in SUFFIXES or not path.is_file():
+        suffix = path.with_suffix("").suffix if path.suffix in PACKED else path.suffix
+        if suffix not in SUFFIXES or not path.is_file():
             continue
+        found: Lint | InputError
         try:
             found = lint(path)
-        except InputError:  # of no known format, or of several
+        except UnknownFormat:
             continue
+        except InputError as error:
+            found = error
         yield path.relative_to(folder).as_posix(), found
 
 
@@ -42,8 +48,10 @@ def survey_page(folder: Path) -> str:
     InputError
         If no file below the folder is a log.
     """
-    found = list(survey(folder))
-    if not found:
+    listed = list(survey(folder))
+    found = [(name, one) for name, one in listed if isinstance(one, Lint)]
+    broken = [(name, one) for name, one in listed if isinstance(one, InputError)]
+    if not listed:
         raise InputError("has no log of a known format below it", file=str(folder))
     rows = [
         (
@@ -65,6 +73,11 @@ def survey_page(folder: Path) -> str:
         if said:
             parts.append(f"\n## {shown(name)}\n\n")
             parts += [f"- {severity}, `{code}`: {_plain(text)}\n" for severity, code, text in said]
+    if broken:
+        parts.append("\n## Not read\n\n")
+    for name, error in broken:
+        line = "" if error.line is None else f", line {error.line}"
+        parts.append(f"- {shown(name)}{line}: {_plain(error.rule)}\n")
     return "".join(parts)
 
 

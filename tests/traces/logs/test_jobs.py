@@ -203,6 +203,8 @@ def test_sampled_jobs_need_the_recorded_time_and_follow_the_seed(tmp_path: Path)
         ({"procs_per_gpu": 8}, "procs_per_gpu: has no effect on format acme"),
         ({"timezone": "Mars/Olympus"}, "timezone: unknown time zone"),
         ({"gpu_shares": "halve"}, "gpu_shares: must be drop or round-up"),
+        ({"guarantee": "HP"}, "guarantee: has no effect: no job .* HP; kinds are "),
+        ({"run_s": {"SFT": 60.0}}, "run_s: has no effect: no job .* SFT; kinds are none"),
         ({"jobs": 7}, "jobs: has no effect on trace"),
         ({"days": 0.0}, "days: has no effect on trace"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,10 @@ def test_a_bomb_ends_at_the_limit(tmp_path: Path) -> None:
         ("kueue", '{"items": 3}', "must be JSON with a list 'items'"),
         ("kueue", '{"kind": "List"}', "items: is missing"),
         ("batsim", '{"jobs": []}', "profiles: is missing"),
+        ("kueue", '{"items": []}\n{"items": []}', "line 2: must be one JSON document"),
+        ("kueue", '{"items": [],\n"items": []}', "line 2, items: is there twice"),
+        ("kueue", '{"items": []', "line 1: is not JSON: expecting '}'"),
+        ("philly", "[]\n[]", "line 2: must be one JSON document"),
     ],
 )
 def test_hostile_content_is_refused_in_one_line(
@@ -281,6 +286,31 @@ def test_a_survey_has_facts_and_no_rows(tmp_path: Path) -> None:
     assert str(tmp_path) not in text
     with pytest.raises(InputError, match="has no log of a known format"):
         survey_page(tmp_path / "logs" / "none")
+
+
+def test_a_survey_tells_what_it_cannot_read(tmp_path: Path) -> None:
+    whole = SAMPLES["kueue"].text()
+    put(tmp_path, "kueue", whole.rstrip()[:-1], "cut.json")
+    (tmp_path / "packed.json.gz").write_bytes(gzip.compress(whole.encode()))
+    text = survey_page(tmp_path)
+    assert "| `packed.json.gz` | kueue |" in text
+    assert re.search(r"- cut\.json, line \d+: is not JSON: expecting '}'", text)
+
+
+@pytest.mark.parametrize("command", ["lint", "capacity"])
+def test_a_report_does_not_replace_the_log_that_it_is_of(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(tmp_path, "helios", HELIOS.text(), "log.csv")
+    (tmp_path / "same.csv").symlink_to(path)
+    out = str(tmp_path / "." / "same.csv")
+    words = ["lint", str(path), "--json", out]
+    if command == "capacity":
+        words = ["capacity", "other.csv", "--trace", f"helios:{path}", "--cluster", "1x8"]
+        words += ["--out", out]
+    assert main(words) == 2
+    assert "is what is read: name another file" in capsys.readouterr().err
+    assert path.read_text("utf-8") == HELIOS.text()
 
 
 def test_readings_out_of_range_are_refused() -> None:

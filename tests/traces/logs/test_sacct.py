@@ -132,6 +132,37 @@ def test_a_job_whose_last_attempt_runs_is_not_over(tmp_path: Path) -> None:
     assert dict(report.dropped) == {"still-running": 2}
 
 
+@pytest.mark.parametrize(
+    ("window", "kept"), [("2024-05-01..2024-05-02", 1), ("2024-05-02..2024-05-03", 0)]
+)
+def test_a_job_is_in_a_window_with_all_its_attempts_or_with_none(
+    tmp_path: Path, window: str, kept: int
+) -> None:
+    # Submitted on the first day, requeued on the second: its day is the first.
+    lines = (
+        sacct(submit="23:00:00", start="23:00:10", end="23:30:10", elapsed="1800", state="FAILED"),
+        sacct(submit="2024-05-02T00:10:00", start="2024-05-02T00:10:00",
+              end="2024-05-02T01:10:00"),
+    )  # fmt: skip
+    jobs, report = read_sacct(tmp_path, *lines, how=Reading(window=window))
+    assert [job.run_s for job in jobs] == [1800.0 + 3600.0] * kept
+    assert (report.folded, report.dropped["outside-window"]) == (kept, 2 - 2 * kept)
+
+
+@pytest.mark.parametrize(("last", "kept"), [("COMPLETED", 1), ("FAILED", 0)])
+def test_only_completed_asks_the_job_and_not_its_attempts(
+    tmp_path: Path, last: str, kept: int
+) -> None:
+    lines = (
+        sacct(end="08:30:10", elapsed="1800", state="NODE_FAIL"),
+        sacct(start="09:00:00", end="10:00:00", state=last),
+    )
+    jobs, report = read_sacct(tmp_path, *lines, how=Reading(only="completed"))
+    assert [job.run_s for job in jobs] == [1800.0 + 3600.0] * kept
+    assert (report.folded, report.dropped["not-completed"]) == (kept, 2 - 2 * kept)
+    assert ("retried" in report.findings) == bool(kept)
+
+
 def test_components_of_one_job_run_at_once(tmp_path: Path) -> None:
     jobs, report = read_sacct(
         tmp_path,
