@@ -7,7 +7,8 @@ release; what is not needed is not looked at.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,9 +75,12 @@ def read_slurm(files: Sequence[str]) -> Live:
     rows = found["jobs"].objects("jobs", None)
     with_gpus = {node.name for node in nodes}
     jobs = [job for row in rows for job in _jobs(row, with_gpus)]
+    jobs = list(_limited(jobs, {_array(row): _limit(row) for row in rows if _limit(row)}))
+    cut = [f"{_array(row)}" for row in rows if "..." in _text(row, "array_task_string")]
     notes = [
         "CPUs and memory are not looked at; jobs run on exactly the GPUs that they ask for",
         f"{len(rows)} records, {len(jobs)} jobs with GPUs that run or wait",
+        *(f"squeue names not all tasks of array {one} (SLURM_BITSTR_LEN): left out" for one in cut),
     ]
     time_s = _number(found["jobs"], "last_update") or max(
         [0.0, *(at for job in jobs for at in (job.submit_s, job.started_s) if at is not None)]
@@ -215,15 +219,43 @@ def _held(row: Fields) -> str:
 def _names(row: Fields) -> list[str]:
     """``77``, ``91_3`` for a task, ``90+1`` for a component; every task of an array that waits."""
     number = row.whole("job_id", least=0)
-    array = round(_number(row, "array_job_id") or 0)
+    array = _array(row)
     if array and _number(row, "array_task_id") is not None:
         return [f"{array}_{round(_number(row, 'array_task_id') or 0)}"]
-    tasks = re.sub(r"%[0-9]+$", "", _text(row, "array_task_string"))
+    tasks = _text(row, "array_task_string").partition("%")[0]
     if array and tasks:
         return [f"{array}_{task}" for task in _tasks(row, tasks)]
     if het := round(_number(row, "het_job_id") or 0):
         return [f"{het}+{round(_number(row, 'het_job_offset') or 0)}"]
     return [str(number)]
+
+
+def _array(row: Fields) -> int:
+    """Number of the array that a record is of; 0 for none."""
+    return round(_number(row, "array_job_id") or 0)
+
+
+def _limit(row: Fields) -> int:
+    """How many tasks of an array may run at once (``0-9%4``); 0 for any number."""
+    _, percent, limit = _text(row, "array_task_string").partition("%")
+    if percent and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
+        raise row.error("array_task_string", f"must end in a number behind %, got {limit[:60]!r}")
+    return int(limit or 0) or round(_number(row, "array_max_tasks") or 0)
+
+
+def _limited(jobs: Sequence[LiveJob], limits: Mapping[int, int]) -> Iterator[LiveJob]:
+    """The jobs, with tasks kept back that would be too many of their array at once."""
+    arrays = [int(job.name.partition("_")[0]) if "_" in job.name else 0 for job in jobs]
+    count = Counter(
+        array for array, job in zip(arrays, jobs, strict=True) if job.started_s is not None
+    )
+    for array, job in zip(arrays, jobs, strict=True):
+        if job.started_s is None and not job.held and array in limits:
+            count[array] += 1
+            if count[array] > limits[array]:
+                yield replace(job, held="kept back by Slurm: JobArrayTaskLimit")
+                continue
+        yield job
 
 
 def _tasks(row: Fields, text: str) -> list[int]:

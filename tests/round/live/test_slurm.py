@@ -164,6 +164,33 @@ def test_the_command_says_who_starts_and_why_one_waits(
 
 
 @pytest.mark.parametrize(
+    ("tasks", "more", "started"),
+    [
+        ("2-5%3", {}, 2),
+        ("2-5%1", {}, 0),
+        ("2-5", {"array_max_tasks": number(2)}, 1),
+        ("2-5", {"array_max_tasks": number(0)}, 4),
+    ],
+)
+def test_no_more_tasks_of_an_array_start_than_may_run_at_once(
+    tmp_path: Path, tasks: str, more: dict[str, Any], started: int
+) -> None:
+    """One task runs: of the four that wait, at most the limit less one are let go."""
+    one = {"array_job_id": number(9)}
+    runs = running(12, 1, "n1", "gpu:a100:1(IDX:0)", **one, array_task_id=number(1))
+    waits = job(9, 1, **one, array_task_string=tasks, **more)
+    found = read_live(write(tmp_path, [runs, waits]))
+    assert len(found.snapshot.state.jobs) == 1 + started
+    assert list(found.held.values()) == ["kept back by Slurm: JobArrayTaskLimit"] * (4 - started)
+
+
+def test_tasks_that_are_not_named_are_told(tmp_path: Path) -> None:
+    waits = job(9, 1, array_job_id=number(9), array_task_string="1-3,...%2")
+    found = read_live(write(tmp_path, [waits]))
+    assert "squeue names not all tasks of array 9 (SLURM_BITSTR_LEN): left out" in found.notes
+
+
+@pytest.mark.parametrize(
     ("change", "rule"),
     [
         ({"jobs": [running(1, 4, "n1", "gpu:a100:4(IDX:0-2)")]}, "names 3 GPUs, the job holds 4"),
