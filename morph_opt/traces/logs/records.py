@@ -77,9 +77,10 @@ def require_header(
     column, times = (
         Counter(name for name in header if name).most_common(1)[0] if any(header) else ("", 0)
     )
-    if times > 1:
-        raise InputError("column occurs twice", file=file, line=line, field=column)
     missing = tuple(name for name in required if name not in header)
+    # A line that names no column is no header, and may well have equal cells.
+    if times > 1 and len(missing) < max(1, len(required)):
+        raise InputError("column occurs twice", file=file, line=line, field=column)
     if missing:
         rule = f"column is missing: {lost} cannot be known"
         error = MissingColumns(rule, missing, file, line)

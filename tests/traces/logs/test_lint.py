@@ -64,6 +64,12 @@ def test_missing_columns_in_a_format_that_was_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_log_whose_header_was_cut_off_says_so(tmp_path: Path) -> None:
+    # The cells gpu and 8 of a row may stand twice: that is no column that occurs twice.
+    _, report = read(tmp_path, "sacct", sacct("gpu") + "\n" + sacct("8") + "\n")
+    assert list(report.findings) == ["no-header"]
+
+
 def test_two_formats_are_an_error_and_no_choice(tmp_path: Path) -> None:
     both = HELIOS.head[0] + ",type"
     path = put(tmp_path, "helios", both + "\n", "log.csv")
