@@ -20,6 +20,7 @@ from formulations.round.tables import RESOURCES, RoundProblem
 
 FORMAT = "morph-opt round"
 VERSION = 1
+_HEAD = ("format", "version", "resources")
 
 _TABLES: dict[str, type] = {
     field.name: getattr(round_problem, str(field.type))
@@ -56,8 +57,8 @@ def from_json(text: str) -> RoundProblem:
     Raises
     ------
     RoundJsonError
-        If the text is no JSON, of another format or version, lacks a column, has one of another
-        kind, or its tables contradict each other.
+        If the text is no JSON, of another format or version, lacks a column, has one that is
+        unknown or of another kind, or its tables contradict each other.
     """
     try:
         document = json.loads(text)
@@ -69,6 +70,7 @@ def from_json(text: str) -> RoundProblem:
         raise RoundJsonError(f"the version must be {VERSION}, got {document.get('version')!r}")
     if document.get("resources") != list(RESOURCES):
         raise RoundJsonError(f"the resources must be {list(RESOURCES)}")
+    _require_known("table", document, [*_HEAD, *(field.name for field in _columns_of_document())])
     given: dict[str, Any] = {}
     for field in _columns_of_document():
         if field.name not in document:
@@ -91,6 +93,13 @@ def _columns_of_document() -> list[Field[Any]]:
 
 def _optional(field: Field[Any]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _require_known(what: str, given: dict[str, Any], known: list[str], of: str = "") -> None:
+    """Refuse a name that nobody reads: what is passed over would make another round."""
+    for name in given:
+        if name not in known:
+            raise RoundJsonError(f"unknown {what} {f'{of}{name}'!r}; known are {', '.join(known)}")
 
 
 def _encoded(column: Any) -> Any:
@@ -118,6 +127,7 @@ def _table(name: str, columns: object) -> Any:
     if not isinstance(columns, dict):
         raise RoundJsonError(f"the table {name} is missing")
     kind = _TABLES[name]
+    _require_known("column", columns, [field.name for field in fields(kind)], f"{name}.")
     given = {}
     for field in fields(kind):
         if field.name in columns:

@@ -103,6 +103,8 @@ def test_a_round_without_running_jobs() -> None:
         (lambda d: d["candidates"].update(side=7), "column candidates.side is no list"),
         (lambda d: d["rules"].update(name="a"), "column rules.name is no list"),
         (lambda d: d.update(interval_s="60"), "interval_s must be a number, got '60'"),
+        (lambda d: d.update(pairs={"job": [0]}), "unknown table .pairs.; known are"),
+        (lambda d: d["nodes"].update(slot=[1]), "unknown column .nodes.slot.; known"),
         (lambda d: d["holds"]["demand"].update(values=[9, 8, 0, 0]), "holds must not exceed"),
     ],
 )
