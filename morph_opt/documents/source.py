@@ -63,7 +63,7 @@ def exists(path: Path | str) -> bool:
     return True
 
 
-def read_bytes(path: Path | str, most_bytes: int) -> bytes:
+def read_bytes(path: Path | str, most_bytes: int, *, unpack: bool = True) -> bytes:
     """Content of a file, unpacked if its name ends in ``.gz`` or ``.xz``.
 
     Parameters
@@ -72,6 +72,8 @@ def read_bytes(path: Path | str, most_bytes: int) -> bytes:
         A plain file, or a symbolic link to one.
     most_bytes
         Limit of the unpacked content; `raised` by the environment.
+    unpack
+        Or as it lies there, whatever its name.
 
     Raises
     ------
@@ -81,9 +83,10 @@ def read_bytes(path: Path | str, most_bytes: int) -> bytes:
     """
     file, most = str(path), raised(most_bytes)
     with _refused_in_one_line(file), _opened(path) as raw:
-        if not file.endswith(_PACKED):
+        packed = unpack and file.endswith(_PACKED)
+        if not packed:
             _require_size(os.fstat(raw.fileno()).st_size, most, file)
-        return _bounded(_chunks(raw, file), most, file)
+        return _bounded(_chunks(raw, file if packed else ""), most, file)
 
 
 def stream_text(path: Path | str, most_bytes: int) -> Iterator[str]:

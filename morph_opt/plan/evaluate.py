@@ -56,7 +56,7 @@ class Verdict:
         Whether it reaches the SLO.
     decided_by
         ``bound floor`` and the like, ``impossible`` (a job that nothing there can run), ``replay``,
-        or ``failure`` (the replay has no result, which counts as not reached).
+        or ``failure`` (the replay crashed or broke a limit, which counts as not reached).
     value
         The statistic of the replay, or the bound on it.
     detail
@@ -141,7 +141,7 @@ class Evaluator:
         left = [k for k, verdict in enumerate(found) if verdict is None]
         replayed = self._run([scenarios[k] for k in left])
         for k, one in zip(left, replayed, strict=True):
-            found[k] = _judged(one, slo)
+            found[k] = judged(one, slo)
         return [verdict for verdict in found if verdict is not None]
 
     def values(self, scenarios: Sequence[Scenario], metric: Slo) -> list[float]:
@@ -177,8 +177,18 @@ def _cell(scenario: Scenario) -> Cell:
     return Cell(scenario, keep=(JOBS,))
 
 
-def _judged(found: Found, slo: Slo) -> Verdict:
+def judged(found: Found, slo: Slo) -> Verdict:
+    """What a replay says of an SLO.
+
+    Raises
+    ------
+    InputError
+        If the replay refused its input.
+    """
     failure = found.failure
+    if failure is not None and failure.kind == "input":
+        # Wrong at every size: there is no answer, which is not the answer "none".
+        raise InputError(failure.message.removeprefix("error: "))
     if failure is not None:
         detail = f"{failure.kind}: {failure.message}"
         return Verdict(False, "failure", math.nan, detail, found.key)

@@ -22,7 +22,7 @@ from typing import Any
 
 import formulations
 import morph_opt
-from morph_opt.documents import is_file, parse_toml
+from morph_opt.documents import LINES_BYTES, is_file, parse_toml, read_bytes
 from morph_opt.domain import InputError
 from morph_opt.replay.initial import STATE_TRACE, state_digest
 from morph_opt.replay.scenario import Scenario
@@ -166,10 +166,7 @@ _digests: dict[tuple[str, bool], str] = {}
 def _digest(path: str, *, state: bool) -> str:
     """Digest of a file, read once per process."""
     if (path, state) not in _digests:
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot be read ({error.strerror})", file=path) from error
+        data = b"" if state else read_bytes(path, LINES_BYTES, unpack=False)
         digest = state_digest(path) if state else hashlib.sha256(data).hexdigest()
         _digests[path, state] = digest
     return _digests[path, state]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from morph_opt.documents import LINES_BYTES, read_bytes
 from morph_opt.domain import InputError
 from morph_opt.sweep import worker
 from morph_opt.sweep.cell import Cell
@@ -121,13 +122,8 @@ def run_cells(
 
 
 def _order(cell: Cell, limits: Limits) -> Order:
-    files = []
-    for path in cell.files:
-        try:
-            files.append((path, Path(path).read_bytes()))
-        except OSError as error:
-            raise InputError(f"cannot be read ({error.strerror})", file=path) from error
-    return Order(cell.key, cell.scenario.to_toml(), tuple(files), cell.keep, limits)
+    files = tuple((path, read_bytes(path, LINES_BYTES, unpack=False)) for path in cell.files)
+    return Order(cell.key, cell.scenario.to_toml(), files, cell.keep, limits)
 
 
 def _outcomes(

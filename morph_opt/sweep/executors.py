@@ -16,6 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from morph_opt.documents import read_json
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by
 
@@ -23,6 +24,7 @@ FIELD = "--on"
 CONNECT_S, WORKERS_S = 10, 60
 """Seconds until a scheduler must have answered, and a first worker be there."""
 RETRIES = 2
+_SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx|inproc)://\S+")
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
 
 
@@ -62,6 +64,7 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
     except ImportError as error:
         rule = "needs Dask: pip install 'morph-opt[sweep]'"
         raise InputError(rule, field=FIELD) from error
+    _require_address(address)
     connect: Any = distributed.Client
     where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     try:
@@ -80,6 +83,19 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
         # Equal calls are not one call: what failed may be tried again.
         pool: Executor = client.get_executor(pure=False, retries=RETRIES)
         yield pool, count
+
+
+def _require_address(address: str) -> None:
+    """Refuse what Dask itself would wait for, or answer with a trace: a file, a scheme."""
+    if address.endswith(".json"):
+        found = read_json(address)
+        named = found.get("address") if isinstance(found, dict) else None
+        if not (isinstance(named, str) and _SCHEDULER.fullmatch(named)):
+            rule = "must name a scheduler, such as tcp://HOST:PORT"
+            raise InputError(rule, file=address, field="address")
+    elif not _SCHEDULER.fullmatch(address):
+        rule = f"must be dask:tcp://HOST:PORT, dask:tls://... or dask:FILE.json, got {address!r}"
+        raise InputError(rule, field=FIELD)
 
 
 def _own(on: str) -> Executor:

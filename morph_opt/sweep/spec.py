@@ -18,6 +18,7 @@ from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.order import RANGES, Limits
 
 SCHEMA = "morph-opt/sweep/1"
+_KEY = re.compile("[0-9a-f]{64}")
 MOST_CELLS = 100_000
 _TOP = ("fixed", "axes", "zip", "keep", "limits")
 _PARTS: dict[str, type[Any]] = {
@@ -164,7 +165,7 @@ def read_spec(path: Path) -> Spec:
         varied[name] = axes.rows(name)
         if not varied[name]:
             raise axes.error(name, "has no values")
-        if len({json.dumps(value) for value in varied[name]}) < len(varied[name]):
+        if any(value in varied[name][:k] for k, value in enumerate(varied[name])):
             raise axes.error(name, "has a value twice")
     groups: list[tuple[str, ...]] = []
     for place, group in enumerate(document.rows("zip", [])):
@@ -241,5 +242,11 @@ def read_list(path: Path) -> tuple[dict[str, str], list[tuple[str, dict[str, Val
     found = []
     for row in rows:
         axes = row.object("axes", None)
-        found.append((row.text("key"), {name: axes.raw(name) for name in axes}))
+        values = {name: axes.raw(name) for name in axes}
+        for name, value in values.items():
+            if not isinstance(value, str | int | float):
+                raise axes.error(name, "must be text, a number, true or false")
+        if not _KEY.fullmatch(row.text("key")):
+            raise row.error("key", "must be a SHA-256 in hexadecimal")
+        found.append((row.text("key"), values))
     return {name: table.text(name) for name in table}, found

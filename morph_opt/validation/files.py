@@ -71,4 +71,6 @@ def read_part(key: str, document: Mapping[str, Any], file: str | None = None) ->
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         rule = f"is not of the form of this part's cases: {what}"
         raise InputError(rule, file=file, field=place) from None
+    if not found:
+        raise InputError("holds no case", file=file, field=key)
     return found

@@ -14,15 +14,16 @@ from morph_opt.domain import InputError
 from morph_opt.plan.ask import node_type_of
 from morph_opt.plan.cli import main
 from morph_opt.plan.eta import arrivals, pinball
-from morph_opt.plan.evaluate import Evaluator
+from morph_opt.plan.evaluate import Evaluator, judged
 from morph_opt.plan.fleets import cheapest, fleet_problem
 from morph_opt.plan.workloads import source_of
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.runs.jobs import jobs_csv
 from morph_opt.runs.summary import summary_json
 from morph_opt.runs.write import CONFIG
-from morph_opt.sweep import Done, driver
+from morph_opt.sweep import Done, Failure, driver
 from morph_opt.sweep.order import Order
+from morph_opt.sweep.store import Found
 from tests.engine.toys import job
 
 QUEUE = "tests.plan.queue:mmk/100/30/9"
@@ -260,6 +261,16 @@ def test_bad_input_is_one_line(
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1), said
     assert complaint in said.err
+
+
+def test_a_replay_that_refuses_its_input_is_no_size_that_fails(tmp_path: Path) -> None:
+    """Else a mistyped policy has the answer that no size reaches the target."""
+    slo = plan.Slo.parse("avg jct_s <= 9")
+    failure = Failure("input", 2, "error: --policy: unknown policy 'nope'")
+    with pytest.raises(InputError, match=r"^--policy: unknown policy"):
+        judged(Found("k", tmp_path, failure), slo)
+    crash = judged(Found("k", tmp_path, Failure("signal", 9, "x")), slo)
+    assert (crash.passed, crash.decided_by) == (False, "failure")
 
 
 def test_an_slo_s_answer_is_a_value(here: list[str]) -> None:

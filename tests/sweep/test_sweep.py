@@ -20,7 +20,7 @@ from morph_opt.sweep import cell as cells_module
 from morph_opt.sweep.cli import main
 from morph_opt.sweep.driver import Progress
 from morph_opt.sweep.executors import executor
-from morph_opt.sweep.spec import read_spec, scenario_of
+from morph_opt.sweep.spec import list_text, read_spec, scenario_of
 
 HEAD = (
     "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,weight,tenant,"
@@ -231,6 +231,7 @@ def test_axes_multiply_and_zip(here: Path) -> None:
         ("[limits]\nseconds = 0\n", "line 2, limits.seconds: must be"),
         ("[limits]\nnope = 0\n", "limits.nope: unknown field"),
         ("[other]\n", "other: unknown field"),
+        ("[axes]\ninterval_s = [60, 60.0]\n", "axes.interval_s: has a value twice"),
         ('[fixed]\ncluster = "nope"\n', "nope"),
     ],
 )
@@ -246,6 +247,26 @@ def test_a_wrong_spec_is_one_line(
     assert sorted(here.rglob("*")) == before
 
 
+def test_a_trace_that_is_no_file_is_refused_before_it_is_opened(here: Path) -> None:
+    """Reading a FIFO that nobody writes never ends."""
+    os.mkfifo("fifo.csv")
+    with pytest.raises(InputError, match=r"fifo\.csv: must be a file, it is a FIFO"):
+        Cell(mo.Scenario("fifo.csv", "1x8", policy="fifo")).key  # noqa: B018
+
+
+@pytest.mark.parametrize("damage", [{"key": "../../x"}, {"axes": {"policy": {"a": 1}}}])
+def test_a_damaged_list_of_cells_is_refused(
+    damage: dict[str, object], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key that no cell can have is not one that is missing."""
+    cell = Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo"), (("policy", "fifo"),))
+    document = json.loads(list_text([cell], {"python": "3"}))
+    document["cells"][0] |= damage
+    Path("sweep.json").write_text(json.dumps(document))
+    assert main(["table", "."]) == 2
+    assert f"cells[0].{min(damage)}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("on", "complaint"),
     [
@@ -254,6 +275,9 @@ def test_a_wrong_spec_is_one_line(
         ("tests.sweep.poison:TRACE", "cannot import"),
         ("tests.sweep.poison:crash", "must be callable as executor"),
         ("dask:tcp://127.0.0.1:9", "no Dask scheduler answers"),
+        ("dask:", "must be dask:tcp://HOST:PORT"),
+        ("dask:nonsense://x", "must be dask:tcp://HOST:PORT"),
+        ("dask:no-such-scheduler.json", "no-such-scheduler.json: cannot be read"),
     ],
 )
 def test_an_executor_that_cannot_be_had(

@@ -114,6 +114,20 @@ def test_what_was_not_run_is_never_right(document, tmp_path, capsys):
     assert "not run: " in told.out
 
 
+@pytest.mark.parametrize("lost", ["row", "column", "both rows"])
+def test_what_is_left_out_of_a_case_does_not_make_it_right(lost, tmp_path, capsys):
+    """A job, or what is published of it, that a file lost was compared by nobody."""
+    case = json.loads(json.dumps(RUN))
+    table = case["reference"]
+    if lost == "column":
+        table["columns"][3] = "other"
+    else:
+        del table["rows"][0 if lost == "both rows" else 1 :]
+    status, told = validate(tmp_path, capsys, {"traces": TRACES, "cases": [case]})
+    assert status == 1
+    assert f"{'job 0' if lost == 'column' else 'jobs'}: expected [" in told.out
+
+
 def test_what_our_code_raises_is_wrong_and_the_others_go_on(tmp_path, capsys):
     wide = {**TRACES, "wide": [{"job_id": 0, "num_gpu": 9, "submit_time": 0, "duration": 1}]}
     document = {"traces": wide, "cases": [{**RUN, "trace": "wide"}, RUN]}
@@ -128,6 +142,7 @@ def test_what_our_code_raises_is_wrong_and_the_others_go_on(tmp_path, capsys):
     [
         ([], "must be an object"),
         ({"source": "nobody"}, "holds no part"),
+        ({"instances": [INSTANCE], "slices": []}, "slices: holds no case"),
         ({"instances": {}}, "instances: is not of the form of this part's cases: must be a list"),
         ({"instances": [{"id": "x"}]}, "instances[0]: is not of the form"),
         ({"cases": [RUN]}, "cases[0]: is not of the form of this part's cases: lacks 'traces'"),

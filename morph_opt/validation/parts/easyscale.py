@@ -96,7 +96,6 @@ def read_round(place: str, case: Any, document: Document) -> list[Case]:
                 "sum": best.sum, "least": best.least, "sum_with_least": best.sum_with_least,
                 "options": [len(vectors) for vectors, _ in options],
             }  # fmt: skip
-            got = {key: got[key] for key in figures}
             yield from differences(figures, got, way, absolute=1e-9)
         yield from differences(whole_gangs, gangs(asks, pools), "gangs_sum", absolute=1e-9)
 
@@ -118,7 +117,7 @@ def _proposals(place: str, case: Mapping[str, Any]) -> list[Case]:
     workers = int(case["ests"])
     speed = [float(one) for one in case["perf"]]
     pools = [int(n) for n in case["pools"]]
-    rows, count = case["rows"], int(case["count"])
+    rows, count = case["rows"], case["count"]
 
     def run() -> Iterator[Difference]:
         found = proposals_of(workers, speed, pools)

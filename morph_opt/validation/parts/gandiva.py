@@ -14,7 +14,7 @@ from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices
 from morph_opt.policies.tiresias.artifact_events import RigidJob
 from morph_opt.traces.tiresias import read_trace_rows
 from morph_opt.validation.cases import INSTANT_S, Case, Difference, NotRun, differences
-from morph_opt.validation.parts.part import Document, Part, data_file, listed
+from morph_opt.validation.parts.part import Document, Part, data_file, listed, same_jobs
 
 Run = Callable[[], Iterator[Difference]]
 
@@ -50,14 +50,15 @@ def _simulator(_place: str, case: Any, document: Document) -> list[Case]:
     def run() -> Iterator[Difference]:
         jobs = given or _published_jobs(trace, document)
         runs = {run.name: run for run in simulate(jobs, nodes, per_node)}
+        yield from same_jobs((row["job_id"] for row in rows), runs)
         for row in rows:
             found = runs[str(row["job_id"])]
             got = {**row, "start_time": found.start_s, "end_time": found.end_s}
             yield from differences(row, got, f"job {found.name}")
         mean = sum(run.end_s - run.submit_s for run in runs.values()) / len(runs)
-        yield from differences(float(case["avg_jct_s"]), mean, "avg_jct_s")
+        yield from differences(case["avg_jct_s"], mean, "avg_jct_s")
         last = max(run.end_s for run in runs.values())
-        yield from differences(int(case["makespan_end_s"]), last, "makespan_end_s")
+        yield from differences(case["makespan_end_s"], last, "makespan_end_s")
 
     return [Case("simulator", str(case["case"]), run)]
 
@@ -76,6 +77,7 @@ def _slices(_place: str, case: Any, _document: Document) -> list[Case]:
         slices = Slices(jobs, rules)
         slots = slices.run()
         by_name = {slot.job.name: slot for slot in slots}
+        yield from same_jobs((row["id"] for row in rows), by_name)
         for row in rows:
             slot = by_name[row["id"]]
             got = {
@@ -83,7 +85,6 @@ def _slices(_place: str, case: Any, _document: Document) -> list[Case]:
                 "starts": slot.starts, "resumes": slot.resumes, "moves": slot.moves,
                 "resizes": slot.resizes,
             }  # fmt: skip
-            got = {key: got[key] for key in row}
             yield from differences(row, got, f"job {row['id']}", relative=0.0, absolute=INSTANT_S)
         got_rounds = [
             [now, [[name, gpus, list(servers)] for name, gpus, servers in running]]
@@ -150,8 +151,7 @@ def _search(_place: str, case: Any, _document: Document) -> list[Case]:
 
     def run() -> Iterator[Difference]:
         for way, instants in expected:
-            found = asdict(run_search(*numbers, sliced=way == "sliced"))
-            got = {key: found[key] for key in instants}
+            got = asdict(run_search(*numbers, sliced=way == "sliced"))
             yield from differences(instants, got, way, relative=0.0, absolute=INSTANT_S)
 
     name = f"{numbers[0]} trials on {numbers[1]} GPUs, winner {numbers[4]}"

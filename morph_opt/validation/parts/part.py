@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from morph_opt.data.datasets import DATASETS
 from morph_opt.data.store import DATA_VARIABLE, find
-from morph_opt.validation.cases import Case, NotRun
+from morph_opt.validation.cases import Case, Difference, NotRun, differences
 
 Document = Mapping[str, Any]
 
@@ -21,6 +21,11 @@ def listed(value: Any, key: str) -> Iterator[tuple[str, Any]]:
         raise TypeError("must be a list of cases")
     for i, item in enumerate(value):
         yield f"{key}[{i}]", item
+
+
+def same_jobs(published: Iterable[Any], ours: Iterable[Any]) -> Iterator[Difference]:
+    """Whether each job of ours has one published row: what is left out is not compared."""
+    yield from differences(sorted(map(str, published)), sorted(map(str, ours)), "jobs")
 
 
 @dataclass(frozen=True, slots=True)

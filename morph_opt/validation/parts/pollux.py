@@ -10,7 +10,7 @@ import numpy as np
 
 from morph_opt.policies.malleable.pollux_goodput import Goodput
 from morph_opt.policies.malleable.pollux_rule import Budget, PolluxRound, Search
-from morph_opt.validation.cases import Case, Difference, differences
+from morph_opt.validation.cases import Case, Difference, NotRun, differences
 from morph_opt.validation.parts.part import Document, Part, listed
 
 RESTART_S = 30.0
@@ -86,6 +86,8 @@ def _goodputs(
 
 def _allocations(case: Mapping[str, Any], task: PolluxRound) -> Callable[[], Iterator[Difference]]:
     def run() -> Iterator[Difference]:
+        if not case["allocations"]:
+            raise NotRun("no allocation is published")
         for i, raw in enumerate(case["allocations"]):
             state = np.asarray(raw["gpus"], dtype=np.int64)[None]
             got = {
@@ -94,7 +96,6 @@ def _allocations(case: Mapping[str, Any], task: PolluxRound) -> Callable[[], Ite
                 "feasible": bool(task.feasible(state)[0]),
             }
             expected = {key: raw[key] for key in got if key in raw}
-            got = {key: got[key] for key in expected}
             yield from differences(expected, got, f"allocations[{i}]", absolute=STATED)
             if raw.get("repaired") is not None:
                 mended = task.repaired(state, np.random.default_rng(0))[0].tolist()
