@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import doctest
 import importlib.util
+import io
 import os
 import re
-import subprocess
+import runpy
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from packaging.requirements import Requirement
@@ -68,8 +72,11 @@ def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_python_examples_run_and_give_the_output_that_is_shown(page: Path) -> None:
+def test_python_examples_run_and_give_the_output_that_is_shown(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A block with prompts is a session, one without is a module that must load."""
+    monkeypatch.chdir(ROOT)
     parser = doctest.DocTestParser()
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     names: dict[str, object] = {}
@@ -143,14 +150,27 @@ def runnable(module: str) -> bool:
 _HELP: dict[tuple[str, str], str] = {}
 
 
+def printed(words: list[str]) -> str:
+    """What ``python -m WORDS`` prints, without a process of its own."""
+    out = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", words),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(SystemExit),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # that the module has been imported before
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    return out.getvalue()
+
+
 def help_text(module: str, command: str) -> str:
     """Help of a command line together with that of one of its subcommands."""
     for words in ((module,), (module, command)) if command else ((module,),):
         key = (module, " ".join(words[1:]))
         if key not in _HELP:
-            call = [sys.executable, "-m", *words, "--help"]
-            done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
-            _HELP[key] = done.stdout
+            _HELP[key] = printed([*words, "--help"])
     return _HELP[module, ""] + _HELP.get((module, command), "")
 
 

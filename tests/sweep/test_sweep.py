@@ -155,10 +155,9 @@ def test_a_key_is_of_what_decides_the_bytes(here: Path, monkeypatch: pytest.Monk
     Path("jobs.csv").write_text(TRACE)
     cells_module._digests.clear()
     assert key() == plain
-    monkeypatch.setattr(cells_module, "versions", lambda solver: {"sources": "other"})
-    assert key() != plain
-    monkeypatch.undo()
-    os.chdir(here)
+    with monkeypatch.context() as later:
+        later.setattr(cells_module, "versions", lambda solver: {"sources": "other"})
+        assert key() != plain
     assert key(trace="resampled/x1.2/as-is/jobs.csv") != plain
     with pytest.raises(InputError, match=r"none\.csv"):
         key(trace="none.csv")
