@@ -338,7 +338,8 @@ def inputs(folder: Path) -> None:
         "throughputs": [[4.0, 1.0], [3.0, 2.0]], "scale_factors": [1, 2],
         "weights": [1.0, 1.0], "num_steps_remaining": [100.0, 500.0],
     }  # fmt: skip
-    cases = {"instances": [problem | {"id": "a", "solutions": {}}], "nobody": []}
+    solved = {"solutions": {"max_sum_throughput_perf": {"exact_objective": 1.0}}}
+    cases = {"instances": [problem | solved | {"id": "a", "times_since_start": [0.0, 0.0]}]}
     (folder / "cases.json").write_text(json.dumps(cases))
     (folder / "share.json").write_text(json.dumps([problem | {"id": i} for i in ("a", "b")]))
 

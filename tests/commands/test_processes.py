@@ -127,11 +127,17 @@ def test_a_closed_stderr_keeps_complaints_out_of_the_result() -> None:
     assert (found.returncode, found.stdout) == (2, b"")
 
 
+def interruptible() -> None:
+    """Whoever starts the tests in the background hands on that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run_until_begun(folder: Path, *more: str) -> subprocess.Popen[str]:
     """A replay that has decided a few rounds and would decide for long."""
     running = subprocess.Popen(
         [sys.executable, "-m", "morph_opt.replay", *SLOW, "--out", str(folder), *more],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=interruptible,  # noqa: PLW1509 (no threads here)
     )  # fmt: skip
     log = folder / "events.jsonl.partial"
     ends = time.monotonic() + 60
