@@ -43,7 +43,6 @@ KEPT = {
     "traces/logs/checks.py: loads",
     "traces/logs/records.py: reader",  # one line of text
     "traces/logs/scan.py: reader",  # a reader of ours
-    "traces/logs/scan.py: open",  # a digest of what was read before
     "traces/twin_stats.py: read_text",
     "traces/twin_stats.py: loads",
     "extend.py: load",  # an entry point

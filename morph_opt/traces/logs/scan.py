@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from morph_opt.data.archive import sha256_of
 from morph_opt.domain import InputError
 from morph_opt.traces.logs.clock import window_of
 from morph_opt.traces.logs.fold import folded_attempts, folded_components
@@ -275,7 +275,7 @@ class Scan:
             report.found("dst-overlap", None, clock.doubtful)
         report.assumed += self.known.assumed(self.how, report)
         for path in self.reader.files():
-            report.files[path.name] = file_digest(path)
+            report.files[path.name] = sha256_of(path)
         report.sha256 = report.files.get(self.path.name, "")
 
 
@@ -286,9 +286,3 @@ def _require_instants(row: LogRow) -> None:
         if value is not None and not abs(value) <= MOST_SECONDS:
             rule = f"must be within {MOST_SECONDS:g} s of the log's zero, got {value:g}"
             raise InputError(rule, line=row.line, field=field)
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file as it lies there."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
