@@ -19,7 +19,7 @@ from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 
 LARGE = 4_000
-"""Candidates from which on pricing pays; ``benchmarks/rounds.py`` measures it."""
+"""Candidates from which on pricing pays; ``benchmarks/rounds/cli.py`` measures it."""
 
 KEPT_PER_JOB = 6
 """Candidates that stand in the restricted MILP, on average per job."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import comparison
-from benchmarks.comparison_page import Record, findings, interval, page, ratios
+from benchmarks.comparison import cli as comparison
+from benchmarks.comparison.page import Record, findings, interval, page, ratios
 from morph_opt.policies.registry import OBJECTIVES, POLICIES
 
 NAN = float("nan")

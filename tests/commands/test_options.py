@@ -21,10 +21,10 @@ PARSERS: dict[str, Callable[[], LineParser]] = {
     **{
         name: importlib.import_module(name).make_parser
         for name in (
-            "morph_opt.__main__", "benchmarks.fairness", "benchmarks.highs_options",
+            "morph_opt.__main__", "benchmarks.fairness.cli", "benchmarks.highs_options",
             "benchmarks.objectives", "benchmarks.packing", "benchmarks.perf_micro",
-            "benchmarks.perf_online", "benchmarks.perf_speed", "benchmarks.rounds",
-            "benchmarks.scale", "benchmarks.solvers.__main__",
+            "benchmarks.perf_online", "benchmarks.perf_speed", "benchmarks.rounds.cli",
+            "benchmarks.scale.cli", "benchmarks.solvers.__main__",
         )
     },
 }  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from benchmarks.scale_rounds import cold_round, round_after, speeds_of
+from benchmarks.scale.rounds import cold_round, round_after, speeds_of
 from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_promises

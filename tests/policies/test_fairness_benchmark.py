@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import fairness, fairness_own, fairness_ratios
+from benchmarks.fairness import cli, own, ratios
 from morph_opt.domain import Trace
 from morph_opt.metrics.fairness import least_throughput, life_throughput
 from morph_opt.policies.registry import POLICIES, PolicyOptions, make_policy
@@ -15,7 +15,7 @@ from tests.policies.worlds import LINEAR, cluster, job
 
 
 def row(name: str, trace: str, seed: str, largest: str) -> dict[str, str]:
-    figures = dict.fromkeys(fairness_ratios.FIGURES, "1.0") | {"ftf_max": largest}
+    figures = dict.fromkeys(ratios.FIGURES, "1.0") | {"ftf_max": largest}
     return {"trace": trace, "seed": seed, "kind": "objective", "name": name} | figures
 
 
@@ -27,7 +27,7 @@ def test_the_page_ranks_by_the_largest_ratio() -> None:
         row("bad", "base", "9", "5.0"),
         row("bad", "base", "10", "2.5"),
     ]
-    lines = fairness_ratios.page(rows).splitlines()
+    lines = ratios.page(rows).splitlines()
     good = next(line for line in lines if line.startswith("| `good`"))
     bad = next(line for line in lines if line.startswith("| `bad`"))
     assert lines.index(good) < lines.index(bad)
@@ -36,25 +36,25 @@ def test_the_page_ranks_by_the_largest_ratio() -> None:
 
 
 def test_every_named_objective_and_policy_exists() -> None:
-    for _, _, kind, name in fairness_ratios.cases():
+    for _, _, kind, name in ratios.cases():
         options = PolicyOptions(objective=name if kind == "objective" else "throughput")
         assert make_policy("milp" if kind == "objective" else name, LINEAR, options)
     assert "milp" in POLICIES
-    developed = range(*(int(part) for part in fairness_ratios.DEVELOPED_ON.split(" to ")))
-    assert not set(fairness_ratios.SEEDS) & {*developed, developed.stop}
+    developed = range(*(int(part) for part in ratios.DEVELOPED_ON.split(" to ")))
+    assert not set(ratios.SEEDS) & {*developed, developed.stop}
 
 
 def test_the_better_one_in_its_own_measure_is_bold() -> None:
-    row = dict.fromkeys(fairness_own.FIELDS, "1.0") | {"trace": "t", "cluster": "c"}
+    row = dict.fromkeys(own.FIELDS, "1.0") | {"trace": "t", "cluster": "c"}
     base = row | {"policy": "makespan", "makespan_h": "10.0"}
-    text = fairness_own.page([base, base | {"makespan_h": "9.0"}])
+    text = own.page([base, base | {"makespan_h": "9.0"}])
     assert "| 10.0 | **9.0** |" in text
     base = row | {"policy": "fairness", "least_life_throughput": "0.5"}
-    assert "| **0.5** | 0.4 |" in fairness_own.page([base, base | {"least_life_throughput": "0.4"}])
+    assert "| **0.5** | 0.4 |" in own.page([base, base | {"least_life_throughput": "0.4"}])
 
 
 def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fairness.main(["nonsense"]) == 2
+    assert cli.main(["nonsense"]) == 2
     assert "unknown part 'nonsense'" in capsys.readouterr().err
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.rounds import PARTS, main
+from benchmarks.rounds.cli import PARTS, main
 
 
 def test_quick_mode_measures_every_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

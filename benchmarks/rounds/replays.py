@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from benchmarks.rounds_report import Setup
+from benchmarks.rounds.report import Setup
 from morph_opt.domain import RoundState, default_cluster
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy

@@ -17,7 +17,6 @@ import gc
 import math
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,8 +27,8 @@ from typing import get_type_hints
 
 import numpy as np
 
-from benchmarks.scale_rounds import cold_round, round_after, speeds_of
-from morph_opt.commandline import LineParser, as_process, run_command
+from benchmarks.scale.rounds import cold_round, round_after, speeds_of
+from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import RoundMethod
@@ -269,7 +268,3 @@ def _run(options: argparse.Namespace) -> int:
         )
         write(rows, options.out)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(as_process(main))

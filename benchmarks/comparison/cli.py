@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from benchmarks.comparison_page import Record, page
-from morph_opt.commandline import LineParser, Number, as_process, run_command
+from benchmarks.comparison.page import Record, page
+from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.data.store import find
 from morph_opt.documents import read_rows, write_atomically
 from morph_opt.domain import InputError, Range
@@ -268,7 +268,3 @@ def make_parser() -> LineParser:
     parser.add_argument("--slow", action=argparse.BooleanOptionalAction, default=True,
                         help="contenders that take minutes a replay")  # fmt: skip
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(as_process(main))

@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,9 +31,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.rounds_replay import OBJECTIVES, rounds_of
-from benchmarks.rounds_report import Row, Setup, read, write
-from benchmarks.rounds_rules import audits, moves, ties
+from benchmarks.rounds.replays import OBJECTIVES, rounds_of
+from benchmarks.rounds.report import Row, Setup, read, write
+from benchmarks.rounds.rules import audits, moves, ties
 from formulations import node_pattern
 from formulations.linear_model import LinearModel
 from formulations.node_pattern.cells import find_kinds
@@ -42,7 +41,7 @@ from formulations.node_pattern.patterns import reachable_free
 from formulations.round.tables import RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
-from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import RoundSolver
@@ -56,7 +55,7 @@ from morph_opt.traces.registry import load_trace
 
 STEPS = ("candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms")
 EXACT = Limits(gap=0.0, time_s=60.0)
-LARGE_CLUSTER = Path(__file__).resolve().parents[1] / "instances/clusters/a800-64x8-4leaves.toml"
+LARGE_CLUSTER = Path(__file__).resolve().parents[2] / "instances/clusters/a800-64x8-4leaves.toml"
 
 
 def timed(
@@ -340,7 +339,3 @@ def _run(options: argparse.Namespace) -> int:
         kept = [row for row in read(options.out) if row.part not in {r.part for r in rows}]
         write(options.out, sorted([*kept, *rows], key=lambda r: list(PARTS).index(r.part)), setup)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(as_process(main))

@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from benchmarks.rounds_replay import OBJECTIVES, rounds_of
-from benchmarks.rounds_report import Row, Setup
+from benchmarks.rounds.replays import OBJECTIVES, rounds_of
+from benchmarks.rounds.report import Row, Setup
 from morph_opt.domain import default_cluster
 from morph_opt.events.log import Started, StartKind
 from morph_opt.policies.registry import PolicyOptions, make_policy

@@ -1,4 +1,4 @@
-"""The report of `benchmarks.rounds`: a table of figures, and a page made from it alone."""
+"""The report of `benchmarks.rounds.cli`: a table of figures, and a page made from it alone."""
 
 from __future__ import annotations
 

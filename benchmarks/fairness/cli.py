@@ -11,12 +11,11 @@ they are deterministic.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import fairness_own, fairness_ratios, fairness_times
-from morph_opt.commandline import LineParser, as_process, run_command
+from benchmarks.fairness import own, ratios, times
+from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
 
@@ -53,13 +52,9 @@ def _run(options: argparse.Namespace) -> int:
         raise InputError(f"unknown part {min(unknown)!r}; known are {', '.join(PARTS)}")
     parts = options.parts or PARTS
     if "times" in parts:
-        fairness_times.measure(options.repeat, options.out)
+        times.measure(options.repeat, options.out)
     if "ratios" in parts:
-        fairness_ratios.measure(options.out, options.processes, options.anew, options.only)
+        ratios.measure(options.out, options.processes, options.anew, options.only)
     if "own" in parts:
-        fairness_own.measure(options.out)
+        own.measure(options.out)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(as_process(main))

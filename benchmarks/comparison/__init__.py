@@ -1,0 +1,1 @@
+"""Policies compared with equal freedom: the campaign and its page."""

@@ -1,0 +1,1 @@
+"""Rounds measured: step times, dominance, root gap, size, operator's rules."""

@@ -1,0 +1,1 @@
+"""Rounds of 64 to 65,536 GPUs: posed, decided, measured."""
