@@ -72,8 +72,6 @@ def options_table() -> str:
     rows = []
     for known in OPTIONS.values():
         takes = "nothing" if known.flag else "a name" if known.metavar != "FILE" else "a file"
-        if known.words:
-            takes = " or ".join(f"`{word}`" for word in known.words)
         if known.metavar is not None and "|" in known.metavar:
             takes = " or ".join(f"`{word}`" for word in known.metavar.split("|"))
         if known.range is not None:

@@ -16,7 +16,7 @@ from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
-from morph_opt.policies.blind import BlindPolicy
+from morph_opt.policies.blind import Durations, Learnt, Noise, ToldPolicy
 from morph_opt.policies.catalog import BASELINES, OBJECTIVES, BaselineSpec
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS, Needs, PolicyOptions, PolicySpec
@@ -204,8 +204,10 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
     require_understood(name, options.objective, options.changed())
     spec = _spec(name, options.objective)
     policy = _made(name, belief, options)
-    blind = options.durations == "blind" or (spec is not None and spec.blind)
-    return BlindPolicy(policy, belief) if blind else policy
+    told = Durations.parse(options.durations)
+    if told.blind or (spec is not None and spec.blind):
+        return ToldPolicy(policy, Learnt(belief))
+    return ToldPolicy(policy, Noise(told.sigma, options.seed)) if told.sigma else policy
 
 
 def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:

@@ -12,8 +12,10 @@ from typing import Any, Generic, TypeVar
 
 from morph_opt.commandline import NamedNumbers, Number
 from morph_opt.commandline.types import WEIGHTS
-from morph_opt.domain import SEEDS, InputError, Range
+from morph_opt.decision.promises import Promises
+from morph_opt.domain import SEEDS, Range
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.blind import Durations
 from morph_opt.rules import OperatorRules
 
 Made_co = TypeVar("Made_co", covariant=True)
@@ -33,8 +35,8 @@ class PolicyOption:
         Of a number, or of every number of a list by names.
     flag, named
         Whether it is given without a value; whether it is a list ``NAME=NUMBER,...``.
-    words
-        What it may be, if it is one of some words.
+    parse
+        Reads a text of several forms, to refuse what is none of them.
     """
 
     name: str
@@ -43,7 +45,7 @@ class PolicyOption:
     range: Range | None = None
     flag: bool = False
     named: bool = False
-    words: tuple[str, ...] = ()
+    parse: Callable[[str], object] | None = None
 
     @property
     def option(self) -> str:
@@ -56,8 +58,6 @@ class PolicyOption:
         if self.flag:
             group.add_argument(self.option, action="store_true", **settings)
             return
-        if self.words:
-            settings["choices"] = self.words
         if self.range is not None:
             settings["type"] = NamedNumbers(self.range) if self.named else Number(self.range)
         group.add_argument(self.option, metavar=self.metavar, **settings)
@@ -70,9 +70,8 @@ class PolicyOption:
         InputError
             Naming the option, and the name of a number in a list.
         """
-        if self.words and value not in self.words:
-            rule = f"must be {' or '.join(self.words)}, got {value!r}"
-            raise InputError(rule, field=self.option)
+        if self.parse is not None:
+            self.parse(value)
         if self.range is None or value is None:
             return
         for name, number in value.items() if self.named else ((None, value),):
@@ -102,11 +101,12 @@ OPTIONS = {
         ),
         PolicyOption(
             "promises", "of milp, where not all can be kept: rank, or weight:PHI (rank)",
-            "rank|weight[:PHI]",
+            "rank|weight[:PHI]", parse=Promises.parse,
         ),
         PolicyOption(
-            "durations", "what policies are told of the work that jobs have left: all, or nothing "
-            "but what has completed (true)", words=("true", "blind"),
+            "durations", "what policies are told of the work that jobs have left: all, nothing but "
+            "what has completed, or estimates wrong by a lognormal factor (true)",
+            "true|blind|noisy:SIGMA", parse=Durations.parse,
         ),
         PolicyOption(
             "packing", "milp may put two jobs on the same GPUs, where speeds have pairs", flag=True
@@ -149,8 +149,8 @@ class PolicyOptions:
     promises
         ``"rank"``, ``"weight"`` or ``"weight:PHI"``; see `morph_opt.decision.promises.Promises`.
     durations
-        ``"true"``, or ``"blind"`` for policies that are shown estimates of what jobs have left; see
-        `morph_opt.policies.blind`.
+        ``"true"``, or ``"blind"`` or ``"noisy:SIGMA"`` for policies that are shown estimates of
+        what jobs have left; see `morph_opt.policies.blind.Durations`.
     packing
         Whether the MILP policy may put two jobs on the same GPUs.
     entity_weights

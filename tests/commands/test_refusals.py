@@ -36,7 +36,9 @@ replay --promises weight --trace base | --promises: has no effect: no job is gua
 replay --durations blind | --durations: has no effect: objective 'throughput' does not ask what jobs
 replay --durations blind --objective jct-blind | --durations: has no effect: objective 'jct-blind'
 replay --durations blind --policy fifo | --durations: policy 'fifo' does not know it; known to
-replay --durations some | argument --durations: invalid choice
+replay --durations some | --durations: must be true, blind or noisy:SIGMA, got 'some'
+replay --durations noisy:-1 --objective jct | --durations: the spread must be a number above 0
+replay --durations noisy:1 | --durations: has no effect: objective 'throughput' does not ask
 replay --promises weight: --trace mt | --promises: the weight must be a number from 1 to 1000000
 replay --promises weight:0.5 --trace mt | --promises: the weight must be a number from 1 to
 replay --promises rank:2 --trace mt | --promises: must be rank, weight or weight:NUMBER, got
@@ -162,7 +164,7 @@ def test_every_rule_about_effect_has_a_line() -> None:
 
 SAMPLES = {
     "objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5",
-    "durations": "blind",
+    "durations": "blind", "promises": "weight",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Unknown durations: the index by its definition, nothing that a policy could not know."""
+"""Durations unknown or wrong: index and factor by definition, nothing that could not be known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import Job, JobState, RoundState
-from morph_opt.policies.blind import PRIOR_GPU_S, BlindPolicy, gittins_rest
+from morph_opt.policies.blind import PRIOR_GPU_S, Learnt, Noise, ToldPolicy, gittins_rest
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
 from tests.engine import toys
@@ -53,7 +53,7 @@ class Recording:
 def shown(*rounds: RoundState) -> list[list[float]]:
     """Iterations that a blind policy is shown as left, round by round."""
     inner = Recording()
-    policy = BlindPolicy(inner, LINEAR)  # type: ignore[arg-type]
+    policy = ToldPolicy(inner, Learnt(LINEAR))  # type: ignore[arg-type]
     for before in rounds:
         policy.decide(before)
     return [[known.iterations_left for known in before.jobs] for before in inner.seen]
@@ -127,3 +127,39 @@ def test_durations_change_nothing_before_the_first_completion(
     ]
     assert starts[0] == starts[1]
     assert starts[0]
+
+
+def test_noise_is_lognormal_constant_per_job_and_of_the_seed() -> None:
+    """Logarithms over sigma have mean 0 and deviation 1: of 2,000, within 5 standard errors."""
+    noise = Noise(0.5, seed=3)
+    logs = np.log([noise.factor(f"job-{i}") for i in range(2000)]) / 0.5
+    assert abs(logs.mean()) < 5 / np.sqrt(2000)
+    assert abs(logs.std() - 1.0) < 5 / np.sqrt(4000)
+    assert noise.factor("a") == Noise(0.5, seed=3).factor("a") != Noise(0.5, seed=4).factor("a")
+
+
+def test_what_is_left_is_told_times_the_factor_and_nothing_else_changes() -> None:
+    noise = Noise(1.0)
+    before = state(cluster(8), queued("a"), running("b", {0: [1]}, done=400.0, iterations=1000))
+    told = noise.masked(before)
+    for was, now in zip(before.jobs, told.jobs, strict=True):
+        assert now.iterations_left == pytest.approx(
+            was.iterations_left * noise.factor(was.job.name), abs=1.0
+        )
+        same = replace(now, job=replace(now.job, iterations=was.job.iterations))
+        assert same == was
+
+
+@pytest.mark.parametrize("policy", ["milp", "srtf"])
+def test_a_replay_on_estimates_that_hardly_err_is_the_one_on_the_truth(policy: str) -> None:
+    """And one on estimates far off completes every job, differently."""
+    histories = []
+    for durations in ("true", "noisy:1e-9", "noisy:3"):
+        options = PolicyOptions(objective="jct", durations=durations)
+        speeds = toys.ToySpeeds()
+        decider = make_policy(policy, speeds, options if policy == "milp" else
+                              replace(options, objective="throughput"))  # fmt: skip
+        done = replay(toys.random_trace(3, 12), toys.cluster(1, 4), decider, speeds)
+        assert done.summary["completed"] == 12
+        histories.append([record.finish_s for record in done.history.jobs])
+    assert histories[0] == histories[1] != histories[2]
