@@ -7,11 +7,14 @@
 
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
-from morph_opt.plan.comparing import compare, rules, worth
-from morph_opt.plan.eta import backtest, eta
-from morph_opt.plan.fleets import fleet
-from morph_opt.plan.removing import remove
-from morph_opt.plan.sizes import growth, nodes
+from morph_opt.plan.questions.backtest import backtest
+from morph_opt.plan.questions.comparing import compare, rules
+from morph_opt.plan.questions.eta import eta
+from morph_opt.plan.questions.fleets import fleet
+from morph_opt.plan.questions.growth import growth
+from morph_opt.plan.questions.removing import remove
+from morph_opt.plan.questions.sizes import nodes
+from morph_opt.plan.questions.worth import worth
 from morph_opt.plan.slo import Slo
 from morph_opt.plan.stats import needed
 

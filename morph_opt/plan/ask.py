@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from morph_opt.clusters import load_cluster
 from morph_opt.clusters.short import sized_node
 from morph_opt.domain import A800_NODE, Cluster, InputError, NodeType
 from morph_opt.plan.evaluate import Evaluator
-from morph_opt.plan.workloads import Source, distinct, source_of
+from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep import Limits, Progress
 from morph_opt.traces.registry import home_cluster
@@ -99,9 +99,3 @@ def node_type_of(name: str | None, gpus: int | None = None) -> NodeType:
         return sized_node(gpus or A800_NODE.gpus, name)
     except InputError as error:
         raise InputError(error.rule, field="--node-type") from error
-
-
-def split(seeds: Sequence[int], exploration: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Seeds to explore with, and fresh ones."""
-    every = distinct(seeds)
-    return every[:exploration], every[exploration:]

@@ -17,11 +17,14 @@ from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.engine.config import RANGES
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import EXPLORATION, Ask
-from morph_opt.plan.comparing import compare, rules, worth
-from morph_opt.plan.eta import eta
-from morph_opt.plan.fleets import MIXES, fleet
-from morph_opt.plan.removing import remove
-from morph_opt.plan.sizes import growth, nodes
+from morph_opt.plan.mixes import MIXES
+from morph_opt.plan.questions.comparing import compare, rules
+from morph_opt.plan.questions.eta import eta
+from morph_opt.plan.questions.fleets import fleet
+from morph_opt.plan.questions.growth import growth
+from morph_opt.plan.questions.removing import remove
+from morph_opt.plan.questions.sizes import nodes
+from morph_opt.plan.questions.worth import worth
 from morph_opt.policies.registry import require_understood
 from morph_opt.replay.arguments import make_parser as replay_parser
 from morph_opt.replay.arguments import scenario_from

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from morph_opt.domain import InputError
-from morph_opt.plan.evaluate import Evaluator, Verdict
-from morph_opt.plan.slo import Slo
-from morph_opt.plan.stats import needed, share_at_least, share_interval
+from morph_opt.plan.evaluate import Verdict
+from morph_opt.plan.statement import Confirmations, Judge, Target
+from morph_opt.plan.stats import share_interval
 from morph_opt.replay.scenario import Scenario
 
 At = Callable[[int, int], Scenario]
@@ -24,32 +25,6 @@ At = Callable[[int, int], Scenario]
 LARGER = 2
 """Sizes above the answer that have to pass."""
 BATCH = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What is to hold, in which share of workloads, how surely.
-
-    Parameters
-    ----------
-    slo
-        Of each run.
-    share, confidence
-        "The SLO holds in at least this share of workloads, with this confidence."
-    """
-
-    slo: Slo
-    share: float = 0.9
-    confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        for name in ("share", "confidence"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise InputError("must be above 0 and below 1", field=name)
-
-    def __str__(self) -> str:
-        share, sure = f"{100 * self.share:g} %", f"{100 * self.confidence:g} %"
-        return f"{self.slo} in at least {share} of workloads (confidence {sure})"
 
 
 @dataclass
@@ -100,7 +75,7 @@ class Search:
 
     Parameters
     ----------
-    evaluator, target, at
+    judge, target, at
         How scenarios are judged, what is to hold, and the scenario of a size and a seed.
     exploration, fresh
         Seeds to explore with, and those that confirmations take from, in order.
@@ -108,7 +83,7 @@ class Search:
         Largest size.
     """
 
-    evaluator: Evaluator
+    judge: Judge
     target: Target
     at: At
     exploration: Sequence[int]
@@ -118,19 +93,9 @@ class Search:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        least = needed(self.target.share, self.target.confidence)
-        if len(self.fresh) < least:
-            raise InputError(
-                f"{len(self.exploration) + len(self.fresh)} workloads are fewer than the statement "
-                f"needs: {len(self.exploration)} to explore and {least} fresh ones to confirm",
-                field="workloads",
-            )
+        self._confirmations = Confirmations(self.judge, self.target, self.fresh)
 
     # --- one size ---------------------------------------------------------------------------------
-
-    def _allowed(self, of: int) -> int:
-        """Workloads of an exploration that may fail."""
-        return int((1.0 - self.target.share) * of + 1e-9)
 
     def explore(self, size: int, *, whole: bool = False) -> bool:
         """Whether a size passes on the exploration workloads; ``whole``: look at every one."""
@@ -140,19 +105,19 @@ class Search:
         seeds, slo = self.exploration, self.target.slo
         scenarios = [self.at(size, seed) for seed in seeds]
         verdicts: list[Verdict] = []
-        refused = [self.evaluator.refused(scenario, slo) for scenario in scenarios]
+        refused = [self.judge.refused(scenario, slo) for scenario in scenarios]
         proven = [verdict for verdict in refused if verdict is not None]
-        allowed = self._allowed(len(seeds))
+        allowed = self.target.may_fail(len(seeds))
         if len(proven) > allowed and not whole:
             verdicts = proven  # no replay can change it
         else:
             for begin in range(0, len(scenarios), BATCH):
-                verdicts += self.evaluator.verdicts(scenarios[begin : begin + BATCH], slo)
+                verdicts += self.judge.verdicts(scenarios[begin : begin + BATCH], slo)
                 failed = sum(not verdict.passed for verdict in verdicts)
                 sure = failed > allowed or len(verdicts) - failed >= len(seeds) - allowed
                 if sure and not whole:
                     break
-        self.evaluator.save()
+        self.judge.save()
         failed = sum(not verdict.passed for verdict in verdicts)
         found = Trial(size, "explore", verdicts, failed <= allowed, len(seeds))
         if known is not None:
@@ -161,8 +126,16 @@ class Search:
         return found.passed
 
     def refused_below(self) -> int:
-        """The smallest size that bounds do not refuse: all below are refused as well."""
-        low, high = 1, self.most + 1
+        """The smallest size that bounds do not refuse: all below are refused as well.
+
+        Raises
+        ------
+        InputError
+            If bounds refuse the largest, and so every one.
+        """
+        if self._refused(self.most):
+            raise self._nothing()
+        low, high = 1, self.most
         while low < high:
             middle = (low + high) // 2
             if self._refused(middle):
@@ -173,9 +146,9 @@ class Search:
 
     def _refused(self, size: int) -> bool:
         slo, seeds = self.target.slo, self.exploration
-        allowed, proven = self._allowed(len(seeds)), []
+        allowed, proven = self.target.may_fail(len(seeds)), []
         for place, seed in enumerate(seeds):
-            verdict = self.evaluator.refused(self.at(size, seed), slo, dear=False)
+            verdict = self.judge.refused(self.at(size, seed), slo, dear=False)
             if verdict is not None:
                 proven.append(verdict)
             if len(proven) > allowed or len(proven) + len(seeds) - place - 1 <= allowed:
@@ -185,28 +158,12 @@ class Search:
         self.tested.append(Trial(size, "explore", proven, False, len(seeds)))
         return True
 
-    def confirm(self, size: int, attempt: int, first: int) -> tuple[bool, int]:
-        """Test a size once on fresh workloads, those from the ``first`` on.
-
-        Returns whether it holds, and where the next attempt begins.
-        """
-        share, confidence = self.target.share, self.target.confidence
-        count = needed(share, confidence, attempt)
-        seeds = self.fresh[first : first + count]
-        if len(seeds) < count:
-            raise InputError(
-                f"no fresh workloads are left for confirmation {attempt} at {size} nodes: it needs "
-                f"{count}, there are {len(seeds)}",
-                field="workloads",
-            )
-        verdicts = self.evaluator.verdicts(
-            [self.at(size, seed) for seed in seeds], self.target.slo
-        )  # fmt: skip
-        passed = sum(verdict.passed for verdict in verdicts)
-        sure = 1.0 - (1.0 - confidence) / 2.0**attempt
-        holds = share_at_least(passed, count, sure) >= share
-        self.tested.append(Trial(size, f"confirm {attempt}", verdicts, holds, count))
-        return holds, first + count
+    def confirm(self, size: int) -> bool:
+        """Test a size once on fresh workloads."""
+        found = self._confirmations.test(partial(self.at, size), f"{size} nodes")
+        asked = len(found.verdicts)
+        self.tested.append(Trial(size, found.stage, found.verdicts, found.holds, asked))
+        return found.holds
 
     # --- the search -------------------------------------------------------------------------------
 
@@ -218,13 +175,10 @@ class Search:
         InputError
             If none up to the largest passes, or fresh workloads run out.
         """
-        size, first, attempt = self._explored(self.refused_below()), 0, 1
-        while True:
-            holds, first = self.confirm(size, attempt, first)
-            if holds:
-                return size
-            attempt += 1
+        size = self._explored(self.refused_below())
+        while not self.confirm(size):
             size = self._next_above(size)
+        return size
 
     def _nothing(self) -> InputError:
         best = max((t for t in self.tested), key=lambda t: t.size, default=None)
@@ -236,8 +190,6 @@ class Search:
         return InputError(rule, field="slo")
 
     def _explored(self, low: int) -> int:
-        if low > self.most:
-            raise self._nothing()
         size = low
         while not self.explore(size):
             if size >= self.most:

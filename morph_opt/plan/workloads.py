@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from morph_opt.domain import InputError
+from morph_opt.domain import InputError, Trace
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.cell import trace_file
 from morph_opt.traces.format import LoadedTrace
@@ -79,11 +79,31 @@ def source_of(trace: str, *, load: float = 1.0, blocks: str | None = None) -> So
     base = trace_file(trace)
     if base is not None:
         trace = trace.replace(base, str(Path(base).resolve()))
-    if blocks is None and takes_seed(trace) and base is None:
+    if blocks is None and is_family(trace):
         return Source(trace, AS_IS, load)
     history = load_trace(trace).trace
     if blocks is None:
         blocks = WEEKS if whole_blocks(history, WEEKS) >= LEAST_WEEKS else DAYS
+    count = require_blocks(history, blocks)
+    note = f"{count} {blocks} of history"
+    if count < FEW_BLOCKS:
+        note += f": the interval cannot know rarer {blocks}"
+    return Source(trace, blocks, load, note)
+
+
+def is_family(trace: str) -> bool:
+    """Whether a trace has a member for every seed."""
+    return trace_file(trace) is None and takes_seed(trace)
+
+
+def require_blocks(history: Trace, blocks: str) -> int:
+    """Whole blocks of a history.
+
+    Raises
+    ------
+    InputError
+        If it has fewer than two: one realisation is an anecdote.
+    """
     count = whole_blocks(history, blocks)
     if count < 2:
         raise InputError(
@@ -91,10 +111,7 @@ def source_of(trace: str, *, load: float = 1.0, blocks: str | None = None) -> So
             "is an anecdote (a twin such as base has as many as seeds)",
             field="trace",
         )
-    note = f"{count} {blocks} of history"
-    if count < FEW_BLOCKS:
-        note += f": the interval cannot know rarer {blocks}"
-    return Source(trace, blocks, load, note)
+    return count
 
 
 def twins(trace: str, seeds: Iterable[int], *, load: float = 1.0) -> tuple[Source, tuple[int, ...]]:

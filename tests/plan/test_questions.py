@@ -13,9 +13,10 @@ from morph_opt import plan
 from morph_opt.domain import InputError
 from morph_opt.plan.ask import node_type_of
 from morph_opt.plan.cli import main
-from morph_opt.plan.eta import arrivals, pinball
 from morph_opt.plan.evaluate import Evaluator, judged
-from morph_opt.plan.fleets import cheapest, fleet_problem
+from morph_opt.plan.forecasting import Forecast, arrivals
+from morph_opt.plan.mixes import cheapest, fleet_problem
+from morph_opt.plan.questions.backtest import pinball
 from morph_opt.plan.workloads import source_of
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.runs.jobs import jobs_csv
@@ -199,28 +200,56 @@ def test_eta_of_a_state(capsys: pytest.CaptureFixture[str]) -> None:
 def test_arrivals_are_whole_days_at_their_time_of_day() -> None:
     day = 86_400.0
     past = [job(f"d{d}", d * day + 36_000.0 + d) for d in range(5)] + [job("end", 5 * day - 1.0)]
-    found = arrivals(past, 7.25 * day, 10.5 * day, seed=3)
+    found = arrivals(past, 5, 7.25 * day, 10.5 * day, seed=3)
     hours = [int(one.submission_s % day) for one in found if one.iterations]
     assert all(36_000 <= h < 36_005 or h == 86_399 for h in hours)
     assert {int(one.submission_s // day) for one in found} <= {7, 8, 9, 10}
-    assert found == arrivals(past, 7.25 * day, 10.5 * day, seed=3)
+    assert found == arrivals(past, 5, 7.25 * day, 10.5 * day, seed=3)
     # Nothing of today's past: at 18 h the 10 h jobs of day 7 are over.
-    late = arrivals(past, 7.75 * day, 8.0 * day - 2.0, seed=3)
+    late = arrivals(past, 5, 7.75 * day, 8.0 * day - 2.0, seed=3)
     assert late == []
+    # Consecutive seeds take each day once for today: d0 to d4 come at 10 h and as many seconds.
+    today = [arrivals(past, 5, 0.0, 50_000.0, seed)[0].submission_s for seed in range(5)]
+    assert today == [36_000.0, 36_001.0, 36_002.0, 36_003.0, 36_004.0]
     assert pinball(0.9, 10.0, 20.0) == pytest.approx(9.0)
     assert pinball(0.9, 20.0, 10.0) == pytest.approx(1.0)
 
 
 def test_a_backtest_counts_what_the_interval_holds() -> None:
-    ask = plan.Ask(QUEUE, Path("b"), "4x1", {"policy": "fifo", "interval_s": 10.0,
-                                             "restart_s": 0.0})  # fmt: skip
-    found = plan.backtest(ask, QUEUE, every=15, jobs_per_state=1, continuations=5)
-    covered = [bool(row[-1]) for row in found.rows]
-    assert found.figures["forecasts"] == len(covered) >= 2
-    assert found.figures["coverage"] == sum(covered) / len(covered)
-    for _, _, actual, low, _, high, hit in found.rows:
-        ends = [float(value or 0) for value in (low, actual, high)]
-        assert bool(hit) == (ends[0] - 1e-6 <= ends[1] <= ends[2] + 1e-6)
+    """Under `fifo` nothing that arrives matters, so every forecast is closed and right."""
+    options = {"interval_s": 10.0, "restart_s": 0.0}
+    asks = [plan.Ask(QUEUE, Path("b"), "2x1", options | {"policy": p}) for p in ("fifo", "srtf")]
+    first, found = (
+        plan.backtest(ask, QUEUE, seeds=(0, 1), every=25, continuations=5) for ask in asks
+    )
+    assert first.figures["open"] == 0
+    assert first.figures["closed_right"] == first.figures["closed"] == len(first.rows)
+    assert first.said[0] == "no forecast was open: nothing is known of the interval"
+    rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
+    opened = [row for row in rows if row["open"]]
+    assert found.figures["forecasts"] == len(rows) >= 4
+    assert 0 < found.figures["closed"] == len(rows) - len(opened) < len(rows)
+    assert found.figures["coverage"] == sum(int(r["covered"] or 0) for r in opened) / len(opened)
+    for row in rows:
+        low, actual, high = (float(row[k] or 0) for k in ("q10_s", "actual_s", "q90_s"))
+        assert bool(row["covered"]) == (low - 1e-6 <= actual <= high + 1e-6)
+        assert low <= float(row["q50_s"] or 0) <= high
+        if not row["open"]:
+            assert low == high
+
+
+@pytest.mark.parametrize(("futures", "low", "high"), [(19, 1, 17), (9, 0, 18), (5, 0, 18)])
+def test_an_interval_is_of_ranks_that_a_further_draw_keeps(
+    futures: int, low: int, high: int
+) -> None:
+    """19 draws: ranks 2 and 18, between which a twentieth lies in 16 of 20 cases, 80 %.
+
+    Of nine futures, twice each and one three times, the outermost; of five the same, and no ranks
+    hold more than 4 of 6.
+    """
+    values = tuple(float(k) for k in range(19))
+    one = Forecast(values, values, futures)
+    assert one.quantiles("finish") == (float(low), 9.0, float(high))
 
 
 BAD = [

@@ -11,8 +11,9 @@ import pytest
 from morph_opt.domain import Cluster, InputError
 from morph_opt.plan import needed
 from morph_opt.plan.evaluate import Verdict
-from morph_opt.plan.search import Search, Target, Trial
+from morph_opt.plan.search import Search, Trial
 from morph_opt.plan.slo import Slo
+from morph_opt.plan.statement import Target
 from morph_opt.replay.api import replay
 from morph_opt.replay.scenario import Scenario
 from tests.engine.toys import Fifo, node_type
@@ -49,9 +50,8 @@ class Told:
 def search(told: Told, most: int = 64, fresh: int = 500, explore: int = 20) -> Search:
     seeds = range(explore + fresh)
     target = Target(SLO, 0.9, 0.95)
-    return Search(
-        told, target, lambda n, s: (n, s), seeds[:explore], seeds[explore:], most  # type: ignore[arg-type, return-value]
-    )  # fmt: skip
+    first, rest = target.workloads(seeds, explore)
+    return Search(told, target, lambda n, s: (n, s), first, rest, most)  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize("answer", [1, 2, 5, 8, 9, 31, 64])

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from morph_opt.domain import Cluster, InputError
 from morph_opt.plan.answer import Answer
-from morph_opt.plan.ask import Ask, split
-from morph_opt.plan.comparing import classes_of, without
-from morph_opt.plan.evaluate import Evaluator
-from morph_opt.plan.search import Target
+from morph_opt.plan.ask import Ask
+from morph_opt.plan.evaluate import Evaluator, Verdict
+from morph_opt.plan.questions.node_classes import classes_of, without
 from morph_opt.plan.slo import Slo
-from morph_opt.plan.stats import needed, share_at_least
+from morph_opt.plan.statement import Confirmations, Target
 from morph_opt.plan.workloads import Source
 from morph_opt.replay.scenario import Scenario
 
@@ -33,21 +33,12 @@ class _Removal:
     whole: Cluster
     rows: list[list[str | int | float | None]] = field(default_factory=list)
 
-    def _verdicts(self, cluster: Cluster, seeds: Sequence[int]) -> tuple[int, float, str]:
-        """Workloads that pass, mean of the metric where all were replayed, what decided."""
-        base = self.base.replaced(cluster=cluster)
-        verdicts = self.evaluator.verdicts(
-            [self.source.put(base, seed) for seed in seeds], self.target.slo
-        )  # fmt: skip
-        known = [v.value for v in verdicts if v.decided_by == "replay"]
-        mean = sum(known) / len(known) if len(known) == len(verdicts) else math.inf
-        by = " ".join(sorted({v.decided_by for v in verdicts}))
-        return sum(v.passed for v in verdicts), mean, by
-
     def test(self, cluster: Cluster, name: str) -> tuple[bool, float]:
         """Whether the SLO holds on the exploration workloads, and the mean of its metric."""
-        passed, mean, by = self._verdicts(cluster, self.first)
-        good = passed >= self.target.share * len(self.first) - 1e-9
+        base = self.base.replaced(cluster=cluster)
+        scenarios = [self.source.put(base, seed) for seed in self.first]
+        passed, mean, by = _summed(self.evaluator.verdicts(scenarios, self.target.slo))
+        good = len(self.first) - passed <= self.target.may_fail(len(self.first))
         shown = mean if math.isfinite(mean) else None
         self.rows.append([name, len(self.first), passed, "pass" if good else "fail", shown, by])
         return good, mean
@@ -76,22 +67,27 @@ class _Removal:
 
     def confirmed(self, steps: list[tuple[Cluster, str]]) -> list[tuple[Cluster, str]]:
         """The most of these steps that are confirmed on fresh workloads."""
-        begin, attempt = 0, 1
+        confirmations = Confirmations(self.evaluator, self.target, self.fresh)
         while steps:
-            share, confidence = self.target.share, self.target.confidence
-            count = needed(share, confidence, attempt)
-            seeds = self.fresh[begin : begin + count]
-            if len(seeds) < count:
-                raise InputError("no fresh workloads are left to confirm with", field="workloads")
-            passed, _, by = self._verdicts(steps[-1][0], seeds)
-            sure = 1.0 - (1.0 - confidence) / 2.0**attempt
-            good = share_at_least(passed, count, sure) >= share
-            label = f"confirm {attempt}: " + " + ".join(name for _, name in steps)
-            self.rows.append([label, count, passed, "pass" if good else "fail", None, by])
-            if good:
+            names = " + ".join(name for _, name in steps)
+            base = self.base.replaced(cluster=steps[-1][0])
+            found = confirmations.test(partial(self.source.put, base), f"{names} removed")
+            passed, _, by = _summed(found.verdicts)
+            word = "pass" if found.holds else "fail"
+            asked = len(found.verdicts)
+            self.rows.append([f"{found.stage}: {names}", asked, passed, word, None, by])
+            if found.holds:
                 break
-            begin, attempt, steps = begin + count, attempt + 1, steps[:-1]
+            steps = steps[:-1]
         return steps
+
+
+def _summed(verdicts: Sequence[Verdict]) -> tuple[int, float, str]:
+    """Workloads that pass, mean of the metric where all were replayed, what decided."""
+    known = [v.value for v in verdicts if v.decided_by == "replay"]
+    mean = sum(known) / len(known) if len(known) == len(verdicts) else math.inf
+    by = " ".join(sorted({v.decided_by for v in verdicts}))
+    return sum(v.passed for v in verdicts), mean, by
 
 
 def remove(
@@ -113,16 +109,8 @@ def remove(
     InputError
         If the fleet as it is does not keep the SLO, or there are too few workloads.
     """
-    target = Target(slo if isinstance(slo, Slo) else Slo.parse(slo), of_workloads, confidence)
-    least = needed(of_workloads, confidence)
-    every = tuple(seeds) if seeds is not None else tuple(range(exploration + 5 * least))
-    first, fresh = split(every, exploration)
-    if len(fresh) < least:
-        raise InputError(
-            f"{len(every)} workloads are fewer than the statement needs: {exploration} to explore "
-            f"and {least} fresh ones to confirm",
-            field="workloads",
-        )
+    target = Target.of(slo, of_workloads, confidence)
+    first, fresh = target.workloads(seeds, exploration)
     source, whole = ask.source(), ask.whole_cluster
     removal = _Removal(
         ask.evaluator("remove"), source, ask.base, target, first, fresh, whole

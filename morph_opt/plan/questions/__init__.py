@@ -1,0 +1,1 @@
+"""The questions of planning, a module each, and what proposes their fleets."""

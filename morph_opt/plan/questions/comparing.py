@@ -1,0 +1,175 @@
+"""Differences over the same workloads: `compare` and `rules`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from morph_opt.domain import InputError
+from morph_opt.plan.answer import Answer
+from morph_opt.plan.ask import Ask
+from morph_opt.plan.evaluate import Evaluator
+from morph_opt.plan.slo import Slo
+from morph_opt.plan.stats import Paired, holm, paired
+from morph_opt.plan.workloads import distinct
+from morph_opt.replay.scenario import Scenario
+
+NOISE_SEEDS = 3
+"""Solver seeds of the cell that shows how large a difference comes of ties alone."""
+HEADER = (
+    "of", "mean", "difference", "lower", "upper", "p", "p_holm", "workloads", "variance_gain",
+    "decided_by",
+)  # fmt: skip
+
+
+def metric_of(text: str) -> Slo:
+    """A statistic alone, as ``avg jct_s``; no target is compared with."""
+    return Slo.parse(f"{text} <= 1e300")
+
+
+def _row(
+    name: str, values: Sequence[float], found: Paired, adjusted: float
+) -> list[str | int | float | None]:
+    return [
+        name, sum(values) / len(values), found.mean, found.low, found.high, found.p, adjusted,
+        found.pairs, found.gain, "replay",
+    ]  # fmt: skip
+
+
+def _first(name: str, values: Sequence[float]) -> list[str | int | float | None]:
+    return [
+        name, sum(values) / len(values), 0.0, 0.0, 0.0, math.nan, math.nan, len(values), math.nan,
+        "replay",
+    ]  # fmt: skip
+
+
+def _versus(
+    names: Sequence[str], values: Sequence[Sequence[float]], confidence: float
+) -> tuple[list[list[str | int | float | None]], list[Paired]]:
+    """Rows of everything against the first."""
+    found = [paired(values[0], other, confidence) for other in values[1:]]
+    adjusted = holm({name: one.p for name, one in zip(names[1:], found, strict=True)})
+    rows = [_first(names[0], values[0])]
+    for name, other, one in zip(names[1:], values[1:], found, strict=True):
+        rows.append(_row(name, other, one, adjusted[name]))
+    return rows, found
+
+
+def told(name: str, than: str, metric: str, found: Paired) -> str:
+    """A paired difference in words."""
+    if math.isnan(found.low):
+        sure = "one pair has no interval"
+    elif found.low > 0.0 or found.high < 0.0:
+        sure = "the interval leaves out 0"
+    else:
+        sure = "no difference is shown"
+    return (
+        f"{name}: {metric} is {abs(found.mean):.6g} {'lower' if found.mean < 0 else 'higher'} than "
+        f"with {than} ({found.low:.6g} to {found.high:.6g}; {sure})"
+    )
+
+
+def compare(
+    ask: Ask,
+    variants: Mapping[str, Mapping[str, Any]],
+    *,
+    metric: str = "avg jct_s",
+    seeds: Sequence[int] = tuple(range(30)),
+    confidence: float = 0.95,
+    noise: bool = True,
+) -> Answer:
+    """What a change is worth, as paired differences over the same workloads.
+
+    Parameters
+    ----------
+    ask
+        Trace, cluster and what the variants have in common.
+    variants
+        Fields of the scenario by name of the variant; the others are compared with the first.
+    metric
+        ``avg jct_s``, ``p99 queued_s``, ``makespan_s`` ...
+    seeds
+        Of the workloads.
+    confidence
+        Of the intervals.
+    noise
+        Also run the first variant's first workload with other solver seeds.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two variants or workloads, or a replay has no result.
+    """
+    return _compared("compare", ask, variants, metric, seeds, confidence, noise)
+
+
+def _compared(
+    question: str,
+    ask: Ask,
+    variants: Mapping[str, Mapping[str, Any]],
+    metric: str,
+    seeds: Sequence[int],
+    confidence: float,
+    noise: bool,
+) -> Answer:
+    if len(variants) < 2:
+        raise InputError("needs two things to compare", field=question)
+    if len(distinct(seeds)) < 2:
+        raise InputError("a comparison needs two workloads at least", field="workloads")
+    statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator(question)
+    bases = {name: ask.base.replaced(**fields) for name, fields in variants.items()}
+    names = list(bases)
+    every = [source.put(base, seed) for base in bases.values() for seed in seeds]
+    values = evaluator.values(every, statistic)
+    per = [values[k * len(seeds) : (k + 1) * len(seeds)] for k in range(len(names))]
+    rows, found = _versus(names, per, confidence)
+    said = [told(name, names[0], metric, one) for name, one in zip(names[1:], found, strict=True)]
+    notes = [source.note] if source.note else []
+    figures: dict[str, Any] = {
+        name: {"mean": one.mean, "lower": one.low, "upper": one.high, "p": one.p}
+        for name, one in zip(names[1:], found, strict=True)
+    }
+    if len(seeds) < 6:
+        notes.append("below 6 pairs the sign-flip test cannot reach p < 0.05")
+    if noise:
+        spread = noise_floor(evaluator, source.put(bases[names[0]], seeds[0]), statistic)
+        if spread is not None:
+            figures["noise_floor"] = spread
+            notes.append(
+                f"other seeds of the solver alone move {metric} of one workload by {spread:.4g}"
+            )
+    asked = ask.asked(
+        variants=list(names), metric=metric,
+        seeds=list(seeds), confidence=confidence,
+    )  # fmt: skip
+    return Answer(question, asked, tuple(said), figures, HEADER, rows, tuple(notes))
+
+
+def noise_floor(evaluator: Evaluator, scenario: Scenario, metric: Slo) -> float | None:
+    """Largest difference between solver seeds on one workload; None for policies without one."""
+    if scenario.scheduler.policy != "milp":
+        return None
+    others = [
+        scenario.replaced(scheduler=replace(scenario.scheduler, seed=seed))
+        for seed in range(NOISE_SEEDS)
+    ]
+    values = evaluator.values(others, metric)
+    return max(values) - min(values)
+
+
+def rules(
+    ask: Ask,
+    files: Sequence[str],
+    *,
+    metric: str = "avg jct_s",
+    seeds: Sequence[int] = tuple(range(30)),
+    confidence: float = 0.95,
+) -> Answer:
+    """What operator's rules cost: each file of them against none, over the same workloads."""
+    if len(set(files)) < len(files):
+        raise InputError("a file of rules stands twice", field="--rules")
+    variants: dict[str, Mapping[str, Any]] = {"none": {}}
+    variants |= {file: {"rules": file} for file in files}
+    return _compared("rules", ask, variants, metric, seeds, confidence, False)

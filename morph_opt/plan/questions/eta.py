@@ -1,0 +1,95 @@
+"""When does a job start, and when does it end: `eta`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from morph_opt.domain import InputError
+from morph_opt.plan.answer import NOT_MODELLED, Answer
+from morph_opt.plan.ask import Ask
+from morph_opt.plan.forecasting import NOTHING, Forecast, coming, forecast
+from morph_opt.replay.scenario import Scenario
+from morph_opt.replay.setup import prepare
+from morph_opt.round.reader import read_snapshot
+from morph_opt.table import Cell
+
+HEADER = ("job", "what", "q10_s", "q50_s", "q90_s", "in_continuations", "decided_by")
+
+
+def eta(
+    ask: Ask,
+    state: str,
+    *,
+    history: str | None = None,
+    jobs: Sequence[str] | None = None,
+    continuations: int = 50,
+    seed: int = 0,
+) -> Answer:
+    """When jobs of a state start and end: 10, 50 and 90 % over continuations.
+
+    Parameters
+    ----------
+    ask
+        Policy and so on; the cluster is that of the state.
+    state
+        File of a snapshot (``docs/round.md``).
+    history
+        What arrives is drawn from it: members of a seeded family, else days; None: nothing arrives.
+    jobs
+        Names; None: all.
+    continuations, seed
+        How many, and the seed of the first.
+
+    Raises
+    ------
+    InputError
+        If the state has no such job or cannot be continued, or the history is too short.
+    """
+    if continuations < 5:
+        raise InputError("10 and 90 % need five at least", field="--continuations")
+    snapshot = read_snapshot(state)
+    known = [one.job.name for one in snapshot.state.jobs]
+    wanted = list(dict.fromkeys(jobs)) if jobs else known
+    for name in wanted:
+        if name not in known:
+            rule = f"the state has no job {name!r}; it has {', '.join(known[:8])}"
+            raise InputError(rule, file=state, field="--job")
+    future = coming(history, known) if history else NOTHING
+    scenario = Scenario(state=state).replaced(**ask.options)
+    begin = replace(snapshot.state, cluster=scenario.cluster)
+    seeds = range(seed, seed + continuations)
+    found = forecast(begin, prepare(scenario), future, wanted, seeds)
+    rows = [row for name in wanted for row in _rows(name, found[name])]
+    said = tuple(_sentence(name, found[name], begin.time_s) for name in wanted)
+    asked = {
+        "state": state, "history": history, "jobs": wanted, "continuations": continuations,
+        "seed": seed, **ask.asked(),
+    }  # fmt: skip
+    figures = {name: {"start_s": one.quantiles("start"), "finish_s": one.quantiles("finish")}
+               for name, one in found.items()}  # fmt: skip
+    more = ("remaining work is believed as the state has it, and speeds are known",)
+    notes = tuple(filter(None, [future.note]))
+    return Answer("eta", asked, said, figures, HEADER, rows, notes, (*more, *NOT_MODELLED))
+
+
+def _rows(name: str, one: Forecast) -> list[list[Cell]]:
+    found: list[list[Cell]] = []
+    for what, values in (("start", one.starts_s), ("finish", one.finishes_s)):
+        q = [v if math.isfinite(v) else None for v in one.quantiles(what)]
+        found.append([name, what, *q, sum(map(math.isfinite, values)), "replay"])
+    return found
+
+
+def _sentence(name: str, one: Forecast, now_s: float) -> str:
+    def words(values: Sequence[float]) -> str:
+        return " / ".join(
+            "beyond the horizon" if not math.isfinite(v) else f"{max(0.0, v - now_s) / 60.0:.0f}"
+            for v in values
+        )
+
+    starts = one.quantiles("start")
+    begun = all(value <= now_s for value in starts)
+    first = "has started" if begun else f"starts in {words(starts)} min"
+    return f"{name} {first}, ends in {words(one.quantiles('finish'))} min (10 / 50 / 90 %)"

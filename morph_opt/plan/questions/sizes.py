@@ -1,0 +1,98 @@
+"""How many nodes: `nodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from morph_opt.domain import Cluster, InputError
+from morph_opt.domain.cluster import MOST_NODES
+from morph_opt.plan.answer import Answer
+from morph_opt.plan.ask import EXPLORATION, Ask, node_type_of
+from morph_opt.plan.evaluate import Verdict
+from morph_opt.plan.search import HEADER, Search
+from morph_opt.plan.slo import Slo
+from morph_opt.plan.statement import Target
+from morph_opt.replay.scenario import Scenario
+
+
+def nodes(
+    ask: Ask,
+    slo: Slo | str,
+    *,
+    node_type: str | None = None,
+    gpus_per_node: int | None = None,
+    of_workloads: float = 0.9,
+    confidence: float = 0.95,
+    most: int = 64,
+    exploration: int = EXPLORATION,
+    seeds: Sequence[int] | None = None,
+) -> Answer:
+    """The smallest number of equal nodes that keeps an SLO.
+
+    Parameters
+    ----------
+    ask
+        Trace, policy and so on.
+    slo
+        For example ``"p90 queued_s <= 900"``.
+    node_type, gpus_per_node
+        GPU type and GPUs of a node; None for those of the catalog's A800 node.
+    of_workloads, confidence
+        The SLO is to hold in at least this share of workloads, with this confidence.
+    most
+        Largest number that is tried.
+    exploration, seeds
+        Workloads to explore with, and the seeds of all; None: as many as are needed.
+
+    Raises
+    ------
+    InputError
+        If no number up to ``most`` reaches the SLO, or there are too few workloads.
+    """
+    target = Target.of(slo, of_workloads, confidence)
+    if not 1 <= most <= MOST_NODES:
+        raise InputError(f"must be from 1 to {MOST_NODES}, got {most}", field="--max-nodes")
+    kind = node_type_of(node_type, gpus_per_node)
+    source, base = ask.source(), ask.base
+    explored, fresh = target.workloads(seeds, exploration)
+
+    def at(size: int, seed: int) -> Scenario:
+        return source.put(base.replaced(cluster=Cluster.uniform(size, kind)), seed)
+
+    search = Search(ask.evaluator("nodes"), target, at, explored, fresh, most)
+    found = search.run()
+    asked = ask.asked(
+        slo=str(target.slo), node_type=kind.name, of_workloads=of_workloads,
+        confidence=confidence, max_nodes=most, exploration=len(explored),
+        first_seed=explored[0] if explored else None,
+    )  # fmt: skip
+    said, figures = _said(search, found, kind.name), _figures(search, found)
+    notes = (*search.notes, *filter(None, [source.note]))
+    return Answer("nodes", asked, said, figures, HEADER, search.rows(), notes)
+
+
+def _said(search: Search, found: int, kind: str) -> tuple[str, ...]:
+    proof = search.tested[-1]
+    said = [f"{found} nodes of {kind} reach {search.target}"]
+    said.append(f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass")
+    return (*said, *filter(None, [search.said_of(found - 1)]))
+
+
+def _figures(search: Search, found: int) -> dict[str, Any]:
+    proof = search.tested[-1]
+    by_bounds = {
+        trial.size
+        for trial in search.tested
+        if trial.verdicts and not any(map(_ran, trial.verdicts))
+    }
+    return {
+        "nodes": found, "confirmed_on": proof.asked, "confirmed_passed": proof.count,
+        "attempts": int(proof.stage.rpartition(" ")[2]),
+        "replays": sum(_ran(verdict) for trial in search.tested for verdict in trial.verdicts),
+        "refused_by_bounds": sorted(by_bounds),
+    }  # fmt: skip
+
+
+def _ran(verdict: Verdict) -> bool:
+    return verdict.decided_by in ("replay", "failure")

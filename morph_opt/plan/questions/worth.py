@@ -1,0 +1,115 @@
+"""What one more node is worth: its price in the rounds, and measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from morph_opt.domain import InputError, RoundState
+from morph_opt.explain import Effort, UnexplainedError
+from morph_opt.plan.answer import Answer
+from morph_opt.plan.ask import Ask
+from morph_opt.plan.questions.comparing import metric_of, told
+from morph_opt.plan.questions.node_classes import classes_of, with_one_more
+from morph_opt.plan.stats import paired
+from morph_opt.plan.workloads import distinct
+from morph_opt.policies.base import Decision
+from morph_opt.replay.running import run_prepared
+from morph_opt.replay.scenario import Scenario
+from morph_opt.replay.setup import prepare
+from morph_opt.round.decide import make_explainer
+from morph_opt.round.watch import WatchedPolicy
+
+
+class _Prices:
+    """Adds up, over some rounds, what one more node of every class would gain."""
+
+    def __init__(self, explainer: Any, every: int) -> None:
+        self._explainer, self._every = explainer, every
+        self.gain: dict[tuple[str, str, str | None], float] = {}
+        self.rounds = 0
+
+    def observe(self, state: RoundState) -> None:
+        """Rounds of a resumed run; there are none."""
+
+    def decided(self, state: RoundState, decision: Decision) -> None:
+        """Price every so many rounds."""
+        if decision.evidence is None or state.index % self._every:
+            return
+        try:
+            found = self._explainer.explain(decision.evidence, decision.allocation)
+        except UnexplainedError:
+            return
+        self.rounds += 1
+        for row in found.prices:
+            key = row.node_type, row.leaf, row.domain
+            if row.node_gain is not None:
+                self.gain[key] = self.gain.get(key, 0.0) + row.node_gain
+
+
+def prices(scenario: Scenario, every: int) -> tuple[dict[tuple[str, str, str | None], float], int]:
+    """Mean over rounds of what one more node of each class gains, in the objective's unit."""
+    if scenario.scheduler.policy != "milp":
+        return {}, 0
+    prepared = prepare(scenario)
+    explainer = make_explainer(prepared.policy_options, Effort(jobs=0, nodes=True))
+    watching = _Prices(explainer, every)
+    policy = WatchedPolicy(prepared.policy, [watching])
+    run_prepared(replace(prepared, policy=policy), None)
+    rounds = max(1, watching.rounds)
+    return {key: value / rounds for key, value in watching.gain.items()}, watching.rounds
+
+
+HEADER = (
+    "node_type", "price_per_round", "metric", "difference", "lower", "upper", "p", "workloads",
+    "decided_by",
+)  # fmt: skip
+
+
+def worth(
+    ask: Ask,
+    *,
+    metric: str = "avg jct_s",
+    seeds: Sequence[int] = tuple(range(10)),
+    confidence: float = 0.95,
+    every: int = 20,
+) -> Answer:
+    """What one more node of each class is worth: its price in the rounds, and measured.
+
+    The price is the mean over rounds of what the round would gain, proven, in the objective's
+    unit; it knows no future. The difference is that of replays with one more node, over the same
+    workloads. Neither is converted into the other.
+
+    Parameters
+    ----------
+    every
+        Rounds that are priced: those whose number is a multiple of it, of the first workload.
+    """
+    if len(distinct(seeds)) < 2:
+        raise InputError("a comparison needs two workloads at least", field="workloads")
+    statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("worth")
+    base, classes = ask.base, classes_of(ask.whole_cluster)
+    fleets = [base] + [
+        base.replaced(cluster=with_one_more(base.cluster, one.like)) for one in classes
+    ]
+    values = evaluator.values([source.put(f, s) for f in fleets for s in seeds], statistic)
+    per = [values[k * len(seeds) : (k + 1) * len(seeds)] for k in range(len(fleets))]
+    priced, rounds = prices(source.put(base, seeds[0]), every)
+    rows: list[list[str | int | float | None]] = []
+    said, figures = [], {}
+    for one, mine in zip(classes, per[1:], strict=True):
+        found = paired(per[0], mine, confidence)
+        key = one.like.type.name, one.like.leaf, one.like.nvlink_domain
+        price = priced.get(key, math.nan)
+        rows.append(
+            [one.name, price, sum(mine) / len(mine), found.mean, found.low, found.high, found.p,
+             found.pairs, "replay"]
+        )  # fmt: skip
+        said.append(told(f"one more {one.name}", "the fleet as it is", metric, found))
+        figures[one.name] = {"price": price, "difference": found.mean}
+    notes = [f"prices are of {rounds} rounds of the first workload" if rounds else
+             "a policy that solves nothing has no prices"]  # fmt: skip
+    asked = ask.asked(metric=metric, seeds=list(seeds), confidence=confidence, every=every)
+    return Answer("worth", asked, tuple(said), figures, HEADER, rows, tuple(notes))
