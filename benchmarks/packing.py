@@ -37,7 +37,7 @@ from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.table import Table
 from morph_opt.traces import FORMATS
-from morph_opt.traces.gavel_twin import gavel_twin
+from morph_opt.traces.twins.gavel import gavel_twin
 
 OBJECTIVES = ("jct", "throughput", "fairness", "max_throughput")
 SIZES = (96, 256, 512)

@@ -13,6 +13,7 @@ import runpy
 import sys
 import tomllib
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -54,6 +55,7 @@ def files(*suffixes: str) -> list[Path]:
 LICENSED = {"coptpy", "cuopt", "gurobipy", "xpress"}
 EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"all", "dev"})
 PAGES = files(".md")
+MODULES_A_FOLDER = 14
 SOURCES = [path for path in files(".py") if path.parts[0] in PACKAGES]
 
 
@@ -320,6 +322,11 @@ def test_sources_have_a_docstring_and_stay_short(source: Path) -> None:
     text = (ROOT / source).read_text("utf-8")
     assert ast.get_docstring(ast.parse(text)), f"{source} does not say what it is"
     assert text.count("\n") <= 400, f"{source} is longer than a file should be"
+
+
+def test_no_folder_holds_more_modules_than_a_reader_takes_in_at_once() -> None:
+    held = Counter(path.parent.as_posix() for path in files(".py"))
+    assert {folder: count for folder, count in held.items() if count > MODULES_A_FOLDER} == {}
 
 
 def test_ci_runs_the_whole_check() -> None:

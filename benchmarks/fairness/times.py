@@ -23,7 +23,7 @@ from formulations.shares.problem import PairTable, ShareProblem, equal_share_rat
 from morph_opt.shares.max_min import Solve, lp_solver
 from morph_opt.shares.policies import Shares, finish_time, makespan, max_min
 from morph_opt.shares.water_filling import Entities, hierarchical
-from morph_opt.traces.gavel_twin import TYPES, twin_throughputs
+from morph_opt.traces.twins.gavel import TYPES, twin_throughputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from benchmarks.solvers.protocol import (
 )
 from morph_opt.instances.library import Instance, load, read_table
 from morph_opt.solvers.outcome import Limits, Outcome
-from morph_opt.solvers.worker import IsolatedSolver
+from morph_opt.solvers.worker.isolated import IsolatedSolver
 
 
 def run(folder: Path, raw: Path, effort: Effort, solvers: tuple[str, ...]) -> int:

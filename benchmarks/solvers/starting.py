@@ -12,7 +12,7 @@ from formulations.linear_model import LinearModel
 from morph_opt.instances.library import load, load_best, read_table
 from morph_opt.solvers.outcome import Floats, Limits
 from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.solvers.worker import IsolatedSolver
+from morph_opt.solvers.worker.isolated import IsolatedSolver
 
 FIELDS = ("solver", "instance", "start", "status", "gap", "nodes", "cpu_s")
 

@@ -30,7 +30,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.solvers.outcome import Floats, Limits
 from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.traces.twins import TWINS
+from morph_opt.traces.twins.morphling import TWINS
 
 Say = Callable[[str], None]
 

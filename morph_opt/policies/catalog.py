@@ -26,7 +26,7 @@ from morph_opt.policies.spec import Needs, PolicyOptions, PolicySpec
 from morph_opt.policies.tiresias.artifact import ArtifactQueues
 from morph_opt.policies.tiresias.policy import RigidQueues
 from morph_opt.policies.tiresias.queues import GittinsIndex
-from morph_opt.traces.tiresias_twin import twin_samples
+from morph_opt.traces.twins.tiresias import twin_samples
 
 ObjectiveSpec = PolicySpec[Objective[Any]]
 BaselineSpec = PolicySpec[Policy]

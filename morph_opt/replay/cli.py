@@ -17,12 +17,12 @@ from morph_opt.engine.strict import AllocationError
 from morph_opt.extend import named_by_file
 from morph_opt.policies.milp import ClaimError
 from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
-from morph_opt.replay.progress import require_watchable, shown_progress
-from morph_opt.replay.report import result_table
 from morph_opt.replay.running import run_prepared
 from morph_opt.replay.scenario import Scenario, read_scenario
 from morph_opt.replay.setup import Prepared, prepare
-from morph_opt.replay.watching import watched
+from morph_opt.replay.telling.progress import require_watchable, shown_progress
+from morph_opt.replay.telling.report import result_table
+from morph_opt.replay.telling.watching import watched
 from morph_opt.runs.summary import KEYS, Values, summary_json
 from morph_opt.runs.write import (
     CONFIG,

@@ -32,7 +32,7 @@ class Workload:
     jobs_as, scaling, mix, gpu_types, guarantee, run_s
         How the rows of a log become jobs (`morph_opt.traces.logs.jobs.Mapped`); None as there.
     timezone, procs_per_gpu, columns, gpu_resource, gpu_shares, only
-        How a log is read (`morph_opt.traces.logs.row.Reading`); None as there.
+        How a log is read (`morph_opt.traces.logs.reading.row.Reading`); None as there.
     sha256
         Digest of the jobs, so that a resumed run cannot get another trace; None before loading.
     state, state_sha256

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from morph_opt.domain import InputError
-from morph_opt.report.charts import MEASURES, TimeCharts, draw_distribution, draw_pairs
-from morph_opt.report.gantt import draw_gantt
+from morph_opt.report.drawing.charts import MEASURES, TimeCharts, draw_distribution, draw_pairs
+from morph_opt.report.drawing.gantt import draw_gantt
+from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import groupings
 from morph_opt.report.paired import Pairing
-from morph_opt.report.time_axis import TimeAxis
 from morph_opt.views import RunView
 from morph_opt.views.explanations import Price, Wait
 

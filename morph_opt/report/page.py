@@ -10,10 +10,10 @@ from typing import Any
 
 from morph_opt.report import documents, tabular, words
 from morph_opt.report.comparison import Comparison, compare
-from morph_opt.report.gantt import MOST_RECTANGLES, Detail
+from morph_opt.report.drawing.gantt import MOST_RECTANGLES, Detail
+from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import PALETTE, groupings
 from morph_opt.report.paired import Pairing, differences, largest, pair_jobs
-from morph_opt.report.time_axis import TimeAxis
 from morph_opt.table import Table
 from morph_opt.views import RunView
 from morph_opt.views.explanations import Price, is_explained, read_prices, read_waits

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
+from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import PALETTE, groupings, short
-from morph_opt.report.time_axis import TimeAxis
 from morph_opt.views import RunView, open_runs
 from morph_opt.views.series import gpus_held
 

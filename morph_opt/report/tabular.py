@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from morph_opt.documents import LINES_BYTES, exists, read_bytes
-from morph_opt.report.charts import MEASURES, finished, price_unit
+from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.groups import short
 from morph_opt.report.paired import size_class
 from morph_opt.runs.jobs import JobRow

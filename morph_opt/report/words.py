@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from morph_opt.report.charts import MEASURES, finished, price_unit
 from morph_opt.report.comparison import Comparison, number
+from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.paired import SAME_S, Pairing
 from morph_opt.views import RunView
 from morph_opt.views.explanations import Price

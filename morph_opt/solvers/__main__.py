@@ -12,7 +12,7 @@ from morph_opt.domain import InputError
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.registry import installed, make_solver, unavailable
 from morph_opt.solvers.selfcheck import clash, installed_versions, refused
-from morph_opt.solvers.worker import WorkerError
+from morph_opt.solvers.worker.isolated import WorkerError
 
 
 def make_parser() -> LineParser:

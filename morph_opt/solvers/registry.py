@@ -50,7 +50,7 @@ ENTRIES: dict[str, Entry] = {
     "highs-default": Entry(
         "highs", "HighsDefaultSolver", ("highspy",), "pip install 'highspy>=1.13,<1.14'"
     ),
-    "cpsat": Entry("cpsat", "CpSatSolver", ("ortools",), _ORTOOLS),
+    "cpsat": Entry("cpsat.adapter", "CpSatSolver", ("ortools",), _ORTOOLS),
     "scip": Entry("scip", "ScipSolver", ("pyscipopt",), "pip install pyscipopt"),
     "scip-ortools": Entry("fronts.scip_ortools", "ScipOrtoolsSolver", ("ortools",), _ORTOOLS),
     "cbc": Entry("fronts.pulp", "CbcSolver", ("pulp",), _PULP),
@@ -117,7 +117,7 @@ def make_solver(name: str) -> Solver:
         install the rest.
     """
     if name.startswith(WORKER_PREFIX):
-        from morph_opt.solvers.worker import IsolatedSolver
+        from morph_opt.solvers.worker.isolated import IsolatedSolver
 
         inner = name.removeprefix(WORKER_PREFIX)
         _require(inner)

@@ -2,7 +2,7 @@
 
 from morph_opt.traces.format import LoadedTrace, TraceFormat, TraceSource
 from morph_opt.traces.registry import FORMATS, known_traces, load_trace
-from morph_opt.traces.twins import TWINS, twin
+from morph_opt.traces.twins.morphling import TWINS, twin
 
 __all__ = [
     "FORMATS",

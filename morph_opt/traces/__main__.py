@@ -14,8 +14,8 @@ from morph_opt.domain import InputError
 from morph_opt.traces.logs.arguments import add_reading, reading_of
 from morph_opt.traces.logs.capacity import node_events, read_capacity
 from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.reading.scan import Scan
 from morph_opt.traces.logs.registry import LOG_FORMATS, log_format
-from morph_opt.traces.logs.scan import Scan
 from morph_opt.traces.logs.survey import survey_page
 from morph_opt.traces.registry import log_of
 

@@ -23,12 +23,12 @@ from morph_opt.traces.cluster_twins import (
     twin_home,
 )
 from morph_opt.traces.format import LoadedTrace, TraceFormat
-from morph_opt.traces.gavel_twin import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.logs.options import LOG_OPTIONS, LogSpec, load_spec, windowed
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
-from morph_opt.traces.tiresias_twin import TIRESIAS_TWIN, tiresias_twin
-from morph_opt.traces.twins import TWINS, twin
+from morph_opt.traces.twins.gavel import GAVEL_TWIN, gavel_twin
+from morph_opt.traces.twins.morphling import TWINS, twin
+from morph_opt.traces.twins.tiresias import TIRESIAS_TWIN, tiresias_twin
 
 ENTRY_POINT_GROUP = "morph_opt.traces"
 """Entry points of this group are trace sources under their own name."""

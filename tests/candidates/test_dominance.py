@@ -14,7 +14,7 @@ from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import ExecutionPlan, Shape, SideDemand
 from morph_opt.perf.speed import Configuration
 from morph_opt.policies.objectives.plain import OBJECTIVES
-from tests.formulations.solving import optimum
+from tests.formulations.worlds.solving import optimum
 from tests.policies.worlds import random_world
 
 DP = ExecutionPlan.parse("dp")

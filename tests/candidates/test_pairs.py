@@ -31,7 +31,7 @@ from morph_opt.perf.tables.pairs import pair_speeds, require_pair_speeds
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
 from morph_opt.replay import StateFacts, check_allocation
 from morph_opt.rules import MinimumRun, NodeRule, OperatorRules, TenantQuota, apply_rules
-from morph_opt.traces.gavel_twin import gavel_twin
+from morph_opt.traces.twins.gavel import gavel_twin
 
 KEYS = {"A": ("A", 1), "B": ("B", 1), "C": ("C", 1), "W": ("W", 2), "V": ("V", 2)}
 TABLE = GavelThroughputs(

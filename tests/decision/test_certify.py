@@ -12,8 +12,8 @@ from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
-from tests.formulations import oracle
-from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 
 EXACT = Limits(gap=0.0, time_s=60.0)
 

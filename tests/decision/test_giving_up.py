@@ -18,8 +18,8 @@ from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
-from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
-from tests.formulations.rounds import Hold, tiny
+from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
+from tests.formulations.worlds.rounds import Hold, tiny
 
 EXACT = Limits(gap=0.0, time_s=60.0)
 

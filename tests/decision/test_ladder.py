@@ -21,9 +21,9 @@ from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
-from tests.formulations import oracle
-from tests.formulations.packed_rounds import PACKED, best_value, packed_level, packed_round
-from tests.formulations.random_rounds import (
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.packed_rounds import PACKED, best_value, packed_level, packed_round
+from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
     SMALL,
     RoundSize,

@@ -10,8 +10,8 @@ from formulations.round.tables import NONE, Selection
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState
-from tests.formulations import oracle
-from tests.formulations.rounds import STAY, decided
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.rounds import STAY, decided
 from tests.policies.worlds import (
     GC,
     LINEAR,

@@ -17,7 +17,7 @@ from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status
-from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
+from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 
 EXACT = Limits(gap=0.0, time_s=60.0)
 

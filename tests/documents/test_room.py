@@ -29,7 +29,7 @@ KEPT = {
     "runs/write.py: open",  # growing files, without links
     "runs/write.py: write_text",  # in a folder that was just made
     "solvers/fronts/pulp.py: read_text",  # a solver's log in a folder of its own
-    "solvers/worker_process.py: read_text",  # /proc
+    "solvers/worker/process.py: read_text",  # /proc
     "traces/cluster_twins/facts.py: read_text",  # part of the package
     "traces/cluster_twins/facts.py: loads",
     "sweep/cell.py: read_bytes",  # a digest only
@@ -39,17 +39,17 @@ KEPT = {
     "sweep/worker.py: read_bytes",
     "sweep/worker.py: write_bytes",
     "sweep/worker.py: write_text",
-    "traces/logs/checks.py: read_text",  # part of the package
-    "traces/logs/checks.py: loads",
-    "traces/logs/records.py: reader",  # one line of text
-    "traces/logs/scan.py: reader",  # a reader of ours
-    "traces/twin_stats.py: read_text",
-    "traces/twin_stats.py: loads",
+    "traces/logs/reading/checks.py: read_text",  # part of the package
+    "traces/logs/reading/checks.py: loads",
+    "traces/logs/reading/records.py: reader",  # one line of text
+    "traces/logs/reading/scan.py: reader",  # a reader of ours
+    "traces/twins/stats.py: read_text",
+    "traces/twins/stats.py: loads",
     "extend.py: load",  # an entry point
     "validation/parity.py: read_text",  # part of the package
     "validation/parity.py: DictReader",
-    "solvers/worker.py: loads",  # a pipe to our own process
-    "solvers/worker_process.py: loads",
+    "solvers/worker/isolated.py: loads",  # a pipe to our own process
+    "solvers/worker/process.py: loads",
 }
 
 

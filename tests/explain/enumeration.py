@@ -41,7 +41,7 @@ from morph_opt.perf.speed import Configuration
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.rules import Maintenance, NodeRule, OperatorRules, Rule
-from tests.formulations import oracle
+from tests.formulations.worlds import oracle
 from tests.policies.worlds import DP, GC, state
 from tests.rules.worlds import _rules, _with_past
 

@@ -13,7 +13,7 @@ from morph_opt.explain.explainer import as_granted
 from morph_opt.policies.milp import InfeasibleRoundError, MilpPolicy
 from morph_opt.solvers.highs import HighsSolver
 from tests.explain.enumeration import Enumerated, complaints, random_round
-from tests.formulations.solving import FORMULATIONS
+from tests.formulations.worlds.solving import FORMULATIONS
 from tests.policies.worlds import EXACT
 
 ROUNDS = 36

@@ -19,7 +19,7 @@ from morph_opt.round import make_explainer
 from morph_opt.rules import GangLimit, OperatorRules, TenantQuota
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
-from morph_opt.traces.gavel_twin import gavel_twin
+from morph_opt.traces.twins.gavel import gavel_twin
 
 CLUSTER = load_cluster("2x1:V100+2x1:P100+2x1:K80").with_prices(
     {"V100": 2.48, "P100": 1.46, "K80": 0.45}

@@ -31,7 +31,7 @@ from morph_opt.rules import (
 from morph_opt.rules.spec import KINDS
 from morph_opt.solvers.highs import HighsSolver
 from tests.explain.worlds import ONE, builder, by_job, explained
-from tests.formulations import oracle
+from tests.formulations.worlds import oracle
 from tests.policies.worlds import (
     EXACT,
     LINEAR,

@@ -15,8 +15,8 @@ from morph_opt.explain.prices import Prices
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from tests.explain.worlds import ONE, UNIT, builder, by_job, explained
-from tests.formulations import oracle
-from tests.formulations.random_rounds import RoundSize, random_level, random_round
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import RoundSize, random_level, random_round
 from tests.policies.worlds import EXACT, cluster, queued, random_world, running, speeds, state
 
 

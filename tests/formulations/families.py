@@ -20,11 +20,11 @@ from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.node_pattern.cells import KIND_LIMIT
 from formulations.round.tables import NONE, Level, RoundProblem, Scope
 from morph_opt.decision.ranked import with_guarantees
-from tests.formulations.packed_families import PACKED_PAIRS
-from tests.formulations.pairs import Pair, Wanted, families
-from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
-from tests.formulations.rule_families import RULE_PAIRS
-from tests.formulations.solving import ranked, solve_model
+from tests.formulations.worlds.packed_families import PACKED_PAIRS
+from tests.formulations.worlds.pairs import Pair, Wanted, families
+from tests.formulations.worlds.rounds import Candidate, Hold, plain_level, tiny
+from tests.formulations.worlds.rule_families import RULE_PAIRS
+from tests.formulations.worlds.solving import ranked, solve_model
 
 ROOT = Path(__file__).resolve().parents[2]
 EMITTERS = (

@@ -21,9 +21,9 @@ from tests.formulations.families import (
     word_of,
 )
 from tests.formulations.golden_lp import FOLDER, texts
-from tests.formulations.pairs import families
-from tests.formulations.random_rounds import EVERYTHING, random_level, random_round
-from tests.formulations.solving import solve_model
+from tests.formulations.worlds.pairs import families
+from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
+from tests.formulations.worlds.solving import solve_model
 
 
 @pytest.mark.parametrize("family", PAIRS)

@@ -21,7 +21,7 @@ from formulations.fleet import (
     flows_of,
     pairs_of,
 )
-from tests.formulations.solving import solve_model
+from tests.formulations.worlds.solving import solve_model
 
 GOLDEN = Path(__file__).parent / "golden_fleet.lp"
 

@@ -15,8 +15,8 @@ from formulations.objectives.fairness import OwedShares, share_levels
 from formulations.objectives.lookahead import backlog_prices, class_values
 from formulations.round.tables import RoundProblem
 from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, Throughput
-from tests.formulations.random_rounds import random_round
-from tests.formulations.rounds import Candidate, Hold, tiny
+from tests.formulations.worlds.random_rounds import random_round
+from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 
 
 def base() -> RoundProblem:

@@ -9,15 +9,15 @@ import pytest
 
 from formulations.round.check import check
 from formulations.round.tables import RoundProblem, Scope
-from tests.formulations import oracle
-from tests.formulations.random_rounds import (
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
     SMALL,
     RoundSize,
     random_level,
     random_round,
 )
-from tests.formulations.solving import FORMULATIONS, optimum
+from tests.formulations.worlds.solving import FORMULATIONS, optimum
 
 BLOCKS, ROUNDS_PER_BLOCK = 40, 50
 KINDS = {

@@ -18,9 +18,9 @@ from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations import packed_rounds as brute
-from tests.formulations.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
-from tests.formulations.rounds import STAY, Rule, by_hand, decided, plain_level, rule_table
-from tests.formulations.solving import FORMULATIONS, ranked, solve_model
+from tests.formulations.worlds.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
+from tests.formulations.worlds.rounds import STAY, Rule, by_hand, decided, plain_level, rule_table
+from tests.formulations.worlds.solving import FORMULATIONS, ranked, solve_model
 
 BLOCKS, PER_BLOCK = 10, 45
 

@@ -14,22 +14,22 @@ from formulations.prices.bound import gpu_slots, rounded_up
 from formulations.prices.places import Places
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.tables import Level, RoundProblem, Scope
-from tests.formulations import oracle
-from tests.formulations.packed_rounds import (
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.packed_rounds import (
     PACKED,
     PACKED_GPUS,
     best_value,
     packed_level,
     packed_round,
 )
-from tests.formulations.random_rounds import (
+from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
     SMALL,
     RoundSize,
     random_level,
     random_round,
 )
-from tests.formulations.rounds import Candidate, Hold, Rule, rule_table, tiny
+from tests.formulations.worlds.rounds import Candidate, Hold, Rule, rule_table, tiny
 
 ROUNDS = 25
 SIZES = {

@@ -19,16 +19,16 @@ from formulations.linear_model import LinearModel
 from formulations.round.check import check
 from formulations.round.decode import pack, room_after_stays
 from formulations.round.tables import Level, NodeTable, RoundProblem
-from tests.formulations import oracle
-from tests.formulations.random_rounds import (
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
     RoundSize,
     random_level,
     random_round,
     with_one_more_node,
 )
-from tests.formulations.rounds import Candidate, Hold, plain_level, tiny
-from tests.formulations.solving import FORMULATIONS, optimum, solve_model
+from tests.formulations.worlds.rounds import Candidate, Hold, plain_level, tiny
+from tests.formulations.worlds.solving import FORMULATIONS, optimum, solve_model
 
 SEEDS = st.integers(0, 2**32 - 1)
 BUILDS = {"node_pattern": node_pattern.build, "node_assignment": node_assignment.build}

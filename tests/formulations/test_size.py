@@ -8,9 +8,9 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel
 from formulations.round.tables import RESOURCES, RoundProblem
-from tests.formulations.random_rounds import RoundSize, random_round
-from tests.formulations.rounds import Candidate, plain_level, tiny
 from tests.formulations.test_patterns import multisets
+from tests.formulations.worlds.random_rounds import RoundSize, random_round
+from tests.formulations.worlds.rounds import Candidate, plain_level, tiny
 
 SIZE = RoundSize(jobs=8, nodes=7, classes=3, candidates=6)
 

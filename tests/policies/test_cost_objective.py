@@ -22,7 +22,7 @@ from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, model_name
 from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.replay.api import replay
-from tests.formulations.rounds import starts_and_stays
+from tests.formulations.worlds.rounds import starts_and_stays
 
 KEY = ("A", 1)
 SPEEDS = GavelTable(GavelThroughputs({"v100": {KEY: 4.0}, "k80": {KEY: 1.0}}, {}, {}))

@@ -32,7 +32,7 @@ from morph_opt.policies.registry import (
 from morph_opt.policies.tiresias.queues import ServiceBook
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
-from morph_opt.traces.gavel_twin import gavel_twin
+from morph_opt.traces.twins.gavel import gavel_twin
 from tests.policies.worlds import DP, LINEAR, cluster, job
 
 MIXED = load_cluster("1x4:V100+1x4:P100+2x2:K80")

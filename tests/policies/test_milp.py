@@ -28,8 +28,8 @@ from morph_opt.rules import GangLimit, OperatorRules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
-from tests.formulations import oracle
-from tests.formulations.rounds import Candidate, tiny
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.rounds import Candidate, tiny
 from tests.policies.worlds import (
     EXACT,
     LINEAR,

@@ -16,10 +16,10 @@ pytest.importorskip("bokeh", reason="the extra report is not installed")
 import morph_opt
 from morph_opt.domain import InputError
 from morph_opt.report.api import report
-from morph_opt.report.charts import MOST_STEPS
 from morph_opt.report.cli import main
 from morph_opt.report.comparison import compare
-from morph_opt.report.gantt import Detail, node_shares
+from morph_opt.report.drawing.charts import MOST_STEPS
+from morph_opt.report.drawing.gantt import Detail, node_shares
 from morph_opt.report.paired import differences, pair_jobs
 from morph_opt.views import open_run, open_runs
 from morph_opt.views.series import Steps, gpus_held, gpus_there

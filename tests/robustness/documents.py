@@ -33,7 +33,7 @@ from morph_opt.runs.read import read_run
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.sweep.spec import SCHEMA
-from tests.formulations.random_rounds import random_level, random_round
+from tests.formulations.worlds.random_rounds import random_level, random_round
 from tests.round.documents import DOCUMENT
 
 MODEL = "bert"

@@ -15,7 +15,7 @@ from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Limits, Outcome, Status
 from morph_opt.solvers.recheck import violated
 from morph_opt.solvers.registry import installed, make_solver
-from morph_opt.solvers.worker import IsolatedSolver
+from morph_opt.solvers.worker.isolated import IsolatedSolver
 from tests.solvers import faulty, models
 
 MODELS = [

@@ -31,19 +31,22 @@ PER_TESTS_S = 600.0
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("formulations/shares", ("tests/shares",)),
     ("formulations/prices", ("tests/formulations/test_prices.py", "tests/decision")),
-    ("formulations/files", ("tests/solvers/test_mps.py", "tests/formulations/test_lp_format.py")),
+    (
+        "formulations/files",
+        ("tests/solvers/test_mps.py", "tests/formulations/model/test_lp_format.py"),
+    ),
     (
         "formulations/round/json",
-        ("tests/instances/test_files.py", "tests/formulations/test_round_problem.py"),
+        ("tests/instances/test_files.py", "tests/formulations/round/test_round_problem.py"),
     ),
     (
         "formulations/round/check",
-        ("tests/formulations/test_check.py", "tests/formulations/test_prices.py",
+        ("tests/formulations/round/test_check.py", "tests/formulations/test_prices.py",
          "tests/formulations"),
     ),
     (
         "formulations",
-        ("tests/formulations/test_families.py", "tests/formulations/test_linear_model.py",
+        ("tests/formulations/test_families.py", "tests/formulations/model/test_linear_model.py",
          "tests/formulations/test_objectives.py", "tests/formulations"),
     ),
     ("morph_opt/engine/node_events", ("tests/engine/test_node_events.py", "tests/engine")),

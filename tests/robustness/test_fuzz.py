@@ -23,7 +23,7 @@ NO_FORMAT = {
     "morph_opt/validation": "commands over the traces of Gavel and Tiresias",
     "morph_opt/analysis/acme/published.py": "shipped with the package",
     "morph_opt/traces/cluster_twins": "shipped with the package",
-    "morph_opt/traces/gavel_twin.py": "shipped with the package",
+    "morph_opt/traces/twins/gavel.py": "shipped with the package",
     "morph_opt/analysis/readme.py": "the README itself, whose marks it looks for",
     "morph_opt/data/store.py": "compares checksums",
     "morph_opt/perf/study/public.py": "a folder of the artifact, no file of its own",

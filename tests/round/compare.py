@@ -22,7 +22,7 @@ from morph_opt.policies.spec import PolicyOptions
 from morph_opt.round.decide import RoundDecision
 from morph_opt.round.reader import parse_snapshot
 from morph_opt.solvers.highs import HighsSolver
-from tests.formulations.solving import EXACT, FORMULATIONS
+from tests.formulations.worlds.solving import EXACT, FORMULATIONS
 from tests.round.enumeration import Best, World
 from tests.round.random_snapshots import random_snapshot
 

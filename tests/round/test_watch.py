@@ -18,7 +18,7 @@ from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay import cli
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import prepare
-from morph_opt.replay.watching import watched
+from morph_opt.replay.telling.watching import watched
 from morph_opt.round import decide_round, read_snapshot
 
 MORE = ["--trace", "naive", "--quiet", "--until-s", "1500"]

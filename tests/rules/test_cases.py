@@ -19,8 +19,8 @@ from morph_opt.rules import BrokenRuleError, OperatorRules, apply_rules, audit
 from morph_opt.rules import recheck as recheck_module
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Status
-from tests.formulations import oracle
-from tests.formulations.solving import EXACT
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.solving import EXACT
 from tests.policies.worlds import LINEAR, queued, speeds, state
 from tests.rules.cases import CASES, OTHER_PLAN, TWO, Case, Grants, allocation
 

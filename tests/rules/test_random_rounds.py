@@ -15,9 +15,9 @@ from morph_opt.rules import apply_rules, audit
 from morph_opt.rules.model import Rule
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Status
-from tests.formulations import oracle
-from tests.formulations.random_rounds import random_level
-from tests.formulations.solving import EXACT, FORMULATIONS
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import random_level
+from tests.formulations.worlds.solving import EXACT, FORMULATIONS
 from tests.policies.worlds import verify
 from tests.rules.worlds import best_by_audit, plain_view, ruled_world, sizes_in
 

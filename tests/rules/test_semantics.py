@@ -32,7 +32,7 @@ from morph_opt.rules import (
 )
 from morph_opt.rules.compile import ranks_below
 from morph_opt.solvers.highs import HighsSolver
-from tests.formulations.solving import EXACT
+from tests.formulations.worlds.solving import EXACT
 from tests.policies.worlds import (
     LINEAR,
     FakeSolver,

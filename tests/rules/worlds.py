@@ -25,7 +25,7 @@ from morph_opt.rules import (
     audit,
 )
 from morph_opt.rules.model import matches
-from tests.formulations import oracle
+from tests.formulations.worlds import oracle
 from tests.policies.worlds import random_world
 
 NOW_S = 180.0

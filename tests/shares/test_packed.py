@@ -15,7 +15,7 @@ from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.shares.max_min import lp_solver
 from morph_opt.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent
 from morph_opt.shares.request import shares_of
-from morph_opt.traces.gavel_twin import gavel_twin
+from morph_opt.traces.twins.gavel import gavel_twin
 
 CLUSTER = load_cluster("1x4:V100+1x4:P100+1x4:K80").with_prices(
     {"V100": 3.0, "P100": 1.5, "K80": 0.5}

@@ -10,9 +10,9 @@ import pytest
 
 from morph_opt.domain import ExecutionPlan, InputError, Job
 from morph_opt.traces import load_trace
-from morph_opt.traces.gavel_twin import SLO_FACTORS
 from morph_opt.traces.morphling import read_workload
 from morph_opt.traces.registry import home_cluster
+from morph_opt.traces.twins.gavel import SLO_FACTORS
 
 TABLE = {
     "k80": {"('A', 1)": {"null": 1.0}, "('B', 2)": {"null": 0.0}},

@@ -10,7 +10,7 @@ from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.perf.tables.gavel import GavelTable, model_name, read_throughputs
 from morph_opt.replay import cli
 from morph_opt.traces.gavel import load, read_rows, read_trace
-from morph_opt.traces.gavel_twin import TYPES, gavel_twin, twin_throughputs
+from morph_opt.traces.twins.gavel import TYPES, gavel_twin, twin_throughputs
 
 TABLE = {
     "v100": {

@@ -11,7 +11,7 @@ from morph_opt.traces.tiresias import (
     read_trace_rows,
     rigid_node,
 )
-from morph_opt.traces.tiresias_twin import tiresias_twin, twin_samples
+from morph_opt.traces.twins.tiresias import tiresias_twin, twin_samples
 
 HEAD = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 

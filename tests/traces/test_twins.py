@@ -23,8 +23,8 @@ from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import Configuration
 from morph_opt.traces import TWINS, twin
 from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.sampling import deal, match_total, stratified
-from morph_opt.traces.twin_stats import load_stats
+from morph_opt.traces.twins.sampling import deal, match_total, stratified
+from morph_opt.traces.twins.stats import load_stats
 
 SHA256 = {
     "base": "477ef3be1be78f96a63dcefb661be4c906394f1bc6be388b4c9917378e8d35f0",

@@ -14,8 +14,8 @@ import pytest
 
 from morph_opt.domain import Job, Trace
 from morph_opt.traces import TWINS, load_trace
-from morph_opt.traces.calibrate import calibrate
 from morph_opt.traces.requested import RequestedSpeeds
+from morph_opt.traces.twins.calibrate import calibrate
 
 SEEDS = (0, 1, 2)
 LARGE = ("base", "bp", "mt")
@@ -158,5 +158,5 @@ def test_no_row_is_copied(pair: tuple[Sample, Sample]) -> None:
 
 
 def test_parameter_file_is_what_calibrate_writes(public_data: Path, project_root: Path) -> None:
-    committed = project_root / "morph_opt" / "traces" / "twins.toml"
+    committed = project_root / "morph_opt" / "traces" / "twins" / "twins.toml"
     assert calibrate(public_data / "morphling") == committed.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import argparse
 from morph_opt.commandline import NamedNumbers
 from morph_opt.commandline.types import whole
 from morph_opt.traces.logs.jobs import MODES
-from morph_opt.traces.logs.row import Reading
+from morph_opt.traces.logs.reading.row import Reading
 
 _READING = ("timezone", "procs_per_gpu", "columns", "gpu_resource", "gpu_shares", "only")
 

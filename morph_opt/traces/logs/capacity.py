@@ -14,8 +14,8 @@ from pathlib import Path
 from morph_opt.documents import read_rows
 from morph_opt.domain import Cluster, InputError
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
-from morph_opt.traces.logs.clock import Clock
-from morph_opt.traces.logs.report import Report
+from morph_opt.traces.logs.reading.clock import Clock
+from morph_opt.traces.logs.reading.report import Report
 
 CAPACITY_FILE = "cluster_gpu_number.csv"
 """Name of such a table beside a log of Helios."""

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.traces.logs.report import Report
-from morph_opt.traces.logs.row import LogRow
+from morph_opt.traces.logs.reading.report import Report
+from morph_opt.traces.logs.reading.row import LogRow
 
 ROUND_S = 60.0
 """Length of a round that short jobs are compared with."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from morph_opt.documents import parse_json
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reader import Head
-from morph_opt.traces.logs.records import json_items, json_keys, table_lines
+from morph_opt.traces.logs.reading.reader import Head
+from morph_opt.traces.logs.reading.records import json_items, json_keys, table_lines
 from morph_opt.traces.logs.registry import LOG_FORMATS
 
 

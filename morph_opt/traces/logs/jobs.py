@@ -21,10 +21,10 @@ from morph_opt.perf.tables.anchored import AnchoredSeconds, Gang, curve_of
 from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.logs.demand import ROUND_S
-from morph_opt.traces.logs.format import LogFormat
-from morph_opt.traces.logs.report import Report
-from morph_opt.traces.logs.row import LogRow, Reading
-from morph_opt.traces.logs.scan import Scan
+from morph_opt.traces.logs.reading.format import LogFormat
+from morph_opt.traces.logs.reading.report import Report
+from morph_opt.traces.logs.reading.row import LogRow, Reading
+from morph_opt.traces.logs.reading.scan import Scan
 from morph_opt.traces.requested import RequestedSpeeds
 
 JobsAs = Literal["rigid", "anchored", "sampled"]

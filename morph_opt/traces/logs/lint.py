@@ -11,10 +11,10 @@ from morph_opt.domain.errors import shown
 from morph_opt.traces.logs.capacity import CAPACITY_FILE, find_changes, read_capacity
 from morph_opt.traces.logs.demand import Demand
 from morph_opt.traces.logs.guess import guessed
+from morph_opt.traces.logs.reading.report import Report
+from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.traces.logs.reading.scan import Scan
 from morph_opt.traces.logs.registry import log_format
-from morph_opt.traces.logs.report import Report
-from morph_opt.traces.logs.row import Reading
-from morph_opt.traces.logs.scan import Scan
 
 EXIT = {None: 0, "note": 0, "warning": 1, "error": 2}
 """Exit status by the worst finding."""

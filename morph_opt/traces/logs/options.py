@@ -10,8 +10,8 @@ from typing import Any
 from morph_opt.domain import InputError
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.logs.jobs import MODES, Mapped, load_log
+from morph_opt.traces.logs.reading.row import Reading
 from morph_opt.traces.logs.registry import LOG_FORMATS, log_format
-from morph_opt.traces.logs.row import Reading
 
 
 @dataclass(frozen=True, slots=True)

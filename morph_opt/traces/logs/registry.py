@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.format import LogFormat
 from morph_opt.traces.logs.formats.acme import AcmeReader, HeliosReader
 from morph_opt.traces.logs.formats.batsim import BatsimReader
 from morph_opt.traces.logs.formats.kueue import KueueReader
@@ -14,6 +13,7 @@ from morph_opt.traces.logs.formats.pollux import EasyscaleReader, PolluxReader
 from morph_opt.traces.logs.formats.sacct import SacctReader
 from morph_opt.traces.logs.formats.swf import SwfReader
 from morph_opt.traces.logs.formats.volcano import VolcanoReader
+from morph_opt.traces.logs.reading.format import LogFormat
 
 _PACIFIC = "America/Los_Angeles"
 _PHILLY_JOBS = 117_325

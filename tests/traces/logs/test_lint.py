@@ -17,10 +17,10 @@ from morph_opt.traces import load_trace
 from morph_opt.traces.__main__ import main
 from morph_opt.traces.logs import LOG_FORMATS, Reading, Report
 from morph_opt.traces.logs.capacity import Step, node_events, read_capacity
-from morph_opt.traces.logs.checks import CHECKS, SEVERITIES
-from morph_opt.traces.logs.clock import zone_of
-from morph_opt.traces.logs.format import LogFormat
 from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.reading.checks import CHECKS, SEVERITIES
+from morph_opt.traces.logs.reading.clock import zone_of
+from morph_opt.traces.logs.reading.format import LogFormat
 from morph_opt.traces.logs.survey import survey_page
 from tests.traces.logs.samples import SACCT, SAMPLES, put, read, sacct
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from morph_opt.traces.logs.reader import TableReader, cells_row, gpus_of, number_or_none
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.reader import TableReader, cells_row, gpus_of, number_or_none
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
 _TIMES = {"submit_time": "submissions", "start_time": "run times", "end_time": "run times"}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from morph_opt.documents import Fields, kind_of
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reader import MOST_GPUS, JsonReader, fields_of
-from morph_opt.traces.logs.records import Record, json_member
-from morph_opt.traces.logs.row import LogRow
+from morph_opt.traces.logs.reading.reader import MOST_GPUS, JsonReader, fields_of
+from morph_opt.traces.logs.reading.records import Record, json_member
+from morph_opt.traces.logs.reading.row import LogRow
 
 DELAYS = ("DelayProfile", "delay")
 """Type of a profile that is a duration, in version 5 and before."""

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from morph_opt.documents import Fields, kind_of
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reader import MOST_GPUS, JsonReader, whole_if
-from morph_opt.traces.logs.row import Gpus
+from morph_opt.traces.logs.reading.reader import MOST_GPUS, JsonReader, whole_if
+from morph_opt.traces.logs.reading.row import Gpus
 
 GPU = "nvidia.com/gpu"
 _SLICES = "nvidia.com/mig-"

@@ -6,9 +6,9 @@ from typing import Any
 
 from morph_opt.documents import Fields
 from morph_opt.traces.logs.formats.kube import Demand, KubeReader
-from morph_opt.traces.logs.reader import Head, fields_of
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.reader import Head, fields_of
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
 _OUTCOMES: dict[str, Outcome] = {"Succeeded": "completed", "Failed": "failed"}
 _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import ClassVar
 
-from morph_opt.traces.logs.reader import (
+from morph_opt.traces.logs.reading.reader import (
     MOST_GPUS,
     TableReader,
     cells_row,
@@ -19,8 +19,8 @@ from morph_opt.traces.logs.reader import (
     number_or_none,
     whole_if,
 )
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
 _MILLI = 1000
 

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from morph_opt.documents import Row, exists
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.clock import Clock
-from morph_opt.traces.logs.reader import (
+from morph_opt.traces.logs.reading.clock import Clock
+from morph_opt.traces.logs.reading.reader import (
     MOST_GPUS,
     Head,
     TableReader,
@@ -24,9 +24,9 @@ from morph_opt.traces.logs.reader import (
     number_or_none,
     whole_if,
 )
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.report import Report
-from morph_opt.traces.logs.row import LogRow, Outcome, Reading
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.report import Report
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, Reading
 
 JOB_TABLES = ("pai_job_table.csv", "pai_job_table.csv.gz", "pai_job_table.csv.xz")
 _JOB = ("job_name", "inst_id", "user", "status", "start_time", "end_time")

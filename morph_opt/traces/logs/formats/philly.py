@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from morph_opt.documents import Fields
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.fold import folded_attempts
-from morph_opt.traces.logs.reader import (
+from morph_opt.traces.logs.reading.fold import folded_attempts
+from morph_opt.traces.logs.reading.reader import (
     NOTHING,
     JsonReader,
     TableReader,
@@ -21,8 +21,8 @@ from morph_opt.traces.logs.reader import (
     gpus_of,
     number_or_none,
 )
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
 
 class PhillyReader(JsonReader):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from morph_opt.traces.logs.reader import TableReader, cells_row, gpus_of
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.row import LogRow
+from morph_opt.traces.logs.reading.reader import TableReader, cells_row, gpus_of
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.row import LogRow
 
 
 class PolluxReader(TableReader):

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from morph_opt.documents import Row
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reader import MOST_GPUS, ROUNDED_S, Head, TableReader, cells_row
-from morph_opt.traces.logs.records import MissingColumns, Record
-from morph_opt.traces.logs.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.reader import MOST_GPUS, ROUNDED_S, Head, TableReader, cells_row
+from morph_opt.traces.logs.reading.records import MissingColumns, Record
+from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
 XDMOD = (
     "JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID",

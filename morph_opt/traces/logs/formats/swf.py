@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from morph_opt.documents import Row
-from morph_opt.traces.logs.reader import MOST_GPUS, Head, TableReader, cells_row
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.reader import MOST_GPUS, Head, TableReader, cells_row
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
 FIELDS = (
     "job", "submit", "wait", "run", "allocated processors", "CPU time", "memory",

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 from morph_opt.documents import Fields
 from morph_opt.traces.logs.formats.kube import Demand, KubeReader
-from morph_opt.traces.logs.reader import Head, fields_of
-from morph_opt.traces.logs.records import Record
-from morph_opt.traces.logs.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.reader import Head, fields_of
+from morph_opt.traces.logs.reading.records import Record
+from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
 _WAITING = ("Pending", "Inqueue", "")
 _RUNNING = ("Running", "Restarting", "Completing", "Aborting", "Terminating")

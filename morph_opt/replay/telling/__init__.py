@@ -1,0 +1,1 @@
+"""What a replay tells while it runs and when it has ended."""

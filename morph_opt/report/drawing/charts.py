@@ -1,0 +1,262 @@
+"""Charts over time and distributions, drawn by Bokeh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.report.drawing.time_axis import TimeAxis
+from morph_opt.report.groups import PALETTE, label, short
+from morph_opt.report.paired import Pairing
+from morph_opt.views import RunView
+from morph_opt.views.explanations import Price
+from morph_opt.views.series import Steps, gpus_held, gpus_there
+
+if TYPE_CHECKING:
+    from bokeh.models import Range1d
+    from bokeh.plotting import figure
+
+Floats = npt.NDArray[np.float64]
+
+MOST_STEPS = 6_000
+"""Steps of a curve; above it means over as many equal stretches are drawn."""
+MOST_ROUNDS = 20_000
+"""Points of a cloud of rounds; above it every n-th and the largest are drawn."""
+DASHES = ("solid", "dashed", "dotdash", "dotted")
+QUANTILES = np.linspace(0.0, 1.0, 401)
+
+
+class TimeCharts:
+    """Charts of one run that share its time range.
+
+    Parameters
+    ----------
+    view
+        The run.
+    x_range, axis
+        The range and its unit.
+    left_px
+        Width kept for labels, the same for all.
+    """
+
+    def __init__(self, view: RunView, x_range: Range1d, axis: TimeAxis, left_px: int) -> None:
+        self._view = view
+        self._x_range = x_range
+        self._axis = axis
+        self._left_px = left_px
+
+    def _figure(self, name: str, title: str, **more: Any) -> figure:
+        from bokeh.plotting import figure
+
+        chart = figure(
+            name=name, height=190, sizing_mode="stretch_width", x_range=self._x_range,
+            output_backend="canvas", tools="pan,xwheel_zoom,box_zoom,reset",
+            toolbar_location=None, active_scroll=None, min_border_left=self._left_px, **more,
+        )  # fmt: skip
+        chart.yaxis.axis_label = title
+        chart.xaxis.axis_label = self._axis.title
+        return chart
+
+    def _steps(self, chart: figure, steps: Steps, name: str, place: int, **more: Any) -> None:
+        thin = steps.thinned(MOST_STEPS)
+        colour = PALETTE[place % (len(PALETTE) - 1)]
+        chart.step(
+            self._axis.of(thin.time_s), thin.value.astype(np.float32), mode="after",
+            color=colour, legend_label=name, **more,
+        )  # fmt: skip
+
+    def jobs(self) -> figure:
+        """Active, running and queued jobs."""
+        rounds = self._view.run.rounds
+        time_s = np.asarray(rounds.column("time_s"), dtype=np.float64)
+        active = np.asarray(rounds.column("jobs"), dtype=np.float64)
+        running = np.asarray(rounds.column("running"), dtype=np.float64)
+        chart = self._figure("jobs-chart", "jobs")
+        curves = {"active": active, "running": running, "queued": active - running}
+        for place, (name, value) in enumerate(curves.items()):
+            steps = _between_rounds(time_s, value, self._view.end_s)
+            self._steps(chart, steps, name, place, line_dash=DASHES[place])
+        return _with_legend(chart)
+
+    def gpus(self) -> figure:
+        """GPUs that are there, held, and past their start-up; by type where there are several."""
+        chart = self._figure("gpus-chart", "GPUs")
+        types: Sequence[str | None] = self._view.nodes.types
+        types = types if 1 < len(types) < len(PALETTE) else (None,)
+        chart.step(
+            self._axis.of(gpus_there(self._view).time_s), gpus_there(self._view).value,
+            mode="after", color="#777777", legend_label="there", line_dash="dotted",
+        )  # fmt: skip
+        for place, kind in enumerate(types):
+            of = "" if kind is None else f"{label(kind)} "
+            held = gpus_held(self._view, kind)
+            work = gpus_held(self._view, kind, productive=True)
+            self._steps(chart, held, f"{of}held", place)
+            self._steps(chart, work, f"{of}productive", place + (kind is None), line_dash="dashed")
+        chart.y_range.start = 0
+        return _with_legend(chart)
+
+    def prices(self, prices: Sequence[Price]) -> figure:
+        """Price of a GPU by class of nodes."""
+        unit, factor = price_unit(prices)
+        chart = self._figure("prices-chart", f"{unit} per GPU")
+        by_class: dict[str, list[Price]] = {}
+        for price in prices:
+            by_class.setdefault(label(f"{price.node_type} on {price.leaf}"), []).append(price)
+        for place, (name, rows) in enumerate(by_class.items()):
+            steps = _between_rounds(
+                np.asarray([p.time_s for p in rows]),
+                np.asarray([p.per_gpu * factor for p in rows]),
+                self._view.end_s,
+            )
+            self._steps(chart, steps, name, place, line_dash=DASHES[place % len(DASHES)])
+        return _with_legend(chart)
+
+    def gaps(self) -> figure:
+        """Gap left in each round."""
+        gaps = 100.0 * np.asarray(self._view.run.rounds.column("gap"), dtype=np.float64)
+        floor = 1e-8
+        chart = self._figure("gaps-chart", "gap (%)", y_axis_type="log")
+        self._cloud(chart, np.where(gaps < floor, floor, gaps), 1)
+        return chart
+
+    def times(self) -> figure:
+        """Wall time of each round."""
+        times = np.asarray(self._view.run.rounds.column("round_ms"), dtype=np.float64)
+        chart = self._figure("times-chart", "round (ms)", y_axis_type="log")
+        self._cloud(chart, np.where(times > 0.0, times, np.nan), 0)
+        return chart
+
+    def short(self) -> figure:
+        """Guarantees that were short."""
+        rounds = self._view.run.rounds
+        time_s = np.asarray(rounds.column("time_s"), dtype=np.float64)
+        value = np.asarray(rounds.column("guarantees_short"), dtype=np.float64)
+        chart = self._figure("short-chart", "guarantees short")
+        steps = _between_rounds(time_s, value, self._view.end_s)
+        self._steps(chart, steps, "short", 1)
+        return chart
+
+    def _cloud(self, chart: figure, value: Floats, place: int) -> None:
+        time_s = np.asarray(self._view.run.rounds.column("time_s"), dtype=np.float64)
+        kept = np.flatnonzero(np.isfinite(value))
+        if len(kept) > MOST_ROUNDS:
+            largest = kept[np.argsort(-value[kept], kind="stable")[:1000]]
+            every = kept[:: -(-len(kept) // MOST_ROUNDS)]
+            kept = np.unique(np.concatenate((every, largest)))
+        chart.scatter(
+            self._axis.of(time_s[kept]), value[kept].astype(np.float32), size=3,
+            color=PALETTE[place], alpha=0.6,
+        )  # fmt: skip
+
+
+def price_unit(prices: Sequence[Price]) -> tuple[str, float]:
+    """Unit and factor that make prices readable: what is per second is shown per hour."""
+    unit = prices[0].unit
+    if unit.endswith("per second"):
+        return f"{unit.removesuffix('second')}hour", 3600.0
+    return unit, 1.0
+
+
+def _between_rounds(time_s: Floats, value: Floats, end_s: float) -> Steps:
+    """What a round says holds until the next."""
+    last = value[-1] if value.size else 0.0
+    return Steps(
+        np.append(time_s, max(end_s, time_s[-1] if time_s.size else 0.0)), np.append(value, last)
+    )
+
+
+def _with_legend(chart: figure) -> figure:
+    chart.legend.orientation = "horizontal"
+    chart.legend.location = "top_left"
+    chart.legend.background_fill_alpha = 0.6
+    chart.legend.padding = 2
+    chart.legend.label_text_font_size = "11px"
+    chart.add_layout(chart.legend[0], "above")
+    return chart
+
+
+# ---------------------------------------------------------------- distributions
+
+MEASURES = {
+    "turnaround_time": ("completion", "completion time, JCT (s)"),
+    "queued_s": ("queueing", "queueing (s)"),
+    "stretch": ("stretch", "stretch: JCT over time with GPUs"),
+}
+"""Columns of ``jobs.csv`` whose distributions are shown: name, and title of the axis."""
+
+
+def draw_distribution(views: Sequence[RunView], column: str) -> figure:
+    """Share of jobs at most at a value, on a logarithmic axis, a line per run."""
+    from bokeh.models import Span
+    from bokeh.plotting import figure
+
+    name, title = MEASURES[column]
+    chart = figure(
+        name=f"cdf-{name}", height=300, sizing_mode="stretch_width", x_axis_type="log",
+        output_backend="canvas", tools="pan,wheel_zoom,box_zoom,reset,save",
+        toolbar_location="above", active_scroll=None, y_range=(0.0, 1.02),
+    )  # fmt: skip
+    chart.xaxis.axis_label, chart.yaxis.axis_label = title, "share of jobs"
+    least = 1.0 if column != "stretch" else 0.1
+    for place, view in enumerate(views):
+        values = finished(view, column)
+        if values.size:
+            chart.line(
+                np.maximum(np.quantile(values, QUANTILES), least), QUANTILES, line_width=2,
+                color=PALETTE[place % (len(PALETTE) - 1)], line_dash=DASHES[place % len(DASHES)],
+                legend_label=label(view.name),
+            )  # fmt: skip
+    bounds = [view.run.summary.average_jct_lower_bound_s for view in views]
+    whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
+    if column == "turnaround_time" and whole and all(bound > 0.0 for bound in bounds):
+        chart.add_layout(
+            Span(location=min(bounds), dimension="height", line_color="#777777", line_dash="dotted")
+        )
+    if chart.legend:
+        chart.legend.background_fill_alpha = 0.6
+        chart.legend.location = "bottom_right"
+        chart.legend.label_text_font_size = "11px"
+    return chart
+
+
+def finished(view: RunView, column: str) -> Floats:
+    """A column of the jobs that completed."""
+    values = np.asarray(
+        [getattr(row, column) for row in view.jobs if row.success], dtype=np.float64
+    )
+    return values[np.isfinite(values)]
+
+
+MOST_NAMED = 20_000
+"""Jobs of a cloud of pairs that are named; above it none is."""
+
+
+def draw_pairs(first: str, second: str, pairing: Pairing) -> figure:
+    """Completion times of the same jobs in two runs, with the diagonal."""
+    from bokeh.models import ColumnDataSource
+    from bokeh.plotting import figure
+
+    x, y = pairing.first_s, pairing.second_s
+    both = np.concatenate((x, y))
+    ends = (max(0.8 * float(both.min()), 1e-3), 1.25 * float(both.max()))
+    data: dict[str, Any] = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
+    told = [("first run", "@x{0,0} s"), ("second run", "@y{0,0} s")]
+    if len(pairing.rows) <= MOST_NAMED:
+        data["name"] = [short(row.job_id) for row in pairing.rows]
+        told = [("job", "@name"), *told]
+    chart = figure(
+        name="pairs", height=420, sizing_mode="stretch_width", x_axis_type="log",
+        y_axis_type="log", x_range=ends, y_range=ends, output_backend="canvas",
+        tools="pan,wheel_zoom,box_zoom,reset,save,hover", toolbar_location="above",
+        active_scroll=None, tooltips=told,
+    )  # fmt: skip
+    chart.xaxis.axis_label = f"JCT by {label(first)} (s)"
+    chart.yaxis.axis_label = f"JCT by {label(second)} (s)"
+    chart.line(ends, ends, color="#777777", line_dash="dashed")
+    source = ColumnDataSource(name="pairs", data=data)
+    chart.scatter(source=source, x="x", y="y", size=5, alpha=0.5, color=PALETTE[0])
+    return chart

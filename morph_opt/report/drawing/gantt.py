@@ -1,0 +1,234 @@
+"""GPUs by node over time, drawn by Bokeh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from morph_opt.report.drawing.time_axis import TimeAxis
+from morph_opt.report.groups import OTHER, PALETTE, label, short
+from morph_opt.views import RunView
+
+if TYPE_CHECKING:
+    from bokeh.models import Range1d
+    from bokeh.plotting import figure
+
+MOST_RECTANGLES = 250_000
+"""Above it only the share of each node in use is drawn."""
+MOST_NODES = 64
+"""Above it the share of each node in use is drawn, and its GPUs where one zooms in."""
+MOST_TICKS = 32
+LABELS = 60
+"""Rectangles that have their job's name written into them."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is drawn of the GPUs.
+
+    Parameters
+    ----------
+    by_node
+        Whether the shares of nodes are drawn.
+    by_gpu
+        Whether the jobs' rectangles are, with ``by_node`` where one zooms in.
+    """
+
+    by_node: bool
+    by_gpu: bool
+
+    @classmethod
+    def of(cls, view: RunView) -> Detail:
+        """What a run of this size can have."""
+        fits = len(view.rectangles) <= MOST_RECTANGLES
+        return cls(len(view.nodes.gpus) > MOST_NODES or not fits, fits)
+
+
+def draw_gantt(view: RunView, x_range: Range1d, axis: TimeAxis, left_px: int) -> figure:
+    """The chart; its sources are named for the page's script."""
+    from bokeh.models import Range1d
+    from bokeh.plotting import figure
+
+    nodes = view.nodes
+    detail = Detail.of(view)
+    height = int(min(640, max(180, 80 + 7 * nodes.total)))
+    chart = figure(
+        name="gantt", height=height, sizing_mode="stretch_width", x_range=x_range,
+        y_range=Range1d(nodes.total, 0, bounds=(0, nodes.total)), output_backend="canvas",
+        tools="pan,xwheel_zoom,box_zoom,tap,reset,save", toolbar_location="above",
+        active_scroll=None, min_border_left=left_px,
+    )  # fmt: skip
+    chart.xaxis.axis_label = axis.title
+    _node_axis(view, chart)
+    if detail.by_gpu:
+        _rectangles(view, chart, axis, visible=not detail.by_node)
+    if detail.by_node:
+        _shares(view, chart, axis)
+    _outages(view, chart, axis)
+    return chart
+
+
+def _node_axis(view: RunView, chart: figure) -> None:
+    """A label in the middle of each node's GPUs, a line where it ends."""
+    from bokeh.models import FixedTicker
+
+    first = view.nodes.first_gpu
+    step = -(-len(view.nodes.gpus) // MOST_TICKS)
+    shown = range(0, len(view.nodes.gpus), step)
+    middles = [0.5 * float(first[k] + first[k + 1]) for k in shown]
+    chart.yaxis.ticker = FixedTicker(ticks=middles)
+    chart.yaxis.major_label_overrides = {
+        middle: label(view.nodes.names[k], 16) for middle, k in zip(middles, shown, strict=True)
+    }
+    chart.yaxis.axis_label = "node"
+    chart.grid.visible = False
+    if step == 1:
+        chart.ygrid.ticker = FixedTicker(ticks=[float(edge) for edge in first[1:-1]])
+        chart.ygrid.visible = True
+
+
+def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> None:
+    from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper
+
+    r = view.rectangles
+    left, right = axis.of(r.start_s), axis.of(r.end_s)
+    source = ColumnDataSource(
+        name="rectangles",
+        data={
+            "left": left, "right": right, "bottom": r.bottom.astype(np.float32),
+            "top": r.top.astype(np.float32), "job": r.job.astype(np.int32),
+            "segment": r.segment.astype(np.int32), "partner": r.partner.astype(np.int32),
+            "node": r.node.astype(np.int32), "code": np.zeros(len(r), dtype=np.uint8),
+        },
+    )  # fmt: skip
+    mapper = LinearColorMapper(palette=PALETTE, low=-0.5, high=OTHER + 0.5)
+    common = {
+        "left": "left",
+        "right": "right",
+        "bottom": "bottom",
+        "top": "top",
+        "line_color": None,
+    }
+    faded = {"nonselection_fill_alpha": 0.12, "selection_fill_alpha": 1.0}
+    drawn = chart.quad(
+        source=source, fill_color={"field": "code", "transform": mapper}, name="rectangles",
+        visible=visible, **common, **faded,
+    )  # fmt: skip
+    lit = r.startup_until_s > r.start_s
+    until = axis.of(np.minimum(r.startup_until_s, r.end_s))
+    starting = ColumnDataSource(
+        name="startups",
+        data={
+            "left": left[lit], "right": until[lit], "bottom": r.bottom[lit].astype(np.float32),
+            "top": r.top[lit].astype(np.float32),
+        },
+    )  # fmt: skip
+    chart.quad(
+        source=starting, fill_color="white", fill_alpha=0.55, name="startups", visible=visible,
+        **common,
+    )  # fmt: skip
+    _names(view, chart, axis, visible=visible)
+    told = [
+        ("job", "@job_name"), ("model", "@model"), ("plan", "@plan"), ("GPUs", "@gpus"),
+        ("on", "@node_name"), ("from", "@from"), ("to", "@to"), ("ended by", "@why"),
+        ("beside", "@beside"),
+    ]  # fmt: skip
+    chart.add_tools(HoverTool(renderers=[drawn], tooltips=told, attachment="horizontal"))
+
+
+def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> None:
+    """Names of jobs in the largest rectangles, so that colour is not all that tells them apart."""
+    from bokeh.models import ColumnDataSource
+
+    r = view.rectangles
+    wide, high = r.end_s - r.start_s, r.top - r.bottom
+    tall = max(2.0, view.nodes.total / 24.0)
+    fits = np.flatnonzero((wide > 0.035 * view.end_s) & (high >= tall))
+    order = fits[np.argsort(-(wide * high)[fits], kind="stable")][:LABELS]
+    texts = [short(view.jobs[int(job)].job_id, 14) for job in r.job[order]]
+    source = ColumnDataSource(
+        name="labels",
+        data={
+            "x": axis.of(0.5 * (r.start_s + r.end_s)[order]),
+            "y": 0.5 * (r.bottom + r.top)[order],
+            "text": texts,
+        },
+    )
+    chart.text(
+        source=source, x="x", y="y", text="text", text_align="center", text_baseline="middle",
+        text_font_size="10px", text_color="black", name="labels", visible=visible,
+        background_fill_color="white", background_fill_alpha=0.7, padding=1,
+    )  # fmt: skip
+
+
+def _shares(view: RunView, chart: figure, axis: TimeAxis) -> None:
+    """One row per node: how much of it is in use, the darker the more."""
+    from bokeh.models import ColumnDataSource
+
+    node, start_s, end_s, part = node_shares(view)
+    first = view.nodes.first_gpu.astype(np.float32)
+    source = ColumnDataSource(
+        name="shares",
+        data={
+            "left": axis.of(start_s), "right": axis.of(end_s), "bottom": first[node],
+            "top": first[node + 1], "alpha": (0.9 * part).astype(np.float32),
+        },
+    )  # fmt: skip
+    chart.quad(
+        source=source, left="left", right="right", bottom="bottom", top="top", line_color=None,
+        fill_color=PALETTE[0], fill_alpha="alpha", name="shares",
+    )  # fmt: skip
+
+
+MOST_BINS = 150_000
+"""Cells of the picture of shares: nodes times stretches of time."""
+
+
+def node_shares(view: RunView) -> tuple[npt.NDArray[np.int64], Floats, Floats, Floats]:
+    """Node, from, until and share of its GPUs held: means over equal stretches, zeros left out."""
+    nodes, r = view.nodes, view.rectangles
+    bins = int(np.clip(MOST_BINS // max(1, len(nodes.gpus)), 24, 600))
+    edges = np.linspace(0.0, max(view.end_s, 1.0), bins + 1)
+    held = np.zeros((len(nodes.gpus), bins))
+    gpus = r.top - r.bottom
+    width = edges[1]
+    from_bin = np.clip((r.start_s / width).astype(np.int64), 0, bins - 1)
+    to_bin = np.clip((r.end_s / width).astype(np.int64), 0, bins - 1)
+    for offset in range(int((to_bin - from_bin).max(initial=0)) + 1):
+        at = np.flatnonzero(from_bin + offset <= to_bin)
+        which = from_bin[at] + offset
+        inside = np.minimum(r.end_s[at], edges[which + 1]) - np.maximum(r.start_s[at], edges[which])
+        np.add.at(held, (r.node[at], which), gpus[at] * np.maximum(inside, 0.0))
+    part = held / (width * np.asarray(nodes.gpus, dtype=np.float64)[:, None])
+    node, which = np.nonzero(part > 5e-4)
+    return node, edges[which], edges[which + 1], np.minimum(part[node, which], 1.0)
+
+
+def _outages(view: RunView, chart: figure, axis: TimeAxis) -> None:
+    """Hatched where a node was away."""
+    from bokeh.models import ColumnDataSource
+
+    if not view.outages:
+        return
+    first = view.nodes.first_gpu
+    node = np.asarray([one.node for one in view.outages])
+    source = ColumnDataSource(
+        name="outages",
+        data={
+            "left": axis.of(np.asarray([one.start_s for one in view.outages])),
+            "right": axis.of(np.asarray([one.end_s for one in view.outages])),
+            "bottom": first[node].astype(np.float32),
+            "top": first[node + 1].astype(np.float32),
+            "hatch": ["x" if one.status == "failed" else "/" for one in view.outages],
+        },
+    )
+    chart.quad(
+        source=source, left="left", right="right", bottom="bottom", top="top", line_color="#777777",
+        fill_color="#777777", fill_alpha=0.15, hatch_pattern="hatch", hatch_color="#777777",
+        hatch_alpha=0.8, name="outages",
+    )  # fmt: skip

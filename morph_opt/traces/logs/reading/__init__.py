@@ -1,0 +1,1 @@
+"""What every format of logs rests on: times, records, rows, a scan and what it complains of."""

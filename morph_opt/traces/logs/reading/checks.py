@@ -1,0 +1,42 @@
+"""Everything that the linter can find: code, how bad it is, and the sentence that says it."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A kind of finding.
+
+    Parameters
+    ----------
+    code
+        Key of ``findings`` in the JSON.
+    severity
+        ``error``: cannot be replayed as it is; ``warning``: kept, and numbers may mislead;
+        ``note``.
+    sentence
+        What, how many, why it matters, what we do; a format string.
+    """
+
+    code: str
+    severity: Severity
+    sentence: str
+
+
+def _checks() -> dict[str, Check]:
+    text = (
+        resources.files("morph_opt.traces.logs.reading").joinpath("checks.toml").read_text("utf-8")
+    )
+    return {code: Check(code, **table) for code, table in tomllib.loads(text).items()}
+
+
+CHECKS = _checks()
+"""By code, errors first."""

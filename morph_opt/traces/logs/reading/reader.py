@@ -1,0 +1,321 @@
+"""What a reader of one format is: records in, rows out; the core does everything else."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import ClassVar
+
+from morph_opt.documents import Fields, Row
+from morph_opt.domain import InputError
+from morph_opt.traces.logs.reading.clock import Clock
+from morph_opt.traces.logs.reading.records import (
+    Record,
+    cells_of,
+    json_records,
+    require_header,
+    table_lines,
+)
+from morph_opt.traces.logs.reading.report import Report
+from morph_opt.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading
+
+_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
+_UNNAMED = "(unnamed"
+MOST_GPUS = 10**9
+ROUNDED_S = 0.5
+"""Recorded durations are rounded to seconds: what differs by more is a mismatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a log, by which its format is guessed.
+
+    Parameters
+    ----------
+    line
+        First line that is no comment.
+    keys
+        Members of a JSON document that is an object.
+    entry
+        First element of the list that it is, or has under ``items``.
+    files
+        Names in a folder, where that is what was named.
+    """
+
+    line: str = ""
+    keys: frozenset[str] = frozenset()
+    entry: Mapping[str, object] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
+
+
+class Reader(ABC):
+    """Turns the records of one log into rows.
+
+    Parameters
+    ----------
+    path, how
+        The log, and how it is read where it does not say so itself.
+    clock
+        Of its times.
+    report
+        Where findings about the whole file go.
+
+    Attributes
+    ----------
+    reasons
+        Why the row that is being read is no job, so far as its format tells; in any order.
+    findings
+        What is odd about it; counted if the row becomes a job.
+    """
+
+    statuses: ClassVar[Mapping[str, Outcome]] = {}
+    """What each status of the format means."""
+
+    marks: ClassVar[frozenset[str]] = frozenset()
+    """Columns or keys by which the format is known."""
+
+    def __init__(self, path: Path, how: Reading, clock: Clock, report: Report) -> None:
+        self.path = path
+        self.how = how
+        self.clock = clock
+        self.report = report
+        self.reasons: list[str] = []
+        self.findings: list[tuple[str, dict[str, float | str]]] = []
+        self.complain: Callable[[InputError], None] = _raised
+        """What becomes of a malformed row of a further file."""
+
+    @classmethod
+    @abstractmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """Options of `Reading` that a log with this head needs; None if it is of another format."""
+
+    @abstractmethod
+    def records(self) -> Iterator[Record]:
+        """The rows of the file, read anew."""
+
+    @abstractmethod
+    def row(self, record: Record) -> LogRow:
+        """The row of a record; `reasons` and `findings` are filled next to it.
+
+        Raises
+        ------
+        InputError
+            If it is malformed.
+        """
+
+    def files(self) -> Sequence[Path]:
+        """Files that are read."""
+        return (self.path,)
+
+    def name_of(self, record: Record) -> str:
+        """Name of the row of a record, and nothing else of it, for formats that fold."""
+        raise NotImplementedError
+
+    def group(self, name: str) -> tuple[str, str]:
+        """Job and component that a row of this name belongs to."""
+        return name, ""
+
+    def finish(self) -> None:  # noqa: B027 - most formats have nothing to say
+        """Called behind the last row, for findings about the whole file."""
+
+    # ------------------------------------------------------------ parts of rows
+
+    def find(self, code: str, **details: float | str) -> None:
+        """Note what is odd about the row."""
+        self.findings.append((code, details))
+
+    def outcome(self, status: str) -> Outcome:
+        """What a status means; an unknown one is a reason to drop the row."""
+        if status in self.statuses:
+            return self.statuses[status]
+        self.reasons.append("unknown-status")
+        return "unknown"
+
+    def seconds(self, row: Row, field: str) -> float:
+        """An absolute time of a cell."""
+        return self._clocked(row.text(field), row, field)
+
+    def seconds_or_none(self, row: Row, field: str) -> float | None:
+        """An absolute time of a cell, None for what stands for nothing."""
+        text = row.cells.get(field, "")
+        return None if text in NOTHING else self._clocked(text, row, field)
+
+    def _clocked(self, text: str, row: Row, field: str) -> float:
+        try:
+            return self.clock.seconds(text)
+        except InputError as error:
+            raise row.error(field, error.rule) from None
+
+    def processors(self, count: int) -> Gpus:
+        """GPUs that a number of processors stands for."""
+        each = self.how.procs_per_gpu or 1
+        return whole_if(Fraction(count, each))
+
+    def compare(self, row: LogRow, recorded_queue_s: float | None = None) -> None:
+        """Compare what the log claims with what its times give."""
+        run_s, start_s, end_s = row.run_s, row.start_s, row.end_s
+        if start_s is not None and start_s < row.submit_s:
+            self.find("start-before-submit", worst=row.submit_s - start_s)
+        if start_s is None or end_s is None or run_s is None:
+            return
+        if row.recorded_s is not None and abs(row.recorded_s - run_s) > ROUNDED_S:
+            whole = abs(row.recorded_s - (end_s - row.submit_s)) <= ROUNDED_S
+            self.find("duration-mismatch", as_end_minus_submit=float(whole))
+            if whole:
+                self.find("duration-is-end-minus-submit")
+        queue_s = start_s - row.submit_s
+        if recorded_queue_s is not None and abs(recorded_queue_s - queue_s) > ROUNDED_S:
+            self.find("queue-mismatch")
+
+    def compare_gpu_time(self, gpu_time: float | None, gpus: Gpus, run_s: float | None) -> None:
+        """Compare recorded GPU-seconds with GPUs times run time."""
+        if gpu_time is None or run_s is None:
+            return
+        if abs(gpu_time - float(gpus * run_s)) > ROUNDED_S * max(1.0, float(gpus)):
+            self.find("gpu-time-mismatch")
+
+
+def _raised(error: InputError) -> None:
+    raise error
+
+
+NOTHING = frozenset(("", "None", "null", "NULL", "NaN", "nan", "Unknown", "N/A", "NaT"))
+"""What logs write for no value."""
+
+
+def number_or_none(row: Row, field: str, *, at_least: float = -math.inf) -> float | None:
+    """A number of a cell; None for what stands for nothing, and where the column is absent."""
+    return None if row.cells.get(field, "") in NOTHING else row.number(field, at_least=at_least)
+
+
+def gpus_of(row: Row, field: str) -> Gpus:
+    """A number of GPUs, perhaps with decimals."""
+    text = row.text(field)
+    if not _DECIMAL.fullmatch(text):
+        raise row.error(field, f"must be a number of at least 0, got {text!r}")
+    value: Gpus = int(text) if text.isdigit() else whole_if(Fraction(text))
+    if value > MOST_GPUS:
+        raise row.error(field, f"must be at most {MOST_GPUS}, got {text}")
+    return value
+
+
+def whole_if(value: Fraction) -> Gpus:
+    """The number as `int` if it is whole."""
+    return value.numerator if value.denominator == 1 else value
+
+
+class TableReader(Reader):
+    """Reads a table with one row per line."""
+
+    separator: ClassVar[str] = ","
+    required: ClassVar[tuple[str, ...]] = ()
+    """Columns that must be there, in any order; any other may."""
+    lost: ClassVar[Mapping[str, str]] = {}
+    """What cannot be known without a column; else its jobs."""
+    comment: ClassVar[str] = ""
+    """What lines begin with that are no rows; "" if none are."""
+    loose_end: ClassVar[tuple[str, ...]] = ()
+    """Columns of free text that may contain the separator, if they are the last."""
+
+    @classmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """By the names of its columns."""
+        return {} if cls.marks and cls.marks <= set(cls.split(head.line)) else None
+
+    @classmethod
+    def split(cls, line: str) -> list[str]:
+        """Cells of a line, without surrounding blanks."""
+        cells = cells_of(line, cls.separator)
+        around = f" {cls.separator}", f"{cls.separator} ", "\t"
+        # Seldom there, and a third of the time that a line takes.
+        if line[:1].isspace() or line[-1:].isspace() or any(blank in line for blank in around):
+            return [cell.strip() for cell in cells]
+        return cells
+
+    def fixed_header(self) -> tuple[str, ...] | None:
+        """Columns of a file that has no header line."""
+        return None
+
+    def records(self) -> Iterator[Record]:
+        """Rows with as many cells as the header."""
+        file = str(self.path)
+        header: list[str] | None = None
+        fixed = self.fixed_header()
+        for line, text in table_lines(self.path):
+            if self.comment and text.startswith(self.comment):
+                self.remark(text)
+                continue
+            try:
+                cells = self.split(text)
+            except InputError as error:
+                yield Record(line, text, error.located(file=file, line=line))
+                continue
+            if header is None:
+                header = list(fixed) if fixed else self._header(cells, file, line)
+                if not fixed:
+                    continue
+                if self._is_header(cells, header):
+                    self.report.found("header-row", line)
+                    continue
+            if len(cells) > len(header) and header[-1] in self.loose_end:
+                last = self.separator.join(cells[len(header) - 1 :])
+                cells = [*cells[: len(header) - 1], last]
+            if len(cells) < len(header) and header[-1].startswith(_UNNAMED):
+                cells += [""] * (len(header) - len(cells))
+            if len(cells) != len(header):
+                rule = f"must have {len(header)} fields, got {len(cells)}"
+                yield Record(line, text, InputError(rule, file=file, line=line))
+            else:
+                cells_by_name = dict(zip(header, cells, strict=True))
+                yield Record(line, text, Row(file, line, cells_by_name))
+        if header is None and not fixed:
+            self._header([], file, 1)  # an empty file lacks every column
+
+    def remark(self, text: str) -> None:
+        """Called for a line that is a comment."""
+
+    @staticmethod
+    def _is_header(cells: list[str], header: list[str]) -> bool:
+        """Whether the first line of a format without a header is one after all."""
+        return len(set(cells) & set(header)) * 2 > len(header)
+
+    def _header(self, cells: list[str], file: str, line: int) -> list[str]:
+        missing = [name for name in self.required if name not in cells]
+        lost = " and ".join(dict.fromkeys(self.lost.get(name, "its jobs") for name in missing))
+        require_header(cells, self.required, file, line, lost)
+        # A second column of no name must not hide the first.
+        return [name or f"{_UNNAMED} {i})" for i, name in enumerate(cells, 1)]
+
+
+class JsonReader(Reader):
+    """Reads a list of JSON objects."""
+
+    items: ClassVar[str | None] = None
+    """Key of the list in the document; None for a document that is the list."""
+    required: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """By the names of keys."""
+        return {} if cls.marks and cls.marks <= set(head.keys | set(head.entry)) else None
+
+    def records(self) -> Iterator[Record]:
+        """Objects of the list."""
+        yield from json_records(self.path, self.items, self.required)
+
+
+def fields_of(record: Record) -> Fields:
+    """The object of a JSON record."""
+    assert isinstance(record.content, Fields)
+    return record.content
+
+
+def cells_row(record: Record) -> Row:
+    """The cells of a table's record."""
+    assert isinstance(record.content, Row)
+    return record.content

@@ -1,0 +1,1 @@
+"""Generated twins of published workloads, and what they know of their originals."""

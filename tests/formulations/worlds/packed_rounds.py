@@ -1,0 +1,291 @@
+"""Random rounds with pairs, and their brute force: from the definitions, without the code under
+test but the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from formulations.round.rule_table import RULE_X
+from formulations.round.shared import SharedTable, with_shared
+from formulations.round.tables import (
+    NONE,
+    HoldTable,
+    Level,
+    RoundProblem,
+    Selection,
+)
+from morph_opt.policies.objectives.plain import Jct, Throughput
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import EVERYTHING, RoundSize, random_round
+from tests.formulations.worlds.rounds import level_of
+
+PACKED = replace(EVERYTHING, jobs=4, nodes=3, candidates=2, running=0.45)
+PACKED_GPUS = RoundSize(jobs=4, nodes=3, classes=2, candidates=2, gpus=(1, 2, 3, 4), running=0.6)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One pair before it is a row: its jobs, and where each starts; -1: it stays."""
+
+    first: int
+    second: int
+    candidate: int
+    other: int
+
+
+def packed_round(draw: np.random.Generator, size: RoundSize = PACKED) -> RoundProblem:
+    """A random round with pairs of every sort; equal generators give equal rounds."""
+    problem = _with_twins(draw, random_round(draw, size))
+    problem = _with_sharing(draw, problem)
+    rows = [*_fresh(draw, problem), *_in_place(draw, problem)]
+    return with_rows(draw, problem, rows) if rows else problem
+
+
+def packed_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
+    """Values of an objective, or drawn freely, some of them ties."""
+    kind = int(draw.integers(4))
+    if kind < 2:
+        return (Throughput() if kind else Jct()).levels(problem)[0]
+    values = draw.uniform(0.0, 10.0, problem.candidates.count + problem.shared.count)
+    values[problem.candidates.count :] *= 2.0
+    stays = draw.uniform(0.0, 10.0, problem.jobs.count)
+    if kind == 3:
+        values, stays = np.ceil(values / 3), np.ceil(stays / 3)
+    return level_of(problem, values.tolist(), stays.tolist(), "random")
+
+
+def _with_twins(draw: np.random.Generator, problem: RoundProblem) -> RoundProblem:
+    """Some candidates given to other jobs as well, so that there is something to pair."""
+    table, jobs = problem.candidates, problem.jobs.count
+    if not table.count or jobs < 2:
+        return problem
+    copied = np.flatnonzero(draw.random(table.count) < 0.8)
+    to = (table.job[copied] + draw.integers(1, jobs, copied.size)) % jobs
+    rows = np.concatenate([np.arange(table.count), copied])
+    owner = np.concatenate([table.job, to])
+    order = np.argsort(owner, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    merged = replace(table.take(rows[order]), job=owner[order])
+    rules = problem.rules
+    index = rules.index.copy()
+    starts = rules.kind == RULE_X
+    index[starts] = place[index[starts]]
+    return replace(problem, candidates=merged, rules=replace(rules, index=index))
+
+
+def _with_sharing(draw: np.random.Generator, problem: RoundProblem) -> RoundProblem:
+    """A queued job runs on the GPUs of a running one, in some rounds."""
+    running = np.flatnonzero(problem.jobs.running)
+    queued = np.flatnonzero(~problem.jobs.running)
+    if not running.size or not queued.size or draw.random() < 0.4:
+        return problem
+    host, guest = int(draw.choice(running)), int(draw.choice(queued))
+    holds = problem.holds
+    mine = holds.job == host
+    demand = holds.demand[mine].copy()
+    room = problem.nodes.capacity[problem.nodes.node_class] - problem.held()
+    demand[:, 1:] = np.minimum(demand[:, 1:], np.maximum(0.0, room[holds.node[mine], 1:]))
+    demand[:, 1:] *= draw.choice([0.0, 0.5, 1.0])
+    pace = problem.jobs.stay_iteration_s.copy()
+    pace[guest] = draw.uniform(0.2, 4.0)
+    return replace(
+        problem,
+        jobs=replace(problem.jobs, stay_iteration_s=pace),
+        holds=HoldTable(
+            np.concatenate([holds.job, np.full(int(mine.sum()), guest)]),
+            np.concatenate([holds.node, holds.node[mine]]),
+            np.concatenate([holds.demand, demand]),
+            np.concatenate([holds.uplink_gb_per_s, np.zeros(int(mine.sum()))]),
+        ),
+        shared=SharedTable(gang=_one_gang(problem.jobs.count, host, guest)),
+    )
+
+
+def _one_gang(jobs: int, one: int, two: int) -> np.ndarray:
+    """Two jobs hold the same GPUs."""
+    gang = np.arange(jobs)
+    gang[max(one, two)] = min(one, two)
+    return gang
+
+
+def couples(problem: RoundProblem) -> list[list[int]]:
+    """Jobs that hold the same GPUs, the smaller first."""
+    gang = problem.shared.gang.tolist()
+    return [[one, two] for two, one in enumerate(gang) if one != two]
+
+
+def _fresh(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
+    table, found = problem.candidates, []
+    for a in range(table.count):
+        for b in range(a + 1, table.count):
+            same = (
+                table.job[a] != table.job[b]
+                and table.parts(a) == table.parts(b)
+                and table.node_class[a] == table.node_class[b]
+                and table.scope[a] == table.scope[b]
+                and table.node_set[a] == table.node_set[b]
+            )
+            limit = problem.nodes.capacity[table.node_class[a], 1:] / table.parts(a)[0]
+            side = table.side[a] + table.side[b]
+            if same and (side <= limit).all() and draw.random() < 0.7:
+                found.append(_Row(int(table.job[a]), int(table.job[b]), a, b))
+    return found
+
+
+def _in_place(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
+    holds, table, nodes = problem.holds, problem.candidates, problem.nodes
+    sharing = couples(problem)
+    found = [_Row(one, two, -1, -1) for one, two in sharing if draw.random() < 0.85]
+    for host in np.flatnonzero(problem.jobs.running).tolist():
+        kind = int(nodes.node_class[holds.node[holds.job == host][0]])
+        for guest in range(problem.jobs.count):
+            own = np.flatnonzero((table.job == guest) & (table.node_class == kind))
+            if guest == host or not own.size or [min(host, guest), max(host, guest)] in sharing:
+                continue
+            if draw.random() < 0.6:
+                found.append(_Row(host, guest, -1, int(draw.choice(own))))
+    return found
+
+
+def with_rows(
+    draw: np.random.Generator, problem: RoundProblem, rows: Sequence[_Row]
+) -> RoundProblem:
+    """The round with these pairs, their speeds drawn."""
+    shared = SharedTable(
+        option=np.repeat(np.arange(len(rows)), 2),
+        job=np.asarray([job for r in rows for job in (r.first, r.second)]),
+        candidate=np.asarray([k for r in rows for k in (r.candidate, r.other)]),
+        iteration_s=draw.uniform(0.2, 4.0, 2 * len(rows)),
+        gang=problem.shared.gang,
+    )
+    return with_shared(problem, shared)
+
+
+# --- brute force ------------------------------------------------------------------------------
+
+
+def jobs_of(problem: RoundProblem, option: int) -> tuple[int, ...]:
+    """The jobs that an option is about, which is no stay."""
+    pair = option - problem.candidates.count
+    if pair < 0:
+        return (int(problem.candidates.job[option]),)
+    return tuple(problem.shared.job[problem.shared.option == pair].tolist())
+
+
+def starts_of(problem: RoundProblem, option: int) -> tuple[int, ...]:
+    """The candidates in which the jobs of an option start; -1: one stays."""
+    pair = option - problem.candidates.count
+    if pair < 0:
+        return (option,)
+    return tuple(problem.shared.candidate[problem.shared.option == pair].tolist())
+
+
+def options(problem: RoundProblem, job: int) -> list[int]:
+    """Everything that a job may do."""
+    every = range(problem.candidates.count + problem.shared.count)
+    own = [k for k in every if job in jobs_of(problem, k)]
+    stay = [int(problem.options.stay[job])] if job in problem.holds.job.tolist() else []
+    return [NONE, *stay, *own]
+
+
+def consistent(problem: RoundProblem, choice: Sequence[int]) -> bool:
+    """Pairs are chosen by both; GPUs that are shared go on in one way at most."""
+    for picked in choice:
+        if oracle.starts(problem, picked) and any(
+            choice[job] != picked for job in jobs_of(problem, picked)
+        ):
+            return False
+    for couple in couples(problem):
+        ways = {("stay", job) for job in couple if choice[job] == problem.options.stay[job]}
+        ways |= {
+            ("pair", choice[job])
+            for job in couple
+            if oracle.starts(problem, choice[job])
+            and starts_of(problem, choice[job])[0] < 0
+            and jobs_of(problem, choice[job])[0] == job
+        }
+        if len(ways) > 1:
+            return False
+    return True
+
+
+def value(choice: Sequence[int], level: Level) -> float:
+    """Worth of a choice, a pair once."""
+    return sum(float(level.value[k]) for k in {k for k in choice if k >= 0})
+
+
+def room_in_place(problem: RoundProblem, choice: Sequence[int]) -> oracle.Room | None:
+    """What is left when stays and pairs in place keep theirs; None if that does not fit."""
+    room = oracle.room_after_stays(problem, choice)
+    if room is None:
+        return None
+    holds, nodes, table = problem.holds, problem.nodes, problem.candidates
+    for picked in {k for k in choice if oracle.starts(problem, k)}:
+        (host, *guests), (first, *others) = jobs_of(problem, picked), starts_of(problem, picked)
+        if first >= 0:
+            continue
+        rows = np.flatnonzero(holds.job == host).tolist()
+        leaves = {int(nodes.leaf[holds.node[row]]) for row in rows}
+        for row in rows:
+            node, gpus = int(holds.node[row]), float(holds.demand[row, 0])
+            need = holds.demand[row].copy()
+            for guest, start in zip(guests, others, strict=True):
+                if start < 0:
+                    theirs = (holds.job == guest) & (holds.node == node)
+                    need[1:] += holds.demand[theirs, 1:].sum(axis=0)
+                    continue
+                usable = nodes.open[node] and nodes.node_class[node] == table.node_class[start]
+                if not (usable and nodes.sets[table.node_set[start]][node]):
+                    return None
+                need[1:] += gpus * table.side[start]
+            room.nodes[node] -= need
+            if len(leaves) > 1:
+                room.uplinks[nodes.leaf[node]] -= need[-1]
+    return room if room.fits() else None
+
+
+def place(problem: RoundProblem, choice: Sequence[int]) -> bool:
+    """Whether some choice of nodes carries a choice of configurations."""
+    if not consistent(problem, choice) or not oracle.rules_hold(problem, choice):
+        return False
+    room = room_in_place(problem, choice)
+    starts = sorted(
+        {k for k in choice if oracle.starts(problem, k) and starts_of(problem, k)[0] >= 0}
+    )
+
+    def descend(left: list[int], room: oracle.Room) -> bool:
+        if not left:
+            return True
+        for where in oracle.spots(problem, left[0]):
+            after = oracle.take(problem, left[0], where, room)
+            if after is not None and descend(left[1:], after):
+                return True
+        return False
+
+    return room is not None and descend(starts, room)
+
+
+def best_value(problem: RoundProblem, level: Level) -> float:
+    """Worth of an optimum."""
+    rows = [
+        row
+        for row in product(*(options(problem, job) for job in range(problem.jobs.count)))
+        if consistent(problem, row)
+    ]
+    worth = np.asarray([value(row, level) for row in rows])
+    for i in np.argsort(-worth, kind="stable").tolist():
+        if place(problem, rows[i]):
+            return float(worth[i])
+    raise AssertionError("the rules of this round contradict each other")
+
+
+def packed_jobs(selection: Selection, problem: RoundProblem) -> int:
+    """Jobs of a selection that run in a pair."""
+    shared = np.flatnonzero(problem.options.shared)
+    return int(np.isin(selection.choice, shared).sum())
