@@ -138,12 +138,14 @@ class _Definition:
     def _price(self) -> Floats:
         """What each option pays, shape (O,); inf where it has no nodes."""
         problem, prices, table = self.problem, self.prices, self.problem.options.starts
-        per_gpu = prices.gpu[table.node_class] + (prices.side[table.node_class] * table.side).sum(1)
-        per_gpu = per_gpu + np.where(table.scope == Scope.POD, prices.uplink * table.side[:, 2], 0)
+        owner, where = table.part_candidate, table.part_class
+        per_gpu = prices.gpu[where] + (prices.side[where] * table.side[owner]).sum(1)
+        crosses = table.scope[owner] == Scope.POD
+        per_gpu = per_gpu + np.where(crosses, prices.uplink * table.side[owner, 2], 0)
         held = problem.options.held
         count = problem.options.count
         paid = np.zeros(count)
-        paid[: table.count] = table.gpus * per_gpu
+        np.add.at(paid, owner, table.part_gpus * per_gpu)
         paid[held.option] = 0.0
         t = problem.nodes.node_class[held.node]
         amount = prices.gpu[t] * held.demand[:, 0] + (prices.side[t] * held.demand[:, 1:]).sum(1)
@@ -159,16 +161,20 @@ class _Definition:
         """Least price of slots for the parts of a candidate, inside one leaf or domain if asked."""
         nodes, table = self.problem.nodes, self.problem.options.starts
         span = slice(int(table.part_start[k]), int(table.part_start[k + 1]))
-        kinds = self.kinds.of_part[span]
-        fit = nodes.open & (nodes.node_class == table.node_class[k]) & nodes.sets[table.node_set[k]]
+        kinds, classes = self.kinds.of_part[span], table.part_class[span]
+        fit = nodes.open & nodes.sets[table.node_set[k]]
         if table.scope[k] in (Scope.NODE, Scope.POD):
             places: Ints = np.zeros(nodes.count, dtype=np.int64)
         else:
             places = nodes.leaf if table.scope[k] == Scope.LEAF else nodes.domain
         best = np.inf
         for place in np.unique(places[fit]).tolist():
-            price = self.slot[self.cells.of_node[fit & (places == place)]]
-            best = min(best, float(price[:, kinds].min(axis=0).sum()))
+            least = 0.0
+            for t in np.unique(classes).tolist():
+                here = fit & (places == place) & (nodes.node_class == t)
+                price = self.slot[self.cells.of_node[here]][:, kinds[classes == t]]
+                least += float(price.min(axis=0).sum()) if price.size else np.inf
+            best = min(best, least)
         return best
 
     def _allowed(self) -> tuple[Bools, Bools]:

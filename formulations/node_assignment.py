@@ -5,7 +5,7 @@ Variables
     pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
     s[j]     in {0,1}   job j stays as it is, alone
     h[k,l]   in {0,1}   candidate k lies in leaf or NVLink domain l (only scopes LEAF and NVLINK)
-    y[k,g,n] in {0,1}   a part of g GPUs of candidate k lies on node n
+    y[k,g,n] in {0,1}   a part of g GPUs of candidate k lies on node n; loose parts: how many
     u        rules' own
 
 Model
@@ -13,8 +13,10 @@ Model
     (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
         one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
     (2) parts[k,g]          sum_n y[k,g,n] - count[k,g] x[j,k] = 0
+        parts[k,g,t]        the same for the parts and nodes of class t, if k is of several classes
     (3) one_host[k]         sum_l h[k,l] - x[j,k] = 0
-    (4) distinct_nodes[k,n] sum_g y[k,g,n] <= x[j,k], or h[k,l(n)] where there is one
+    (4) distinct_nodes[k,n] sum_g y[k,g,n] <= x[j,k], or h[k,l(n)] where there is one; if k is
+                            loose, as many as the node has GPUs or k has parts there
     (5) capacity[n,r]       sum demand[k,g,r] y[k,g,n] + sum_j hold[j,n,r] s[j] <= cap[n,r]
                             pairs in place hold like stays, here and in (6)
     (6) uplink[l]           network share of POD parts and staying jobs in leaf l <= capacity
@@ -23,8 +25,8 @@ Model
     and the operator's rules (`formulations.round.rules`).
 
 Obvious, exact and symmetric: the oracle for small clusters, and the exact placement of a fixed
-choice when decoding by packing fails. Only open nodes of the candidate's class and node set get
-a y.
+choice when decoding by packing fails. Only open nodes of the part's class and the candidate's node
+set get a y.
 """
 
 from __future__ import annotations
@@ -45,16 +47,9 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     builder = ModelBuilder(f"node_assignment {level.name}")
     layout = add_choices(builder, problem)
     spots = _spots(problem)
-    pairs = spots.pairs
-    y = builder.add_columns("y", np.column_stack([pairs[spots.pair, :2], spots.node]), 1.0)
-    rows = np.arange(pairs.shape[0], dtype=np.int64)
-    builder.add_rows(
-        "parts",
-        pairs[:, :2],
-        0.0,
-        0.0,
-        [(spots.pair, y, 1.0), (rows, layout.x[pairs[:, 0]], -pairs[:, 2].astype(np.float64))],
-    )
+    labels = np.column_stack([spots.pairs[spots.pair, :2], spots.node])
+    y = builder.add_columns("y", labels, spots.most)
+    _add_parts(builder, problem, layout, spots, y)
     _add_distinct_nodes(builder, problem, layout, spots, y)
     _add_capacity(builder, problem, layout, spots, y)
     _add_uplinks(builder, problem, layout, spots, y)
@@ -67,11 +62,12 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
 
 @dataclass(frozen=True, slots=True)
 class _Spots:
-    """Pairs (candidate, size, count), and for every y its pair and node."""
+    """Rows (candidate, size, count, class), and for every y its row, node and upper bound."""
 
     pairs: Ints
     pair: Ints
     node: Ints
+    most: Floats
 
     @property
     def candidate(self) -> Ints:
@@ -86,24 +82,46 @@ class _Spots:
 
 def _spots(problem: RoundProblem) -> _Spots:
     c, nodes = problem.options.starts, problem.nodes
-    pairs = np.asarray(
-        [
-            (k, size, parts.count(size))
-            for k in range(c.count)
-            for parts in [c.parts(k)]
-            for size in sorted(set(parts), reverse=True)
-        ],
-        dtype=np.int64,
-    ).reshape(-1, 3)
+    parts = np.column_stack([c.part_candidate, -c.part_gpus, c.part_class])
+    pairs, count = np.unique(parts.reshape(-1, 3), axis=0, return_counts=True)
+    pairs = np.column_stack([pairs[:, 0], -pairs[:, 1], count, pairs[:, 2]])
+    where = list(zip(pairs[:, 3].tolist(), c.node_set[pairs[:, 0]].tolist(), strict=True))
     usable = {
         (t, m): np.flatnonzero(nodes.open & (nodes.node_class == t) & nodes.sets[m])
-        for t, m in set(zip(c.node_class.tolist(), c.node_set.tolist(), strict=True))
+        for t, m in set(where)
     }
-    choices = [usable[int(c.node_class[k]), int(c.node_set[k])] for k in pairs[:, 0].tolist()]
+    choices = [usable[key] for key in where]
     lengths = np.asarray([choice.size for choice in choices], dtype=np.int64)
     pair = np.repeat(np.arange(pairs.shape[0], dtype=np.int64), lengths)
     node = np.concatenate([*choices, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    return _Spots(pairs, pair, node)
+    room = np.minimum(pairs[pair, 2], nodes.capacity[nodes.node_class[node], 0])
+    return _Spots(pairs, pair, node, np.where(c.loose[pairs[pair, 0]], room, 1.0))
+
+
+def _add_parts(
+    builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
+) -> None:
+    """Rows ``parts``; where a gang is of several classes, of each of them."""
+    pairs = spots.pairs
+    mixed = problem.options.starts.mixed[pairs[:, 0]]
+    for rows, label in ((~mixed, pairs[:, :2]), (mixed, pairs[:, [0, 1, 3]])):
+        mine = np.flatnonzero(rows)
+        if not mine.size:
+            continue
+        at = np.full(pairs.shape[0], -1, dtype=np.int64)
+        at[mine] = np.arange(mine.size)
+        own = np.flatnonzero(rows[spots.pair])
+        count = -pairs[mine, 2].astype(np.float64)
+        builder.add_rows(
+            "parts",
+            label[mine],
+            0.0,
+            0.0,
+            [
+                (at[spots.pair[own]], y[own], 1.0),
+                (np.arange(mine.size, dtype=np.int64), layout.x[pairs[mine, 0]], count),
+            ],
+        )
 
 
 def _add_distinct_nodes(
@@ -135,6 +153,9 @@ def _add_distinct_nodes(
         ],
     )
     switch[confined] = h[host_of.reshape(-1)]
+    # At most one part a node; loose parts as many as there may be.
+    most = np.zeros(labels.shape[0])
+    np.maximum.at(most, row_of.reshape(-1), spots.most)
     builder.add_rows(
         "distinct_nodes",
         labels,
@@ -142,7 +163,7 @@ def _add_distinct_nodes(
         0.0,
         [
             (row_of.reshape(-1), y, 1.0),
-            (np.arange(labels.shape[0], dtype=np.int64), switch, -1.0),
+            (np.arange(labels.shape[0], dtype=np.int64), switch, -most),
         ],
     )
 
@@ -229,11 +250,17 @@ def read_nodes(problem: RoundProblem, built: RoundModel, x: Floats) -> Selection
     choice = built.layout.choice(problem, x)
     block = next(b for b in built.model.column_blocks if b.family == "y")
     nodes: list[tuple[int, ...]] = [()] * problem.jobs.count
-    picked = np.flatnonzero(x[block.start : block.start + block.count] > 0.5)
-    spots: dict[int, list[tuple[int, int]]] = {}
+    times = np.rint(x[block.start : block.start + block.count]).astype(np.int64)
+    picked = np.repeat(np.arange(block.count), times)
+    spots: dict[tuple[int, int, int], list[int]] = {}
+    kinds = problem.nodes.node_class
     for k, size, node in block.labels[picked].tolist():
-        spots.setdefault(k, []).append((-size, node))
+        spots.setdefault((k, size, int(kinds[node])), []).append(node)
+    for own in spots.values():
+        own.sort(reverse=True)
+    table = problem.options.starts
     for job, k in enumerate(choice.tolist()):
-        if k >= 0:
-            nodes[job] = tuple(node for _, node in sorted(spots.get(k, [])))
+        if 0 <= k < table.count and table.job[k] == job:
+            parts = zip(table.parts(k), table.classes_of(k).tolist(), strict=True)
+            nodes[job] = tuple(spots[k, size, kind].pop() for size, kind in parts)
     return with_partners(problem, Selection(choice, tuple(nodes)))

@@ -84,7 +84,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     busy = add_free(builder, problem, layout, cells, kinds)
     z = add_patterns(builder, problem, cells, kinds, busy)
     types = find_gang_types(problem, kinds, parts)
-    lies = add_gangs(builder, layout, cells, types, parts)
+    lies = add_gangs(builder, layout, cells, kinds, types, parts)
     _add_slots(builder, kinds, z, lies)
     _add_uplinks(builder, problem, layout, cells, kinds, lies)
     _add_side(builder, problem, layout, cells, kinds, lies)
@@ -121,6 +121,7 @@ def _spread(problem: RoundProblem, kinds: Kinds, z: Patterns, parts: PartCounts)
     """Candidates with several parts of a kind of which two fit one node, and what offers them."""
     capacity = problem.nodes.capacity[kinds.node_class[parts.kind], 0]
     several = (parts.count > 1) & (2 * kinds.gpus[parts.kind] <= capacity)
+    several &= ~problem.options.starts.loose[parts.candidate]
     return DistinctParts(
         parts.candidate[several], parts.kind[several], parts.count[several], z.column, z.kind
     )

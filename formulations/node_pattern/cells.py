@@ -5,7 +5,7 @@
   those, and member of the same node sets.
 * A *kind* of slot is a part's demand for the resources that can run out on a node of its class.
 * A *gang type* is what candidates of different jobs share: class, scope, strictness, node set,
-  parts.
+  parts by kind, and so their classes.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
     """
     c, holds, nodes = problem.options.starts, problem.options.held, problem.nodes
     mine = c.node_class == node_class
+    mine[c.part_candidate[c.part_class == node_class]] = True
     held = nodes.node_class[holds.node] == node_class
     per_gpu = holds.demand[held, 1:] / holds.demand[held, :1]
     worst = np.maximum(c.side[mine].max(axis=0, initial=0.0), per_gpu.max(axis=0, initial=0.0))
@@ -142,7 +143,6 @@ def find_kinds(problem: RoundProblem) -> Kinds:
     owner = c.part_candidate
     gpus = c.part_gpus.astype(np.float64)[:, None]
     demand: Floats = np.column_stack([np.ones(owner.size), c.side[owner]]) * gpus
-    part_class = c.node_class[owner]
     of_part = np.zeros(owner.size, dtype=np.int64)
     scarce: list[Ints] = []
     lazy: list[Ints] = []
@@ -150,7 +150,7 @@ def find_kinds(problem: RoundProblem) -> Kinds:
     first = [0]
     for t in range(problem.nodes.classes):
         resources = scarce_resources(problem, t)
-        mine = np.flatnonzero(part_class == t)
+        mine = np.flatnonzero(c.part_class == t)
         rows, inverse = _distinct(demand[np.ix_(mine, resources)])
         counted = resources
         if rows.shape[0] > KIND_LIMIT and resources.size > 1:
@@ -203,7 +203,9 @@ class GangTypes:
     ----------
     of_candidate
         Type of each candidate, shape (K,).
-    node_class, scope, strict, node_set
+    classes
+        Whether the type has parts on each class, shape (G, T).
+    scope, strict, node_set
         Of each type, shape (G,).
     uplink_per_gpu
         Network share per GPU that the type reserves on uplinks, shape (G,).
@@ -214,7 +216,7 @@ class GangTypes:
     """
 
     of_candidate: Ints
-    node_class: Ints
+    classes: Bools
     scope: Ints
     node_set: Ints
     strict: Bools
@@ -225,7 +227,7 @@ class GangTypes:
     @property
     def count(self) -> int:
         """Number of types G."""
-        return int(self.node_class.size)
+        return int(self.scope.size)
 
 
 def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> GangTypes:
@@ -243,18 +245,22 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     is_lazy = np.zeros((problem.nodes.classes, len(RESOURCES)), dtype=bool)
     for t, resources in enumerate(kinds.lazy):
         is_lazy[t, resources] = True
-    side = np.where(is_lazy[c.node_class, 1:], c.side, 0.0)
+    lazy = is_lazy[c.node_class, 1:]
+    np.logical_or.at(lazy, c.part_candidate, is_lazy[c.part_class, 1:])
+    side = np.where(lazy, c.side, 0.0)
     table = np.column_stack([c.node_class, c.scope, c.node_set, c.strict, share, side, counts])
     unique, inverse = distinct_rows(table)
     whole = unique[:, :3].astype(np.int64)
     first = 5 + side.shape[1]
+    of_type = unique[:, first:].astype(np.int64)
+    of_class = kinds.node_class[:, None] == np.arange(problem.nodes.classes)
     return GangTypes(
         inverse,
-        whole[:, 0],
+        of_type @ of_class.astype(np.int64) > 0,
         whole[:, 1],
         whole[:, 2],
         unique[:, 3] > 0,
         unique[:, 4],
         unique[:, 5:first],
-        unique[:, first:].astype(np.int64),
+        of_type,
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.layout import Layout
-from formulations.linear_model import Floats, Ints, ModelBuilder
-from formulations.node_pattern.cells import Cells, GangTypes, PartCounts
+from formulations.linear_model import Bools, Floats, Ints, ModelBuilder
+from formulations.node_pattern.cells import Cells, GangTypes, Kinds, PartCounts
 from formulations.round.tables import Scope
 
 
@@ -29,28 +29,32 @@ def add_gangs(
     builder: ModelBuilder,
     layout: Layout,
     cells: Cells,
+    kinds: Kinds,
     types: GangTypes,
     parts: PartCounts,
 ) -> PartPlaces:
-    """Columns m and f with rows ``gangs`` and ``parts``; types with one possible cell need none."""
+    """Columns m and f with rows ``gangs`` and ``parts``; types with one possible cell need none.
+
+    One of each class, where a gang is over several.
+    """
     of_type = types.of_candidate[parts.candidate]
     hosts = _hosts_by_type(cells, types)
-    only = np.asarray(
-        [int(h[0][0]) if [host.size for host in h] == [1] else -1 for h in hosts], dtype=np.int64
-    )
-    plain = (only >= 0) & ~types.strict
+    only = _only_cells(cells, types, hosts)
+    known: Bools = np.any(only >= 0, axis=1)
+    plain: Bools = known & ~types.strict
+    only = only[:, kinds.node_class]
     # One entry per type that has to be looked at; those without choice and rows are one together.
     found = [_plain_lies(layout, parts, only, of_type, np.flatnonzero(plain[of_type]))]
     members, mine = _by_type(types.of_candidate, types.count), _by_type(of_type, types.count)
     for q in np.flatnonzero(~plain & types.counts.any(axis=1)).tolist():
         x = layout.x[members(q)]
-        if only[q] >= 0:
+        if known[q]:
             found.append(_plain_lies(layout, parts, only, of_type, mine(q)))
             _add_span(builder, cells, types, (q, 0), x, found[-1:])
             continue
         gangs = _gang_columns(builder, q, hosts[q], x)
         for h, (host, column) in enumerate(zip(hosts[q], gangs, strict=True)):
-            lies = _host_lies(builder, types, (q, h), host, column)
+            lies = _host_lies(builder, cells, kinds, types, (q, h), host, column)
             found += lies
             if types.strict[q]:
                 _add_span(builder, cells, types, (q, h), column, lies)
@@ -58,6 +62,15 @@ def add_gangs(
     order = np.argsort(columns[4], kind="stable")
     column, cell, kind, count, gang = (entry[order] for entry in columns)
     return PartPlaces(column, cell, kind, count, gang, types)
+
+
+def _only_cells(cells: Cells, types: GangTypes, hosts: list[list[Ints]]) -> Ints:
+    """The cell of each class where a type has one host and that one of each, else -1; (G, T)."""
+    found = np.full(types.classes.shape, -1, dtype=np.int64)
+    for q, (mine, wanted) in enumerate(zip(hosts, types.classes.sum(axis=1).tolist(), strict=True)):
+        if [host.size for host in mine] == [wanted] and wanted:
+            found[q, cells.node_class[mine[0]]] = mine[0]
+    return found
 
 
 def _by_type(of_entry: Ints, count: int) -> Callable[[int], Ints]:
@@ -82,10 +95,10 @@ def _lie(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entr
 
 
 def _plain_lies(layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mine: Ints) -> _Entry:
-    """Parts of types that can lie in one cell only: the x themselves say how many are there."""
+    """Parts that can lie in one cell only: the x themselves say how many are there."""
     return (
         layout.x[parts.candidate[mine]],
-        only[of_type[mine]],
+        only[of_type[mine], parts.kind[mine]],
         parts.kind[mine],
         parts.count[mine].astype(np.float64),
         of_type[mine],
@@ -93,18 +106,25 @@ def _plain_lies(layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mi
 
 
 def _host_lies(
-    builder: ModelBuilder, types: GangTypes, label: tuple[int, int], host: Ints, column: Ints
+    builder: ModelBuilder,
+    cells: Cells,
+    kinds: Kinds,
+    types: GangTypes,
+    label: tuple[int, int],
+    host: Ints,
+    column: Ints,
 ) -> list[_Entry]:
     """Parts of the gangs of a type in one host, with columns f where the host has several cells."""
     q, found = label[0], []
     for g in np.flatnonzero(types.counts[q]).tolist():
         count = float(types.counts[q, g])
-        if len(host) == 1:
+        there = host[cells.node_class[host] == kinds.node_class[g]]
+        if len(there) == 1:
             size = column.size
-            found.append(_lie(column, int(host[0]), np.full(size, g), np.full(size, count), q))
+            found.append(_lie(column, int(there[0]), np.full(size, g), np.full(size, count), q))
             continue
         f = builder.add_columns(
-            "f", np.column_stack([np.full((len(host), 3), (*label, g)), host]), np.inf
+            "f", np.column_stack([np.full((len(there), 3), (*label, g)), there]), np.inf
         )
         row = np.zeros(1, dtype=np.int64)
         builder.add_rows(
@@ -119,7 +139,7 @@ def _host_lies(
         )
         found += [
             _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
-            for i, cell in enumerate(host.tolist())
+            for i, cell in enumerate(there.tolist())
         ]
     return found
 
@@ -159,8 +179,8 @@ def _add_span(
 
 
 def _hosts_by_type(cells: Cells, types: GangTypes) -> list[list[Ints]]:
-    """`hosts_of` every type; those of one class, set and scope have the same."""
-    where = np.column_stack([types.node_class, types.node_set, types.scope])
+    """`hosts_of` every type; those of the same classes, set and scope have the same."""
+    where = np.column_stack([types.classes, types.node_set, types.scope])
     known: dict[tuple[int, ...], list[Ints]] = {}
     found = []
     for q, key in enumerate(map(tuple, where.tolist())):
@@ -172,14 +192,20 @@ def _hosts_by_type(cells: Cells, types: GangTypes) -> list[list[Ints]]:
 
 def hosts_of(cells: Cells, types: GangTypes, q: int) -> list[Ints]:
     """Per place that may hold a whole gang of the type, the cells in it; never empty inside."""
-    usable = np.flatnonzero(
-        (cells.node_class == types.node_class[q]) & cells.in_set[types.node_set[q]]
-    )
+    usable = np.flatnonzero(types.classes[q, cells.node_class] & cells.in_set[types.node_set[q]])
     scope = types.scope[q]
     if scope in (Scope.NODE, Scope.POD):
-        return [usable] if usable.size else []
-    place = cells.leaf if scope == Scope.LEAF else cells.domain
-    return [usable[place[usable] == value] for value in np.unique(place[usable]).tolist()]
+        places = [usable]
+    else:
+        place = cells.leaf if scope == Scope.LEAF else cells.domain
+        places = [usable[place[usable] == value] for value in np.unique(place[usable]).tolist()]
+    # Every class of the gang must be there.
+    wanted = int(types.classes[q].sum())
+    return [host for host in places if host.size and _classes(cells, host) == wanted]
+
+
+def _classes(cells: Cells, host: Ints) -> int:
+    return int(np.unique(cells.node_class[host]).size)
 
 
 def _gang_columns(builder: ModelBuilder, q: int, hosts: list[Ints], x: Ints) -> list[Ints]:

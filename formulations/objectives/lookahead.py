@@ -89,11 +89,14 @@ def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float
             begins_s = begins_s[
                 np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)
             ]
-        mine = np.flatnonzero(options.node_class[members.option] == node_class)
+        mine = np.flatnonzero(options.gpus_on(node_class)[members.option] > 0)
         ends_s = begins_s[None, :] + seconds[mine, None]
         cost = jobs.weight[members.job[mine], None] * ends_s
-        paid = path.until(ends_s) - path.until(begins_s)[None, :]
-        cost += options.gpus[members.option[mine], None] * paid
+        for other, theirs in enumerate(paths):
+            gpus = options.gpus_on(other)[members.option[mine], None]
+            if gpus.any():
+                paid = theirs.until(ends_s) - theirs.until(begins_s)[None, :]
+                cost += gpus * paid
         np.minimum.at(best, members.job[mine], cost.min(axis=1))
     return best
 
@@ -159,7 +162,8 @@ def _cost(problem: RoundProblem, paths: list[PricePath]) -> Floats:
     round_s = np.asarray(problem.interval_s)
     cost = problem.jobs.weight[members.job] * ends_s
     for node_class, path in enumerate(paths):
-        mine = np.flatnonzero(options.node_class[members.option] == node_class)
+        gpus = options.gpus_on(node_class)[members.option]
+        mine = np.flatnonzero(gpus > 0)
         later = path.until(ends_s[mine]) - path.until(round_s)
-        cost[mine] += options.gpus[members.option[mine]] * later
+        cost[mine] += gpus[mine] * later
     return cost

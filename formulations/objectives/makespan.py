@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.columns import joined
 from formulations.linear_model import Floats
 from formulations.objectives import seconds_left
 from formulations.round.tables import Level, RoundProblem
@@ -34,9 +35,17 @@ def levels(
 
 
 def least_work(problem: RoundProblem) -> Floats:
-    """Fewest GPU-seconds that complete each job on each class, shape (J, T); inf for none."""
+    """Fewest GPU-seconds that complete each job on each class, shape (J, T); inf for none.
+
+    Of options on several classes for jobs alone that have none on one: there at each of theirs.
+    """
     options, members = problem.options, problem.options.members
     work = np.full((problem.jobs.count, problem.nodes.classes), np.inf)
-    on = members.job, options.node_class[members.option]
-    np.minimum.at(work, on, options.gpus[members.option] * seconds_left(problem))
+    gpu_s = options.gpus[members.option] * seconds_left(problem)
+    one = options.of_one_class[members.option]
+    np.minimum.at(work, (members.job[one], options.node_class[members.option[one]]), gpu_s[one])
+    row, at = joined(members.option, options.mixed.option)
+    none = np.isinf(work).all(axis=1)[members.job[row]]
+    on = members.job[row[none]], options.mixed.node_class[at[none]]
+    np.minimum.at(work, on, gpu_s[row[none]])
     return work

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.linear_model import Bools, Floats, Ints
 from formulations.node_pattern.cells import (
     Cells,
     Kinds,
@@ -175,11 +175,13 @@ class _Slots:
         table = problem.options.starts
         types = find_gang_types(problem, kinds, count_parts(problem, kinds))
         cost = np.zeros(types.count)
+        same = cells.node_class[:, None] == kinds.node_class[None, :]
         for q in range(types.count):
             if types.counts[q].any():
+                need = types.counts[q] > 0
                 cost[q] = min(
                     (
-                        float(types.counts[q] @ self._slot[host].min(axis=0))
+                        float(types.counts[q] @ _cheapest(self._slot[host], same[host], need))
                         for host in hosts_of(cells, types, q)
                     ),
                     default=np.inf,
@@ -238,6 +240,11 @@ class _Slots:
         first, last = int(self._kinds.first[t]), int(self._kinds.first[t + 1])
         patterns: Ints = maximal_patterns(free, self._kinds.vectors[t])
         return float((patterns @ self._slot[cell, first:last]).max(initial=0.0))
+
+
+def _cheapest(slot: Floats, same: Bools, need: Bools) -> Floats:
+    """Least price of each kind that is needed in the cells of its class, shape (S,); else 0."""
+    return np.where(need, np.where(same, slot, np.inf).min(axis=0), 0.0)
 
 
 def gpu_slots(cells: Cells, kinds: Kinds, gpu: Floats) -> Floats:

@@ -58,6 +58,8 @@ class Places:
         self._hold_gpus: list[int] = problem.holds.demand[:, 0].astype(np.int64).tolist()
         self._start: list[int] = table.part_start.tolist()
         self._parts: list[int] = table.part_gpus.tolist()
+        self._classes: list[int] = table.part_class.tolist()
+        self._loose: list[bool] = table.loose.tolist()
 
     def _bucket(self, node: int) -> list[int]:
         return self._buckets[self._class[node]][self._group[node]][self.free[node]]
@@ -112,22 +114,24 @@ class Places:
                 node = self._hold_node[row]
                 found[self._class[node]] += self._hold_gpus[row] if self._open[node] else 0
         elif option >= 0:
-            t = int(self._problem.candidates.node_class[option])
-            found[t] = int(self._problem.candidates.gpus[option])
+            for part, t in zip(self.parts(option), self.classes(option), strict=True):
+                found[t] += part
         return found
 
     def parts(self, candidate: int) -> list[int]:
         """GPUs of each part, largest first."""
         return self._parts[self._start[candidate] : self._start[candidate + 1]]
 
+    def classes(self, candidate: int) -> list[int]:
+        """Class of each part."""
+        return self._classes[self._start[candidate] : self._start[candidate + 1]]
+
     def starts(self, candidate: int) -> tuple[int, ...] | None:
-        """Distinct nodes for the parts of a candidate, taken; None if none were found."""
-        table = self._problem.candidates
-        t = int(table.node_class[candidate])
-        scope = int(table.scope[candidate])
-        parts = self.parts(candidate)
-        for groups, inside in self._hosts(t, scope, sum(parts)):
-            found = self._fit(candidate, t, parts, groups, inside)
+        """Nodes for the parts of a candidate, taken; None if none were found."""
+        scope = int(self._problem.candidates.scope[candidate])
+        parts, classes = self.parts(candidate), self.classes(candidate)
+        for groups, inside in self._hosts(set(classes), scope, sum(parts)):
+            found = self._fit(candidate, classes, parts, groups, inside)
             if found is not None:
                 self._assign(candidate, parts, found, 1)
                 return tuple(found)
@@ -145,20 +149,22 @@ class Places:
         table = self._problem.candidates
         side = table.side[candidate]
         crosses = int(table.scope[candidate]) == Scope.POD
-        needs = self._scarce[int(table.node_class[candidate])]
         for part, node in zip(parts, nodes, strict=True):
+            needs = self._scarce[self._class[node]]
             self._take(node, sign * part, sign * part * side if needs else None)
             if crosses:
                 self._uplink[self._leaf[node]] -= sign * part * float(side[2])
 
-    def _hosts(self, t: int, scope: int, gpus: int) -> Iterator[tuple[list[int], set[int] | None]]:
+    def _hosts(
+        self, classes: set[int], scope: int, gpus: int
+    ) -> Iterator[tuple[list[int], set[int] | None]]:
         """Groups of buckets to look in, one possible place after the other, fullest first."""
-        every = range(len(self._buckets[t]))
+        every = range(len(self._buckets[0]))
         if scope in (Scope.NODE, Scope.POD):
             yield list(every), None
             return
         nodes = self._problem.nodes
-        mine = np.flatnonzero(nodes.open & (nodes.node_class == t))
+        mine = np.flatnonzero(nodes.open & np.isin(nodes.node_class, list(classes)))
         place = nodes.leaf if scope == Scope.LEAF else nodes.domain
         spare = np.bincount(place[mine], np.asarray(self.free)[mine])
         for host in np.argsort(spare, kind="stable").tolist():
@@ -173,7 +179,7 @@ class Places:
     def _fit(
         self,
         candidate: int,
-        t: int,
+        classes: list[int],
         parts: list[int],
         groups: list[int],
         inside: set[int] | None,
@@ -187,19 +193,23 @@ class Places:
         share = float(side[2]) if crosses else 0.0
         # A strict gang must not lie in one place of the tighter sort.
         tighter = nodes.leaf if crosses else nodes.domain
-        strict = bool(table.strict[candidate])
+        strict, loose = bool(table.strict[candidate]), self._loose[candidate]
         uplink: dict[int, float] = {}
         chosen: list[int] = []
-        for part in parts:
+        for part, t in zip(parts, classes, strict=True):
             last = strict and len(chosen) == len(parts) - 1
             same = int(tighter[chosen[0]]) if last and len(set(tighter[chosen])) == 1 else -1
             need = part * side if self._scarce[t] else None
             for node in self._candidates(t, part, groups):
-                if node in chosen or (inside is not None and node not in inside):
+                if inside is not None and node not in inside:
+                    continue
+                # Parts that are chosen already are not taken yet; only loose ones share a node.
+                again = chosen.count(node)
+                if again and not (loose and self.free[node] >= (again + 1) * part):
                     continue
                 if (allowed is not None and not allowed[node]) or int(tighter[node]) == same:
                     continue
-                if need is not None and (self._side[node] < need - SLACK).any():
+                if need is not None and (self._side[node] < (again + 1) * need - SLACK).any():
                     continue
                 leaf = self._leaf[node]
                 if share and self._uplink[leaf] - uplink.get(leaf, 0.0) < part * share - SLACK:

@@ -158,7 +158,8 @@ class Placing:
         spare = np.asarray(self._places.spare)
         small = np.flatnonzero(option < self._count)
         room = spare[table.node_class[option[small]]] + own[owner[small]]
-        small = small[table.gpus[option[small]] <= room]
+        mixed = table.mixed
+        small = small[(table.gpus[option[small]] <= room) | mixed[option[small]]]
         option, owner = option[small], owner[small]
         gains = value[option] - now[owner]
         largest = table.part_gpus[table.part_start[option]]
@@ -184,9 +185,14 @@ class Placing:
 
     def _may_fit(self, job: int, option: int) -> bool:
         """Whether a class has as many GPUs free as an option takes, the job's own included."""
-        t = int(self._problem.candidates.node_class[option])
-        need = int(self._problem.candidates.gpus[option])
-        return need <= self._places.spare[t] + self._places.gpus_of(job, int(self.option[job]))[t]
+        own = self._places.gpus_of(job, int(self.option[job]))
+        need = self._places.gpus_of(job, option)
+        # Only the classes that it needs: what closed nodes hold may leave others below zero.
+        return all(
+            want <= spare + mine
+            for want, spare, mine in zip(need, self._places.spare, own, strict=True)
+            if want
+        )
 
     def _back(self, job: int, option: int, nodes: tuple[int, ...]) -> bool:
         """Give a job the very nodes that it had."""

@@ -169,6 +169,8 @@ class Relaxation:
         """
         table = problem.options.starts
         starts = np.flatnonzero(order < table.count)
+        # Gangs over several classes are told apart by more than one number of GPUs.
+        starts = starts[~table.mixed[order[starts]]]
         kept = np.ones(order.size, dtype=bool)
         if self._pairs.size or not starts.size:
             return kept

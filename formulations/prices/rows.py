@@ -76,9 +76,10 @@ def shared_rows(problem: RoundProblem) -> Shared:
             at = len(label)
             label.append(("side" if resource else "gpu", t, resource))
             upper.append(float(size[t] * nodes.capacity[t, resource]))
-            mine = np.flatnonzero((table.node_class == t) & has_parts)
+            gpus = table.gpus_on(t)
+            mine = np.flatnonzero((gpus > 0) & has_parts)
             per_gpu = 1.0 if resource == 0 else table.side[mine, resource - 1]
-            add(at, mine, table.gpus[mine] * per_gpu)
+            add(at, mine, gpus[mine] * per_gpu)
             kept = np.flatnonzero(held_class == t)
             add(at, held.option[kept], held.demand[kept, resource])
     if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():

@@ -52,6 +52,11 @@ class CandidateTable:
         Whether the parts must not all lie within a tighter scope either: under one leaf for
         `Scope.POD`, in one NVLink domain for `Scope.LEAF`; there the job would run with other
         speed and demand than these. Left out: no.
+    part_class
+        Class of the nodes of each part, shape (P,); left out: that of the candidate. Of a gang over
+        several classes the class of the candidate is that of its first part.
+    loose
+        Whether parts, of one GPU each, may share nodes. Left out: no.
     """
 
     job: Ints
@@ -64,19 +69,25 @@ class CandidateTable:
     scope: Ints = LEFT_OUT
     node_set: Ints = LEFT_OUT
     strict: Bools = LEFT_OUT
+    part_class: Ints = LEFT_OUT
+    loose: Bools = LEFT_OUT
 
     def __post_init__(self) -> None:
         rows = (self.count,)
-        require_shapes(self, part_start=(self.count + 1,), side=(self.count, len(RESOURCES) - 1))
+        require_shapes(self, part_start=(self.count + 1,), node_class=rows)
+        require_shapes(self, side=(self.count, len(RESOURCES) - 1))
         several = np.diff(self.part_start) > 1
         fill(
             self,
             scope=np.where(several, int(Scope.POD), int(Scope.NODE)).astype(np.int64),
             node_set=np.zeros(rows, dtype=np.int64),
             strict=np.zeros(rows, dtype=bool),
+            part_class=np.repeat(self.node_class, np.diff(self.part_start)),
+            loose=np.zeros(rows, dtype=bool),
         )
-        one = ("job", "node_class", "iteration_s", "gpus", "scope", "node_set", "strict")
-        require_shapes(self, **dict.fromkeys(one, rows), part_gpus=(int(self.part_start[-1]),))
+        one = ("job", "node_class", "iteration_s", "gpus", "scope", "node_set", "strict", "loose")
+        parts = (int(self.part_start[-1]),)
+        require_shapes(self, **dict.fromkeys(one, rows), part_gpus=parts, part_class=parts)
 
     @property
     def count(self) -> int:
@@ -93,6 +104,30 @@ class CandidateTable:
         """Candidate of each part, shape (P,)."""
         return np.repeat(np.arange(self.count, dtype=np.int64), np.diff(self.part_start))
 
+    @property
+    def mixed(self) -> Bools:
+        """Whether the parts are of several classes, shape (K,)."""
+        found = np.zeros(self.count, dtype=bool)
+        owner = self.part_candidate
+        found[owner[self.part_class != self.node_class[owner]]] = True
+        return found
+
+    def gpus_on(self, node_class: int) -> Ints:
+        """GPUs of each candidate on nodes of a class, shape (K,)."""
+        found = np.where(self.node_class == node_class, self.gpus, 0)
+        mixed = self.mixed
+        if mixed.any():
+            owner = self.part_candidate
+            there = mixed[owner] & (self.part_class == node_class)
+            found[mixed] = 0
+            np.add.at(found, owner[there], self.part_gpus[there])
+        return found
+
+    def classes_of(self, candidate: int) -> Ints:
+        """Class of each part."""
+        span = slice(int(self.part_start[candidate]), int(self.part_start[candidate + 1]))
+        return self.part_class[span]
+
     def demand(self, candidate: int, gpus: int) -> Floats:
         """Resources of a part with that many GPUs, shape (R,)."""
         return np.concatenate([[float(gpus)], gpus * self.side[candidate]])
@@ -102,16 +137,18 @@ class CandidateTable:
         lengths = np.diff(self.part_start)[keep]
         start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         offsets = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
-        parts = self.part_gpus[np.repeat(self.part_start[:-1][keep], lengths) + offsets]
+        part = np.repeat(self.part_start[:-1][keep], lengths) + offsets
         return CandidateTable(
             self.job[keep],
             self.node_class[keep],
             self.iteration_s[keep],
             self.gpus[keep],
             start,
-            parts,
+            self.part_gpus[part],
             self.side[keep],
             self.scope[keep],
             self.node_set[keep],
             self.strict[keep],
+            self.part_class[part],
+            self.loose[keep],
         )

@@ -130,7 +130,9 @@ def _check_guests(problem: RoundProblem, selection: Selection) -> None:
     mine = members.chosen(selection.choice)
     mine = mine[members.starts[mine] & np.isin(members.option[mine], held.option)]
     for job, option in zip(members.job[mine].tolist(), members.option[mine].tolist(), strict=True):
-        _check_nodes(problem, job, option, tuple(held.node[held.option == option].tolist()))
+        there = held.node[held.option == option].tolist()
+        kind = int(problem.options.node_class[option])
+        _check_nodes(problem, job, option, tuple(there), [kind] * len(there))
 
 
 def _check_one_gang(problem: RoundProblem, selection: Selection) -> None:
@@ -147,21 +149,24 @@ def _check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int,
     parts = candidates.parts(choice)
     if len(parts) != len(nodes):
         raise RuleError("parts", job, f"{len(parts)} parts on {len(nodes)} nodes")
-    if len(set(nodes)) != len(nodes):
+    if len(set(nodes)) != len(nodes) and not candidates.loose[choice]:
         raise RuleError("distinct_nodes", job, f"two parts share a node: {nodes}")
-    _check_nodes(problem, job, choice, nodes)
+    _check_nodes(problem, job, choice, nodes, candidates.classes_of(choice).tolist())
     _check_scope(problem, job, choice, nodes)
 
 
-def _check_nodes(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
+def _check_nodes(
+    problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...], classes: list[int]
+) -> None:
+    """Every node is one that its part may be on."""
     candidates = problem.options.starts
-    for node in nodes:
+    for node, kind in zip(nodes, classes, strict=True):
         if not 0 <= node < problem.nodes.count:
             raise RuleError("node_exists", job, f"there is no node {node}")
         if not problem.nodes.open[node]:
             raise RuleError("node_open", job, f"node {node} is closed to new work")
-        if problem.nodes.node_class[node] != candidates.node_class[choice]:
-            raise RuleError("node_class", job, f"node {node} is not of the candidate's class")
+        if problem.nodes.node_class[node] != kind:
+            raise RuleError("node_class", job, f"node {node} is not of its part's class")
         if not problem.nodes.sets[candidates.node_set[choice], node]:
             raise RuleError("node_set", job, f"node {node} is not among those it may use")
 

@@ -60,22 +60,20 @@ def _holds_fit(problem: RoundProblem, room: Room) -> bool:
 
 
 def place_parts(problem: RoundProblem, candidate: int, room: Room) -> tuple[int, ...] | None:
-    """Distinct nodes for a candidate's parts, taken from ``room``; None if none were found.
+    """Nodes for a candidate's parts, taken from ``room``; None if none were found.
 
-    Each part goes to the usable node with the least free GPUs that still has room. A candidate
-    that is confined to a leaf or NVLink domain tries these from the fullest that can hold it.
+    Distinct ones, unless the parts may share a node. Each part goes to the usable node with the
+    least free GPUs that still has room. A candidate that is confined to a leaf or NVLink domain
+    tries these from the fullest that can hold it.
     """
     nodes, candidates = problem.nodes, problem.options.starts
-    usable = (
-        nodes.open
-        & (nodes.node_class == candidates.node_class[candidate])
-        & nodes.sets[candidates.node_set[candidate]]
-    )
+    usable = nodes.open & nodes.sets[candidates.node_set[candidate]]
     scope = int(candidates.scope[candidate])
     if scope in (Scope.NODE, Scope.POD):
         found = _best_fit(problem, candidate, room, usable)
     else:
         found = None
+        usable &= np.isin(nodes.node_class, candidates.classes_of(candidate))
         place = nodes.leaf if scope == Scope.LEAF else nodes.domain
         spare = np.zeros(int(place.max(initial=0)) + 1)
         np.add.at(spare, place[usable], room.nodes[usable, 0])
@@ -97,15 +95,19 @@ def _best_fit(
     problem: RoundProblem, candidate: int, room: Room, usable: Bools
 ) -> tuple[int, ...] | None:
     candidates, leaf = problem.options.starts, problem.nodes.leaf
-    usable = usable.copy()
+    usable, left = usable.copy(), room.nodes
+    loose = bool(candidates.loose[candidate])
+    if loose:
+        left = left.copy()
     crosses = candidates.scope[candidate] == Scope.POD
     tighter = leaf if crosses else problem.nodes.domain
-    parts = candidates.parts(candidate)
+    parts, classes = candidates.parts(candidate), candidates.classes_of(candidate).tolist()
     uplinks = room.uplinks.copy() if crosses else room.uplinks
     chosen: list[int] = []
-    for part in parts:
+    for part, kind in zip(parts, classes, strict=True):
         demand = candidates.demand(candidate, part)
-        fits = usable & (room.nodes >= demand - SLACK).all(axis=1)
+        fits = usable & (problem.nodes.node_class == kind)
+        fits &= (left >= demand - SLACK).all(axis=1)
         last = candidates.strict[candidate] and len(chosen) == len(parts) - 1
         if last and np.unique(tighter[chosen]).size == 1:
             fits &= tighter != tighter[chosen[0]]
@@ -114,8 +116,10 @@ def _best_fit(
             fits &= uplinks[leaf] >= share - SLACK
         if not fits.any():
             return None
-        node = int(np.where(fits, room.nodes[:, 0], np.inf).argmin())
-        usable[node] = False
+        node = int(np.where(fits, left[:, 0], np.inf).argmin())
+        usable[node] = loose
+        if loose:
+            left[node] -= demand
         if share:
             uplinks[leaf[node]] -= share
         chosen.append(node)

@@ -1,7 +1,8 @@
 """`RoundProblem` as JSON: what one round's tables look like on disk, with a version.
 
 Columns of the tables stand under the names of the dataclass fields; a column that may be left out
-in the dataclass may be left out here. Tables of two dimensions carry their shape. JSON has no word
+in the dataclass may be left out here, and those of gangs over several node classes are where there
+are none. Tables of two dimensions carry their shape. JSON has no word
 for NaN (a queued job has no ``stay_iteration_s``) and infinity (an uplink without limit): they are
 ``null`` and ``"inf"``.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from formulations.round import tables as round_problem
-from formulations.round.tables import RESOURCES, RoundProblem
+from formulations.round.tables import RESOURCES, CandidateTable, RoundProblem
 
 FORMAT = "morph-opt round"
 VERSION = 1
@@ -46,7 +47,7 @@ def to_json(problem: RoundProblem) -> str:
         if field.name == "shared" and not (value.count or value.gang.size):
             continue
         if field.name in _TABLES:
-            value = {f.name: _encoded(getattr(value, f.name)) for f in fields(value)}
+            value = {name: _encoded(getattr(value, name)) for name in _columns_of(value)}
         document[field.name] = value
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
 
@@ -89,6 +90,15 @@ def from_json(text: str) -> RoundProblem:
 def _columns_of_document() -> list[Field[Any]]:
     """What a round is given; what is made of it is not written."""
     return [field for field in fields(RoundProblem) if field.init]
+
+
+def _columns_of(table: Any) -> list[str]:
+    """Columns that are written: what only gangs over several classes have is left to them."""
+    named = [field.name for field in fields(table)]
+    if isinstance(table, CandidateTable):
+        spare = {"part_class": not table.mixed.any(), "loose": not table.loose.any()}
+        named = [name for name in named if not spare.get(name, False)]
+    return named
 
 
 def _optional(field: Field[Any]) -> bool:

@@ -92,6 +92,21 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassGpus:
+    """GPUs of options on nodes of several classes: one row per option and class.
+
+    Parameters
+    ----------
+    option, node_class, gpus
+        Which option, one of its classes, and its GPUs there.
+    """
+
+    option: Ints
+    node_class: Ints
+    gpus: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class OptionTable:
     """Options of a round; columns of shape (O,) unless stated.
 
@@ -107,9 +122,11 @@ class OptionTable:
     job
         The job whose nodes they are.
     node_class
-        Class of the nodes.
+        Class of the nodes; of several classes that of the first part, or of the last hold.
     gpus
         GPUs in all.
+    mixed
+        What options on nodes of several classes have on each of them.
     possible
         Whether it can happen at all: a job comes to another only on nodes that are open, of its
         class and in its node set.
@@ -125,6 +142,7 @@ class OptionTable:
     job: Ints
     node_class: Ints
     gpus: Floats
+    mixed: ClassGpus
     possible: Bools
     stay: Ints
     gang: Ints
@@ -149,9 +167,28 @@ class OptionTable:
         sums = np.bincount(self.members.option, of_members, minlength=self.count)
         return sums.astype(np.float64)
 
+    def gpus_on(self, node_class: int) -> Floats:
+        """GPUs of each option on nodes of a class, shape (O,)."""
+        found = np.where(self.node_class == node_class, self.gpus, 0.0)
+        found[self.mixed.option] = 0.0
+        there = self.mixed.node_class == node_class
+        found[self.mixed.option[there]] = self.mixed.gpus[there]
+        return found
+
+    @property
+    def of_one_class(self) -> Bools:
+        """Whether all nodes of an option are of one class, shape (O,)."""
+        found = np.ones(self.count, dtype=bool)
+        found[self.mixed.option] = False
+        return found
+
     def priced(self, price_of_class: Floats) -> Floats:
         """What the GPUs of each option cost at prices of the node classes, shape (O,)."""
-        return price_of_class[self.node_class] * self.gpus
+        paid: Floats = price_of_class[self.node_class] * self.gpus
+        mixed = self.mixed
+        paid[mixed.option] = 0.0
+        np.add.at(paid, mixed.option, price_of_class[mixed.node_class] * mixed.gpus)
+        return paid
 
     def jobs_of(self, option: int) -> list[int]:
         """The jobs of an option, whose nodes they are first."""
@@ -177,7 +214,25 @@ def options_of(problem: RoundProblem) -> OptionTable:
     possible = np.ones(count + running.size, dtype=bool)
     possible[held.option[~_may_come(problem, starts, members, held)]] = False
     job = np.concatenate([starts.job, running])
-    return OptionTable(starts, members, held, job, node_class, gpus, possible, stay, gang)
+    mixed = _mixed(problem, starts, stay, node_class)
+    return OptionTable(starts, members, held, job, node_class, gpus, mixed, possible, stay, gang)
+
+
+def _mixed(
+    problem: RoundProblem, starts: CandidateTable, stay: Ints, node_class: Ints
+) -> ClassGpus:
+    """Starts and stays on nodes of several classes, class by class."""
+    holds, classes = problem.holds, problem.nodes.classes
+    option = np.concatenate([starts.part_candidate, stay[holds.job]])
+    where = np.concatenate([starts.part_class, problem.nodes.node_class[holds.node]])
+    several = np.zeros(node_class.size, dtype=bool)
+    several[option[where != node_class[option]]] = True
+    mine = several[option]
+    gpus = np.concatenate([starts.part_gpus.astype(np.float64), holds.demand[:, 0]])[mine]
+    key, at = np.unique(option[mine] * classes + where[mine], return_inverse=True)
+    total: Floats = np.zeros(key.size)
+    np.add.at(total, at.reshape(-1), gpus)
+    return ClassGpus(key // classes, key % classes, total)
 
 
 def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
@@ -266,6 +321,8 @@ def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
         scope=np.concatenate([table.scope, scope]),
         node_set=np.concatenate([table.node_set, node_set]),
         strict=np.concatenate([table.strict, strict]),
+        part_class=np.concatenate([table.part_class, rows.part_class]),
+        loose=np.concatenate([table.loose, np.zeros(size, dtype=bool)]),
     )
 
 

@@ -123,6 +123,9 @@ def _require_members(problem: RoundProblem, members: Ints) -> None:
         raise ValueError("shared.candidate must be one of its job")
     if not jobs.running[shared.job[~starts]].all():
         raise ValueError("shared.candidate must not be a stay where nothing runs")
+    of_classes = problem.candidates.mixed | problem.candidates.loose
+    if of_classes[shared.candidate[starts]].any():
+        raise ValueError("shared.candidate must be on nodes of one class, each part on its own")
     if (starts[first] & ~starts).any():
         raise ValueError("shared.candidate of the first job must be a stay if another's is")
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)

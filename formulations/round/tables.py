@@ -208,6 +208,7 @@ class RoundProblem:
         for name, index, limit in (
             ("candidates.job", c.job, self.jobs.count),
             ("candidates.node_class", c.node_class, n.classes),
+            ("candidates.part_class", c.part_class, n.classes),
             ("nodes.node_class", n.node_class, n.classes),
             ("holds.job", h.job, self.jobs.count),
             ("holds.node", h.node, n.count),
@@ -218,8 +219,13 @@ class RoundProblem:
                 raise ValueError(f"{name} must lie in 0..{limit - 1}")
         if c.count and (c.part_gpus < 1).any():
             raise ValueError("candidates.part_gpus must be at least 1")
-        if c.count and (c.part_gpus > n.capacity[c.node_class[c.part_candidate], 0]).any():
+        if c.count and (c.part_gpus > n.capacity[c.part_class, 0]).any():
             raise ValueError("candidates.part_gpus must not exceed the GPUs of a node of the class")
+        has_parts = np.diff(c.part_start) > 0
+        if (c.part_class[c.part_start[:-1][has_parts]] != c.node_class[has_parts]).any():
+            raise ValueError("candidates.part_class of the first part must be the candidate's")
+        if (c.part_gpus[c.loose[c.part_candidate]] > 1).any():
+            raise ValueError("candidates.loose must be left to parts of one GPU")
         if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
             raise ValueError("candidates.iteration_s must be positive and finite")
         if not (np.isin(np.arange(self.jobs.count), h.job) == self.jobs.running).all():

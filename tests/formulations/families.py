@@ -154,6 +154,12 @@ _LIGHT = [Candidate(0, (gpus,), side=(2.0, 0.0, 0.0)) for gpus in (1, 2)]
 _CROSSING = [Hold(job, node, 1, (0.0, 0.0, 3.0), 3.0) for job in (0, 1) for node in (0, 1)]
 _HEAVY = [Hold(1, 0, 1, (8.0, 0.0, 0.0))]
 _TWO_CELLS = [*_FOURS, Candidate(2, (4,)), Candidate(3, (4,), node_set=1)]
+_MIXED = [
+    Candidate(0, (1, 1, 1, 1), classes=(0, 0, 1, 1), loose=True),
+    Candidate(1, (2,)),
+    Candidate(1, (1,), node_class=1),
+]
+_LOOSE = [Candidate(0, (1, 1, 1), scope=Scope.LEAF, loose=True)]
 _LEAVES: dict[str, Any] = {"leaf": [0, 1], "uplink": [5.0, 5.0]}
 
 
@@ -211,6 +217,18 @@ PAIRS: dict[str, Pair] = {
     "node_pattern.side": Pair(  # CPU threads of too many kinds to count: 8.6 and 11 of 10
         _pattern([8], _MANY_KINDS, [0, 1, 2, 3], side=(10.0, 0.0, 0.0)),
         _pattern([8], _MANY_KINDS, [0, 1, 2, 3, 4], side=(10.0, 0.0, 0.0)),
+    ),
+    "mixed.slots": Pair(  # two GPUs of each class, of which a gang of another job takes one
+        _pattern([4, 2], _MIXED, [0, 1]),
+        _pattern([4, 2], _MIXED, [0, 2]),
+    ),
+    "named.parts": Pair(  # a gang over two classes wants both; single GPUs may share a node
+        _assignment([4, 2], _MIXED, [0, 1]),
+        _assignment([4, 2], _MIXED, [0], closed=[1]),
+    ),
+    "named.distinct_nodes": Pair(  # parts that share nodes are under the leaf of their gang
+        _assignment([2, 2], _LOOSE, [0], leaf=[0, 0]),
+        _assignment([2, 2], _LOOSE, [0], leaf=[0, 1]),
     ),
     "node_assignment.parts": Pair(
         _assignment([4, 4], _PAIR, [0]), _assignment([4, 4], _PAIR, [0], closed=[1])

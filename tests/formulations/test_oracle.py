@@ -30,6 +30,11 @@ LARGE = RoundSize(jobs=14, nodes=9, classes=3, candidates=6, running=0.6)
 LARGE_EVERYTHING = replace(EVERYTHING, jobs=9, nodes=7, classes=2, candidates=5, running=0.6)
 
 
+MIXED = {
+    "gpus": RoundSize(nodes=4, classes=3, candidates=4, running=0.3, mixed=0.8),
+    "everything": replace(EVERYTHING, nodes=5, classes=3, running=0.3, closed=0.1, mixed=0.8),
+}
+
 Drawn = tuple[str, RoundProblem, np.random.Generator]
 
 
@@ -52,6 +57,37 @@ def test_both_formulations_and_brute_force_agree(block: int) -> None:
         for formulation in FORMULATIONS:
             found = optimum(problem, level, formulation)
             assert same(found, truth.value(level)), (kind, name, formulation)
+
+
+@pytest.mark.parametrize("size", MIXED.values(), ids=list(MIXED))
+@pytest.mark.parametrize("block", range(2))
+def test_gangs_over_several_classes_agree_with_brute_force(block: int, size: RoundSize) -> None:
+    agree_with_brute_force(9000 + block, size, 25)
+
+
+def agree_with_brute_force(seed: int, size: RoundSize, count: int) -> None:
+    for name, problem, draw in rounds(seed, size, count):
+        level = random_level(draw, problem)
+        truth = oracle.best(problem, [level])
+        check(problem, truth)
+        for formulation in FORMULATIONS:
+            found = optimum(problem, level, formulation)
+            assert same(found, truth.value(level)), (name, formulation)
+
+
+def test_mixed_rounds_are_of_every_kind() -> None:
+    seen = dict.fromkeys(("mixed", "loose", "mixed stay", "loose on one node", "parts"), 0)
+    drawn = [entry for size in MIXED.values() for entry in rounds(9000, size, 50)]
+    for _, problem, draw in drawn:
+        table, best = problem.candidates, oracle.best(problem, [random_level(draw, problem)])
+        started = [k for k in best.choice.tolist() if 0 <= k < table.count]
+        seen["mixed"] += bool(table.mixed[started].any())
+        seen["parts"] += bool((table.mixed & ~table.loose)[started].any())
+        seen["loose"] += bool(table.loose[started].any())
+        stays = np.intersect1d(problem.options.mixed.option, best.choice)
+        seen["mixed stay"] += bool((stays >= table.count).any())
+        seen["loose on one node"] += any(len(set(n)) < len(n) for n in best.nodes)
+    assert min(seen.values()) >= 5, seen
 
 
 @pytest.mark.parametrize("block", range(4))

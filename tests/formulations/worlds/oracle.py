@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 from scipy.optimize import linprog
@@ -100,16 +100,22 @@ def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
 
 
 def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
-    """Every way to give the parts of a candidate distinct open nodes of its class."""
+    """Every way to give its parts open nodes of their classes; distinct, unless they are loose."""
     table, nodes = problem.options.starts, problem.nodes
+    span = slice(int(table.part_start[candidate]), int(table.part_start[candidate + 1]))
     usable = [
-        node
-        for node in range(nodes.count)
-        if nodes.open[node]
-        and nodes.node_class[node] == table.node_class[candidate]
-        and nodes.sets[table.node_set[candidate]][node]
+        [
+            node
+            for node in range(nodes.count)
+            if nodes.open[node]
+            and nodes.node_class[node] == node_class
+            and nodes.sets[table.node_set[candidate]][node]
+        ]
+        for node_class in table.part_class[span].tolist()
     ]
-    for where in permutations(usable, len(table.parts(candidate))):
+    for where in product(*usable):
+        if len(set(where)) < len(where) and not table.loose[candidate]:
+            continue
         if table.scope[candidate] == Scope.LEAF and len({int(nodes.leaf[n]) for n in where}) > 1:
             continue
         if (

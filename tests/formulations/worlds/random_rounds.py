@@ -44,6 +44,9 @@ class RoundSize:
         Largest number of node sets that candidates may be confined to, besides all nodes.
     rules
         Largest number of operator's rules: limits on GPUs with borrowing, and jobs that must run.
+    mixed
+        Chance that a candidate or a hold has parts on several classes; half of these candidates
+        are of single GPUs that may share nodes.
     """
 
     jobs: int = 4
@@ -59,6 +62,7 @@ class RoundSize:
     leaves: int = 1
     node_sets: int = 0
     rules: int = 0
+    mixed: float = 0.0
 
 
 SMALL = RoundSize()
@@ -180,7 +184,8 @@ def _random_hold(
 ) -> list[Hold]:
     """Parts on distinct nodes of one class that still have room; none if there is no room."""
     node_class = int(draw.integers(nodes.classes))
-    where = np.flatnonzero((nodes.node_class == node_class) & (free[:, 0] >= 1))
+    anywhere = bool(size.mixed and draw.random() < size.mixed)
+    where = np.flatnonzero(((nodes.node_class == node_class) | anywhere) & (free[:, 0] >= 1))
     if not where.size:
         return []
     chosen = draw.permutation(where)[: int(draw.integers(1, min(size.parts, where.size) + 1))]
@@ -282,7 +287,27 @@ def _random_candidates(
             strict = size.leaves > 1 and scope > Scope.NVLINK and draw.random() < 0.5
         if size.node_sets and draw.random() < 0.4:
             node_set = int(draw.integers(1, size.node_sets + 1))
-        rows.append(
-            Candidate(job, tuple(parts), node_class, seconds, need, scope, node_set, strict)
-        )
+        made = Candidate(job, tuple(parts), node_class, seconds, need, scope, node_set, strict)
+        if size.mixed and draw.random() < size.mixed:
+            made = _over_classes(draw, nodes, made, side)
+        rows.append(made)
     return rows
+
+
+def _over_classes(
+    draw: np.random.Generator, nodes: NodeTable, row: Candidate, side: np.ndarray
+) -> Candidate:
+    """The candidate with a class drawn for each part, or as single GPUs that may share nodes."""
+    loose = bool(draw.random() < 0.5)
+    count = int(draw.integers(1, 5)) if loose else len(row.parts)
+    classes = tuple(draw.integers(0, nodes.classes, count).tolist())
+    room = nodes.capacity[list(classes)]
+    most = room[:, 0].min()
+    parts = (1,) * count if loose else tuple(min(part, int(most)) for part in row.parts)
+    need = tuple(np.minimum(side, room[:, 1:].min(axis=0) / parts[0]).tolist())
+    several = count > 1
+    scope = (row.scope if row.within > Scope.NODE else Scope.POD) if several else Scope.NODE
+    strict = row.strict and several and not loose
+    return replace(
+        row, parts=parts, side=need, scope=scope, strict=strict, classes=classes, loose=loose
+    )

@@ -37,6 +37,13 @@ class Candidate:
     scope: Scope | None = None
     node_set: int = 0
     strict: bool = False
+    classes: tuple[int, ...] = ()
+    loose: bool = False
+
+    @property
+    def of_parts(self) -> tuple[int, ...]:
+        """Class of each part; all of one unless a test says otherwise."""
+        return self.classes or (self.node_class,) * len(self.parts)
 
     @property
     def within(self) -> Scope:
@@ -74,7 +81,7 @@ def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
     lengths = [len(row.parts) for row in rows]
     return CandidateTable(
         job=np.asarray(owners, dtype=np.int64),
-        node_class=np.asarray([row.node_class for row in rows], dtype=np.int64),
+        node_class=np.asarray([row.of_parts[0] for row in rows], dtype=np.int64),
         iteration_s=np.asarray([row.iteration_s for row in rows], dtype=np.float64),
         gpus=np.asarray([sum(row.parts) for row in rows], dtype=np.int64),
         part_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
@@ -83,6 +90,8 @@ def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
         scope=np.asarray([int(row.within) for row in rows], dtype=np.int64),
         node_set=np.asarray([row.node_set for row in rows], dtype=np.int64),
         strict=np.asarray([row.strict for row in rows], dtype=bool),
+        part_class=np.asarray([t for row in rows for t in row.of_parts], dtype=np.int64),
+        loose=np.asarray([row.loose for row in rows], dtype=bool),
     )
 
 
