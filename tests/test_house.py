@@ -56,6 +56,7 @@ LICENSED = {"coptpy", "cuopt", "gurobipy", "xpress"}
 EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"all", "dev"})
 PAGES = files(".md")
 MODULES_A_FOLDER = 14
+LINES_A_FUNCTION = 60
 SOURCES = [path for path in files(".py") if path.parts[0] in PACKAGES]
 
 
@@ -322,6 +323,19 @@ def test_sources_have_a_docstring_and_stay_short(source: Path) -> None:
     text = (ROOT / source).read_text("utf-8")
     assert ast.get_docstring(ast.parse(text)), f"{source} does not say what it is"
     assert text.count("\n") <= 400, f"{source} is longer than a file should be"
+
+
+def test_no_function_is_longer_than_a_page() -> None:
+    """Its body; a signature and a docstring of many parameters are as long as they must be."""
+    long = {}
+    for path in files(".py"):
+        for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+                if lines > LINES_A_FUNCTION:
+                    long[f"{path}: {node.name}"] = lines
+    assert long == {}
 
 
 def test_no_folder_holds_more_modules_than_a_reader_takes_in_at_once() -> None:

@@ -136,20 +136,8 @@ def reduced_model(
     unit = demands.unit
     entry = np.argwhere(demands.speed[rows] > 0)
     job, kind = rows[entry[:, 0]], entry[:, 1]
-    # Of those who ask: what the others hold is large against rounding, or nothing.
-    need = np.where(demands.slope > 0, demands.at(level[1]), np.inf)
-    top = boxes(demands.speed, need)
     builder = ModelBuilder("target shares: reduced")
-    x = builder.add_columns("x", np.stack([job, kind], axis=1), top[job, kind], integer=False)
-    single = np.zeros((1, 0), dtype=np.int64)
-    t = builder.add_columns("t", single, level[1] / unit, integer=False, lower=level[0] / unit)
-    load = builder.add_columns(
-        "load",
-        single,
-        np.inf if minimise_load else 1.0,
-        integer=False,
-        lower=0.0 if minimise_load else 1.0,
-    )
+    x, t, load = _columns(builder, demands, job, kind, level, minimise_load)
     size = 1.0 / demands.speed[rows].max(axis=1)
     place = np.arange(rows.size)
     builder.add_rows("time", rows[:, None], -np.inf, 1.0, [(entry[:, 0], x, 1.0)])
@@ -161,8 +149,8 @@ def reduced_model(
         -held,
         [
             (kind, x, weight[job, kind]),
-            (types, np.full(types.size, t[0]), grows * unit),
-            (types, np.full(types.size, load[0]), -1.0),
+            (types, np.full(types.size, t), grows * unit),
+            (types, np.full(types.size, load), -1.0),
         ],
     )
     builder.add_rows(
@@ -172,12 +160,38 @@ def reduced_model(
         np.inf,
         [
             (entry[:, 0], x, demands.speed[job, kind] * size[entry[:, 0]]),
-            (place, np.full(rows.size, t[0]), -demands.slope[rows] * size * unit),
+            (place, np.full(rows.size, t), -demands.slope[rows] * size * unit),
         ],
     )
     cost = np.zeros(x.size + 2)
-    cost[load[0] if minimise_load else t[0]] = -1.0 if minimise_load else 1.0
+    cost[load if minimise_load else t] = -1.0 if minimise_load else 1.0
     return Reduced(builder.build(cost), rows, entry, unit, constant, per_step)
+
+
+def _columns(
+    builder: ModelBuilder,
+    demands: Demands,
+    job: Ints,
+    kind: Ints,
+    level: tuple[float, float],
+    minimise_load: bool,
+) -> tuple[Ints, int, int]:
+    """Columns x[job, kind], t and load of the reduced model; the latter two are one each."""
+    # Of those who ask: what the others hold is large against rounding, or nothing.
+    need = np.where(demands.slope > 0, demands.at(level[1]), np.inf)
+    top = boxes(demands.speed, need)
+    x = builder.add_columns("x", np.stack([job, kind], axis=1), top[job, kind], integer=False)
+    single = np.zeros((1, 0), dtype=np.int64)
+    low, high = (float(end) / demands.unit for end in level)
+    t = builder.add_columns("t", single, high, integer=False, lower=low)
+    load = builder.add_columns(
+        "load",
+        single,
+        np.inf if minimise_load else 1.0,
+        integer=False,
+        lower=0.0 if minimise_load else 1.0,
+    )
+    return x, int(t[0]), int(load[0])
 
 
 def forced_patterns(demands: Demands) -> Ints:

@@ -28,6 +28,7 @@ from morph_opt.events.log import (
     event_to_line,
 )
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands
+from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.metrics.bounds.taken_up import taken_up_demands
 from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.cost import cost_metrics
@@ -153,38 +154,69 @@ def replay(
     AllocationError
         If the policy breaks a rule; a run folder keeps the log up to that round.
     """
-    config = config or ReplayConfig()
+    inputs = _Inputs(trace, cluster, truth, config or ReplayConfig(), initial)
     extras = extras or RunExtras()
-    demands = job_demands(trace, cluster, truth, config)
-    begun = _begun(trace, cluster, policy, truth, config, extras.digest)
-    if initial is not None:
-        require_initial(initial, trace, cluster, config)
-        demands = taken_up_demands(demands, initial, config)
-        begun = replace(begun, time_s=initial.time_s)
+    demands = inputs.demands(job_demands)
     try:
-        engine = Engine(trace, cluster, truth, config, node_events, initial)
+        engine = Engine(trace, cluster, truth, inputs.config, node_events, initial)
     except AllocationError as error:
         raise InputError(str(error), field="state") from error
-    run = _Run(engine, policy, extras.progress, [begun])
+    run = _Run(engine, policy, extras.progress, [_begun(inputs, policy.name, extras.digest)])
+    writer = _driven(run, out, resume, extras.files)
+    result = _result(inputs, run, demands, extras)
+    if writer is not None:
+        writer.finish(jobs_csv(result.jobs), summary_json(result.summary))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What runs where, and under which rules; of whose decisions it does not depend."""
+
+    trace: Trace
+    cluster: Cluster
+    truth: SpeedModel
+    config: ReplayConfig
+    initial: RoundState | None
+
+    def __post_init__(self) -> None:
+        if self.initial is not None:
+            require_initial(self.initial, self.trace, self.cluster, self.config)
+
+    def demands(
+        self, needs_of: Callable[[Trace, Cluster, SpeedModel, ReplayConfig], Demands]
+    ) -> Demands:
+        """What each job needs at least; of a run that takes up a state, from there on."""
+        demands = needs_of(self.trace, self.cluster, self.truth, self.config)
+        if self.initial is None:
+            return demands
+        return taken_up_demands(demands, self.initial, self.config)
+
+
+def _driven(
+    run: _Run, out: Path | None, resume: bool, files: Mapping[str, str]
+) -> RunWriter | None:
+    """Drive a run to its end; the writer of its folder, which is still to be finished."""
     if out is None:
         run.drive()
+        return None
+    if resume:
+        reopen_rounds(out)
     else:
-        if resume:
-            reopen_rounds(out)
-        else:
-            create_folder(out, extras.files)
-        writer = RunWriter(out)
-        try:
-            run.drive(writer, _take_up(run, writer, out) if resume else False)
-        except BaseException:
-            writer.close()
-            raise
-    history = read_history(run.events, trace)
-    shares = any(isinstance(event, Shared) for event in run.events)
-    if extras.packing or shares:
-        demands = packed_demands(trace, cluster, truth, config)
-        if initial is not None:
-            demands = taken_up_demands(demands, initial, config)
+        create_folder(out, files)
+    writer = RunWriter(out)
+    try:
+        run.drive(writer, _take_up(run, writer, out) if resume else False)
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def _result(inputs: _Inputs, run: _Run, demands: Demands, extras: RunExtras) -> ReplayResult:
+    """What a run that has ended amounts to; a function of its events and of what was known."""
+    cluster, truth, config = inputs.cluster, inputs.truth, inputs.config
+    history = read_history(run.events, inputs.trace)
     metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
     first_s = config.restart_s if config.first_start_s is None else config.first_start_s
     ratios = finish_time_ratios(history, cluster, truth, first_s)
@@ -192,15 +224,14 @@ def replay(
     by_type = gpu_utilization_by_type(history, cluster)
     types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
     labels = types | fairness.as_dict() | cost_metrics(history, cluster).as_dict()
-    if extras.packing or shares:
+    if extras.packing or any(isinstance(event, Shared) for event in run.events):
+        demands = inputs.demands(packed_demands)
         labels |= packing_metrics(history)
     if metrics.guaranteed_jobs:
         labels |= promise_metrics(history, cluster, truth, config.first_start_of).as_dict()
     labels |= dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, run.rows, demands, labels)
     jobs = job_rows(history, cluster, ratios)
-    if out is not None:
-        writer.finish(jobs_csv(jobs), summary_json(summary))
     return ReplayResult(history, jobs, tuple(run.rows), tuple(run.events), summary)
 
 
@@ -212,17 +243,12 @@ def _take_up(run: _Run, writer: RunWriter, folder: Path) -> bool:
     return bool(recorded.lines)
 
 
-def _begun(
-    trace: Trace,
-    cluster: Cluster,
-    policy: Policy,
-    truth: SpeedModel,
-    config: ReplayConfig,
-    digest: str,
-) -> Begun:
+def _begun(inputs: _Inputs, policy: str, digest: str) -> Begun:
+    """The first line of the log: the identity of the run."""
+    trace, cluster, config = inputs.trace, inputs.cluster, inputs.config
     deciding = (
         repr(cluster),
-        truth.name,
+        inputs.truth.name,
         sorted(config.restart_s_by_model.items()),
         [getattr(config, name) for name in ReplayConfig.__slots__ if name not in _APART],
         *([] if config.first_start_s is None else [config.first_start_s]),
@@ -230,10 +256,10 @@ def _begun(
     )
     text = json.dumps(deciding, default=str)
     return Begun(
-        0.0,
+        0.0 if inputs.initial is None else inputs.initial.time_s,
         trace.name,
         trace.sha256,
-        policy.name,
+        policy,
         len(trace.jobs),
         len(cluster.nodes),
         cluster.gpus,

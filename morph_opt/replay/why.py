@@ -176,20 +176,31 @@ def why(
     if not found:
         window = f"{from_s / HOUR_S:g} h to {until_s / HOUR_S:g} h"
         raise InputError(f"job {job!r} is not there from {window}", file=str(path), field="job")
-    waits = [one for one in found if one.words == "queued"] or found
-    there = [
-        event.index
-        for event in events
-        if isinstance(event, RoundDecided)
-        and any(one.from_s <= event.time_s < one.until_s for one in waits)
-    ]
+    there = _rounds_of(events, found)
     said = [f"{job} was {one.words} from {_hours(one.from_s)} to {_hours(one.until_s)}"
             for one in found]  # fmt: skip
     if not there:
         return [*said, "no round was decided in that time"]
     count = min(rounds, len(there))
     wanted = {there[k * len(there) // count] for k in range(count)}
-    prepared = prepare(scenario)
+    return [*said, *_reasons(prepare(scenario), events, wanted, job)]
+
+
+def _rounds_of(events: Sequence[Event], found: Sequence[Stretch]) -> list[int]:
+    """Rounds in which the job waits; all of its rounds where it never does."""
+    waits = [one for one in found if one.words == "queued"] or found
+    return [
+        event.index
+        for event in events
+        if isinstance(event, RoundDecided)
+        and any(one.from_s <= event.time_s < one.until_s for one in waits)
+    ]
+
+
+def _reasons(
+    prepared: Prepared, events: Sequence[Event], wanted: set[int], job: str
+) -> Iterator[str]:
+    """Why the job got what it got, in each of these rounds: they are solved again."""
     explainer = make_explainer(prepared.policy_options, Effort(jobs=0, named=(job,)))
     last = ""
     for state, decided in states(prepared, events, wanted):
@@ -203,9 +214,8 @@ def why(
         text = text.replace("\n", "\n  ")
         if again.allocation.by_job().get(job) != decided.allocation.by_job().get(job):
             text += "\n  (solved again, the round grants it something else: a tie or a time limit)"
-        said.append(f"at {_hours(state.time_s)}: {'the same' if text == last else text}")
+        yield f"at {_hours(state.time_s)}: {'the same' if text == last else text}"
         last = text
-    return said
 
 
 def _hours(time_s: float) -> str:

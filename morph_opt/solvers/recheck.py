@@ -81,45 +81,43 @@ def judge(
         Relative gap that was asked for.
     """
     began = time.perf_counter()
-    point, culprit = None, ""
-    if x is not None and x.shape == model.cost.shape and np.isfinite(x).all():
-        point = rounded(model, x)
-        culprit = violated(model, point)
-    elif x is not None:
-        culprit = violated(model, x)
-    if point is None or culprit:
+    point, culprit = _sound(model, x)
+    value = float("nan") if point is None else model.objective(point)
+    if point is None:
         failed = bool(culprit) or stop in (Stop.PROVED, Stop.FAILED)
-        return Outcome(
-            status=Status.ERROR if failed else Status.NO_SOLUTION,
-            stop=Stop.FAILED if failed else stop,
-            solver=solver,
-            bound=bound,
-            nodes=nodes,
-            build_s=build_s,
-            solve_s=solve_s,
-            cpu_s=cpu_s,
-            check_s=time.perf_counter() - began,
-            message=f"incumbent violates {culprit}; {message}" if culprit else message,
-        )
-    value = model.objective(point)
-    if bound < value - BOUND_TOLERANCE * max(1.0, abs(value)):
-        message = f"the library's bound {bound:g} is below its own incumbent; {message}"
-        bound = float("inf")
-    safe = max(bound, value)
-    reached = relative_gap(value, safe)
+        status = Status.ERROR if failed else Status.NO_SOLUTION
+        stop = Stop.FAILED if failed else stop
+        message = f"incumbent violates {culprit}; {message}" if culprit else message
+    else:
+        if bound < value - BOUND_TOLERANCE * max(1.0, abs(value)):
+            message = f"the library's bound {bound:g} is below its own incumbent; {message}"
+            bound = float("inf")
+        bound = max(bound, value)
+        met = relative_gap(value, bound) <= gap + 1e-9
+        status = Status.OPTIMAL if met else Status.FEASIBLE
     return Outcome(
-        status=Status.OPTIMAL if reached <= gap + 1e-9 else Status.FEASIBLE,
+        status=status,
         stop=stop,
         solver=solver,
         x=point,
         objective=value,
-        bound=safe,
-        gap=reached,
+        bound=bound,
+        gap=relative_gap(value, bound),
         nodes=nodes,
         build_s=build_s,
         solve_s=solve_s,
         cpu_s=cpu_s,
         check_s=time.perf_counter() - began,
         message=message,
-        row_duals=row_duals,
+        row_duals=None if point is None else row_duals,
     )
+
+
+def _sound(model: LinearModel, x: Floats | None) -> tuple[Floats | None, str]:
+    """The rounded incumbent, or None and the name of what it violates."""
+    if x is None:
+        return None, ""
+    shaped = x.shape == model.cost.shape and bool(np.isfinite(x).all())
+    point = rounded(model, x) if shaped else x
+    culprit = violated(model, point)
+    return (None if culprit else point), culprit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -156,16 +156,7 @@ def load_log(
     _require_kinds("run_s", mapped.run_s, (row for row in read if row.run_s is None))
     _require_kinds("guarantee", () if mapped.guarantee is None else (mapped.guarantee,), rows)
     account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)
-    if mapped.run_s:
-        listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
-        account.assumed.append(f"run times by kind: {listed}")
-    started = scan.report.findings.get("running-at-window-start")
-    if started is not None:
-        gpu_s = float(started.details["gpu_s"])
-        account.assumed.append(
-            f"the cluster is empty when the window begins; {started.count:,} jobs were running and "
-            f"held {gpu_s:,.0f} GPU-seconds after that"
-        )
+    account.assumed += _assumed(mapped, scan.report)
     rows = _shifted(rows, known, account)
     if mapped.jobs_as == "sampled":
         jobs, truth = _sampled(rows, mapped, seed, account, str(path))
@@ -178,6 +169,20 @@ def load_log(
         else (f"{name}: run times and GPUs of a log, models drawn (seed {seed})")
     )
     return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0)
+
+
+def _assumed(mapped: Mapped, report: Report) -> Iterator[str]:
+    """What is taken for granted of run times and of the window's first instant."""
+    if mapped.run_s:
+        listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
+        yield f"run times by kind: {listed}"
+    started = report.findings.get("running-at-window-start")
+    if started is not None:
+        gpu_s = float(started.details["gpu_s"])
+        yield (
+            f"the cluster is empty when the window begins; {started.count:,} jobs were running and "
+            f"held {gpu_s:,.0f} GPU-seconds after that"
+        )
 
 
 def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) -> None:
