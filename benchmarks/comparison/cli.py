@@ -15,7 +15,7 @@ import io
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from benchmarks.comparison.page import Record, page
@@ -24,6 +24,7 @@ from morph_opt.data.store import find
 from morph_opt.documents import read_rows, write_atomically
 from morph_opt.domain import InputError, Range
 from morph_opt.replay.scenario import Scenario
+from morph_opt.sweep.cell import sources_digest
 
 FOLDER = Path("reports/comparison")
 
@@ -41,13 +42,17 @@ class Contender:
     may_change_gpus
         Whether it gives a running job another number of GPUs.
     knows_durations
-        Whether it is told how much of a job is left.
-    artifact_quirks
-        As the published code decides.
+        Whether it is told how much of a job is left, rightly or not.
     durations
-        What it is told of the work that is left: ``true``, or ``blind``.
+        What it is told of the work that is left, as the replay takes it.
+    promises, artifact_quirks
+        As the replay takes them.
     one_type
         Whether it refuses clusters of several node types.
+    only
+        Names of the traces on which it is run, without a folder; empty for all.
+    twins
+        Of how many twins of a trace at most.
     """
 
     label: str
@@ -55,34 +60,65 @@ class Contender:
     objective: str = "throughput"
     may_change_gpus: bool = True
     knows_durations: bool = False
+    durations: str = "true"
+    promises: str = "rank"
     artifact_quirks: bool = False
     one_type: bool = False
-    durations: str = "true"
+    only: tuple[str, ...] = ()
+    twins: int = 99
 
+    @property
+    def knows(self) -> str:
+        """Whether it knows durations, in the words of the tables."""
+        word, _, sigma = self.durations.partition(":")
+        return f"sigma {sigma}" if word == "noisy" else "yes" if self.knows_durations else "no"
+
+
+def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
+    """A contender that knows durations, and the same told otherwise."""
+    yield contender
+    for told in durations:
+        word, _, sigma = told.partition(":")
+        label = f"{contender.label}, {'blind' if word == 'blind' else f'sigma {sigma}'}"
+        knows = word == "noisy"
+        yield replace(contender, label=label, durations=told, knows_durations=knows)
+
+
+CALIBRATED = ("naive", "base", "bp", "mt")
+"""Traces whose jobs may run on any number of GPUs."""
 
 CONTENDERS = (
-    Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True),
-    Contender("MILP `jct`", "milp", "jct", knows_durations=True),
-    Contender("MILP `throughput`", "milp", "throughput"),
+    *_told(Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True),
+           "noisy:0.7", "noisy:1.5"),
+    Contender("MILP `lookahead`, weighted promises", "milp", "lookahead", knows_durations=True,
+              promises="weight", only=("mt",)),
+    *_told(Contender("`greedy:lookahead`", "greedy:lookahead", knows_durations=True),
+           "noisy:0.7", "blind"),
+    *_told(Contender("MILP `jct`", "milp", "jct", knows_durations=True), "noisy:0.7"),
+    *_told(Contender("`greedy:jct`", "greedy:jct", knows_durations=True), "noisy:0.7", "blind"),
     Contender("MILP `jct-blind`", "milp", "jct-blind"),
-    Contender("`greedy:jct`", "greedy:jct", knows_durations=True),
-    Contender("`greedy:jct`, blind", "greedy:jct", durations="blind"),
-    Contender("`greedy:throughput`", "greedy:throughput"),
-    Contender("`optimus`", "optimus", knows_durations=True),
-    Contender("`optimus`, blind", "optimus", durations="blind"),
+    *_told(Contender("`srtf`", "srtf", may_change_gpus=False, knows_durations=True),
+           "noisy:0.7", "noisy:1.5", "blind"),
+    Contender("`allox`", "allox", may_change_gpus=False, knows_durations=True),
+    *_told(Contender("`optimus`", "optimus", knows_durations=True), "noisy:0.7", "blind"),
     Contender("`sia`", "sia"),
     Contender("`pollux:counts`", "pollux:counts", one_type=True),
     Contender("`morphling`", "morphling"),
+    Contender("`greedy:throughput`", "greedy:throughput"),
     Contender("`equal_split`", "equal_split"),
-    Contender("`srtf`", "srtf", may_change_gpus=False, knows_durations=True),
-    Contender("`srtf`, blind", "srtf", may_change_gpus=False, durations="blind"),
     Contender("`fifo:skip`", "fifo:skip", may_change_gpus=False),
     Contender("`tiresias:2d-las`", "tiresias:2d-las", may_change_gpus=False),
-    Contender("`morphling`, quirks", "morphling", artifact_quirks=True),
-    Contender("`pollux`", "pollux", one_type=True),
-)
-SLOW = {"`morphling`, quirks": ("naive", "base"), "`pollux`": ("naive",)}
-"""Contenders that take minutes to hours a replay, and the traces on which they are run."""
+    Contender("`gavel:fairness`", "gavel:fairness", may_change_gpus=False, only=("gavel-96",)),
+    Contender("`gavel:max_throughput`", "gavel:max_throughput", may_change_gpus=False,
+              only=("gavel-96",)),
+    Contender("`gavel:isolated`", "gavel:isolated", may_change_gpus=False, only=("gavel-96",)),
+    Contender("MILP `throughput`", "milp", twins=3),
+    Contender("MILP `makespan`", "milp", "makespan", knows_durations=True, twins=3,
+              only=CALIBRATED),
+    Contender("`morphling`, quirks", "morphling", artifact_quirks=True, only=("naive", "base"),
+              twins=1),
+    Contender("`pollux`", "pollux", one_type=True, only=("naive",), twins=1),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +129,6 @@ class Field:
     ----------
     name
         As the replay takes it.
-    seeds
-        Members that the command runs unless told otherwise; one for an original.
     interval_s
         Length of a round.
     types
@@ -102,7 +136,6 @@ class Field:
     """
 
     name: str
-    seeds: tuple[int, ...]
     interval_s: float = 60.0
     types: bool = False
 
@@ -112,45 +145,50 @@ class Field:
         return "/" in self.name
 
 
-TWINS = (0, 1, 2, 3, 4, 5)
+TWINS = (0, 1, 2, 3, 4)
 FIELDS = (
-    Field("naive", TWINS),
-    Field("base", TWINS),
-    Field("mt", TWINS),
-    Field("morphling/naive", (0,)),
-    Field("morphling/base", (0,)),
-    Field("morphling/bp", (0,)),
-    Field("morphling/mt", (0,)),
-    Field("gavel-96", TWINS, 360.0, types=True),
-    Field("tiresias-480", TWINS),
+    Field("base"),
+    Field("mt"),
+    Field("gavel-96", 360.0, types=True),
+    Field("morphling/base"),
+    Field("bp"),
+    Field("tiresias-480"),
+    Field("naive"),
+    Field("morphling/mt"),
+    Field("morphling/bp"),
+    Field("morphling/naive"),
 )
 
 
-def takes_part(who: Contender, field: Field) -> bool:
+def takes_part(who: Contender, field: Field, seed: int = 0) -> bool:
     """Whether a contender is run on a trace."""
     short = field.name.rpartition("/")[2]
-    return not (who.one_type and field.types) and short in SLOW.get(who.label, (short,))
+    possible = not (who.one_type and field.types) and (not who.only or short in who.only)
+    return possible and seed < who.twins
 
 
 def scenarios(
-    chosen: Sequence[Field], seeds: Sequence[int] | None, slow: bool = True
+    chosen: Sequence[Field], seeds: Sequence[int]
 ) -> Iterator[tuple[Field, int, Contender, Scenario]]:
-    """All replays, trace by trace and seed by seed."""
-    for field in chosen:
-        wanted = field.seeds if seeds is None or field.original else tuple(seeds)
-        for seed in wanted:
+    """All replays, seed by seed, so that what is cut short has whole sets of pairs."""
+    for place, seed in enumerate(seeds):
+        for field in chosen:
+            if field.original and place:
+                continue
             for who in CONTENDERS:
-                if not takes_part(who, field) or (who.label in SLOW and not slow):
-                    continue
-                scenario = Scenario(
-                    field.name, policy=who.policy, objective=who.objective, seed=seed
-                ).replaced(
-                    interval_s=field.interval_s,
-                    artifact_quirks=who.artifact_quirks,
-                    durations=who.durations,
-                    skip_impossible=True,
-                )
-                yield field, seed, who, scenario
+                if takes_part(who, field, 0 if field.original else seed):
+                    yield field, seed, who, scenario_of(field, 0 if field.original else seed, who)
+
+
+def scenario_of(field: Field, seed: int, who: Contender) -> Scenario:
+    """What is replayed."""
+    return Scenario(field.name, policy=who.policy, objective=who.objective, seed=seed).replaced(
+        interval_s=field.interval_s,
+        artifact_quirks=who.artifact_quirks,
+        durations=who.durations,
+        promises=who.promises,
+        skip_impossible=True,
+    )
 
 
 def measured(field: Field, seed: int, who: Contender, scenario: Scenario) -> Record:
@@ -164,11 +202,12 @@ def measured(field: Field, seed: int, who: Contender, scenario: Scenario) -> Rec
 
     return Record(
         digest=scenario.digest[:16],
+        code=sources_digest()[:8],
         trace=field.name,
         seed=seed,
         policy=who.label,
         may_change_gpus=int(who.may_change_gpus),
-        knows_durations=int(who.knows_durations),
+        knows=who.knows,
         jobs=int(number("jobs")),
         completed=int(number("completed")),
         over_capacity=int(number("rounds_over_capacity")),
@@ -182,7 +221,9 @@ def measured(field: Field, seed: int, who: Contender, scenario: Scenario) -> Rec
         restarts_per_job=number("restarts_per_job"),
         gpu_utilization=number("gpu_utilization"),
         round_ms_p50=number("round_ms_p50"),
+        round_ms_p99=number("round_ms_p99"),
         bound_s=number("avg_jct_lower_bound_s"),
+        makespan_bound_s=number("makespan_lower_bound_s"),
         wall_s=time.perf_counter() - began,
     )
 
@@ -209,7 +250,20 @@ def write_records(records: Sequence[Record]) -> None:
     writer.writerow(field.name for field in fields(Record))
     writer.writerows(map(_cell, asdict(record).values()) for record in records)
     write_atomically(FOLDER / "results.csv", buffer.getvalue())
-    write_atomically(FOLDER / "README.md", page(records, [who.label for who in CONTENDERS]))
+    order = [who.label for who in CONTENDERS]
+    write_atomically(FOLDER / "README.md", page(records, order, hindsight()))
+
+
+def hindsight() -> dict[tuple[str, int], float]:
+    """Mean completion time of the best schedule found with hindsight, by trace and seed."""
+    file = FOLDER.parent / "hindsight" / "search.csv"
+    if not file.is_file():
+        return {}
+    rows = read_rows(file, ("trace", "seed", "hindsight_s"), None)
+    return {
+        (row.text("trace"), int(row.text("seed"))): row.number("hindsight_s", at_least=0.0)
+        for row in rows
+    }
 
 
 def _cell(value: object) -> str:
@@ -235,7 +289,7 @@ def _run(options: argparse.Namespace) -> int:
     known = {record.digest for record in records}
     began = time.monotonic()
     left = 0
-    for field, seed, who, scenario in scenarios(chosen, options.seeds, options.slow):
+    for field, seed, who, scenario in scenarios(chosen, options.seeds):
         name = who.label.replace("`", "")
         if scenario.digest[:16] in known or (options.only and name not in options.only):
             continue
@@ -260,11 +314,9 @@ def make_parser() -> LineParser:
         "--traces", type=lambda text: text.split(","), default=[], metavar="NAME,..."
     )
     parser.add_argument("--seeds", type=lambda text: [int(n) for n in text.split(",")],
-                        default=None, metavar="N,...", help="of twins (0 to 5)")  # fmt: skip
+                        default=list(TWINS), metavar="N,...", help="of twins (0 to 4)")  # fmt: skip
     parser.add_argument("--minutes", type=Number(Range(0.0, 1e5)), default=1e5,
                         help="no replay is begun later")  # fmt: skip
     parser.add_argument("--only", type=lambda text: text.split(","), default=[], metavar="NAME,...",
                         help="contenders by their names in the tables, without marks")  # fmt: skip
-    parser.add_argument("--slow", action=argparse.BooleanOptionalAction, default=True,
-                        help="contenders that take minutes a replay")  # fmt: skip
     return parser

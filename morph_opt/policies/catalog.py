@@ -9,6 +9,7 @@ from typing import Any
 from morph_opt.decision.objective import Objective, Stateless
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
+from morph_opt.policies.allox import AlloX
 from morph_opt.policies.base import Policy
 from morph_opt.policies.gavel.policy import GavelRounds
 from morph_opt.policies.malleable.greedy import Greedy, Optimus
@@ -208,6 +209,10 @@ MALLEABLE: tuple[BaselineSpec, ...] = (
         "this project", _HEURISTICS, _LEFT, Needs(rest="yes"),
     ),
     PolicySpec(
+        "greedy:lookahead", partial(_greedy, Lookahead), "the same with the values of `lookahead`",
+        "this project", _HEURISTICS, _LEFT, Needs(rest="yes"),
+    ),
+    PolicySpec(
         "optimus", lambda belief, _: Optimus(belief),
         "the next GPU to whom it saves most seconds", "Optimus", _HEURISTICS, _LEFT,
         Needs(rest="yes"),
@@ -255,6 +260,11 @@ BASELINES: dict[str, BaselineSpec] = {
         PolicySpec(
             "equal_split", lambda belief, _: EqualSplit(belief),
             "the same number of GPUs for every active job", "classical rule",
+        ),
+        PolicySpec(
+            "allox", lambda belief, _: AlloX(belief),
+            "requested gangs, matched to GPU types and places in line for the least total time",
+            "AlloX", _HEURISTICS, _LEFT, Needs(rest="yes"),
         ),
         PolicySpec(
             "tiresias:2d-las", partial(_rigid, False),

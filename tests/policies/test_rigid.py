@@ -22,7 +22,7 @@ from tests.policies.worlds import (
     verify,
 )
 
-BASELINES = ("fifo", "fifo:skip", "srtf", "equal_split")
+BASELINES = ("fifo", "fifo:skip", "srtf", "equal_split", "allox")
 
 
 def decide(name: str, before: RoundState, belief: SpeedModel = LINEAR) -> dict[str, int]:
