@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks.scale.rounds import cold_round, round_after, speeds_of
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
-from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.ladder import COMPACT, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser
@@ -72,14 +72,17 @@ class Row:
 def case(gpus: int, types: int, leaves: int, objective: str, rounds: int, exact: bool) -> list[Row]:
     """A cold round and the rounds that follow it, each by the ladder and, if asked, exactly."""
     state = cold_round(gpus, types, leaves)
-    poser = RoundPoser(speeds_of(state.cluster), OBJECTIVES[objective]())
-    methods: list[RoundMethod] = [Ladder(HighsSolver())]
-    methods += [ExactMip(HighsSolver())] if exact else []
-    poser.pose(state)  # configurations are enumerated once per cluster
+    speeds = speeds_of(state.cluster)
+    ladder = RoundPoser(speeds, OBJECTIVES[objective](), compact_from=COMPACT)
+    methods: list[tuple[RoundMethod, RoundPoser]] = [(Ladder(HighsSolver()), ladder)]
+    if exact:
+        methods.append((ExactMip(HighsSolver()), RoundPoser(speeds, OBJECTIVES[objective]())))
+    for _, poser in methods:
+        poser.pose(state)  # configurations are enumerated once per cluster
     found = []
     for at in range(rounds):
         follows = None
-        for method in methods:
+        for method, poser in methods:
             gc.collect()
             gc.disable()
             began = time.process_time()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.linear_model import Bools, Floats, Ints
 from formulations.prices.relaxation import Evaluation, Relaxation
 
 TOLERANCE = 1e-9
@@ -87,6 +87,7 @@ def choose_prices(
     start: Floats | None = None,
     evaluations: int = 60,
     lp: LinearProgram = scipy_lp,
+    free: Bools | None = None,
 ) -> Chosen:
     """Prices of the shared rows at which the bound is least, as far as found.
 
@@ -98,17 +99,23 @@ def choose_prices(
         Of the relaxation, at most.
     lp
         Solves the master problems.
+    free
+        Rows whose price is to be 0, shape (D,); None: of none.
     """
-    return _Search(relaxation, evaluations, lp).run(start)
+    return _Search(relaxation, evaluations, lp, free).run(start)
 
 
 class _Search:
-    def __init__(self, relaxation: Relaxation, evaluations: int, lp: LinearProgram) -> None:
+    def __init__(
+        self, relaxation: Relaxation, evaluations: int, lp: LinearProgram, free: Bools | None
+    ) -> None:
         self._relaxation = relaxation
         self._left = evaluations
         self._lp = lp
         shared = relaxation.shared
         self._top = _highest(relaxation)
+        if free is not None:
+            self._top[free] = 0.0
         self._is_gpu = np.asarray([word[0] == "gpu" for word in shared.label], dtype=bool)
         self._active = self._is_gpu.copy()
         self._sign = np.where(np.isfinite(shared.upper), 1.0, -1.0)

@@ -45,6 +45,11 @@ class Shared:
         """Number of rows D."""
         return len(self.label)
 
+    @property
+    def network(self) -> Bools:
+        """Rows of the network shares of a class, shape (D,)."""
+        return np.asarray([label[0] == "side" and label[2] == UPLINK + 1 for label in self.label])
+
 
 def held_on_open(problem: RoundProblem) -> Bools:
     """Holds on open nodes, shape (H,): on closed ones there is nothing to compete for."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.linear_model import Floats
 from formulations.round.tables import HoldTable, JobTable
 from morph_opt.candidates.slices import ModelSlice
 from morph_opt.domain import Assignment, Job, JobState
@@ -21,36 +22,42 @@ class Remembered:
     held: Assignment | None = None
     stay_iteration_s: float = float("nan")
     nodes: tuple[int, ...] = ()
-    demand: tuple[tuple[float, ...], ...] = ()
-    uplink: tuple[float, ...] = ()
+    gpus: tuple[int, ...] = ()
+    side: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    crosses: bool = False
 
 
 def job_table(states: tuple[JobState, ...], known: list[Remembered]) -> JobTable:
     """Columns of the jobs of a round."""
-    numbers = np.asarray(
-        [
-            (
-                s.iterations_left, k.request_iteration_s, s.restart_s, s.restart_left_s,
-                k.stay_iteration_s, s.attained_gpu_s, s.job.submission_s, s.job.weight,
-            )
-            for s, k in zip(states, known, strict=True)
-        ],
-        dtype=np.float64,
-    ).reshape(-1, 8).T.copy()  # fmt: skip
-    left, request, restart, restart_left, stay, attained, submission, weight = numbers
-    guaranteed = np.asarray([s.job.guaranteed for s in states], dtype=bool)
+
+    def column(values: list[float]) -> Floats:
+        return np.asarray(values, dtype=np.float64)
+
+    jobs = [s.job for s in states]
     return JobTable(
-        left, request, guaranteed, restart, restart_left, stay, attained, submission, weight
+        iterations_left=column([s.iterations_left for s in states]),
+        request_iteration_s=column([k.request_iteration_s for k in known]),
+        guaranteed=np.asarray([job.guaranteed for job in jobs], dtype=bool),
+        restart_s=column([s.restart_s for s in states]),
+        restart_left_s=column([s.restart_left_s for s in states]),
+        stay_iteration_s=column([k.stay_iteration_s for k in known]),
+        attained_gpu_s=column([s.attained_gpu_s for s in states]),
+        submission_s=column([job.submission_s for job in jobs]),
+        weight=column([job.weight for job in jobs]),
     )
 
 
 def hold_table(known: list[Remembered]) -> HoldTable:
     """What the running jobs of a round hold, job by job."""
-    counts = [len(entry.nodes) for entry in known]
-    demand = [row for entry in known for row in entry.demand]
+    running = [(at, entry) for at, entry in enumerate(known) if entry.nodes]
+    parts = [len(entry.nodes) for _, entry in running]
+    gpus = np.asarray([n for _, entry in running for n in entry.gpus], dtype=np.float64)
+    side = np.asarray([entry.side for _, entry in running], dtype=np.float64).reshape(-1, 3)
+    crosses = np.repeat([entry.crosses for _, entry in running], parts)
+    demand = np.column_stack([gpus, gpus[:, None] * np.repeat(side, parts, axis=0)])
     return HoldTable(
-        np.repeat(np.arange(len(known), dtype=np.int64), counts),
-        np.asarray([node for entry in known for node in entry.nodes], dtype=np.int64),
-        np.asarray(demand, dtype=np.float64).reshape(-1, 4),
-        np.asarray([share for entry in known for share in entry.uplink], dtype=np.float64),
+        np.repeat(np.asarray([at for at, _ in running], dtype=np.int64), parts),
+        np.asarray([node for _, entry in running for node in entry.nodes], dtype=np.int64),
+        demand,
+        np.where(crosses.astype(bool), demand[:, 3], 0.0),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
-from formulations.round.tables import CandidateTable
+from formulations.round.tables import CandidateTable, HoldTable, NodeTable
 from morph_opt.candidates.dominance import Scoped
 from morph_opt.domain import Job
 
@@ -28,6 +29,59 @@ class ModelSlice:
     side: Floats
     first: int
     """Its first row among those of all slices of its builder."""
+
+
+def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
+    """The rows that prices may choose, and one for every scope that gangs may be driven to.
+
+    Of the rows with as many GPUs of a class and the same scope it keeps the fastest, and those that
+    hold less per GPU of something that matters. Whatever is left out is worth no more than a row
+    that stays, and pays no less at any prices of GPUs, of what matters and of rules that count
+    GPUs: a bound by such prices holds for all rows. Plans and shapes of parts are what is lost.
+
+    Parameters
+    ----------
+    whole
+        All rows.
+    matters
+        Which side resources of each class may be priced, shape (T, R - 1).
+    first
+        Where the rows stand among those of all slices.
+    """
+    order = np.lexsort([whole.part_count, whole.strict, whole.iteration_s])
+    kept: dict[tuple[int, int, int], list[Floats]] = {}
+    rows: list[int] = []
+    for row in order.tolist():
+        node_class = int(whole.node_class[row])
+        side = whole.side[row, matters[node_class]]
+        same = kept.setdefault((node_class, int(whole.gpus[row]), int(whole.scope[row])), [])
+        if not any((other <= side).all() for other in same):
+            same.append(side)
+            rows.append(row)
+    at = np.asarray(sorted(rows), dtype=np.int64)
+    part = np.isin(np.repeat(np.arange(whole.gpus.size), whole.part_count), at)
+    return ModelSlice(
+        whole.model, tuple(whole.rows[row] for row in at.tolist()), whole.node_class[at],
+        whole.scope[at], whole.strict[at], whole.iteration_s[at], whole.gpus[at],
+        whole.part_count[at], whole.part_gpus[part], whole.side[at], first,
+    )  # fmt: skip
+
+
+def may_be_priced(slices: Iterable[ModelSlice], holds: HoldTable, nodes: NodeTable) -> Bools:
+    """Side resources of each class to which compact rounds may give a price, shape (T, R - 1).
+
+    Those that some job's GPUs may use up before the GPUs are. Network shares differ with every
+    shape, and what they use up is the adapters of single nodes, which no price of a class knows:
+    they count where an uplink is limited, and there alone.
+    """
+    worst = np.zeros((nodes.classes, nodes.capacity.shape[1] - 1))
+    for known in slices:
+        np.maximum.at(worst, known.node_class, known.side)
+    per_gpu = holds.demand[:, 1:] / holds.demand[:, :1]
+    np.maximum.at(worst, nodes.node_class[holds.node], per_gpu)
+    short: Bools = worst * nodes.capacity[:, :1] > nodes.capacity[:, 1:] * (1 + 1e-12)
+    short[:, -1] = bool(np.isfinite(nodes.uplink_gb_per_s).any())
+    return short
 
 
 def of_request(rows: list[tuple[int, Scoped]], job: Job) -> list[tuple[int, Scoped]]:

@@ -14,13 +14,21 @@ from formulations.linear_model import Ints
 from formulations.round.shared import SharedTable
 from formulations.round.tables import (
     CandidateTable,
+    HoldTable,
     NodeTable,
     RoundProblem,
     Scope,
 )
 from morph_opt.candidates.dominance import Scoped, side_of, undominated, with_strictness
+from morph_opt.candidates.nodes import node_table
 from morph_opt.candidates.remembered import Remembered, hold_table, job_table
-from morph_opt.candidates.slices import ModelSlice, of_request, stacked
+from morph_opt.candidates.slices import (
+    ModelSlice,
+    compacted,
+    may_be_priced,
+    of_request,
+    stacked,
+)
 from morph_opt.domain import (
     Assignment,
     Cluster,
@@ -50,12 +58,17 @@ class RoundView:
         Per job its slice; candidate k of job j is row ``k - offset[j]`` of it.
     offset
         First candidate of each job, shape (J + 1,); pairs stand behind the last.
+    compact
+        Whether configurations were left out that no prices choose (`slices.compacted`): bounds by
+        prices hold all the same if network shares of a class have none, those of an exact model
+        do not.
     """
 
     problem: RoundProblem
     states: tuple[JobState, ...]
     slices: tuple[ModelSlice, ...]
     offset: Ints
+    compact: bool = False
 
     def configuration(self, job: int, candidate: int) -> Configuration:
         """The configuration in which a job starts in an option."""
@@ -91,15 +104,27 @@ class CandidateBuilder:
         Offer every job its request alone, the fastest shape first. Where no configuration has the
         requested plan on that many GPUs (the published traces have such rows), any plan on that
         many GPUs counts, then all configurations.
+    compact_from
+        Candidates from which on rounds are posed compactly; None: never. Like dominance it needs
+        goals that do not lose from a faster configuration, and those that ask for GPUs alone.
     """
 
     def __init__(
-        self, belief: SpeedModel, *, prune: bool = True, requests_only: bool = False
+        self,
+        belief: SpeedModel,
+        *,
+        prune: bool = True,
+        requests_only: bool = False,
+        compact_from: int | None = None,
     ) -> None:
         self.belief = MemoryFilter(belief)
         self._prune = prune
         self._requests_only = requests_only
+        self._compact_from = compact_from
         self._cluster: Cluster | None = None
+        self._rows = 0
+        # By the identity of a slice above, which lives as long, and by what may be priced.
+        self._compact: dict[tuple[int, bytes], ModelSlice] = {}
         self._slices: dict[tuple[str, int, int, ExecutionPlan | None], ModelSlice] = {}
         self._stack: CandidateTable | None = None
         self._remembered: dict[str, Remembered] = {}
@@ -116,7 +141,9 @@ class CandidateBuilder:
         self._use(state.cluster)
         states = state.jobs
         known = self._recall(states)
-        slices = tuple(entry.configurations for entry in known)
+        holds = hold_table(known)
+        whole = tuple(entry.configurations for entry in known)
+        slices = self._compacted(whole, holds)
         counts = np.asarray([s.gpus.size for s in slices], dtype=np.int64)
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         assert self._nodes is not None
@@ -126,11 +153,29 @@ class CandidateBuilder:
             jobs=job_table(states, known),
             candidates=self._candidates(slices, counts, offset),
             nodes=replace(self._nodes, open=is_open),
-            holds=hold_table(known),
+            holds=holds,
             interval_s=state.interval_s,
             shared=SharedTable(gang=_gang(states)),
         )
-        return RoundView(problem, states, slices, offset)
+        return RoundView(problem, states, slices, offset, slices is not whole)
+
+    def _compacted(
+        self, slices: tuple[ModelSlice, ...], holds: HoldTable
+    ) -> tuple[ModelSlice, ...]:
+        """The slices of a round, without the rows that large rounds can do without."""
+        least, nodes = self._compact_from, self._nodes
+        if least is None or sum(s.gpus.size for s in slices) < least:
+            return slices
+        assert nodes is not None
+        matters = may_be_priced(self._slices.values(), holds, nodes)
+        kind = matters.tobytes()
+        for whole in self._slices.values():
+            if (id(whole), kind) not in self._compact:
+                small = compacted(whole, matters, self._rows)
+                self._compact[id(whole), kind] = small
+                self._rows += small.gpus.size
+                self._stack = None
+        return tuple(self._compact[id(s), kind] for s in slices)
 
     def _recall(self, states: tuple[JobState, ...]) -> list[Remembered]:
         """What is known of each job; looked up anew for new jobs and new holdings alone."""
@@ -153,24 +198,23 @@ class CandidateBuilder:
         known.held = held
         if held is None:
             known.stay_iteration_s = float("nan")
-            known.nodes = known.demand = known.uplink = ()
+            known.nodes = known.gpus = ()
             return
         cluster, placement = self._cluster, held.placement
         assert cluster is not None
         known.stay_iteration_s = self.speed(known.job, held, cluster) or 1e9
-        side = self._running_side(known.job, held)
-        crosses = cluster.span(placement.nodes) is Span.POD
-        counts = [len(gpus) for _, gpus in placement.parts]
+        known.side = self._running_side(known.job, held)
+        known.crosses = cluster.span(placement.nodes) is Span.POD
         known.nodes = placement.nodes
-        known.demand = tuple((float(n), *(n * need for need in side)) for n in counts)
-        known.uplink = tuple(n * side[2] if crosses else 0.0 for n in counts)
+        known.gpus = tuple(len(gpus) for _, gpus in placement.parts)
 
     def _candidates(
         self, slices: tuple[ModelSlice, ...], counts: Ints, offset: Ints
     ) -> CandidateTable:
         """The rows of every job's slice, one job after the other."""
         if self._stack is None:
-            self._stack = stacked(tuple(self._slices.values()))
+            made = (*self._slices.values(), *self._compact.values())
+            self._stack = stacked(tuple(sorted(made, key=lambda one: one.first)))
         first = np.asarray([s.first for s in slices], dtype=np.int64)
         row = np.repeat(first - offset[:-1], counts) + np.arange(int(offset[-1]))
         jobs = np.repeat(np.arange(len(slices), dtype=np.int64), counts)
@@ -247,8 +291,8 @@ class CandidateBuilder:
         if key not in self._slices:
             if self._cluster is None:
                 raise ValueError("the builder has not seen a cluster yet")
-            first = sum(known.gpus.size for known in self._slices.values())
-            self._slices[key] = self._make_slice(job, self._cluster, first)
+            self._slices[key] = self._make_slice(job, self._cluster, self._rows)
+            self._rows += self._slices[key].gpus.size
             self._stack = None
         return self._slices[key]
 
@@ -262,8 +306,10 @@ class CandidateBuilder:
             self._speeds,
             self._sides,
             self._configurations,
+            self._compact,
         ):
             cache.clear()
+        self._rows = 0
         self._stack, self._remembered = None, {}
         self._nodes = node_table(cluster)
 
@@ -322,32 +368,6 @@ class CandidateBuilder:
                 else side_of(row, job.cpus_per_gpu)
             )
         return self._sides[key]
-
-
-def node_table(cluster: Cluster) -> NodeTable:
-    """Nodes of a cluster as a table, all open."""
-    kinds = {kind: index for index, kind in enumerate(cluster.node_types)}
-    leaves = {name: index for index, name in enumerate(cluster.leaf_names)}
-    domains: dict[str, int] = {}
-    domain = [
-        domains.setdefault(node.nvlink_domain or f"node {node.name}", len(domains))
-        for node in cluster.nodes
-    ]
-    limits = [cluster.uplink_gb_per_s(name) for name in leaves]
-    return NodeTable(
-        node_class=np.asarray([kinds[node.type] for node in cluster.nodes], dtype=np.int64),
-        capacity=np.asarray(
-            [
-                [float(k.gpus), float(k.cpus), k.host_memory_gib, k.rdma_gb_per_s]
-                for k in cluster.node_types
-            ]
-        ),
-        open=np.ones(len(cluster.nodes), dtype=bool),
-        leaf=np.asarray([leaves[node.leaf] for node in cluster.nodes], dtype=np.int64),
-        domain=np.asarray(domain, dtype=np.int64),
-        # With one leaf nothing can leave it.
-        uplink_gb_per_s=np.asarray(limits if len(leaves) > 1 else [np.inf]),
-    )
 
 
 def _gang(states: tuple[JobState, ...]) -> Ints:

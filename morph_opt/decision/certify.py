@@ -9,13 +9,17 @@ from formulations.round.rules import with_promises
 from formulations.round.tables import Level, RoundProblem
 
 
-def bound_by_prices(problem: RoundProblem, level: Level, promised: bool) -> Bound:
+def bound_by_prices(
+    problem: RoundProblem, level: Level, promised: bool, compact: bool = False
+) -> Bound:
     """The least bound found on a level, with the prices that prove it.
 
     Parameters
     ----------
     promised
         Whether only decisions count that give every guaranteed job the speed of its request.
+    compact
+        Whether the round is posed compactly, so that network shares may have no price.
 
     Notes
     -----
@@ -23,7 +27,8 @@ def bound_by_prices(problem: RoundProblem, level: Level, promised: bool) -> Boun
     """
     counted = with_promises(problem) if promised else problem
     relaxation = Relaxation(counted, level)
-    chosen = choose_prices(relaxation)
+    free = relaxation.shared.network if compact else None
+    chosen = choose_prices(relaxation, free=free)
     prices = Prices.of_rows(counted, relaxation.shared, chosen.prices)
     bound = Bound(rounded_up(chosen.evaluation), prices)
     check_bound(counted, level, prices, bound.value)

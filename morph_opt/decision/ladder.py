@@ -41,6 +41,9 @@ from morph_opt.solvers.small_lp import SmallLp
 LARGE = 10_000
 """Candidates from which on rounds are not solved exactly at once, where the size decides."""
 
+COMPACT = 40_000
+"""Candidates from which on rounds for the ladder are posed compactly: prices choose no others."""
+
 FREE_JOBS, FREE_NODES = 100, 60
 """Jobs and nodes of a residual round at most."""
 
@@ -85,16 +88,21 @@ class Ladder:
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
         """See `morph_opt.decision.method.RoundMethod`; rounds with pairs are solved exactly."""
-        problem = posed.problem
-        if problem.shared.count or problem.candidates.count < self.least:
+        problem, compact = posed.problem, posed.view.compact
+        small = problem.candidates.count < self.least and not compact
+        if problem.shared.count or small:
             return ExactMip(self.solver).solve(posed, limits)
+
+        def climbed(under: RoundProblem, levels: tuple[Level, ...]) -> Solved:
+            return _Climb(self.solver, limits, compact).ranked(under, levels)
+
         if not problem.jobs.guaranteed.any():
-            return _Climb(self.solver, limits).ranked(problem, posed.levels)
-        kept = _Climb(self.solver, limits).ranked(with_promises(problem), posed.levels)
+            return climbed(problem, posed.levels)
+        kept = climbed(with_promises(problem), posed.levels)
         if kept.selection is not None:
             return replace(kept, promised=True)
         impossible = kept.outcomes[0].status is Status.INFEASIBLE
-        ranked = _Climb(self.solver, limits).ranked(problem, posed.unkept_levels)
+        ranked = climbed(problem, posed.unkept_levels)
         return replace(ranked, promised=False if impossible else None)
 
 
@@ -112,8 +120,9 @@ class _State:
 class _Climb:
     """One round, level after level."""
 
-    def __init__(self, solver: Solver, limits: Limits) -> None:
+    def __init__(self, solver: Solver, limits: Limits, compact: bool) -> None:
         self._solver = solver
+        self._compact = compact
         self._limits = limits
         self._began_s = time.perf_counter()
         self._times = StepTimes()
@@ -150,7 +159,9 @@ class _Climb:
         began = time.perf_counter()
         relaxation = Relaxation(problem, level)
         lp = SmallLp()
-        chosen = choose_prices(relaxation, lp=lp)
+        # Compact rounds left out shapes with smaller network shares (`morph_opt.candidates`).
+        free = relaxation.shared.network if self._compact else None
+        chosen = choose_prices(relaxation, lp=lp, free=free)
         prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
         bound = rounded_up(chosen.evaluation)
         check_bound(problem, level, prices, bound)
@@ -173,7 +184,8 @@ class _Climb:
             )
             better = self._residual(problem, level, state, freed, surplus, reduced, gap)
             failed = 0 if better else failed + 1
-        if not self._done(state, gap):
+        # What an exact model of some candidates proves says nothing of those that are left out.
+        if not self._done(state, gap) and not self._compact:
             self._exact(problem, level, state, surplus, reduced, gap)
         return state
 

@@ -131,6 +131,9 @@ class RoundPoser:
         Makes what offers them.
     promises
         How promises count in rounds in which they cannot all be kept; None: as a rank.
+    compact_from
+        Candidates from which on rounds leave out what no prices choose; None: never, and never
+        with pairs, which need equal shapes, or where nodes are counted (``tighter_packing``).
     """
 
     def __init__(
@@ -141,11 +144,14 @@ class RoundPoser:
         packing: PairSpeeds | None = None,
         pairs: Callable[[PairSpeeds], PairBuilder] = PairBuilder,
         promises: Promises | None = None,
+        compact_from: int | None = None,
     ) -> None:
         self.belief = belief
         self.objective = objective
         self.rules = rules or OperatorRules()
         self.promises = promises or Promises()
+        plain = packing is None and not self.rules.tighter_packing
+        self._compact_from = compact_from if plain else None
         self._builder = self.tables()
         self._pairs = None if packing is None else pairs(packing)
         self._cluster: Cluster | None = None
@@ -153,7 +159,8 @@ class RoundPoser:
     def tables(self) -> CandidateBuilder:
         """A fresh builder of the round's tables."""
         # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
-        return CandidateBuilder(self.belief, prune=self.rules.smallest_gang == 1)
+        prune = self.rules.smallest_gang == 1
+        return CandidateBuilder(self.belief, prune=prune, compact_from=self._compact_from)
 
     def pose(self, state: RoundState) -> PosedRound:
         """The round of a snapshot, which the objective is shown.

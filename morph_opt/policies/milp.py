@@ -163,7 +163,7 @@ class MilpPolicy:
         bound_by = "prices" if solved.by_prices else "solver"
         if outcome is None or not (outcome.status is Status.OPTIMAL or solved.by_prices):
             promised = bool(solved.promised) and outcome is not None
-            proven = bound_by_prices(posed.problem, worth, promised).value
+            proven = bound_by_prices(posed.problem, worth, promised, posed.view.compact).value
             if proven < bound:
                 bound, bound_by = proven, "prices"
             if outcome is not None and relative_gap(value, bound) <= self._limits.gap:

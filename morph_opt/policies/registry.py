@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from morph_opt.decision.ladder import LARGE, Ladder
+from morph_opt.decision.ladder import COMPACT, LARGE, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
@@ -79,14 +79,16 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     limits = Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
+    method = _method(options)
     poser = RoundPoser(
         belief,
         make_objective(options.objective, belief, options),
         options.rules,
         require_pair_speeds(belief) if options.packing else None,
         promises=Promises.parse(options.promises),
+        compact_from=COMPACT if isinstance(method, Ladder) else None,
     )
-    return MilpPolicy(poser, _method(options), limits)
+    return MilpPolicy(poser, method, limits)
 
 
 def _method(options: PolicyOptions) -> RoundMethod:

@@ -43,10 +43,15 @@ LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=
 
 @dataclass(frozen=True)
 class Posed:
-    """What a method reads of a posed round."""
+    """What a method reads of a posed round, itself for a view."""
 
     problem: RoundProblem
     levels: tuple[Level, ...]
+    compact: bool = False
+
+    @property
+    def view(self) -> Posed:
+        return self
 
     @property
     def unkept_levels(self) -> tuple[Level, ...]:

@@ -1,0 +1,100 @@
+"""Rounds without the configurations that no prices choose: bounds hold for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.scale_rounds import cold_round, round_after, speeds_of
+from formulations.check_bound import check_bound
+from formulations.prices import Prices, Relaxation, choose_prices
+from formulations.prices.bound import rounded_up
+from formulations.round.check import check
+from morph_opt.candidates.slices import compacted
+from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.placement import place
+from morph_opt.decision.pose import PosedRound, RoundPoser
+from morph_opt.domain import JobState, RoundState
+from morph_opt.policies.objectives.plain import OBJECTIVES
+from morph_opt.rules.model import GangLimit, OperatorRules, TenantQuota
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.solvers.outcome import Limits, Status
+
+LIMITS = Limits(gap=0.5, time_s=60.0)
+
+
+def posers(state: RoundState, objective: str, rules: OperatorRules) -> tuple[RoundPoser, ...]:
+    """The compact poser, and the one that leaves nothing out."""
+    speeds = speeds_of(state.cluster)
+    return tuple(
+        RoundPoser(speeds, OBJECTIVES[objective](), rules, compact_from=least)
+        for least in (0, None)
+    )
+
+
+def promised(known: JobState, at: int) -> JobState:
+    """Every fifth job has a promise, every other one is of a tenant."""
+    tenant = "a" if at % 2 else "b"
+    return replace(known, job=replace(known.job, guaranteed=at % 5 == 0, tenant=tenant))
+
+
+def bound_of(posed: PosedRound) -> tuple[Prices, float]:
+    """A bound of the compact round by prices that it may have."""
+    relaxation = Relaxation(posed.problem, posed.worth)
+    chosen = choose_prices(relaxation, free=relaxation.shared.network)
+    prices = Prices.of_rows(posed.problem, relaxation.shared, chosen.prices)
+    return prices, rounded_up(chosen.evaluation)
+
+
+@pytest.mark.parametrize(("objective", "leaves"), [("jct", 1), ("throughput", 4)])
+def test_bounds_of_compact_rounds_hold_for_all_configurations(objective: str, leaves: int) -> None:
+    """`check_bound` proves the compact bound anew from tables in which nothing is left out."""
+    quota = (TenantQuota("a", 20, borrow_gpus=4), TenantQuota("b", 30))
+    for seed, rules in enumerate(
+        (OperatorRules(), OperatorRules((*quota, GangLimit(("*",), 1, 8))))
+    ):
+        state = cold_round(32, 2, leaves, seed)
+        state = replace(state, jobs=tuple(promised(s, at) for at, s in enumerate(state.jobs)))
+        small, whole = posers(state, objective, rules)
+        for _ in range(2):
+            compact, every = small.pose(state), whole.pose(state)
+            assert compact.view.compact
+            assert not every.view.compact
+            assert compact.problem.candidates.count < 0.6 * every.problem.candidates.count
+            prices, bound = bound_of(compact)
+            check_bound(every.problem, every.worth, prices, bound)
+            solved = Ladder(HighsSolver()).solve(compact, LIMITS)
+            assert solved.selection is not None
+            check(compact.problem, solved.selection)
+            if solved.outcome.status is Status.OPTIMAL and not solved.promised:
+                assert solved.outcome.bound >= solved.selection.value(compact.worth)
+            state = round_after(state, place(compact, solved.selection), seed)
+
+
+def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
+    """Every row has a row that stays, of its class, GPUs and scope, as fast, on no more."""
+    state = cold_round(32, 2)
+    _, whole = posers(state, "jct", OperatorRules())
+    for matters in (False, True):
+        for one in {known.first: known for known in whole.pose(state).view.slices}.values():
+            small = compacted(one, np.full((2, 3), matters), 0)
+            assert small.gpus.size == len(small.rows) == small.part_count.size
+            assert small.part_gpus.size == small.part_count.sum()
+            left = small.iteration_s[None, :] <= one.iteration_s[:, None]
+            for column in ("node_class", "gpus", "scope"):
+                left &= getattr(small, column)[None, :] == getattr(one, column)[:, None]
+            if matters:
+                left &= (small.side[None, :, :] <= one.side[:, None, :]).all(axis=2)
+            assert left.any(axis=1).all()
+            if not matters:
+                kinds = zip(small.node_class, small.gpus, small.scope, strict=True)
+                assert len(set(kinds)) == small.gpus.size
+
+
+def test_rounds_that_need_every_shape_are_never_compact() -> None:
+    state = cold_round(64, 1)
+    rules = OperatorRules(tighter_packing=True)
+    poser = RoundPoser(speeds_of(state.cluster), OBJECTIVES["jct"](), rules, compact_from=0)
+    assert not poser.pose(state).view.compact
