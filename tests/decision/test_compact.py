@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.scale_rounds import cold_round, round_after, speeds_of
+from benchmarks.scale.rounds import cold_round, round_after, speeds_of
 from formulations.check_bound import check_bound
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
