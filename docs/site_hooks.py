@@ -1,9 +1,10 @@
 """Hooks of the documentation site (MkDocs): which pages, in which order, and mathematics.
 
 Pages are read where they are: README, docs, reports. They are copied with everything that they link
-to into ``build/pages``, at the same places relative to each other, so that every link holds in the
-repository and on the site. Mathematics (fences of ``math``, which forges render too) becomes
-MathML when the site is built; browsers draw it without a script.
+to into ``pages`` beside the site, at the same places relative to each other, so that every link
+holds in the repository and on the site. Mathematics (fences of ``math``, which forges render too)
+becomes MathML when the site is built; browsers draw it without a script. TeX that is not understood
+ends the build, since the converter would write it out as it stands.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 FOLDERS = ("docs", "reports", "instances", "benchmarks")
@@ -42,14 +44,37 @@ ORDER: dict[str, tuple[str, ...]] = {
 "reference."""
 
 LINK = re.compile(r"(\]\(\s*<?)([^)\s>#]+)((?:#[^)\s>]*)?)|(src=\")([^\"#]+)")
-ROOM = '<div style="margin: .9em 0; font-size: 1.1em; overflow-x: auto">'
+ROOM = '<div style="margin: .6em 0; padding: .3em 0; overflow-x: auto">'
+FONTS = "font-family: 'STIX Two Math', 'Cambria Math', 'DejaVu Math TeX Gyre', math"
 MATH = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
+WORKER = """<script>
+// Browsers start no worker from a disk, and the search is one: it gets a frame instead.
+if (location.protocol === "file:") window.Worker = class extends EventTarget {
+  constructor(url) {
+    super();
+    this.frame = document.body.appendChild(document.createElement("iframe"));
+    this.frame.hidden = true;
+    const inside = this.frame.contentWindow, script = inside.document.createElement("script");
+    inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", {data}));
+    this.ready = new Promise((done) => { script.onload = done; });
+    script.src = url;
+    inside.document.body.appendChild(script);
+  }
+  postMessage(data) {
+    const said = new MessageEvent("message", {data});
+    this.ready.then(() => this.frame.contentWindow.dispatchEvent(said));
+  }
+};
+</script>"""
+WORD = re.compile(r"\\math(tt|it|rm)\{((?:[A-Za-z0-9]|\\_){2,})\}")
+FACES = {"monospace": "font-family: monospace", "italic": "font-style: italic", "normal": ""}
 
 
 def on_config(config: Any) -> Any:
     """Copy the pages and order them."""
     root = Path(config.config_file_path).parent
-    stage = root / "build" / "pages"
+    stage = Path(config.site_dir).parent / "pages"
     shutil.rmtree(stage, ignore_errors=True)
     pages = [Path(name) for name in PAGES]
     for folder in FOLDERS:
@@ -125,12 +150,51 @@ def _public(root: Path) -> Iterator[tuple[str, str]]:
             yield from ((one.name, node.module) for one in node.names if one.name in listed)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
     """Fences of mathematics as MathML."""
+    where = page.file.src_uri if page else "?"
+    return MATH.sub(lambda found: f"{ROOM}{_mathml(found[1], where)}</div>", markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Search in pages from a disk, without the script that the theme would fetch for it."""
+    return output.replace(SHIM, WORKER)
+
+
+def _mathml(tex: str, where: str) -> str:
+    """A formula as MathML: a word is one token to a reader, the cells of an array are displayed.
+
+    Raises
+    ------
+    ValueError
+        If something of it is left over as TeX.
+    """
     from latex2mathml.converter import convert
 
-    def drawn(match: re.Match[str]) -> str:
-        lines = [line for line in match[1].split("\n\n") if line.strip()]
-        return "\n".join(f"{ROOM}{convert(line.strip(), display='block')}</div>" for line in lines)
+    def whole(match: re.Match[str]) -> str:
+        return f"\\text{match[1]}{{{match[2]}}}".replace("\\_", "_")
 
-    return MATH.sub(drawn, markdown)
+    drawn = convert(WORD.sub(whole, " ".join(tex.split())), display="block")
+    left = re.findall(r"\\\w*|&(?!#)|\$", drawn)
+    rows = tex.count("\\\\") + len(re.findall(r"\\begin\{", tex))
+    if left or tex.count("{") != tex.count("}") or drawn.count("<mtr>") != rows:
+        raise ValueError(
+            f"{where}: TeX that is not understood, {left or 'a brace or row'}, in\n{tex}"
+        )
+    tree = ElementTree.fromstring(drawn.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', ""))
+    for one in tree.iter():
+        _dress(one)
+    tree.set("style", FONTS)
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _dress(one: ElementTree.Element) -> None:
+    """What browsers want said in other words than the converter's."""
+    if one.tag == "mtext" and "mathvariant" in one.attrib:
+        one.set("style", FACES[one.attrib.pop("mathvariant")])
+    elif one.tag == "mtable":
+        one.set("style", "math-style: normal")
+    elif "columnalign" in one.attrib:
+        one.set("style", f"text-align: {one.attrib.pop('columnalign')}")
+    elif one.tag == "msub" and one[0].text in ("max", "min"):
+        one.tag = "munder"

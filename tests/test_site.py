@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,6 +15,10 @@ from typing import Any
 import pytest
 
 import morph_opt
+from tests.formulations.families import emitted
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SITE = ("mkdocs", "material", "mkdocstrings", "latex2mathml")
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +66,120 @@ def test_links_are_staged_at_their_places(hooks: Any, tmp_path: Path) -> None:
     assert found == {"docs/a.md", "reports/x/p.svg", "code.py"}
 
 
-def test_fences_of_mathematics_become_mathml(hooks: Any) -> None:
+def test_a_fence_of_mathematics_becomes_mathml(hooks: Any) -> None:
     pytest.importorskip("latex2mathml", reason="the extra docs is not installed")
-    page = hooks.on_page_markdown("a\n\n```math\n\\sum_j x_j \\le 1\n\ny = 2\n```\n\nb\n")
-    assert page.count("<math") == 2
-    assert "```" not in page
+    rows = r"\mathtt{one\_config}_{j} & \sum_j x_{j} \le 1 \\ & \max_{i} \mathit{it}_{i}"
+    page = hooks.on_page_markdown(
+        f"a\n\n```math\n\\begin{{array}}{{ll}}\n{rows}\n\\end{{array}}\n```\n\nb\n"
+    )
     assert page.startswith("a\n")
+    assert page.count("<math") == 1
+    assert page.count("<mtr>") == 2
+    assert '<mtext style="font-family: monospace">one_config</mtext>' in page
+    assert '<mtext style="font-style: italic">it</mtext>' in page
+    assert "<munder><mo>max</mo>" in page
+    assert "```" not in page
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\foo{a}",  # a word that the converter writes out
+        r"\begin{aligned} a &= b \end{aligned}",  # an environment that it does not know
+        r"\frac{1}{2",
+        r"\begin{array}{ll} a & b \\ c & \end{array}",  # it drops a last row that ends so
+        r"\text{price in \$}",
+    ],
+)
+def test_tex_that_would_be_written_out_ends_the_build(hooks: Any, tex: str) -> None:
+    pytest.importorskip("latex2mathml", reason="the extra docs is not installed")
+    with pytest.raises(ValueError, match="TeX that is not understood"):
+        hooks.on_page_markdown(f"```math\n{tex}\n```\n")
+
+
+def test_every_family_of_rows_stands_in_a_formula(project_root: Path) -> None:
+    pages = sorted((project_root / "docs" / "formulations").glob("*.md"))
+    fences = [re.findall(r"^```math\n(.*?)^```$", p.read_text("utf-8"), re.M | re.S) for p in pages]
+    assert all(fences), [p.name for p, found in zip(pages, fences, strict=True) if not found]
+    named = {
+        word for page in fences for one in page for word in re.findall(r"\\mathtt\{(.+?)\}", one)
+    }
+    assert {word.replace("_", r"\_") for word in emitted()} <= named
+
+
+class Shown(HTMLParser):
+    """What a page shows as running text, how many formulas it has, and what it fetches."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.text, self.formulas, self.fetched = "", 0, []  # type: str, int, list[str]
+        self._quoted = 0
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self._quoted += tag in ("code", "pre", "script", "style", "math")
+        self.formulas += tag == "math"
+        if tag in ("script", "img", "iframe") or given.get("rel") in ("stylesheet", "preload"):
+            self.fetched.append(given.get("src") or given.get("href") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._quoted -= tag in ("code", "pre", "script", "style", "math")
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self._quoted else data
+
+
+@pytest.fixture(scope="module")
+def site(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it: strictly, so that a warning is an error."""
+    missing = [name for name in SITE if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"the extra docs is not installed: {', '.join(missing)}")
+    folder = tmp_path_factory.mktemp("build") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=project_root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_no_page_shows_tex_or_fetches_anything_from_elsewhere(site: Path) -> None:
+    pages = {
+        path.relative_to(site).as_posix(): Shown(path) for path in site.rglob("docs/**/*.html")
+    }
+    assert len(pages) > 50
+    for name, page in pages.items():
+        assert not re.search(r"\\[a-zA-Z]+|\$[^$\n]+\$|```|_\{", page.text), name
+        assert not [url for url in page.fetched if "//" in url], name
+        assert page.formulas or not name.startswith("docs/formulations/"), name
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to open pages with")
+def test_formulas_are_drawn_whole_and_search_works_from_a_disk(site: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    sizes = """() => [...document.querySelectorAll('math')].map((one) => {
+        const room = one.parentElement;
+        return [one.getBoundingClientRect().height, room.clientWidth - room.scrollWidth];
+    })"""
+    asked: list[str] = []
+    said: list[str] = []
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True).new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        for path in sorted(site.glob("docs/formulations/*.html")):
+            page.goto(path.as_uri(), wait_until="domcontentloaded")
+            found = page.evaluate(sizes)
+            assert found, path.name
+            for height, room in found:
+                assert height > 10, path.name  # pixels: a line of text is 16
+                assert room >= 0, path.name
+        page.locator("html").press("/")
+        page.keyboard.type("guaranteed")
+        page.locator(".md-search-result__item").first.wait_for()
+        browser.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

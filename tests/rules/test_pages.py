@@ -56,5 +56,5 @@ def test_every_row_is_on_both_pages_and_has_a_golden_text() -> None:
     golden = {path.stem for path in (ROOT / "tests/formulations/golden").glob("rules.*.lp")}
     for word in words:
         assert f"| `{word}` |" in page
-        assert f"({word}[" in rows
+        assert "mathtt{" + word.replace("_", r"\_") + "}" in rows
     assert golden == {f"rules.{word}" for word in words}
