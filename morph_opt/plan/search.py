@@ -97,33 +97,39 @@ class Search:
 
     # --- one size ---------------------------------------------------------------------------------
 
-    def explore(self, size: int, *, whole: bool = False) -> bool:
-        """Whether a size passes on the exploration workloads; ``whole``: look at every one."""
+    def explore(self, size: int, *, quick: bool = False) -> bool:
+        """Whether a size passes on the exploration workloads.
+
+        With ``quick``, a first batch that passes altogether will do: on the way to a size that is
+        then looked at in full.
+        """
         known = next((t for t in self.tested if t.size == size and t.stage == "explore"), None)
-        if known is not None and not (whole and len(known.verdicts) < known.asked):
+        if known is not None and (quick or self._sure(known.verdicts)):
             return known.passed
         seeds, slo = self.exploration, self.target.slo
         scenarios = [self.at(size, seed) for seed in seeds]
-        verdicts: list[Verdict] = []
         refused = [self.judge.refused(scenario, slo) for scenario in scenarios]
-        proven = [verdict for verdict in refused if verdict is not None]
-        allowed = self.target.may_fail(len(seeds))
-        if len(proven) > allowed and not whole:
-            verdicts = proven  # no replay can change it
-        else:
+        verdicts = [verdict for verdict in refused if verdict is not None]
+        if not self._sure(verdicts):  # else no replay can change it
+            verdicts = []
             for begin in range(0, len(scenarios), BATCH):
                 verdicts += self.judge.verdicts(scenarios[begin : begin + BATCH], slo)
-                failed = sum(not verdict.passed for verdict in verdicts)
-                sure = failed > allowed or len(verdicts) - failed >= len(seeds) - allowed
-                if sure and not whole:
+                if self._sure(verdicts) or (quick and all(v.passed for v in verdicts)):
                     break
         self.judge.save()
         failed = sum(not verdict.passed for verdict in verdicts)
-        found = Trial(size, "explore", verdicts, failed <= allowed, len(seeds))
+        passed = failed <= self.target.may_fail(len(seeds))
         if known is not None:
             self.tested.remove(known)
-        self.tested.append(found)
-        return found.passed
+        self.tested.append(Trial(size, "explore", verdicts, passed, len(seeds)))
+        return passed
+
+    def _sure(self, verdicts: Sequence[Verdict]) -> bool:
+        """Whether further workloads of the exploration cannot change its outcome."""
+        failed = sum(not verdict.passed for verdict in verdicts)
+        of = len(self.exploration)
+        allowed = self.target.may_fail(of)
+        return failed > allowed or len(verdicts) - failed >= of - allowed
 
     def refused_below(self) -> int:
         """The smallest size that bounds do not refuse: all below are refused as well.
@@ -191,14 +197,14 @@ class Search:
 
     def _explored(self, low: int) -> int:
         size = low
-        while not self.explore(size):
+        while not self.explore(size, quick=True):
             if size >= self.most:
                 raise self._nothing()
             size = min(2 * size, self.most)
         bad = max((t.size for t in self.tested if t.size < size and not t.passed), default=0)
         while size - bad > 1:
             middle = (bad + size) // 2
-            if self.explore(middle):
+            if self.explore(middle, quick=True):
                 size = middle
             else:
                 bad = middle
@@ -207,7 +213,9 @@ class Search:
     def _monotone(self, size: int) -> int:
         """Look at the neighbours; the smallest size above which all that was tested passes."""
         while True:
-            if size > 1 and self.explore(size - 1, whole=True):
+            if not self.explore(size):
+                size = self._next_above(size)
+            if size > 1 and self.explore(size - 1):
                 self.notes.append(f"not monotone at {size - 1}: it passes after all")
                 size -= 1
                 continue

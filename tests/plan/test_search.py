@@ -77,8 +77,8 @@ def test_bounds_refuse_without_a_replay() -> None:
     for tested in found.tested:
         if tested.size < 7:
             assert {v.decided_by for v in tested.verdicts} == {"bound srpt"}
-    # 7: its first batch, later all of it; 14, 10, 8 on the way and 9 above: 20 each; then 36.
-    assert told.replays == 5 + 20 + 4 * 20 + 36
+    # First batches of 7, 14, 10 and 8 on the way; 8, 9 and 10 in full, these again; then 36.
+    assert told.replays == 4 * 5 + 3 * 20 + 36
     # Refused in two workloads of twenty only: that many may fail, so it is looked at.
     some = search(Told(lambda n, s: n >= 3, lambda n, s: n < 3 and s < 2))
     assert some.run() == 3
