@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.domain import Cluster, InputError
 from morph_opt.metrics.bounds.completion import completion_jct_s
@@ -24,6 +26,7 @@ from morph_opt.metrics.bounds.lower import (
 from morph_opt.plan.slo import Slo
 from morph_opt.plan.workloads import loaded
 from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.read import read_job_rows
 from morph_opt.runs.write import JOBS
 from morph_opt.sweep import Cell, CellStore, Limits, Progress, run_cells
@@ -42,6 +45,25 @@ _MAKESPAN: tuple[tuple[str, _Stage], ...] = (
 )
 STAGES = {"jct": _JCT, "makespan": _MAKESPAN}
 """Bounds from cheap to dear; the first that is above the target decides."""
+
+
+def _stages(slo: Slo) -> tuple[tuple[str, _Stage], ...]:
+    """The bounds that speak of an SLO, each by a name that tells what it bounds."""
+    if slo.bounded_by == "floors":
+        return ((f"{slo.statistic} {slo.metric} floor", partial(_floor, slo)),)
+    found = STAGES.get(slo.bounded_by or "", ())
+    return tuple((f"{slo.bounded_by} {name}", stage) for name, stage in found)
+
+
+def _floor(slo: Slo, demands: Demands) -> float:
+    """The statistic of jobs that each have the cluster to themselves."""
+    alone = [
+        job.release_s - job.submission_s + (job.floor_s if slo.metric == "jct_s" else 0.0)
+        for job in demands.jobs
+    ]
+    return slo.statistic_of(np.asarray(alone, dtype=np.float64))
+
+
 DEAR, FAR = "completion", 4.0
 """A bound that is computed only where the target is below so many times the others."""
 
@@ -113,14 +135,14 @@ class Evaluator:
         if known["impossible"]:
             detail = str(known["impossible"])
             return Verdict(False, "impossible", math.nan, detail, cell.key)
-        if slo.bounded_by is None or scenario.scheduler.packing:
+        if scenario.scheduler.packing:
             return None
         demands: Demands | None = None
         best = 0.0
-        for name, stage in STAGES[slo.bounded_by]:
+        for word, stage in _stages(slo):
+            name = word.rpartition(" ")[2]
             if name == DEAR and not (dear and slo.target < FAR * best):
                 continue
-            word = f"{slo.bounded_by} {name}"
             if word not in known:
                 if demands is None:
                     demands = _demands(scenario)
@@ -157,7 +179,7 @@ class Evaluator:
             if one.failure is not None:
                 rule = f"a replay failed ({one.failure.kind}: {one.failure.message})"
                 raise InputError(rule, file=str(one.folder), field=scenario.workload.trace)
-            found.append(metric.value(one.summary, partial(read_job_rows, one.folder / JOBS)))
+            found.append(metric.value(one.summary, partial(_rows, one)))
         return found
 
     def _run(self, scenarios: Sequence[Scenario]) -> list[Found]:
@@ -171,6 +193,10 @@ class Evaluator:
         """Keep what bounds said."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.folder / BOUNDS, json.dumps(self._known) + "\n", durable=False)
+
+
+def _rows(found: Found) -> tuple[JobRow, ...]:
+    return read_job_rows(found.file(JOBS))
 
 
 def _cell(scenario: Scenario) -> Cell:
@@ -193,7 +219,7 @@ def judged(found: Found, slo: Slo) -> Verdict:
         detail = f"{failure.kind}: {failure.message}"
         return Verdict(False, "failure", math.nan, detail, found.key)
     try:
-        value = slo.value(found.summary, partial(read_job_rows, found.folder / JOBS))
+        value = slo.value(found.summary, partial(_rows, found))
     except InputError as error:
         return Verdict(False, "failure", math.nan, error.rule, found.key)
     return Verdict(slo.met_by(value), "replay", value, "", found.key)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from morph_opt.domain import InputError
 from morph_opt.runs.jobs import JobRow
@@ -21,6 +22,22 @@ PER_JOB: dict[str, Callable[[JobRow], float]] = {
     "finish_time_ratio": lambda row: row.finish_time_ratio,
 }
 """Metrics of a job, by the names of ``docs/metrics.md``."""
+
+RANGES = {
+    "jct_s": (0.0, math.inf),
+    "queued_s": (0.0, math.inf),
+    "waiting_s": (0.0, math.inf),
+    "stretch": (1.0, math.inf),
+    "finish_time_ratio": (0.0, math.inf),
+    "makespan_s": (0.0, math.inf),
+    "gpu_utilization": (0.0, 1.0),
+    "slo_attainment": (0.0, 1.0),
+    "cost_usd": (0.0, math.inf),
+}
+"""Between what a metric lies whatever is done; a target beyond it is a slip."""
+
+FLOORED = ("jct_s", "queued_s", "waiting_s")
+"""Metrics of a job that its shortest time, or its first boundary, bounds from below."""
 
 PER_RUN = {
     "makespan_s": "makespan_s",
@@ -76,6 +93,15 @@ class Slo:
             raise InputError("needs one target, at most or at least", field="slo")
         if not math.isfinite(self.target):
             raise InputError(f"needs a finite target, got {self.target!r}", field="slo")
+        low, high = RANGES[self.metric]
+        if not (self.at_most is None or self.at_most >= low):
+            raise InputError(
+                f"nothing reaches it: {self.metric} is never below {low:g}", field="slo"
+            )
+        if not (self.at_least is None or self.at_least <= high):
+            raise InputError(
+                f"nothing reaches it: {self.metric} is never above {high:g}", field="slo"
+            )
 
     def _require_statistic(self) -> None:
         number = self.statistic[1:] if self.statistic.startswith("p") else ""
@@ -144,18 +170,28 @@ class Slo:
             found = summary.get(PER_RUN[self.metric])
             return math.nan if found is None else float(found)
         sample = np.asarray([PER_JOB[self.metric](row) for row in jobs()], dtype=np.float64)
+        return self.statistic_of(sample)
+
+    @property
+    def bounded_by(self) -> str | None:
+        """Which certified bounds speak of it; None for none.
+
+        ``jct`` and ``makespan`` for the average and for the whole; ``floors`` for any other
+        statistic, which is that of every job alone, as none falls when a job takes longer.
+        """
+        if self.at_most is None:
+            return None
+        if self.metric == "makespan_s":
+            return "makespan"
+        if (self.metric, self.statistic) == ("jct_s", "avg"):
+            return "jct"
+        return "floors" if self.metric in FLOORED else None
+
+    def statistic_of(self, sample: NDArray[np.float64]) -> float:
+        """The statistic of one value per job."""
         if self.statistic == "avg":
             return float(sample.mean())
         if self.statistic == "max":
             return float(sample.max())
         share = 0.5 if self.statistic == "median" else float(self.statistic[1:]) / 100.0
         return float(np.quantile(sample, share))
-
-    @property
-    def bounded_by(self) -> str | None:
-        """Which certified bound speaks of it: ``jct``, ``makespan``, or None for none."""
-        if self.at_most is None:
-            return None
-        if self.metric == "makespan_s":
-            return "makespan"
-        return "jct" if (self.metric, self.statistic) == ("jct_s", "avg") else None

@@ -33,6 +33,7 @@ __all__ = [
     "make_policy",
     "needs_of",
     "require_effect",
+    "require_named",
     "require_understood",
 ]
 
@@ -212,13 +213,36 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
     return ToldPolicy(policy, Noise(told.sigma, options.seed)) if told.sigma else policy
 
 
+def require_named(policy: str, objective: str) -> None:
+    """Refuse names that nobody has, without making anything; import paths are not followed.
+
+    Raises
+    ------
+    InputError
+        Naming what is known.
+    """
+    if _is_slip(policy) or not _may_be("morph_opt.policies", policy, POLICIES):
+        raise _unknown("policy", policy, POLICIES, "factory")
+    if policy == "milp" and not _may_be("morph_opt.objectives", objective, OBJECTIVES):
+        raise _unknown("objective", objective, OBJECTIVES, "Class")
+
+
+def _is_slip(policy: str) -> bool:
+    """Whether a name looks like an import path and is a slip in a built-in one."""
+    families = {known.partition(":")[0] for known in POLICIES if ":" in known}
+    return policy not in POLICIES and policy.partition(":")[0] in families
+
+
+def _may_be(group: str, name: str, known: Iterable[str]) -> bool:
+    """Whether a name is built in, announced by a package, or an import path."""
+    return name in known or ":" in name or extension(group, name) is not None
+
+
 def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
     """The policy itself, which may be asked on what is not so."""
     if name in POLICIES:
         return POLICIES[name].make(belief, options)
-    families = {known.partition(":")[0] for known in POLICIES if ":" in known}
-    # A slip in a built-in name is no import path.
-    own = None if name.partition(":")[0] in families else extension("morph_opt.policies", name)
+    own = None if _is_slip(name) else extension("morph_opt.policies", name)
     if own is None:
         raise _unknown("policy", name, POLICIES, "factory")
     made = made_by(own, name, "--policy", "policy(belief, options)", belief, options)

@@ -17,7 +17,7 @@ from morph_opt.metrics.bounds.demands import impossible_jobs, infeasible_slos
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
-from morph_opt.replay.belief import make_belief
+from morph_opt.replay.belief import BELIEFS, make_belief
 from morph_opt.replay.initial import (
     STATE_TRACE,
     continued,
@@ -180,6 +180,32 @@ def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None)
     options = PolicyOptions(**(values | {"rules": rules}))
     require_effect(scheduler.policy, options, trace.jobs)
     return options
+
+
+def require_scheduler(scheduler: Scheduler) -> None:
+    """Refuse a scheduler that no trace could make right, without making it.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and options that the policy does not know.
+    """
+    from morph_opt.policies.registry import PolicyOptions, require_named, require_understood
+    from morph_opt.rules import OperatorRules
+    from morph_opt.solvers.registry import require_named as require_solver_named
+
+    require_named(scheduler.policy, scheduler.objective)
+    values = {
+        f.name: getattr(scheduler, f.name) for f in fields(PolicyOptions) if f.name != "rules"
+    }
+    options = PolicyOptions(rules=OperatorRules(), **values)
+    ruled = ("rules",) if scheduler.rules else ()
+    require_understood(scheduler.policy, scheduler.objective, (*options.changed(), *ruled))
+    require_solver_named(scheduler.solver)
+    if scheduler.belief not in BELIEFS:
+        known = ", ".join(BELIEFS)
+        rule = f"unknown belief {scheduler.belief!r}; known are {known}"
+        raise InputError(rule, field="--belief")
 
 
 def _policy(

@@ -134,6 +134,19 @@ def make_solver(name: str) -> Solver:
     return solver
 
 
+def require_named(name: str) -> None:
+    """Refuse a name that no solver has, installed here or not; import paths are not followed.
+
+    Raises
+    ------
+    InputError
+        Listing what is installed.
+    """
+    plain = name.removeprefix(WORKER_PREFIX)
+    if plain not in ENTRIES and ":" not in plain and extension(_GROUP, plain) is None:
+        raise InputError(f"unknown solver {plain!r}; {_inventory()}", field="--solver")
+
+
 def _require(name: str) -> None:
     if name not in ENTRIES:
         if extension(_GROUP, name) is None:

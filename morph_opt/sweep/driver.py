@@ -12,6 +12,7 @@ from pathlib import Path
 
 from morph_opt.documents import LINES_BYTES, read_bytes
 from morph_opt.domain import InputError
+from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import worker
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.executors import FIELD, default_on, executor
@@ -86,10 +87,13 @@ def run_cells(
     Raises
     ------
     InputError
-        If files of a cell are missing, a folder of the cache is of another version, or the
-        executor cannot be had. Nothing that is done is lost.
+        If files of a cell are missing, its scheduler is of no name that is known, a folder of the
+        cache is of another version, or the executor cannot be had. Nothing that is done is lost.
     """
     limits = limits or Limits()
+    for number, cell in enumerate(cells):
+        if number == 0 or cell.scenario.scheduler != cells[number - 1].scenario.scheduler:
+            require_scheduler(cell.scenario.scheduler)
     store = store if isinstance(store, CellStore) else CellStore(store)
     found = {cell.key: store.find(cell.key) for cell in cells}
     todo: dict[str, Cell] = {}

@@ -14,6 +14,7 @@ from morph_opt.documents import Fields, key_lines, read_json, read_toml
 from morph_opt.domain import InputError
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.replay.scenario import Failures, Scenario, Scheduler, Workload
+from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.order import RANGES, Limits
 
@@ -189,11 +190,14 @@ def _require_good(spec: Spec, fixed: Fields, axes: Fields, document: Fields) -> 
     first = {name: values[0] for name, values in spec.axes.items()}
     for name, value in [(None, None), *((n, v) for n, vs in spec.axes.items() for v in vs)]:
         try:
-            scenario_of({**spec.fixed, **first, **({} if name is None else {name: value})})
+            made = scenario_of({**spec.fixed, **first, **({} if name is None else {name: value})})
+            require_scheduler(made.scheduler)
         except InputError as error:
             values = {**spec.fixed, **first, **({} if name is None else {name: value})}
             of_file = next((n for n, v in values.items() if v and v == error.file), name)
-            blamed = error.field if error.field in {*fixed, *axes} else of_file
+            said = (error.field or "").removeprefix("--").replace("-", "_")
+            names = (said, f"scheduler.{said}")
+            blamed = next((name for name in names if name in {*fixed, *axes}), of_file)
             table = fixed if blamed in spec.fixed else axes
             rule = error.rule if error.file is None else f"{error.file}: {error.rule}"
             raise table.error(blamed, rule) from error

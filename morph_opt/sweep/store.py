@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import secrets
 import shutil
@@ -12,13 +13,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import Fields, exists, read_json
+from morph_opt.documents import LINES_BYTES, Fields, exists, read_bytes, read_json
 from morph_opt.domain import InputError
 from morph_opt.runs.write import SUMMARY
 from morph_opt.sweep.cell import SCHEMA, Cell, key_of
 from morph_opt.sweep.order import Done, Failure, Limits
 
-CELL, FAILURE, TIMES = "cell.json", "failure.json", "times.json"
+CELL, FAILURE, TIMES, DIGESTS = "cell.json", "failure.json", "times.json", "digests.json"
 _FAILURE = ("kind", "status", "message", "wall_s", "host", "attempts")
 
 
@@ -48,14 +49,32 @@ class Found:
         Raises
         ------
         InputError
-            If the file is damaged.
+            If the file is damaged, or not what the replay wrote.
         """
         if self.failure is not None:
             return {}
-        value = read_json(self.folder / SUMMARY)
+        value = read_json(self.file(SUMMARY))
         if not isinstance(value, dict):
             raise InputError("must be an object", file=str(self.folder / SUMMARY))
         return value
+
+    def file(self, name: str) -> Path:
+        """Path of a file of the replay, once its bytes are found to be those that were put there.
+
+        Raises
+        ------
+        InputError
+            If they are others: a table or an answer would rest on what nobody replayed.
+        """
+        path, digests = self.folder / name, self.folder / DIGESTS
+        known = read_json(digests) if exists(digests) else None
+        if not isinstance(known, dict) or not isinstance(known.get(name), str):
+            rule = f"has no digest of {name}: of another version, or damaged; it is left as it is"
+            raise InputError(rule, file=str(digests))
+        if digest_bytes(read_bytes(path, LINES_BYTES, unpack=False)) != known[name]:
+            rule = "is not what the replay wrote; remove its folder to have the cell run again"
+            raise InputError(rule, file=str(path))
+        return path
 
     @property
     def times(self) -> Mapping[str, Any]:
@@ -160,6 +179,7 @@ class CellStore:
             return
         about = {"wall_s": outcome.wall_s, "host": outcome.host, "attempts": outcome.attempts}
         write(TIMES, _json(about))
+        write(DIGESTS, _json({name: digest_bytes(data) for name, data in outcome.files.items()}))
         for name, data in outcome.files.items():
             write(name, data)
 
@@ -168,6 +188,11 @@ class CellStore:
         place = self._place(key)
         if exists(place / FAILURE):
             shutil.rmtree(place)
+
+
+def digest_bytes(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def _json(value: object) -> bytes:

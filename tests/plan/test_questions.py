@@ -85,6 +85,11 @@ def test_bounds_decide_where_they_can(here: list[str]) -> None:
     found = evaluator.verdicts([scenario], plan.Slo.parse("avg jct_s <= 1"))[0]
     assert (found.passed, found.decided_by) == (False, "bound floor")
     assert found.value > 1.0
+    # A boundary every minute: of ten jobs, most wait for one, so that their queueing is no second.
+    for text in ("p90 queued_s <= 1", "max waiting_s <= 1", "p10 jct_s <= 1"):
+        found = evaluator.verdicts([scenario], plan.Slo.parse(text))[0]
+        assert (found.passed, found.decided_by) == (False, "bound floor"), text
+    assert evaluator.refused(scenario, plan.Slo.parse("p90 queued_s <= 60")) is None
     small = scenario.replaced(cluster="1x1")
     found = evaluator.verdicts([small], plan.Slo.parse("p90 jct_s <= 1e9"))[0]
     assert (found.passed, found.decided_by) == (False, "impossible")
@@ -257,6 +262,14 @@ BAD = [
     ("nodes --slo 'p90_nope <= 5'", "slo: must look like"),
     ("nodes --slo 'p90 nope <= 5'", "slo: unknown metric 'nope'"),
     ("nodes --slo 'avg jct_s <= 1' --max-nodes 2 --exploration 1", "no size up to 2 reaches"),
+    ("nodes --slo 'p90 queued_s <= -3'", "nothing reaches it: queued_s"),
+    ("nodes --slo 'p90 queued_s <= 1' --max-nodes 8 --exploration 1", "decided by bound floor"),
+    ("nodes --slo 'avg jct_s <= 9e5' --policy nope --exploration 1", "unknown policy 'nope'"),
+    ("nodes --slo 'avg jct_s <= 9e5' --objective nope --exploration 1", "unknown objective"),
+    (
+        "fleet --slo 'avg jct_s <= 1' --trace gavel-96 --types V100 --prices V100=1 --max-nodes 2",
+        "nor all of their nodes together: bound floor",
+    ),
     ("nodes --slo 'avg jct_s <= 1' --workloads 30", "fewer than the statement needs"),
     ("nodes --slo 'avg jct_s <= 1' --node-type X", "--node-type: unknown GPU type 'X'"),
     ("nodes --slo 'avg jct_s <= 1' --trace nope", "unknown trace 'nope'"),

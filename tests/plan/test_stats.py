@@ -83,7 +83,9 @@ def test_slos() -> None:
     assert Slo.parse("mean jct_s <= 5").statistic == "avg"
     assert Slo.parse("makespan_s <= 5").bounded_by == "makespan"
     assert Slo.parse("avg jct_s <= 5").bounded_by == "jct"
-    assert Slo.parse("p90 jct_s <= 5").bounded_by is None
+    assert Slo.parse("p90 jct_s <= 5").bounded_by == "floors"
+    assert Slo.parse("max queued_s <= 5").bounded_by == "floors"
+    assert Slo.parse("avg stretch <= 5").bounded_by is None
     assert Slo.parse("avg jct_s >= 5").bounded_by is None
     assert not Slo.parse("gpu_utilization >= 0.5").met_by(math.nan)
     assert Slo.parse("gpu_utilization >= 0.5").met_by(0.5)
@@ -97,6 +99,10 @@ def test_slos() -> None:
         ("avg jct_s <= 1_0", "must end in a number"),
         ("avg jct_s < 5", "must look like"),
         ("", "must look like"),
+        ("p90 queued_s <= -3", "nothing reaches it: queued_s is never below 0"),
+        ("avg stretch <= 0.9", "stretch is never below 1"),
+        ("gpu_utilization >= 1.01", "gpu_utilization is never above 1"),
+        ("cost_usd <= -1", "cost_usd is never below 0"),
     ):
         with pytest.raises(InputError, match=complaint):
             Slo.parse(text)

@@ -15,6 +15,7 @@ import pytest
 
 import morph_opt as mo
 from morph_opt.domain import InputError
+from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import Cell, CellStore, Done, Failure, Limits, SweepTable, driver, run_cells
 from morph_opt.sweep import cell as cells_module
 from morph_opt.sweep.cli import main
@@ -182,6 +183,33 @@ def test_a_cell_of_another_version_is_left_alone(here: Path) -> None:
         assert (found.folder / "summary.json").exists()
 
 
+def test_no_cell_runs_where_a_scheduler_has_no_name_that_is_known(here: Path) -> None:
+    """The first cells are good: they would have run before the bad one was met."""
+    trace = mo.Scenario("jobs.csv", "1x8", policy="fifo")
+    cells = [Cell(trace), Cell(trace.replaced(policy="nope"))]
+    with pytest.raises(InputError, match="unknown policy 'nope'"):
+        run_cells(cells, here / "o")
+    assert not (here / "o").exists()
+    # One's own is looked for where the cell runs, which may be another machine.
+    require_scheduler(trace.replaced(policy="tests.sweep.nowhere:policy").scheduler)
+
+
+def test_a_result_that_somebody_edited_is_refused(here: Path) -> None:
+    store, cell = CellStore(here / "o"), Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo"))
+    files = {"summary.json": b'{"completed": 2}\n', "jobs.csv": b"a,b\n"}
+    found = store.put(cell, Done(files, 1.5, "h"), Limits())
+    assert found.summary == {"completed": 2}
+    for name, data in files.items():
+        (found.folder / name).write_bytes(data.replace(b"2", b"3").replace(b"b", b"c"))
+        with pytest.raises(InputError, match=f"{name}: is not what the replay wrote"):
+            found.file(name)
+    with pytest.raises(InputError, match="is not what the replay wrote"):
+        assert found.summary
+    (found.folder / "digests.json").unlink()
+    with pytest.raises(InputError, match=r"has no digest of jobs\.csv"):
+        found.file("jobs.csv")
+
+
 def test_limits_that_are_wider_try_again() -> None:
     slow, big = Failure("time", None, ""), Failure("memory", 1, "")
     assert slow.may_change(Limits(seconds=9), Limits(seconds=5))
@@ -232,6 +260,12 @@ def test_axes_multiply_and_zip(here: Path) -> None:
         ("[other]\n", "other: unknown field"),
         ("[axes]\ninterval_s = [60, 60.0]\n", "axes.interval_s: has a value twice"),
         ('[fixed]\ncluster = "nope"\n', "nope"),
+        ('[axes]\npolicy = ["fifo", "nope"]\n', "line 2, axes.policy: unknown policy 'nope'"),
+        ('[axes]\npolicy = ["fifo", "fifo:nope"]\n', "line 2, axes.policy: unknown policy"),
+        ('[axes]\nobjective = ["jct", "nope"]\n', "unknown objective 'nope'; known are"),
+        ('[fixed]\nsolver = "nope"\n', "s.toml, line 2, fixed.solver: unknown solver 'nope'"),
+        ('[fixed]\nbelief = "nope"\n', "s.toml, line 2, fixed.belief: unknown belief"),
+        ('[fixed]\npolicy = "fifo"\nobjective = "jct"\n', "line 3, fixed.objective: policy"),
     ],
 )
 def test_a_wrong_spec_is_one_line(
