@@ -24,13 +24,15 @@ def rounds_over_capacity(events: Iterable[Event], cluster: Cluster) -> int:
 
     Holdings grow only at decisions, so it is enough to look after each of them.
     """
-    count = _Holdings(cluster)
+    count = CapacityCount(cluster)
     for event in events:
         count.read(event)
     return count.over
 
 
-class _Holdings:
+class CapacityCount:
+    """`rounds_over_capacity` event by event; ``over`` is the count so far."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._held: dict[str, Placement] = {}

@@ -26,6 +26,7 @@ from morph_opt.events.log import (
     Submitted,
     TakenUp,
 )
+from morph_opt.metrics.rounds import RoundSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +222,12 @@ class History:
     jobs
         In the order of the trace.
     rounds
-        Decided rounds in order of time.
+        Sums over the decided rounds.
     """
 
     begun: Begun
     jobs: tuple[JobRecord, ...]
-    rounds: tuple[RoundDecided, ...]
+    rounds: RoundSums
     ended: Ended
 
 
@@ -238,7 +239,7 @@ def read_history(events: Iterable[Event], trace: Trace) -> History:
     InputError
         If the events are not the log of a replay of this trace that has ended.
     """
-    reader = _Reader(trace)
+    reader = HistoryReader(trace)
     for event in events:
         reader.read(event)
     return reader.history()
@@ -312,11 +313,19 @@ class _OpenSegments:
         )
 
 
-class _Reader:
+class HistoryReader:
+    """`read_history` event by event, while a replay runs.
+
+    Parameters
+    ----------
+    trace
+        What is replayed.
+    """
+
     def __init__(self, trace: Trace) -> None:
         self._records = {job.name: JobRecord(job) for job in trace.jobs}
         self._segments = _OpenSegments()
-        self._rounds: list[RoundDecided] = []
+        self._rounds = RoundSums()
         self._begun: Begun | None = None
         self._ended: Ended | None = None
 
@@ -343,14 +352,20 @@ class _Reader:
             case SloChanged():
                 self._record(event.job).slo_drops += event.change is SloChange.DROPPED
             case RoundDecided():
-                self._rounds.append(event)
+                self._rounds.add(event)
             case Ended():
                 self._ended = event
             case _:
                 pass  # node events concern no job by themselves
 
     def history(self) -> History:
-        """What was read."""
+        """What was read.
+
+        Raises
+        ------
+        InputError
+            If the events are not the log of a replay of this trace that has ended.
+        """
         if self._begun is None or self._ended is None:
             raise InputError("the event log has no beginning or no end", field="events")
         self._keep(self._segments.all_at(self._ended.time_s))
@@ -358,7 +373,7 @@ class _Reader:
             record.finish_s is None for record in self._records.values()
         ):
             raise InputError("the event log is not one of this trace", field="events")
-        return History(self._begun, tuple(self._records.values()), tuple(self._rounds), self._ended)
+        return History(self._begun, tuple(self._records.values()), self._rounds, self._ended)
 
     def _keep(self, ended: Iterable[tuple[str, Segment]]) -> None:
         for job, segment in ended:

@@ -56,7 +56,6 @@ def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> Schedu
     held_gpu_s = sum(record.gpu_s for record in jobs)
     startup_gpu_s = sum(record.startup_gpu_s for record in jobs)
     rounds = history.rounds
-    gaps = [decided.gap for decided in rounds if decided.gap is not None]
     return ScheduleMetrics(
         jobs=len(jobs),
         completed=len(done),
@@ -73,17 +72,14 @@ def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> Schedu
         restarts_per_job=sum(record.restarts for record in jobs) / len(jobs),
         preemptions=sum(record.preemptions + record.node_failures for record in jobs),
         node_failure_stops=sum(record.node_failures for record in jobs),
-        rounds=len(rounds),
+        rounds=rounds.count,
         rounds_over_capacity=over_capacity,
-        fallback_rounds=sum(decided.status == "fallback" for decided in rounds),
-        gap_max=max(gaps, default=None),
+        fallback_rounds=rounds.fallbacks,
+        gap_max=rounds.gap_max,
         guaranteed_jobs=sum(record.job.guaranteed for record in jobs),
-        rounds_guarantees_short=sum(decided.guarantees_short > 0 for decided in rounds),
-        rounds_guarantees_missed=sum(
-            decided.guarantees_short > 0 and decided.guarantees_possible is True
-            for decided in rounds
-        ),
-        guarantee_shortfall_sum=sum(decided.guarantee_shortfall for decided in rounds),
+        rounds_guarantees_short=rounds.short,
+        rounds_guarantees_missed=rounds.missed,
+        guarantee_shortfall_sum=rounds.shortfall,
     )
 
 

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from morph_opt.domain import Allocation, Cluster, InputError, RoundState, Trace
@@ -30,11 +31,10 @@ from morph_opt.events.log import (
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands
 from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.metrics.bounds.taken_up import taken_up_demands
-from morph_opt.metrics.capacity import rounds_over_capacity
 from morph_opt.metrics.cost import cost_metrics
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
 from morph_opt.metrics.gpu_types import gpu_utilization_by_type
-from morph_opt.metrics.history import History, read_history
+from morph_opt.metrics.history import History
 from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.promises import promise_metrics
 from morph_opt.metrics.schedule import metrics_of
@@ -42,8 +42,10 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
 from morph_opt.replay.initial import require_initial
 from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
+from morph_opt.runs.read import Parts, folder_parts
 from morph_opt.runs.rounds import RoundRow, round_row
 from morph_opt.runs.summary import Scalar, Values, build_summary, summary_json
+from morph_opt.runs.tally import Tally
 from morph_opt.runs.write import (
     EVENTS,
     PARTIAL,
@@ -89,7 +91,7 @@ class RunExtras:
     packing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplayResult:
     """A finished replay.
 
@@ -99,19 +101,26 @@ class ReplayResult:
         What happened to each job, segment by segment.
     jobs
         Rows of ``jobs.csv``.
-    rounds
-        Rows of ``rounds.csv``.
-    events
-        The log.
     summary
         Content of ``summary.json``.
+    parts
+        Where its log is: in the run folder, or in memory of a replay that wrote none.
     """
 
     history: History
     jobs: tuple[JobRow, ...]
-    rounds: tuple[RoundRow, ...]
-    events: tuple[Event, ...]
     summary: Values
+    parts: Parts
+
+    @cached_property
+    def rounds(self) -> tuple[RoundRow, ...]:
+        """Rows of ``rounds.csv``."""
+        return tuple(self.parts.rounds())
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The log."""
+        return tuple(self.parts.events())
 
 
 def replay(
@@ -161,12 +170,14 @@ def replay(
         engine = Engine(trace, cluster, truth, inputs.config, node_events, initial)
     except AllocationError as error:
         raise InputError(str(error), field="state") from error
-    run = _Run(engine, policy, extras.progress, [_begun(inputs, policy.name, extras.digest)])
-    writer = _driven(run, out, resume, extras.files)
-    result = _result(inputs, run, demands, extras)
-    if writer is not None:
-        writer.finish(jobs_csv(result.jobs), summary_json(result.summary))
-    return result
+    tally = Tally(trace, cluster, keep_log=out is None)
+    begun = _begun(inputs, policy.name, extras.digest)
+    writer = _driven(_Run(engine, policy, extras.progress, begun, tally), out, resume, extras.files)
+    result = _result(inputs, tally, demands, extras)
+    if writer is None or out is None:
+        return result
+    writer.finish(jobs_csv(result.jobs), summary_json(result.summary))
+    return replace(result, parts=folder_parts(out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,26 +224,27 @@ def _driven(
     return writer
 
 
-def _result(inputs: _Inputs, run: _Run, demands: Demands, extras: RunExtras) -> ReplayResult:
+def _result(inputs: _Inputs, tally: Tally, demands: Demands, extras: RunExtras) -> ReplayResult:
     """What a run that has ended amounts to; a function of its events and of what was known."""
     cluster, truth, config = inputs.cluster, inputs.truth, inputs.config
-    history = read_history(run.events, inputs.trace)
-    metrics = metrics_of(history, cluster, rounds_over_capacity(run.events, cluster))
+    history = tally.history()
+    metrics = metrics_of(history, cluster, tally.over_capacity)
     first_s = config.restart_s if config.first_start_s is None else config.first_start_s
     ratios = finish_time_ratios(history, cluster, truth, first_s)
     fairness = fairness_metrics(history, cluster, ratios)
     by_type = gpu_utilization_by_type(history, cluster)
     types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
     labels = types | fairness.as_dict() | cost_metrics(history, cluster).as_dict()
-    if extras.packing or any(isinstance(event, Shared) for event in run.events):
+    if extras.packing or tally.shares:
         demands = inputs.demands(packed_demands)
         labels |= packing_metrics(history)
     if metrics.guaranteed_jobs:
         labels |= promise_metrics(history, cluster, truth, config.first_start_of).as_dict()
     labels |= dict(extras.labels) | dict(extras.at_end())
-    summary = build_summary(history, metrics, run.rows, demands, labels)
+    summary = build_summary(history, metrics, tally.times, demands, labels)
     jobs = job_rows(history, cluster, ratios)
-    return ReplayResult(history, jobs, tuple(run.rows), tuple(run.events), summary)
+    parts = Parts(lambda: summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
+    return ReplayResult(history, jobs, summary, parts)
 
 
 def _take_up(run: _Run, writer: RunWriter, folder: Path) -> bool:
@@ -269,22 +281,28 @@ def _begun(inputs: _Inputs, policy: str, digest: str) -> Begun:
 
 
 class _Run:
-    """Drives the engine and collects what happens."""
+    """Drives the engine and hands out what happens."""
 
     def __init__(
-        self, engine: Engine, policy: Policy, progress: Progress | None, events: list[Event]
+        self,
+        engine: Engine,
+        policy: Policy,
+        progress: Progress | None,
+        begun: Begun,
+        tally: Tally,
     ) -> None:
         self._engine = engine
         self._policy = policy
         self._progress = progress
-        self.events = events
-        self.rows: list[RoundRow] = []
+        self._begun = begun
+        self._tally = tally
         self._completed = 0
+        tally.take([begun])
 
     def drive(self, writer: RunWriter | None = None, begun: bool = False) -> None:
         """Decide round after round until the end; ``begun``: the first line is written."""
         if writer is not None and not begun:
-            writer.commit(self.events, None)
+            writer.commit([self._begun], None)
         while True:
             began = time.perf_counter()
             state = self._engine.advance()
@@ -304,13 +322,13 @@ class _Run:
         last = self._engine.take_events()
         if writer is not None:
             writer.commit(last, None)
-        self.events += last
+        self._tally.take(last)
 
     def repeat(self, recorded: Recorded, folder: Path) -> None:
         """Take the decisions of an interrupted run as they were, verifying that they fit."""
         lines = recorded.lines
         if lines:
-            self._compare(lines[:1], self.events, folder, 1)
+            self._compare(lines[:1], [self._begun], folder, 1)
         position = 1
         for row in recorded.rows:
             stop = position
@@ -338,8 +356,7 @@ class _Run:
         return self._engine.take_events()
 
     def _keep(self, events: list[Event], row: RoundRow) -> None:
-        self.events += events
-        self.rows.append(row)
+        self._tally.take(events, row)
         if self._progress is not None and isinstance(events[-1], RoundDecided):
             self._completed += sum(isinstance(event, Completed) for event in events)
             self._progress(events[-1], self._completed)

@@ -232,12 +232,11 @@ class Scenario:
         """
         from morph_opt.replay.running import run_prepared
         from morph_opt.replay.setup import prepare
-        from morph_opt.runs.read import Parts, Run
+        from morph_opt.runs.read import Run
 
         folder = None if out is None else Path(out)
         result = run_prepared(prepare(self), folder, resume=resume, progress=progress)
-        summary, jobs, rounds, events = result.summary, result.jobs, result.rounds, result.events
-        return Run(Parts(lambda: summary, lambda: jobs, lambda: rounds, lambda: events), folder)
+        return Run(result.parts, folder)
 
     @property
     def engine_rules(self) -> ReplayConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import get_type_hints
 
 from morph_opt.domain import InputError
@@ -17,7 +17,7 @@ from morph_opt.metrics.bounds.lower import (
 )
 from morph_opt.metrics.history import History
 from morph_opt.metrics.schedule import ScheduleMetrics, quantile
-from morph_opt.runs.rounds import RoundRow
+from morph_opt.runs.tally import WallTimes
 
 Scalar = str | int | float | bool | None
 Values = Mapping[str, Scalar]
@@ -63,7 +63,7 @@ KEYS = (
 def build_summary(
     history: History,
     metrics: ScheduleMetrics,
-    rows: Sequence[RoundRow],
+    times: WallTimes,
     demands: Demands,
     labels: Mapping[str, Scalar],
 ) -> dict[str, Scalar]:
@@ -78,7 +78,7 @@ def build_summary(
         "interval_s": history.begun.interval_s,
     }
     values |= dataclasses.asdict(metrics)
-    values |= _wall_times(rows)
+    values |= _wall_times(times)
     avg_jct = avg_jct_lower_bound(demands)
     makespan = makespan_lower_bound(demands)
     values |= {
@@ -98,18 +98,15 @@ def build_summary(
     return {key: _finite(value) for key, value in (ordered | values).items()}
 
 
-def _wall_times(rows: Sequence[RoundRow]) -> dict[str, Scalar]:
-    build = [row.build_ms for row in rows]
-    solve = [row.solve_ms for row in rows]
-    whole = [row.round_ms for row in rows]
+def _wall_times(times: WallTimes) -> dict[str, Scalar]:
     return {
-        "build_ms_p50": quantile(build, 0.5),
-        "solve_ms_p50": quantile(solve, 0.5),
-        "solve_ms_p99": quantile(solve, 0.99),
-        "solve_ms_max": quantile(solve, 1.0),
-        "round_ms_p50": quantile(whole, 0.5),
-        "round_ms_p99": quantile(whole, 0.99),
-        "engine_ms_p50": quantile((row.engine_ms for row in rows), 0.5),
+        "build_ms_p50": quantile(times.build_ms, 0.5),
+        "solve_ms_p50": quantile(times.solve_ms, 0.5),
+        "solve_ms_p99": quantile(times.solve_ms, 0.99),
+        "solve_ms_max": quantile(times.solve_ms, 1.0),
+        "round_ms_p50": quantile(times.round_ms, 0.5),
+        "round_ms_p99": quantile(times.round_ms, 0.99),
+        "engine_ms_p50": quantile(times.engine_ms, 0.5),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import shutil
@@ -11,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError, Trace
-from morph_opt.events.log import Completed, Started, StartKind, event_to_line
-from morph_opt.replay import ReplayConfig, ReplayResult, replay
+from morph_opt.events.log import Completed, RoundDecided, Started, StartKind, event_to_line
+from morph_opt.replay import ReplayConfig, ReplayResult, RunExtras, replay
 from morph_opt.runs.jobs import job_rows, jobs_csv
 from morph_opt.runs.read import Parts, Run, read_run
-from morph_opt.runs.rounds import row_to_line
+from morph_opt.runs.rounds import RoundRow, row_to_line
 from morph_opt.runs.rows import columns
 from morph_opt.runs.summary import KEYS, Summary
 from tests.engine.toys import Shuffler, ToySpeeds, cluster, random_trace
@@ -115,6 +116,27 @@ def test_memory_and_folder_are_alike(run: Run, result: ReplayResult) -> None:
     assert str(memory.summary) == str(run.summary)  # NaN is not equal to itself
     assert list(memory.segments) == list(run.segments)
     assert repr(memory) in repr(run).replace(f" in {run.folder}", "")
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["folder", "memory"])
+def test_a_written_replay_keeps_no_round_in_memory(written: bool, tmp_path: Path) -> None:
+    """Rounds and their rows go to the folder as they come, however many there are."""
+    alive: list[int] = []
+
+    def look(_decided: RoundDecided, _completed: int) -> None:
+        if len(alive) < 40:
+            kinds = (RoundDecided, RoundRow)
+            alive.append(sum(isinstance(thing, kinds) for thing in gc.get_objects()))
+
+    found = replay(
+        random_trace(5, 12), cluster(2, 4), Shuffler(seed=1), ToySpeeds(),
+        out=tmp_path / "run" if written else None, extras=RunExtras(progress=look),
+    )  # fmt: skip
+    # Without a folder each of the 39 rounds leaves its event and its row.
+    assert len(alive) == 40
+    assert alive[-1] - alive[0] == (0 if written else 2 * 39)
+    assert len(found.rounds) > 40
+    assert found.summary["rounds"] == len(found.rounds)
 
 
 def test_rows_say_what_the_history_says(result: ReplayResult) -> None:
