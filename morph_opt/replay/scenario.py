@@ -20,7 +20,7 @@ from morph_opt.replay.workload import Workload
 from morph_opt.round.reader import read_snapshot
 
 if TYPE_CHECKING:
-    from morph_opt.replay.api import Progress
+    from morph_opt.replay.drive import Progress
     from morph_opt.runs.read import Run
 
 __all__ = ["Failures", "Scenario", "Scheduler", "Workload", "read_scenario"]

@@ -30,7 +30,7 @@ from morph_opt.explain.text import job_text
 from morph_opt.extend import named_by_file
 from morph_opt.policies.base import Decision
 from morph_opt.policies.milp import ClaimError
-from morph_opt.replay.api import recorded_decision
+from morph_opt.replay.drive import recorded_decision
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.setup import Prepared, prepare
 from morph_opt.round.decide import make_explainer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt.domain import InputError
 from morph_opt.events.log import RoundDecided
-from morph_opt.replay.api import Progress
+from morph_opt.replay.drive import Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
