@@ -76,7 +76,7 @@ class RoundModel:
 
     Parameters
     ----------
-    spread
+    distinct
         Where nodes are counted and cuts may be needed; None where they are named.
     base_rows
         Rows of the formulation itself; those after them were added to the round.
@@ -84,7 +84,7 @@ class RoundModel:
 
     model: LinearModel
     layout: Layout
-    spread: DistinctParts | None = None
+    distinct: DistinctParts | None = None
     base_rows: int = 0
 
     def with_rows_of(self, other: RoundModel) -> RoundModel:
@@ -158,20 +158,22 @@ def cut_distinct(problem: RoundProblem, built: RoundModel, x: Floats) -> RoundMo
     candidate at most; rarely violated, hence a cut and not a row of the model. Where one job
     violates it, the others of that kind would be next, so all of them get their row.
     """
-    spread = built.spread
-    if spread is None:
+    distinct = built.distinct
+    if distinct is None:
         return None
-    owner = problem.options.starts.job[spread.candidate]
-    chosen = x[built.layout.x[spread.candidate]] > 0.5
+    owner = problem.options.starts.job[distinct.candidate]
+    chosen = x[built.layout.x[distinct.candidate]] > 0.5
     model = built.model
-    for kind in np.unique(spread.kind[chosen]).tolist():
-        offers = np.unique(spread.column[spread.offered == kind])
-        several = spread.kind == kind
-        if spread.count[chosen & several].max() <= x[offers].sum() + 0.5:
+    for kind in np.unique(distinct.kind[chosen]).tolist():
+        offers = np.unique(distinct.column[distinct.offered == kind])
+        several = distinct.kind == kind
+        if distinct.count[chosen & several].max() <= x[offers].sum() + 0.5:
             continue
         for job in np.unique(owner[several]).tolist():
             mine = several & (owner == job)
-            columns = np.concatenate([built.layout.x[spread.candidate[mine]], offers])
-            values = np.concatenate([spread.count[mine].astype(np.float64), -np.ones(offers.size)])
+            columns = np.concatenate([built.layout.x[distinct.candidate[mine]], offers])
+            values = np.concatenate(
+                [distinct.count[mine].astype(np.float64), -np.ones(offers.size)]
+            )
             model = model.with_row("distinct", [job, kind], columns, values, -np.inf, 0.0)
     return None if model is built.model else replace(built, model=model)

@@ -2,8 +2,8 @@
 
     maximise t  subject to  thr_i >= base_i + t slope_i  and the polytope of `model`.
 
-Given GPU prices, `patterns.price` says how each job meets its demand. Where that is beyond doubt
-the job's shares are an affine function of t and need neither columns nor rows; the doubtful jobs
+Given GPU prices, `patterns.price` says how each job meets its demand. Where that is certain
+the job's shares are an affine function of t and need neither columns nor rows; the undecided jobs
 stay *free*. `reduced_model` is the resulting model, `price_bound` the Lagrangian bound that
 certifies its answer for all jobs. The driver is `morph_opt.shares.max_min`.
 """
@@ -195,7 +195,7 @@ def _columns(
 
 
 def forced_patterns(demands: Demands) -> Ints:
-    """Pattern of the jobs whose shares are beyond doubt whatever the prices; -1 for the others.
+    """Pattern of the jobs whose shares are certain whatever the prices; -1 for the others.
 
     A job that has nothing and asks for nothing takes nothing. One that asks for nothing more and
     has the speed of its fastest type, to 1e-6, is there all the time; not where another type is

@@ -7,7 +7,7 @@ At prices ``lambda[j]`` (per GPU of type j) job i with demand D solves
 a linear program with two rows: an optimal basic solution uses no type (D <= 0), one type
 (``x_j = D / T_j``) or two types with both rows tight. These are the *patterns*. They give the
 Lagrangian dual of the max-min kernel exactly and in closed form, and with few types most jobs'
-pattern is beyond doubt once the prices are roughly known.
+pattern is certain once the prices are roughly known.
 """
 
 from __future__ import annotations

@@ -117,9 +117,9 @@ class PairBuilder:
             ranked = self._ranked(models, key)
             for turn, job in enumerate(jobs):
                 for other, recipes in _partners_of(groups, ranked, turn, job, partners):
-                    couple = (min(job, other), max(job, other))
-                    if couple not in seen:
-                        seen.add(couple)
+                    pair = (min(job, other), max(job, other))
+                    if pair not in seen:
+                        seen.add(pair)
                         yield from _fresh_rows(view, (job, other), recipes)
 
     def _ranked(
@@ -161,13 +161,13 @@ class PairBuilder:
         for two in np.flatnonzero(gang < np.arange(gang.size)).tolist():
             one = int(gang[two])
             held = view.states[one].running
-            mate = view.states[two].running
+            beside = view.states[two].running
             assert held is not None
-            assert mate is not None
+            assert beside is not None
             kind = state.cluster.nodes[held.placement.nodes[0]].type
             models = view.states[one].job.model, view.states[two].job.model
             pace_s = self._speeds.paired_iteration_s(
-                models, (held.plan, mate.plan), kind, held.placement.shape
+                models, (held.plan, beside.plan), kind, held.placement.shape
             )
             if pace_s is not None:
                 yield _Row((one, two), (-1, -1), pace_s)

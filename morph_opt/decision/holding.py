@@ -97,8 +97,8 @@ class Holding:
         for gpu in gpus:
             if not 0 <= gpu < has:
                 return f"node {name} has the GPUs 0 to {has - 1}, got {gpu}"
-            holder, mate = self._holder.setdefault((node, gpu), (job, partner))
-            if holder != job and (holder, mate) != (partner, job):
+            holder, other = self._holder.setdefault((node, gpu), (job, partner))
+            if holder != job and (holder, other) != (partner, job):
                 return f"GPU {gpu} of node {name} is held by job {holder} already"
         if len(set(gpus)) != len(gpus):
             return f"job {job} holds a GPU of node {name} twice"

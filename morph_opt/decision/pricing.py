@@ -1,4 +1,4 @@
-"""Large rounds: price with the relaxation, solve the MILP over what the prices leave standing.
+"""Large rounds: price with the relaxation, solve the MILP over what the prices leave.
 
 Let y be the duals of the linear relaxation, z its optimum and d = c - A'y the reduced costs (at
 most 0 for columns at their lower bound 0 in a maximisation). A solution that uses column i is

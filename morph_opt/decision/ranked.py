@@ -149,28 +149,30 @@ class RoundSolver:
 
     def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> _Placed:
         """Solve until the choice can be placed; choices that cannot are cut off."""
+        # Invariant: `unproven` is an upper bound on all that was cut off and not shown to be
+        # impossible; every bound that leaves here is the larger of it and the solver's.
         serial = sum(block.family == "not_again" for block in built.model.row_blocks)
-        doubt = float("-inf")
+        unproven = float("-inf")
         while True:
             outcome = self._solve(built, gap)
             if outcome.x is None:
-                return _Placed(None, _doubted(outcome, doubt, gap), built)
+                return _Placed(None, _with_unproven(outcome, unproven, gap), built)
             began = time.perf_counter()
             selection, impossible = self._decode(problem, built, outcome)
             self.clock.place_ms += 1e3 * (time.perf_counter() - began)
             if selection is not None:
-                return _Placed(selection, _doubted(outcome, doubt, gap), built)
+                return _Placed(selection, _with_unproven(outcome, unproven, gap), built)
             cut = cut_distinct(problem, built, outcome.x)
             if cut is None and serial >= CUT_LIMIT:
-                cut = _named(problem, built)
+                cut = _with_named_nodes(problem, built)
                 if cut is None:
-                    return _Placed(None, _gave_up(outcome, doubt), built)
+                    return _Placed(None, _given_up(outcome, unproven), built)
             if cut is None:
                 choice = built.layout.choice(problem, outcome.x)
                 if impossible:
                     choice = self._impossible_part(problem, choice)
                 else:
-                    doubt = max(doubt, outcome.bound)
+                    unproven = max(unproven, outcome.bound)
                 cut = forbid(built, choice, serial)
                 serial += 1
             built = cut
@@ -212,7 +214,7 @@ class RoundSolver:
     ) -> tuple[Selection | None, bool]:
         """The decision at an incumbent; without one, whether its choice is proven impossible."""
         assert outcome.x is not None
-        if built.spread is None:
+        if built.distinct is None:
             return node_assignment.read_nodes(problem, built, outcome.x), False
         choice = built.layout.choice(problem, outcome.x)
         for order in ("size", "parts"):
@@ -239,7 +241,7 @@ class RoundSolver:
         return with_partners(problem, Selection(choice, placed.nodes)), False
 
 
-def _named(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
+def _with_named_nodes(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
     """The same round with its nodes named, or None where that is too large to be of use."""
     if problem.options.starts.part_gpus.size * problem.nodes.count > NAMED_LIMIT:
         return None
@@ -250,7 +252,7 @@ def _named(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
     return replace(named, model=named.model.with_objective(cost)).with_rows_of(built)
 
 
-def _gave_up(outcome: Outcome, doubt: float) -> Outcome:
+def _given_up(outcome: Outcome, unproven: float) -> Outcome:
     """The end of a solve whose choices could not be placed, time and again."""
     return replace(
         outcome,
@@ -258,25 +260,25 @@ def _gave_up(outcome: Outcome, doubt: float) -> Outcome:
         stop=Stop.NODE_LIMIT,
         x=None,
         objective=float("nan"),
-        bound=max(outcome.bound, doubt),
+        bound=max(outcome.bound, unproven),
         gap=float("inf"),
         message=f"{CUT_LIMIT} choices could not be placed",
     )
 
 
-def _doubted(outcome: Outcome, doubt: float, gap: float) -> Outcome:
+def _with_unproven(outcome: Outcome, unproven: float, gap: float) -> Outcome:
     """The outcome where choices were cut off that were not shown to be impossible.
 
-    ``doubt`` bounds what these are worth (-inf: there are none); it stays in the bound, and the
+    ``unproven`` bounds what these are worth (-inf: there are none); it stays in the bound, and the
     rest being infeasible says nothing about the round.
     """
-    if doubt == float("-inf"):
+    if unproven == float("-inf"):
         return outcome
     if outcome.x is None:
         infeasible = outcome.status is Status.INFEASIBLE
         status = Status.NO_SOLUTION if infeasible else outcome.status
-        return replace(outcome, status=status, bound=doubt)
-    bound = max(outcome.bound, doubt)
+        return replace(outcome, status=status, bound=unproven)
+    bound = max(outcome.bound, unproven)
     reached = relative_gap(outcome.objective, bound)
     status = outcome.status if reached <= gap else Status.FEASIBLE
     return replace(outcome, status=status, bound=bound, gap=reached)

@@ -76,7 +76,7 @@ class Case:
         """The round of a decision to a gap of `GAP`: its own solve where that went so far."""
         solved, posed = evidence.solved, evidence.posed
         exact = all(outcome.usable and outcome.gap <= GAP for outcome in solved.outcomes)
-        counted = solved.model is not None and solved.model.spread is not None
+        counted = solved.model is not None and solved.model.distinct is not None
         if exact and solved.complete and counted and not posed.ranks:
             return solved
         return self.solve(posed)

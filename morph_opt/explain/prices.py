@@ -168,7 +168,7 @@ class Prices:
         model = built.model
         # Duals in the unit of the objective; the solver sees a largest coefficient of 1.
         scale = model.scale
-        scaled = _handing_on(model.with_objective(model.cost / scale), built.spread is not None)
+        scaled = _handing_on(model.with_objective(model.cost / scale), built.distinct is not None)
         relaxed = _unbounded(scaled.relaxed())
         outcome = HighsSolver().solve(relaxed, limits)
         duals = outcome.row_duals if model.columns else np.zeros(model.rows)
@@ -223,7 +223,7 @@ class Prices:
         Rows that only hand demand on (``gangs``, ``parts``) are priced as the cheapest way on.
         """
         family = self._families[self._family[row]]
-        if family in ("gangs", "parts") and self._built.spread is not None:
+        if family in ("gangs", "parts") and self._built.distinct is not None:
             return self._handed_on(row)
         if family in ("node_free", "side", "capacity"):
             block = self._built.model.row_blocks[self._family[row]]
@@ -254,7 +254,7 @@ class Prices:
     def nodes(self) -> list[CellPrice]:
         """Value of one more idle node for every cell of open nodes, in the order of the cells."""
         cells, kinds = find_cells(self.problem), find_kinds(self.problem)
-        if self._built.spread is None:
+        if self._built.distinct is None:
             return self._named_nodes(cells)
         slots, side = self._by_label("slots"), self._by_label("side")
         distinct: dict[int, float] = {}

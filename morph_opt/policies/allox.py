@@ -15,7 +15,7 @@ from formulations.linear_model import Floats, Ints
 from morph_opt.policies.rigid import _Filling, _Rigid, requested
 
 OLDEST = 500
-"""So many waiting jobs take part in the matching; the published knob is a share of them."""
+"""So many waiting jobs take part in the matching; the published parameter is a share of them."""
 
 
 def least_total(work_s: Floats, machines: Ints) -> tuple[Ints, Ints, float]:

@@ -59,7 +59,7 @@ def _queued(
     name: str, gittins: bool, rigid: bool, _belief: SpeedModel, options: PolicyOptions
 ) -> Objective[Any]:
     index = default_index() if gittins else None
-    return QueuedService(name, index=index, rigid=rigid, knob=options.starvation_knob)
+    return QueuedService(name, index=index, rigid=rigid, starvation_knob=options.starvation_knob)
 
 
 def _rounds(policy: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -69,7 +69,7 @@ def _rounds(policy: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
 def _rigid(gittins: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
     index = default_index() if gittins else None
     made = ArtifactQueues if options.artifact_quirks else RigidQueues
-    return made(belief, knob=options.starvation_knob, index=index)
+    return made(belief, starvation_knob=options.starvation_knob, index=index)
 
 
 _MEMORY, _REMAINDER = Needs(memory=True), Needs(memory=True, rest="yes")

@@ -111,7 +111,7 @@ def _job(
 ) -> dict[str, Any]:
     known = state.jobs[index]
     held = granted.get(known.job.name)
-    mate = None if held is None or held.partner is None else granted[held.partner]
+    partner = None if held is None or held.partner is None else granted[held.partner]
     action = "queue" if held is None else "stay" if held == known.running else "start"
     return {
         "job": known.job.name,
@@ -123,9 +123,9 @@ def _job(
         "iteration_s": None
         if held is None
         else _iteration_s(state, speeds, known.job.model, held)
-        if mate is None
-        else _paired_s(state, speeds, held, mate),
-    } | ({} if mate is None else {"partner": mate.job})
+        if partner is None
+        else _paired_s(state, speeds, held, partner),
+    } | ({} if partner is None else {"partner": partner.job})
 
 
 def _iteration_s(
@@ -142,14 +142,17 @@ def _iteration_s(
 
 
 def _paired_s(
-    state: RoundState, speeds: SpeedModel, held: Assignment, mate: Assignment
+    state: RoundState, speeds: SpeedModel, held: Assignment, partner: Assignment
 ) -> float | None:
     """Predicted seconds per iteration next to another job."""
     models = {known.job.name: known.job.model for known in state.jobs}
     kind = state.cluster.nodes[held.placement.nodes[0]].type
     measured = pair_speeds(speeds)
     pace_s = measured and measured.paired_iteration_s(
-        (models[held.job], models[mate.job]), (held.plan, mate.plan), kind, held.placement.shape
+        (models[held.job], models[partner.job]),
+        (held.plan, partner.plan),
+        kind,
+        held.placement.shape,
     )
     return rounded(pace_s[0]) if pace_s else None
 

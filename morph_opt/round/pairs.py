@@ -138,15 +138,15 @@ def require_partners(
         if held is None or held.partner is None:
             continue
         other = by_name.get(held.partner)
-        mate = None if other is None else other.running
-        if other is None or mate is None or mate.partner != known.job.name or other is known:
+        beside = None if other is None else other.running
+        if other is None or beside is None or beside.partner != known.job.name or other is known:
             raise row.error("running.partner", f"{held.partner!r} does not name it in turn")
-        if mate.placement != held.placement:
+        if beside.placement != held.placement:
             raise row.error("running.nodes", f"must be those of its partner {held.partner!r}")
         if known.job.guaranteed:
             raise row.error("guaranteed", "a job with a promise has no partner")
         kind = cluster.nodes[held.placement.nodes[0]].type
-        models, plans = (known.job.model, other.job.model), (held.plan, mate.plan)
+        models, plans = (known.job.model, other.job.model), (held.plan, beside.plan)
         shape = held.placement.shape
         if measured is None or not measured.paired_iteration_s(models, plans, kind, shape):
             raise row.error(

@@ -1,7 +1,7 @@
 """Solves the max-min kernel fast and with a certificate: sample, price, fix, certify.
 
 1. A few jobs on a cluster scaled down to them give rough GPU prices.
-2. Every job's cheapest pattern at these prices is known in closed form; those beyond doubt are
+2. Every job's cheapest pattern at these prices is known in closed form; those that are certain are
    fixed, a hundred or so stay free, and a small exact model gives new prices.
 3. The Lagrangian bound of those prices is compared with the level of the shares, recomputed from
    the definition. Equal: done, proven for all jobs. Not equal: mend the free set and repeat.
@@ -182,7 +182,7 @@ class _Search:
         kept = np.zeros(d.jobs, dtype=bool)
         answer = None
         for attempt in range(ROUNDS):
-            free = kept | self._doubtful(found, level, best, FREE << attempt)
+            free = kept | self._undecided(found, level, best, FREE << attempt)
             answer = self._step(free, found.best, level >= self.cap and not free.all())
             if free.all() or answer.bound - answer.level <= GAP * abs(answer.level):
                 break
@@ -229,7 +229,7 @@ class _Search:
         mixed = 0.7 * best[1] / (best[1] @ worth) + 0.3 * answer.prices / (answer.prices @ worth)
         return min(best[0], price_bound(d, mixed, best[0])[0]), mixed
 
-    def _doubtful(self, found: Patterns, level: float, prices: Floats, count: int) -> Bools:
+    def _undecided(self, found: Patterns, level: float, prices: Floats, count: int) -> Bools:
         """The jobs whose pattern a small change of price or level may flip."""
         d = self.demands
         gap = (found.second - found.cost) / np.maximum(np.abs(found.cost), 1e-300)

@@ -54,7 +54,7 @@ RISE = 1e-6
 """Part of a job's top speed below which headroom counts as none."""
 
 SOME = 0.01
-"""Part of the way to its top that a job in doubt may rise when it is asked whether it can."""
+"""Part of the way to its top that an undecided job may rise when it is asked whether it can."""
 
 PASSES = 4
 """Models spent at most, after a phase, on finding who can no longer rise."""
@@ -224,16 +224,16 @@ class _Filling:
     def _freeze_infeasible(self) -> bool:
         """Freeze everybody who cannot rise while all keep their levels; whether there was anybody.
 
-        Each model maximises the sum of the rises of those in doubt, up to `SOME` of the way to
+        Each model maximises the sum of the rises of the undecided, up to `SOME` of the way to
         the top each, so that there is room for many. Who rises in it can; when its bound is 0,
         nobody of those left can.
         """
         holding = self._holding()
-        doubt, pattern = ~self.frozen, forced_patterns(holding)
-        pattern[doubt] = -1
+        undecided, pattern = ~self.frozen, forced_patterns(holding)
+        pattern[undecided] = -1
         for _ in range(PASSES):
             far = np.maximum(self.top - self.level, 0.0) * self.unit
-            room = np.where(doubt, SOME * far, 0.0)
+            room = np.where(undecided, SOME * far, 0.0)
             outcome = self.solve(headroom_model(self.problem, holding.base, room, pattern).model)
             self.solves += 1
             if outcome.x is None or outcome.row_duals is None:
@@ -243,13 +243,13 @@ class _Filling:
             push = np.abs(outcome.row_duals[-asked.size :]) / self.problem.speed[asked].max(axis=1)
             hair = self.level[asked] * self.unit[asked] - holding.base[asked]
             if outcome.objective - float(push @ np.maximum(hair, 0.0)) <= RISE / SOME:
-                self.frozen |= doubt
+                self.frozen |= undecided
                 return True
             risen = asked[outcome.x[-asked.size :] > RISE / SOME]
-            doubt[risen] = False
-            # Nobody needs a column who has nothing and is out of doubt.
+            undecided[risen] = False
+            # Nobody needs a column who has nothing and is decided.
             pattern[risen[holding.base[risen] <= 0]] = 0
-            if not doubt.any():
+            if not undecided.any():
                 return False
         return False
 

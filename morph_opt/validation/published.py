@@ -199,7 +199,7 @@ def run_tiresias(
     gpus: int,
     schedule: str,
     *,
-    knob: float = 0.0,
+    starvation_knob: float = 0.0,
     limits: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
     index: GittinsIndex | None = None,
     artifact_quirks: bool = False,
@@ -218,7 +218,9 @@ def run_tiresias(
         raise InputError(
             f"unknown schedule {schedule!r}; known are {known}", field="--schedule"
         ) from None
-    rule = RigidRule(discipline, limits, knob, index, Quirks(artifact_quirks, artifact_quirks))
+    rule = RigidRule(
+        discipline, limits, starvation_knob, index, Quirks(artifact_quirks, artifact_quirks)
+    )
     jobs = [RigidJob(r.name, r.gpus, r.submit_s, r.duration_s) for r in rows]
     for row in rows:
         if row.gpus > gpus:
@@ -267,7 +269,7 @@ def _tiresias(options: argparse.Namespace) -> dict[str, float | int | str | bool
         rows,
         options.gpus,
         options.schedule,
-        knob=options.knob,
+        starvation_knob=options.starvation_knob,
         index=index,
         artifact_quirks=options.artifact_quirks,
     )
@@ -314,13 +316,16 @@ def make_parser() -> LineParser:
     rigid.add_argument("--schedule", choices=[str(one) for one in Discipline], default="dlas-gpu")
     rigid.add_argument("--times", type=whole(1, 10**6), default=1, help="factor on all run times")
     rigid.add_argument(
-        "--knob", type=Number(Range(0.0, 1e6)), default=0.0, help="starvation knob (0: never)"
+        "--starvation-knob",
+        type=Number(Range(0.0, 1e6)),
+        default=0.0,
+        help="wait over run time (0: never)",
     )
     rigid.add_argument(
         "--samples", type=Path, metavar="FILE", help="GPU-seconds for the Gittins index"
     )
     rigid.add_argument("--artifact-quirks", action="store_true", help="as the published code")
-    for option in ("--knob", "--artifact-quirks"):
+    for option in ("--starvation-knob", "--artifact-quirks"):
         rigid.only(
             option, "has an effect on schedules with queues only (dlas...)",
             lambda given: Discipline(given.schedule) in QUEUED,

@@ -175,7 +175,7 @@ def test_every_job_is_offered_partners_of_every_model_and_not_all_of_one() -> No
     names = [f"A{i}" for i in range(9)] + [f"B{i}" for i in range(9)]
     found = pairs(offered(state(*map(queued, names))))
     v100 = [(a, b) for a, b, kind, *_ in found if kind == "V100"]
-    per_job = {name: sum(name in couple for couple in v100) for name in names}
+    per_job = {name: sum(name in pair for pair in v100) for name in names}
     assert min(per_job.values()) >= 1
     assert max(per_job.values()) <= 6
     fewer = pairs(offered(state(*map(queued, names)), partners=1))

@@ -94,5 +94,5 @@ def test_whether_a_job_fits_asks_types_of_nodes_and_not_nodes() -> None:
     larger = replace(job, requested_gpus=800_001)
     assert "800000" in (why_impossible(larger, speeds, cluster) or "")
     kind = cluster.node_types[0]
-    mates = ((kind, 100_000), (replace(kind, name="small", gpus=4), 2))
-    assert demands._room(mates, SideDemand(), 0, 3) == (8, 8, 8, 4, 4)
+    kinds = ((kind, 100_000), (replace(kind, name="small", gpus=4), 2))
+    assert demands._room(kinds, SideDemand(), 0, 3) == (8, 8, 8, 4, 4)

@@ -195,7 +195,7 @@ shares --oversize | SHARE | --oversize
 validation --json | cases.json | --json
 validation.published tiresias --schedule | RIGID | --schedule fifo
 validation.published tiresias --times | RIGID | --times 3
-validation.published tiresias --knob | RIGID --times 100 | --knob 0.5
+validation.published tiresias --starvation-knob | RIGID --times 100 | --starvation-knob 0.5
 validation.published tiresias --samples | RIGID --schedule dlas-gpu-gittins | --samples s.csv
 validation.published tiresias --artifact-quirks | RIGID --times 200 | --artifact-quirks
 """

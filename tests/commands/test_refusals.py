@@ -98,8 +98,8 @@ round STATE --policy fifo --explain-nodes | argument --explain-nodes: explains t
 round STATE --policy fifo --gap 0.1 | --gap: policy 'fifo' does not know it
 round STATE --objective hierarchical --entity-weights nobody=2 | no job is of tenant 'nobody'
 round --state= | argument --state: must not be empty
-validation.published tiresias --knob nan | argument --knob: must be
-validation.published tiresias --trace t --gpus 4 --schedule fifo --knob 2 | --knob: has an effect on
+validation.published tiresias --starvation-knob nan | argument --starvation-knob: must be
+validation.published tiresias --trace t --gpus 4 --schedule fifo --starvation-knob 2 | effect on
 validation.published tiresias --trace t --gpus 4 --schedule fjf --artifact-quirks | queues only
 validation.published tiresias --trace t --gpus 4 --samples s | argument --samples: has an effect on
 validation.published gavel --trace t --table u --gpus v100=4.5 | argument --gpus: v100 must be a

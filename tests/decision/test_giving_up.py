@@ -51,7 +51,7 @@ def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(ranked, "CUT_LIMIT", 0)
         solved = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
         monkeypatch.undo()
-        assert solved.model.spread is None
+        assert solved.model.distinct is None
         assert solved.selection is not None
         assert exact.selection is not None
         check(problem, solved.selection)

@@ -61,7 +61,7 @@ def test_random_rounds_use_pairs_of_every_sort() -> None:
         seen["fresh"] += (True, True) in ways
         seen["together"] += (False, False) in ways
         seen["comes"] += (False, True) in ways
-        sharing = np.asarray(brute.couples(problem), dtype=np.int64).reshape(-1)
+        sharing = np.asarray(brute.pairs_of(problem), dtype=np.int64).reshape(-1)
         seen["parted"] += STAY in np.asarray(by_hand(problem, found.choice))[sharing]
         seen["closed"] += not problem.nodes.open.all()
     assert min(seen.values()) >= 10, seen

@@ -209,7 +209,7 @@ def test_runs_that_the_model_cannot_have_are_refused(
     assert f"bert cannot run {row.split(',')[1]} on {row.split(',', maxsplit=1)[0]}" in message
 
 
-def test_a_model_without_constants_is_predicted_with_all_its_doubt(
+def test_a_model_without_constants_is_predicted_with_all_its_uncertainty(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from morph_opt.perf.analytic.zoo import zoo_text

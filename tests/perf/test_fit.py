@@ -58,14 +58,14 @@ def test_eight_chosen_runs_predict_the_rest(model: str) -> None:
     assert error(found, model) < 0.5 * error(nothing, model)
 
 
-def test_more_runs_leave_less_doubt() -> None:
+def test_more_runs_leave_less_uncertainty() -> None:
     belief = prior(BERT, builtin_population())
     rows = pairs()
-    doubts = []
+    deviations = []
     for count in (2, 6, 12):
         chosen = [rows[i] for i in choose_runs(fit(BERT, (), belief), rows, count)]
-        doubts.append(fit(BERT, true_runs("bert", chosen), belief).predict(rows).log_sd.mean())
-    assert doubts == sorted(doubts, reverse=True)
+        deviations.append(fit(BERT, true_runs("bert", chosen), belief).predict(rows).log_sd.mean())
+    assert deviations == sorted(deviations, reverse=True)
 
 
 def test_stated_uncertainty_covers_the_truth() -> None:

@@ -57,7 +57,7 @@ def test_a_wrong_family_is_mended_by_one_observation_and_others_stay() -> None:
             assert after[index].iteration_s == row.iteration_s
 
 
-def test_a_family_that_is_wrong_for_one_model_is_doubted_for_all() -> None:
+def test_a_family_that_is_wrong_for_one_model_is_suspect_for_all() -> None:
     online = seen(OnlineModel(WRONG), zero_dp()[0])
     rows = online.configurations("gpt2", A800_NODE, 8, Span.LEAF)
     truth = ZOO.configurations("gpt2", A800_NODE, 8, Span.LEAF)

@@ -297,7 +297,7 @@ def jigsaw() -> RoundProblem:
 
 
 def test_a_choice_that_was_not_placed_in_time_still_bounds_the_round() -> None:
-    """Doubt is no proof: the choice may be left out, its value may not be left out of the bound."""
+    """Giving up is no proof: the choice may be left out, its value stays in the bound."""
     problem = jigsaw()
     level = Level("l", "GPUs", problem.candidates.gpus.astype(float))
     solved = RoundSolver(Hurried("nothing"), EXACT).ranked(problem, (level,))

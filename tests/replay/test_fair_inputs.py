@@ -1,4 +1,4 @@
-"""Prices, SLOs, tenants' weights and knobs on the command line: what works and what is refused."""
+"""Prices, SLOs, weights and the starvation knob on the command line: works, or is refused."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_bad_rows(row: str, message: str, capsys: pytest.CaptureFixture[str]) ->
     assert message in refusal(capsys, "--trace", "bad.csv", *COST, *PRICE)
 
 
-def test_a_hopeless_slo_names_the_type_and_may_be_dropped(
+def test_an_infeasible_slo_names_the_type_and_may_be_dropped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("bad.csv").write_text(HEADER + "a,100,gpt2,8,64,zero-dp,900,0,1,t,110\n")
@@ -226,7 +226,7 @@ def test_a_gang_larger_than_every_type(capsys: pytest.CaptureFixture[str]) -> No
     ("policy", "more"),
     [("tiresias:2d-las", []), ("tiresias:gittins", []), ("tiresias:2d-las", ["--artifact-quirks"])],
 )
-def test_knob_and_quirks_reach_the_policy(
+def test_starvation_knob_and_quirks_reach_the_policy(
     policy: str, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = ["--trace", "tiresias-480", "--cluster", "1x16:P100", "--policy", policy, "--quiet"]

@@ -74,7 +74,7 @@ def test_one_gpu_type_needs_no_model_until_somebody_is_short():
     assert found.x[:, 0] == pytest.approx(np.ones(5), rel=1e-6)
 
 
-def test_whose_shares_are_beyond_doubt():
+def test_whose_shares_are_certain():
     speed = np.array([[4.0, 1.0], [4.0, 1.0], [4.0, 3.9], [4.0, 1.0], [4.0, 1.0]])
     base = np.array([0.0, 4.0, 4.0, 2.0, 4.0])
     slope = np.array([0.0, 0.0, 0.0, 0.0, 1.0])

@@ -91,16 +91,16 @@ def fitting(
 ) -> Iterator[Configuration]:
     """Configurations that fit the empty cluster, once per node type and span."""
     for node_type in cluster.node_types:
-        mates = tuple(
+        kinds = tuple(
             (kind, len(cluster.nodes_of(kind)))
             for kind in cluster.node_types
             if kind.gpu_type == node_type.gpu_type
         )
-        most = sum(kind.gpus * count for kind, count in mates)
+        most = sum(kind.gpus * count for kind, count in kinds)
         for span in reachable_spans(cluster):
             for row in speeds.configurations(model, node_type, most, span):
                 parts = row.shape.parts
-                room = _room(mates, row.side, cpus_per_gpu, len(parts))
+                room = _room(kinds, row.side, cpus_per_gpu, len(parts))
                 if len(parts) <= len(room) and all(
                     part <= slots for part, slots in zip(parts, room, strict=False)
                 ):
@@ -256,10 +256,10 @@ def paired_curve(speeds: SpeedModel, model: str, others: Iterable[str], cluster:
             rows = speeds.configurations(model, kind, most, span)
             for other in others:
                 for row in rows:
-                    for mate in speeds.configurations(other, kind, most, span):
-                        plans = row.plan, mate.plan
+                    for beside in speeds.configurations(other, kind, most, span):
+                        plans = row.plan, beside.plan
                         found = measured.paired_iteration_s((model, other), plans, kind, row.shape)
-                        if found is not None and mate.shape == row.shape:
+                        if found is not None and beside.shape == row.shape:
                             gpus = row.shape.gpus
                             best[gpus] = min(best.get(gpus, np.inf), found[0])
     counts = sorted(best)

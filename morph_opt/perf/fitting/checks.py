@@ -22,7 +22,7 @@ SLOWEST, FASTEST = 1000.0, 0.3
 """Plausible times relative to training at the GPUs' peak; public runs lie between 1 and 70."""
 
 ALONE = 300.0
-"""Factor between a run and the median of its file beyond which its unit is doubted."""
+"""Factor between a run and the median of its file beyond which its unit is suspect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ def fit_complete(
 
 
 def of_constants(architecture: Architecture, constants: Constants) -> Fit:
-    """A fit that knows constants and not the runs behind them: its only doubt is the model's."""
+    """A fit that knows constants and not the runs behind them: only the model is uncertain."""
     values = np.log(constants.vector())
     nothing = np.zeros((len(values), len(values)))
     return Fit(architecture, values, nothing, prior(architecture), ())

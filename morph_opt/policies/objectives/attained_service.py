@@ -21,7 +21,7 @@ class QueuedService(Objective[Queues]):
         Word of the objective.
     limits_gpu_s
         GPU-seconds at which a job leaves a queue; the last queue has no limit.
-    knob
+    starvation_knob
         Starvation knob, 0 for none; see `morph_opt.policies.tiresias.queues.ServiceBook`.
     index
         Order inside a queue by this index instead of arrival.
@@ -36,7 +36,7 @@ class QueuedService(Objective[Queues]):
         name: str = "las",
         *,
         limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
-        knob: float = 0.0,
+        starvation_knob: float = 0.0,
         index: GittinsIndex | None = None,
         rigid: bool = False,
         amortise_s: float = AMORTISE_S,
@@ -44,13 +44,13 @@ class QueuedService(Objective[Queues]):
         if not amortise_s > 0:
             raise InputError("amortise_s must be above 0", field=name)
         self.name = name
-        self._book = ServiceBook(limits_gpu_s, knob)
+        self._book = ServiceBook(limits_gpu_s, starvation_knob)
         self._index = index
         self._rigid = rigid
         self._amortise_s = amortise_s
 
     def observe(self, state: RoundState) -> Queues:
-        """Queues and requests of the snapshot; with a knob, promotions are remembered."""
+        """Queues and requests of the snapshot; promotions are remembered, where there are any."""
         book, index = self._book, self._index
         book.observe(state)
         arrival_s = np.asarray([book.arrival_s(s) for s in state.jobs])

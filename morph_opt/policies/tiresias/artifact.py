@@ -33,7 +33,7 @@ class ArtifactQueues(_Rigid):
     ----------
     belief
         Speeds (only which configurations exist matters).
-    limits_gpu_s, knob, index
+    limits_gpu_s, starvation_knob, index
         See `morph_opt.policies.tiresias.artifact_lists.RigidRule`.
     quirks
         Defects that are repeated; both by default.
@@ -44,7 +44,7 @@ class ArtifactQueues(_Rigid):
         belief: SpeedModel,
         *,
         limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
-        knob: float = 0.0,
+        starvation_knob: float = 0.0,
         index: GittinsIndex | None = None,
         quirks: Quirks | None = None,
     ) -> None:
@@ -52,7 +52,9 @@ class ArtifactQueues(_Rigid):
         discipline = Discipline.LAS_GPU if index is None else Discipline.GITTINS
         quirks = quirks or Quirks(late_demotion=True, rounded_index=True)
         self.name = "tiresias:2d-las" if index is None else "tiresias:gittins"
-        self._lists = QueueLists(RigidRule(discipline, limits_gpu_s, knob, index, quirks))
+        self._lists = QueueLists(
+            RigidRule(discipline, limits_gpu_s, starvation_knob, index, quirks)
+        )
         self._by_name: dict[str, Live] = {}
         self._seen_s = -1.0
         self._event = False

@@ -131,7 +131,7 @@ class QueueLists:
     Parameters
     ----------
     rule
-        Order, limits, knob and quirks.
+        Order, limits, starvation knob and quirks.
     """
 
     def __init__(self, rule: RigidRule) -> None:
@@ -153,10 +153,10 @@ class QueueLists:
         """Seconds until the job changes its queue if nothing else happens; 0 for never."""
         if self.rule.discipline not in QUEUED:
             return 0
-        knob = self.rule.starvation_knob
+        factor = self.rule.starvation_knob
         if not live.running:
-            if knob > 0 and live.queue > 0 and live.executed_s > 0:
-                return max(0, int(live.executed_s * knob) - live.waited_s)
+            if factor > 0 and live.queue > 0 and live.executed_s > 0:
+                return max(0, int(live.executed_s * factor) - live.waited_s)
             return 0
         if live.queue >= len(self.rule.queue_limits):
             return 0
@@ -197,10 +197,10 @@ class QueueLists:
             self._put(live, live.queue + 1)
 
     def _promote(self, live: Live) -> None:
-        knob = self.rule.starvation_knob
-        if knob <= 0 or live.queue == 0 or live.executed_s == 0:
+        factor = self.rule.starvation_knob
+        if factor <= 0 or live.queue == 0 or live.executed_s == 0:
             return
-        if live.waited_s >= int(live.executed_s * knob):
+        if live.waited_s >= int(live.executed_s * factor):
             live.executed_s = live.waited_s = 0
             live.promotions += 1
             self._put(live, 0)

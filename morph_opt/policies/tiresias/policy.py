@@ -22,7 +22,7 @@ class RigidQueues(_Rigid):
     ----------
     belief
         Speeds (only which configurations exist matters).
-    limits_gpu_s, knob
+    limits_gpu_s, starvation_knob
         See `morph_opt.policies.tiresias.queues.ServiceBook`.
     index
         Order inside a queue by this index; None: running first, then arrival.
@@ -33,11 +33,11 @@ class RigidQueues(_Rigid):
         belief: SpeedModel,
         *,
         limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S,
-        knob: float = 0.0,
+        starvation_knob: float = 0.0,
         index: GittinsIndex | None = None,
     ) -> None:
         super().__init__(belief)
-        self._book = ServiceBook(limits_gpu_s, knob)
+        self._book = ServiceBook(limits_gpu_s, starvation_knob)
         self._index = index
         self._now_s = 0.0
         self.name = "tiresias:2d-las" if index is None else "tiresias:gittins"

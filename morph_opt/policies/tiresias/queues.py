@@ -144,33 +144,35 @@ class ServiceBook:
     ----------
     limits_gpu_s
         GPU-seconds at which a job leaves a queue; the last queue has no limit.
-    knob
+    starvation_knob
         K, at least 0; 0 for never (the book then remembers nothing).
 
     Raises
     ------
     InputError
-        If limits or knob are out of range.
+        If limits or starvation knob are out of range.
     """
 
     def __init__(
-        self, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S, knob: float = 0.0
+        self, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S, starvation_knob: float = 0.0
     ) -> None:
         require_limits(limits_gpu_s)
-        if not 0.0 <= knob < np.inf:
-            raise InputError(f"must be a number at least 0, got {knob:g}", field="starvation_knob")
+        if not 0.0 <= starvation_knob < np.inf:
+            raise InputError(
+                f"must be a number at least 0, got {starvation_knob:g}", field="starvation_knob"
+            )
         self._limits = limits_gpu_s
-        self._knob = knob
+        self._starvation_knob = starvation_knob
         self._service: dict[str, _Service] = {}
 
     @property
     def remembers(self) -> bool:
         """Whether it has to see every round."""
-        return self._knob > 0
+        return self._starvation_knob > 0
 
     def observe(self, state: RoundState) -> None:
         """See a round, in order; the same one twice is once."""
-        if not self._knob:
+        if not self._starvation_knob:
             return
         names = {known.job.name for known in state.jobs}
         self._service = {n: s for n, s in self._service.items() if n in names}
@@ -180,7 +182,7 @@ class ServiceBook:
             if known.running is not None or known.last_stop_s is None or executed_s <= 0:
                 continue
             waited_s = state.time_s - known.last_stop_s
-            if self.queue(known) > 0 and waited_s >= self._knob * executed_s:
+            if self.queue(known) > 0 and waited_s >= self._starvation_knob * executed_s:
                 self._service[known.job.name] = _Service(
                     known.attained_gpu_s, known.executed_s, state.time_s
                 )

@@ -29,14 +29,14 @@ def published_index() -> GittinsIndex:
 
 
 def rule_of(schedule: str, limits: tuple[float, ...], *, corrected: bool) -> RigidRule:
-    """The rule behind a published name such as ``dlas-gpu-8``: queues, then the knob."""
-    head, _, knob = schedule.rpartition("-")
-    discipline = Discipline(head if knob.isdigit() else schedule)
+    """The rule behind a published name such as ``dlas-gpu-8``: queues, then the starvation knob."""
+    head, _, factor = schedule.rpartition("-")
+    discipline = Discipline(head if factor.isdigit() else schedule)
     indexed = discipline in (Discipline.GITTINS, Discipline.GITTINS_ASCENDING)
     return RigidRule(
         discipline,
         limits,
-        float(knob) if knob.isdigit() else 0.0,
+        float(factor) if factor.isdigit() else 0.0,
         published_index() if indexed else None,
         Quirks(late_demotion=not corrected, rounded_index=True),
     )

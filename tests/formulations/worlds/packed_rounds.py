@@ -114,7 +114,7 @@ def _one_gang(jobs: int, one: int, two: int) -> np.ndarray:
     return gang
 
 
-def couples(problem: RoundProblem) -> list[list[int]]:
+def pairs_of(problem: RoundProblem) -> list[list[int]]:
     """Jobs that hold the same GPUs, the smaller first."""
     gang = problem.shared.gang.tolist()
     return [[one, two] for two, one in enumerate(gang) if one != two]
@@ -140,7 +140,7 @@ def _fresh(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
 
 def _in_place(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
     holds, table, nodes = problem.holds, problem.candidates, problem.nodes
-    sharing = couples(problem)
+    sharing = pairs_of(problem)
     found = [_Row(one, two, -1, -1) for one, two in sharing if draw.random() < 0.85]
     for host in np.flatnonzero(problem.jobs.running).tolist():
         kind = int(nodes.node_class[holds.node[holds.job == host][0]])
@@ -201,11 +201,11 @@ def consistent(problem: RoundProblem, choice: Sequence[int]) -> bool:
             choice[job] != picked for job in jobs_of(problem, picked)
         ):
             return False
-    for couple in couples(problem):
-        ways = {("stay", job) for job in couple if choice[job] == problem.options.stay[job]}
+    for pair in pairs_of(problem):
+        ways = {("stay", job) for job in pair if choice[job] == problem.options.stay[job]}
         ways |= {
             ("pair", choice[job])
-            for job in couple
+            for job in pair
             if oracle.starts(problem, choice[job])
             and starts_of(problem, choice[job])[0] < 0
             and jobs_of(problem, choice[job])[0] == job

@@ -43,11 +43,13 @@ def run(rows: list[TiresiasRow], policy: object) -> ReplayResult:
     return replay(trace_of(rows, name="t"), where, policy, speeds, config)  # type: ignore[arg-type]
 
 
-def make(rows: list[TiresiasRow], gittins: bool, knob: float, quirks: Quirks) -> ArtifactQueues:
+def make(
+    rows: list[TiresiasRow], gittins: bool, starvation_knob: float, quirks: Quirks
+) -> ArtifactQueues:
     return ArtifactQueues(
         RigidSeconds([(row.model, row.gpus) for row in rows]),
         limits_gpu_s=LIMITS,
-        knob=knob,
+        starvation_knob=starvation_knob,
         index=INDEX if gittins else None,
         quirks=quirks,
     )
@@ -55,27 +57,30 @@ def make(rows: list[TiresiasRow], gittins: bool, knob: float, quirks: Quirks) ->
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("gittins", [False, True])
-@pytest.mark.parametrize("knob", [0.0, 1.5])
+@pytest.mark.parametrize("starvation_knob", [0.0, 1.5])
 @pytest.mark.parametrize("quirky", [False, True])
 def test_rounds_of_one_second_give_the_simulators_instants(
-    seed: int, gittins: bool, knob: float, quirky: bool
+    seed: int, gittins: bool, starvation_knob: float, quirky: bool
 ) -> None:
     rows, quirks = jobs(seed), Quirks(quirky, quirky)
     discipline = Discipline.GITTINS if gittins else Discipline.LAS_GPU
-    rule = RigidRule(discipline, LIMITS, knob, INDEX if gittins else None, quirks)
+    rule = RigidRule(discipline, LIMITS, starvation_knob, INDEX if gittins else None, quirks)
     wanted = simulate(
         [RigidJob(r.name, r.gpus, r.submit_s, r.duration_s) for r in rows], GPUS, rule
     )
-    found = run(rows, make(rows, gittins, knob, quirks)).history.jobs
+    found = run(rows, make(rows, gittins, starvation_knob, quirks)).history.jobs
     assert [(r.starting_s, r.finish_s, r.preemptions) for r in found] == [
         (w.start_s, w.end_s, w.preemptions) for w in wanted
     ]
 
 
-def test_the_quirks_matter_and_so_does_the_knob() -> None:
-    def ends(knob: float, quirks: Quirks) -> list[object]:
+def test_the_quirks_matter_and_so_does_the_starvation_knob() -> None:
+    def ends(starvation_knob: float, quirks: Quirks) -> list[object]:
         return [
-            [r.finish_s for r in run(jobs(s), make(jobs(s), False, knob, quirks)).history.jobs]
+            [
+                r.finish_s
+                for r in run(jobs(s), make(jobs(s), False, starvation_knob, quirks)).history.jobs
+            ]
             for s in range(4)
         ]
 

@@ -39,10 +39,10 @@ def test_every_start_end_and_preemption_is_the_published_one(trace, schedule, gp
     ]
     assert min(row.submit_s for row in rows) == 0
     speeds = RigidSeconds([(row.model, row.gpus) for row in rows])
-    knob = schedule.rpartition("-")[2]
+    factor = schedule.rpartition("-")[2]
     policy = ArtifactQueues(
         speeds,
-        knob=float(knob) if knob.isdigit() else 0.0,
+        starvation_knob=float(factor) if factor.isdigit() else 0.0,
         index=GittinsIndex.of(samples) if "gittins" in schedule else None,
         quirks=Quirks(True, True),
     )

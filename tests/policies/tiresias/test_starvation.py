@@ -25,7 +25,7 @@ def at(time_s: float, *jobs: JobState) -> RoundState:
 
 
 def test_a_promotion_waits_for_k_times_the_executed_time() -> None:
-    book = ServiceBook(LIMITS, knob=2.0)
+    book = ServiceBook(LIMITS, starvation_knob=2.0)
     book.observe(at(540.0, WAITING))
     assert book.queue(WAITING) == 1, "340 s of waiting are less than 2 x 200 s"
     book.observe(at(600.0, WAITING))
@@ -34,7 +34,7 @@ def test_a_promotion_waits_for_k_times_the_executed_time() -> None:
 
 
 def test_service_counts_from_zero_after_a_promotion_and_stays_so() -> None:
-    book = ServiceBook(LIMITS, knob=2.0)
+    book = ServiceBook(LIMITS, starvation_knob=2.0)
     book.observe(at(600.0, WAITING))
     back = replace(WAITING, running=HELD, last_start_s=600.0, executed_s=240.0, attained_gpu_s=480)
     book.observe(at(640.0, back))
@@ -51,38 +51,38 @@ def test_service_counts_from_zero_after_a_promotion_and_stays_so() -> None:
 
 
 def test_a_job_of_the_first_queue_is_not_promoted() -> None:
-    book = ServiceBook(LIMITS, knob=0.1)
+    book = ServiceBook(LIMITS, starvation_knob=0.1)
     short = replace(WAITING, attained_gpu_s=40.0, executed_s=20.0, last_stop_s=20.0)
     book.observe(at(600.0, short))
     assert book.attained_gpu_s(short) == 40.0
     assert book.arrival_s(short) == short.job.submission_s
 
 
-def test_without_a_knob_nothing_is_remembered() -> None:
+def test_without_a_starvation_knob_nothing_is_remembered() -> None:
     book = ServiceBook(LIMITS)
     book.observe(at(60_000.0, WAITING))
     assert book.queue(WAITING) == 1
     assert not book.remembers
     assert not RigidQueues(LINEAR).remembers
-    assert RigidQueues(LINEAR, knob=1.0).remembers
+    assert RigidQueues(LINEAR, starvation_knob=1.0).remembers
 
 
 def test_policy_and_objective_promote() -> None:
     fresh = JobState(job("b", 8, submission_s=500.0))
-    policy = RigidQueues(LINEAR, limits_gpu_s=LIMITS, knob=2.0)
+    policy = RigidQueues(LINEAR, limits_gpu_s=LIMITS, starvation_knob=2.0)
     never = RigidQueues(LINEAR, limits_gpu_s=LIMITS)
     rival = JobState(job("c", 8, submission_s=650.0))
     policy.observe(at(600.0, WAITING, fresh))
     now = at(660.0, WAITING, rival)
     assert [a.job for a in policy.decide(now).allocation.assignments] == ["a"]
     assert [a.job for a in never.decide(now).allocation.assignments] == ["c"]
-    objective = QueuedService(limits_gpu_s=LIMITS, knob=2.0)
+    objective = QueuedService(limits_gpu_s=LIMITS, starvation_knob=2.0)
     queues = objective.observe(at(600.0, WAITING, fresh))
     assert queues.queue.tolist() == [0, 0]
     assert queues.arrival_s.tolist() == [600.0, 500.0]
 
 
-@pytest.mark.parametrize("knob", [-1.0, float("inf"), float("nan")])
-def test_a_bad_knob_is_refused(knob: float) -> None:
+@pytest.mark.parametrize("starvation_knob", [-1.0, float("inf"), float("nan")])
+def test_a_bad_starvation_knob_is_refused(starvation_knob: float) -> None:
     with pytest.raises(InputError, match="starvation_knob: must be a number at least 0"):
-        ServiceBook(LIMITS, knob)
+        ServiceBook(LIMITS, starvation_knob)

@@ -51,13 +51,13 @@ def test_the_starvation_knob_brings_a_job_back():
     ]
     options = {"queue_limits": (100.0, 10_000.0)}
     without = simulate(jobs, 1, RigidRule(Discipline.LAS_GPU, **options))
-    knob = simulate(jobs, 1, RigidRule(Discipline.LAS_GPU, starvation_knob=2.0, **options))
+    back = simulate(jobs, 1, RigidRule(Discipline.LAS_GPU, starvation_knob=2.0, **options))
     assert without[0].promotions == 0
     # Promoted when it has waited 200 s after 100 s of work: at 300 (runs from 370 to 470) and at
     # 670 (behind s6, from 830 to 930); at 1110 nobody else is left. Work is conserved.
-    assert knob[0].promotions == 2
-    assert knob[0].end_s == without[0].end_s == 1310
-    assert knob[9].end_s > without[9].end_s
+    assert back[0].promotions == 2
+    assert back[0].end_s == without[0].end_s == 1310
+    assert back[9].end_s > without[9].end_s
 
 
 def test_gittins_index_by_hand():

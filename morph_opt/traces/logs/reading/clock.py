@@ -58,7 +58,7 @@ class Clock:
     ----------
     naive
         Times read so far that named no zone.
-    doubtful
+    ambiguous
         Of these, the ones in an hour that exists twice, or not at all, when clocks are changed.
 
     Raises
@@ -70,7 +70,7 @@ class Clock:
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.naive = 0
-        self.doubtful = 0
+        self.ambiguous = 0
         self._zone = zone_of(zone)
         self._hour = lru_cache(maxsize=4096)(self._hour_of)
 
@@ -86,10 +86,10 @@ class Clock:
         if found is None:
             raise InputError(f"must be a time like 2023-07-01 09:30:00, got {text!r}")
         hour, minute, second, offset = found.groups()
-        base, doubtful = self._hour(hour, offset)
+        base, ambiguous = self._hour(hour, offset)
         if offset is None:
             self.naive += 1
-            self.doubtful += doubtful
+            self.ambiguous += ambiguous
         return base + 60 * int(minute) + (float(second) if second else 0.0)
 
     def _hour_of(self, hour: str, offset: str | None) -> tuple[float, bool]:

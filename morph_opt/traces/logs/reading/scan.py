@@ -271,8 +271,8 @@ class Scan:
         self.reader.finish()
         if clock.naive:
             report.found("naive-time", None, clock.naive, zone=clock.zone)
-        if clock.doubtful:
-            report.found("dst-overlap", None, clock.doubtful)
+        if clock.ambiguous:
+            report.found("dst-overlap", None, clock.ambiguous)
         report.assumed += self.known.assumed(self.how, report)
         for path in self.reader.files():
             report.files[path.name] = sha256_of(path)
