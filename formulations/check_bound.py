@@ -15,6 +15,7 @@ import numpy as np
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices.bound import Prices
+from formulations.round.check import RuleError, check_start
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import Level, RoundProblem, Scope
@@ -63,7 +64,8 @@ class _Definition:
         self.problem, self.level, self.prices = problem, level, prices
         stay = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
         self.on_open = problem.nodes.open[problem.holds.node]
-        self.stay = np.where(self.on_open, stay, 0.0)
+        # The last one is of holds that no stay has: nobody pays for them.
+        self.stay = np.append(np.where(self.on_open, stay, 0.0), 0.0)
         self.by_slots = bool(self.stay.any() or (prices.slot is not None and prices.slot.any()))
         if self.by_slots:
             self.cells, self.kinds = find_cells(problem), find_kinds(problem)
@@ -200,17 +202,24 @@ class _Definition:
         return allowed, idle
 
     def _may_happen(self) -> Bools:
-        """Options whose jobs may all come to where the first one is, shape (O,)."""
+        """Options whose jobs may all come to the nodes that are theirs, shape (O,)."""
         problem, nodes, options = self.problem, self.problem.nodes, self.problem.options
         members, fine = options.members, np.ones(options.count, dtype=bool)
         comes = members.option[members.starts & np.isin(members.option, options.held.option)]
-        for k in comes.tolist():
+        for k in comes[options.shared[comes]].tolist():
             where = options.held.node[options.held.option == k]
             fine[k] = bool(
                 nodes.open[where].all()
                 and (nodes.node_class[where] == options.node_class[k]).all()
                 and nodes.sets[problem.options.starts.node_set[k], where].all()
             )
+        first, returns = problem.candidates.count + problem.shared.count, problem.returns
+        for at, row in enumerate(returns.placed.tolist()):
+            where = returns.node[returns.of_node == at]
+            try:
+                check_start(problem, 0, int(returns.candidate[row]), tuple(where.tolist()))
+            except RuleError:
+                fine[first + at] = False
         return fine
 
     # ------------------------------------------------------------------ nodes
@@ -237,7 +246,7 @@ class _Definition:
         return best
 
     def _gangs_on(self, node: int) -> list[tuple[Floats, float]]:
-        """What may go on there: the least that it holds and the most that it pays."""
+        """What may go on there and pays: the least that it holds and the most that it pays."""
         options, held = self.problem.options, self.problem.options.held
         found: dict[int, tuple[Floats, float]] = {}
         for row in np.flatnonzero(held.node == node).tolist():
@@ -245,7 +254,7 @@ class _Definition:
             gang = int(options.gang[held.job[row]])
             least, most = found.get(gang, (need, pays))
             found[gang] = (np.minimum(least, need), max(most, pays))
-        return list(found.values())
+        return [(need, pays) for need, pays in found.values() if pays > 0.0]
 
 
 @lru_cache(maxsize=65536)

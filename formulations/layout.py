@@ -105,7 +105,7 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
     x = np.full(options.count, -1, dtype=np.int64)
     shared = np.flatnonzero(options.shared)
     alone = np.setdiff1d(np.arange(options.count), np.concatenate([shared, stays]))
-    x[alone] = builder.add_columns("x", np.column_stack([options.job[alone], alone]), 1.0)
+    x[alone] = builder.add_columns("x", np.column_stack([options.job[alone], alone]), upper[alone])
     if shared.size:
         both = members.job[np.isin(members.option, shared)].reshape(-1, 2)
         x[shared] = builder.add_columns("pair", np.column_stack([both, shared]), upper[shared])

@@ -167,7 +167,8 @@ class _Slots:
         shape = (self._cells.count, self._kinds.count)
         self._slot = np.zeros(shape) if prices.slot is None else prices.slot
         holds = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
-        self._stay = np.where(held_on_open(problem), holds, 0.0)
+        # Nobody pays for what no stay holds: one behind the last is 0.
+        self._stay = np.append(np.where(held_on_open(problem), holds, 0.0), 0.0)
 
     def paid(self) -> Floats:
         """Price of each option, shape (O,); inf for a start that has no nodes."""
@@ -212,6 +213,7 @@ class _Slots:
                 sorted(
                     (tuple(np.round(need[scarce], 9).tolist()), pays)
                     for need, pays in ways[n].values()
+                    if pays > 0.0  # what pays nothing only takes room
                 )
             )
             if (cell, mine) not in known:

@@ -50,10 +50,11 @@ def check(problem: RoundProblem, selection: Selection) -> None:
         if (choice == NONE or choice in in_place) and nodes:
             raise RuleError("parts", job, "names nodes without parts to place")
         if leads and choice not in in_place:
-            _check_start(problem, job, choice, nodes)
+            check_start(problem, job, choice, nodes)
             for part, node in zip(problem.options.starts.parts(choice), nodes, strict=True):
                 used[node] += problem.options.starts.demand(choice, part)
     _check_guests(problem, selection)
+    _check_returns(problem, selection)
     _check_one_gang(problem, selection)
     capacity = problem.nodes.capacity[problem.nodes.node_class]
     _check_uplinks(problem, selection)
@@ -129,10 +130,22 @@ def _check_guests(problem: RoundProblem, selection: Selection) -> None:
     members, held = problem.options.members, problem.options.held
     mine = members.chosen(selection.choice)
     mine = mine[members.starts[mine] & np.isin(members.option[mine], held.option)]
+    mine = mine[problem.options.shared[members.option[mine]]]
     for job, option in zip(members.job[mine].tolist(), members.option[mine].tolist(), strict=True):
         there = held.node[held.option == option].tolist()
         kind = int(problem.options.node_class[option])
         _check_nodes(problem, job, option, tuple(there), [kind] * len(there))
+
+
+def _check_returns(problem: RoundProblem, selection: Selection) -> None:
+    """Who comes back to nodes that are named may be there, one part on each."""
+    if not problem.returns.options:
+        return
+    for job, picked in enumerate(selection.choice.tolist()):
+        row = problem.returning(picked)
+        if row is not None:
+            candidate = int(problem.returns.candidate[row])
+            check_start(problem, job, candidate, problem.named_nodes(picked))
 
 
 def _check_one_gang(problem: RoundProblem, selection: Selection) -> None:
@@ -144,7 +157,8 @@ def _check_one_gang(problem: RoundProblem, selection: Selection) -> None:
         raise RuleError("one_gang", int(often[0]), "its GPUs go on in two ways")
 
 
-def _check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
+def check_start(problem: RoundProblem, job: int, choice: int, nodes: tuple[int, ...]) -> None:
+    """Raise `RuleError` unless a candidate may start on these nodes, one part on each."""
     candidates = problem.options.starts
     parts = candidates.parts(choice)
     if len(parts) != len(nodes):

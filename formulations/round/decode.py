@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.linear_model import Bools, Floats, Ints
+from formulations.round.returns import ReturnTable
 from formulations.round.shared import SharedTable
 from formulations.round.tables import (
     NONE,
@@ -50,8 +51,8 @@ def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
 
 
 def _holds_fit(problem: RoundProblem, room: Room) -> bool:
-    """Whether what goes on in place fits its nodes; stays alone always do."""
-    if not problem.shared.count:
+    """Whether what goes on in place fits its nodes; stays with nobody beside them always do."""
+    if not (problem.shared.count or problem.returns.options):
         return True
     nodes, uplinks = problem.nodes, problem.nodes.uplink_gb_per_s
     slack = SLACK * np.maximum(1.0, nodes.capacity[nodes.node_class])
@@ -200,10 +201,14 @@ def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
         problem,
         jobs=replace(
             problem.jobs,
-            stay_iteration_s=np.where(stays, problem.jobs.stay_iteration_s, np.nan),
+            # A queued job that comes back to its nodes stands for one that is there already.
+            stay_iteration_s=np.where(
+                stays, np.nan_to_num(problem.jobs.stay_iteration_s, nan=1.0), np.nan
+            ),
         ),
         candidates=problem.options.starts.take(np.unique(choice[_placed(problem, choice)])),
         holds=HoldTable(here.job, here.node, here.demand, here.uplink_gb_per_s),
         rules=type(problem.rules)(),
         shared=SharedTable(),
+        returns=ReturnTable(),
     )

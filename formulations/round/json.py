@@ -46,6 +46,8 @@ def to_json(problem: RoundProblem) -> str:
         value = getattr(problem, field.name)
         if field.name == "shared" and not (value.count or value.gang.size):
             continue
+        if field.name == "returns" and not value.count:
+            continue
         if field.name in _TABLES:
             value = {name: _encoded(getattr(value, name)) for name in _columns_of(value)}
         document[field.name] = value

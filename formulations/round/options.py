@@ -2,12 +2,13 @@
 
 An option is of one job, or of several that share the same GPUs: its *members*. It either *starts*,
 and nodes are to be found for its parts, or goes on *in place*, on the nodes where its first member
-runs: a stay is an option in place of one job, and another job may come to where one runs.
+runs: a stay is an option in place of one job, and another job may come to where one runs. An
+option on nodes that are named is one in place as well: a queued job that comes back to its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +70,7 @@ class Held:
     uplink_gb_per_s
         Reserved on the uplink of the node's leaf.
     of_stay
-        Row of the stay on the same GPUs.
+        Row of the stay on the same GPUs; one behind the last where there is none.
     """
 
     option: Ints
@@ -114,7 +115,7 @@ class OptionTable:
     ----------
     starts
         Where options start: parts and what they need, for all but the stays, shape (K,); no parts
-        where others come to a job.
+        where others come to a job, or a job to nodes that are named.
     members
         Their jobs.
     held
@@ -128,8 +129,8 @@ class OptionTable:
     mixed
         What options on nodes of several classes have on each of them.
     possible
-        Whether it can happen at all: a job comes to another only on nodes that are open, of its
-        class and in its node set.
+        Whether it can happen at all: a job comes to another, or back, only on nodes that are open,
+        of its class and in its node set.
     stay
         Option in which a job alone goes on, shape (J,); -1 for a queued job.
     gang
@@ -198,9 +199,10 @@ class OptionTable:
 
 
 def options_of(problem: RoundProblem) -> OptionTable:
-    """Candidates, then options of several jobs, then stays."""
-    jobs, shared, nodes, holds = problem.jobs, problem.shared, problem.nodes, problem.holds
-    count = problem.candidates.count + shared.count
+    """Candidates, then options of several jobs, then those on named nodes, then stays."""
+    jobs, table, shared = problem.jobs, problem.candidates, problem.shared
+    nodes, holds = problem.nodes, problem.holds
+    count = table.count + shared.count + problem.returns.options
     stay = np.full(jobs.count, -1, dtype=np.int64)
     running = np.flatnonzero(jobs.running).astype(np.int64)
     stay[running] = np.arange(count, count + running.size)
@@ -213,22 +215,24 @@ def options_of(problem: RoundProblem) -> OptionTable:
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
     possible = np.ones(count + running.size, dtype=bool)
     possible[held.option[~_may_come(problem, starts, members, held)]] = False
+    possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
     job = np.concatenate([starts.job, running])
-    mixed = _mixed(problem, starts, stay, node_class)
+    mixed = _mixed(problem, starts, held, node_class)
     return OptionTable(starts, members, held, job, node_class, gpus, mixed, possible, stay, gang)
 
 
 def _mixed(
-    problem: RoundProblem, starts: CandidateTable, stay: Ints, node_class: Ints
+    problem: RoundProblem, starts: CandidateTable, held: Held, node_class: Ints
 ) -> ClassGpus:
-    """Starts and stays on nodes of several classes, class by class."""
-    holds, classes = problem.holds, problem.nodes.classes
-    option = np.concatenate([starts.part_candidate, stay[holds.job]])
-    where = np.concatenate([starts.part_class, problem.nodes.node_class[holds.node]])
+    """Starts and options in place on nodes of several classes, class by class; pairs are of one."""
+    classes, first = problem.nodes.classes, problem.candidates.count
+    held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
+    option = np.concatenate([starts.part_candidate, held.option])
+    where = np.concatenate([starts.part_class, problem.nodes.node_class[held.node]])
     several = np.zeros(node_class.size, dtype=bool)
     several[option[where != node_class[option]]] = True
     mine = several[option]
-    gpus = np.concatenate([starts.part_gpus.astype(np.float64), holds.demand[:, 0]])[mine]
+    gpus = np.concatenate([starts.part_gpus.astype(np.float64), held.demand[:, 0]])[mine]
     key, at = np.unique(option[mine] * classes + where[mine], return_inverse=True)
     total: Floats = np.zeros(key.size)
     np.add.at(total, at.reshape(-1), gpus)
@@ -236,26 +240,43 @@ def _mixed(
 
 
 def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
-    table, jobs, shared = problem.candidates, problem.jobs, problem.shared
+    table, jobs, shared, returns = (
+        problem.candidates, problem.jobs, problem.shared, problem.returns
+    )  # fmt: skip
     alone: Ints = np.arange(table.count, dtype=np.int64)
-    job = np.concatenate([table.job, shared.job, running])
+    back, first = returns.candidate[returns.placed], table.count + shared.count
+    job = np.concatenate([table.job, shared.job, table.job[back], running])
     done = np.where(shared.candidate < 0, stay[shared.job], shared.candidate)
-    done = np.concatenate([alone, done, stay[running]])
+    done = np.concatenate([alone, done, back, stay[running]])
     starts = done < table.count
+    price = np.append(returns.prices(jobs.restart_s[table.job]), 0.0)
+    startup_s = np.where(starts, price[np.minimum(done, table.count)], jobs.restart_left_s[job])
+    on_nodes = slice(alone.size + shared.option.size, job.size - running.size)
+    startup_s[on_nodes] = returns.startup_s[returns.placed]
     return MemberTable(
-        option=np.concatenate([alone, table.count + shared.option, stay[running]]),
+        option=np.concatenate(
+            [alone, table.count + shared.option, first + np.arange(back.size), stay[running]]
+        ),
         job=job,
         iteration_s=np.concatenate(
-            [table.iteration_s, shared.iteration_s, jobs.stay_iteration_s[running]]
+            [
+                table.iteration_s,
+                shared.iteration_s,
+                table.iteration_s[back],
+                jobs.stay_iteration_s[running],
+            ]
         ),
-        startup_s=np.where(starts, jobs.restart_s[job], jobs.restart_left_s[job]),
+        startup_s=startup_s,
         alone=done,
         starts=starts,
     )
 
 
 def _held(problem: RoundProblem, stay: Ints) -> Held:
-    """Holds of the stays, then of what others share: GPUs once, everything else of each job."""
+    """Holds of the stays, then of what others share: GPUs once, everything else of each job.
+
+    Last, those of the options on named nodes: what their candidates ask for.
+    """
     table, shared, holds = problem.candidates, problem.shared, problem.holds
     first = shared.first[shared.candidate[shared.first] < 0]
     row, at = joined(holds.job, shared.job[first])
@@ -273,17 +294,59 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
     leaf, some = problem.nodes.leaf[node], np.zeros(shared.count, dtype=np.int64)
     some[option] = leaf
     crosses = np.isin(option, option[leaf != some[option]])
+    back = _held_again(problem)
     return Held(
-        np.concatenate([stay[holds.job], table.count + option]),
-        np.concatenate([holds.job, holds.job[row]]),
-        np.concatenate([holds.node, node]),
-        np.concatenate([holds.demand, demand]),
-        np.concatenate([holds.uplink_gb_per_s, np.where(crosses, demand[:, 3], 0.0)]),
-        np.concatenate([np.arange(holds.count), row]),
+        np.concatenate([stay[holds.job], table.count + option, back.option]),
+        np.concatenate([holds.job, holds.job[row], back.job]),
+        np.concatenate([holds.node, node, back.node]),
+        np.concatenate([holds.demand, demand, back.demand]),
+        np.concatenate(
+            [holds.uplink_gb_per_s, np.where(crosses, demand[:, 3], 0.0), back.uplink_gb_per_s]
+        ),
+        np.concatenate([np.arange(holds.count), row, back.of_stay]),
+    )
+
+
+def _held_again(problem: RoundProblem) -> Held:
+    """Holds of the options on named nodes."""
+    table, returns = problem.candidates, problem.returns
+    candidate = returns.candidate[returns.placed]
+    rows = table.take(candidate)
+    owner = rows.part_candidate
+    gpus = rows.part_gpus.astype(np.float64)[:, None]
+    demand = gpus * np.column_stack([np.ones(owner.size), rows.side[owner]])
+    return Held(
+        table.count + problem.shared.count + returns.of_node,
+        rows.job[owner],
+        returns.node,
+        demand,
+        np.where(rows.scope[owner] == Scope.POD, demand[:, 3], 0.0),
+        np.full(owner.size, problem.holds.count),
     )
 
 
 def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
+    """The candidates, and rows of the options that are none of them behind."""
+    found = _shared_starts(problem, held)
+    if not problem.returns.options:
+        return found
+    back = problem.candidates.take(problem.returns.candidate[problem.returns.placed])
+    columns = {
+        name: np.concatenate([getattr(found, name), getattr(back, name)])
+        for name in ("job", "node_class", "iteration_s", "gpus", "side", "node_set")
+    }
+    none = np.zeros(back.count, dtype=np.int64)
+    return replace(
+        found,
+        part_start=np.concatenate([found.part_start, none + found.part_start[-1]]),
+        scope=np.concatenate([found.scope, none + int(Scope.NODE)]),
+        strict=np.concatenate([found.strict, none > 0]),
+        loose=np.concatenate([found.loose, none > 0]),
+        **columns,
+    )
+
+
+def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
     """The candidates, and rows of the options of several jobs behind them."""
     table, shared = problem.candidates, problem.shared
     if not shared.count:
@@ -329,13 +392,36 @@ def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
 def _may_come(
     problem: RoundProblem, starts: CandidateTable, members: MemberTable, held: Held
 ) -> Bools:
-    """Whether everybody of an option in place may be on a node that it holds, shape (E,)."""
+    """Whether everybody of an option in place may be on a node that it holds, shape (E,).
+
+    Of which class the named nodes of an option are is `_may_be_there`'s to say.
+    """
     nodes = problem.nodes
     comes = np.isin(held.option, members.option[members.starts])
     row = held.option[comes]
     usable = nodes.open[held.node[comes]]
-    usable &= nodes.node_class[held.node[comes]] == starts.node_class[row]
+    named = row >= problem.candidates.count + problem.shared.count
+    usable &= (nodes.node_class[held.node[comes]] == starts.node_class[row]) | named
     usable &= nodes.sets[starts.node_set[row], held.node[comes]]
     found = np.ones(held.option.size, dtype=bool)
     found[comes] = usable
     return found
+
+
+def _may_be_there(problem: RoundProblem) -> Bools:
+    """Whether the named nodes of each option are of its parts' classes and scope, shape (R,)."""
+    table, returns, nodes = problem.candidates, problem.returns, problem.nodes
+    candidate, fine = returns.candidate[returns.placed], np.ones(returns.options, dtype=bool)
+    fine[returns.of_node[nodes.node_class[returns.node] != table.take(candidate).part_class]] = (
+        False
+    )
+    scope, strict = table.scope[candidate], table.strict[candidate]
+    for place, within, beyond in (
+        (nodes.domain, Scope.NVLINK, Scope.LEAF),
+        (nodes.leaf, Scope.LEAF, Scope.POD),
+    ):
+        there, several = place[returns.node], np.zeros(returns.options, dtype=bool)
+        first = there[np.searchsorted(returns.of_node, np.arange(returns.options))]
+        several[returns.of_node[there != first[returns.of_node]]] = True
+        fine &= ~(several & (scope == within)) & ~(~several & strict & (scope == beyond))
+    return fine

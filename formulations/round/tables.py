@@ -14,12 +14,13 @@ from formulations.columns import LEFT_OUT, fill, require_shapes
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.round.candidates import RESOURCES, CandidateTable, Scope
 from formulations.round.options import OptionTable, options_of
+from formulations.round.returns import ReturnTable, require_returns
 from formulations.round.rule_table import RuleTable
 from formulations.round.shared import SharedTable, require_shared
 
 __all__ = [
     "NONE", "RESOURCES", "CandidateTable", "HoldTable", "JobTable", "Level", "NodeTable",
-    "OptionTable", "RoundProblem", "RuleTable", "Scope", "Selection", "SharedTable",
+    "OptionTable", "ReturnTable", "RoundProblem", "RuleTable", "Scope", "Selection", "SharedTable",
 ]  # fmt: skip
 
 NONE = -1
@@ -181,6 +182,8 @@ class RoundProblem:
         Operator's rules.
     shared
         What several jobs may do on the same GPUs.
+    returns
+        Starts that cost less than ``restart_s``, where a job keeps something of what it had.
 
     Attributes
     ----------
@@ -201,6 +204,7 @@ class RoundProblem:
     interval_s: float = 60.0
     rules: RuleTable = field(default_factory=RuleTable)
     shared: SharedTable = field(default_factory=SharedTable)
+    returns: ReturnTable = field(default_factory=ReturnTable)
     options: OptionTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -235,9 +239,30 @@ class RoundProblem:
         if (c.strict & (c.scope < Scope.LEAF)).any():
             raise ValueError("candidates.strict must be left to the scopes LEAF and POD")
         require_shared(self)
+        require_returns(self)
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
             raise ValueError("holds must not exceed the capacity of a node")
         object.__setattr__(self, "options", options_of(self))
+
+    def returning(self, option: int) -> int | None:
+        """Row of `returns` that an option is; None for all others."""
+        at = option - self.candidates.count - self.shared.count
+        return int(self.returns.placed[at]) if 0 <= at < self.returns.options else None
+
+    def named_nodes(self, option: int) -> tuple[int, ...]:
+        """Nodes of the parts of an option on nodes that are named; none for all others."""
+        row = self.returning(option)
+        if row is None:
+            return ()
+        first, last = self.returns.node_start[row : row + 2].tolist()
+        return tuple(self.returns.node[first:last].tolist())
+
+    def parts_of(self, option: int) -> tuple[int, ...]:
+        """GPUs of each part of what starts in an option, largest first."""
+        row = self.returning(option)
+        if row is None:
+            return self.options.starts.parts(option)
+        return self.candidates.parts(int(self.returns.candidate[row]))
 
     def held(self) -> Floats:
         """Resources held on each node as the round begins, shape (N, R); shared GPUs once."""

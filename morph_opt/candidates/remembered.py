@@ -9,7 +9,18 @@ import numpy as np
 from formulations.linear_model import Floats
 from formulations.round.tables import HoldTable, JobTable
 from morph_opt.candidates.slices import ModelSlice
-from morph_opt.domain import Assignment, Job, JobState
+from morph_opt.domain import Assignment, ExecutionPlan, Job, JobState
+
+KeptPlan = tuple[ExecutionPlan, int]
+"""A plan, and the number of GPUs that it ran on."""
+
+
+def kept_plan(state: JobState) -> KeptPlan | None:
+    """What a job may go on in at less than a restart; None where no start costs less."""
+    kept = state.kept
+    if kept is None or (state.resume_s is None and state.migrate_s is None):
+        return None
+    return None if state.prices.plain else (kept.plan, kept.placement.gpus)
 
 
 @dataclass(slots=True)
@@ -19,6 +30,7 @@ class Remembered:
     job: Job
     configurations: ModelSlice
     request_iteration_s: float
+    keeps: KeptPlan | None = None
     held: Assignment | None = None
     stay_iteration_s: float = float("nan")
     nodes: tuple[int, ...] = ()

@@ -6,6 +6,7 @@ enumerated, pruned and laid out as arrays once; a round only concatenates slices
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,13 @@ from formulations.round.tables import (
 )
 from morph_opt.candidates.dominance import Scoped, side_of, undominated, with_strictness
 from morph_opt.candidates.nodes import node_table
-from morph_opt.candidates.remembered import Remembered, hold_table, job_table
+from morph_opt.candidates.remembered import (
+    KeptPlan,
+    Remembered,
+    hold_table,
+    job_table,
+    kept_plan,
+)
 from morph_opt.candidates.slices import (
     ModelSlice,
     compacted,
@@ -125,7 +132,9 @@ class CandidateBuilder:
         self._rows = 0
         # By the identity of a slice above, which lives as long, and by what may be priced.
         self._compact: dict[tuple[int, bytes], ModelSlice] = {}
-        self._slices: dict[tuple[str, int, int, ExecutionPlan | None], ModelSlice] = {}
+        self._slices: dict[
+            tuple[str, int, int, ExecutionPlan | None, KeptPlan | None], ModelSlice
+        ] = {}
         self._stack: CandidateTable | None = None
         self._remembered: dict[str, Remembered] = {}
         self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
@@ -143,7 +152,9 @@ class CandidateBuilder:
         known = self._recall(states)
         holds = hold_table(known)
         whole = tuple(entry.configurations for entry in known)
-        slices = self._compacted(whole, holds)
+        # What prices never choose may be what a job comes back to.
+        kept = any(entry.keeps is not None for entry in known)
+        slices = whole if kept else self._compacted(whole, holds)
         counts = np.asarray([s.gpus.size for s in slices], dtype=np.int64)
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         assert self._nodes is not None
@@ -182,11 +193,12 @@ class CandidateBuilder:
         before, found = self._remembered, []
         for state in states:
             known = before.get(state.job.name)
-            if known is None or known.job is not state.job:
+            keeps = kept_plan(state)
+            if known is None or known.job is not state.job or known.keeps != keeps:
                 cluster = self._cluster
                 assert cluster is not None
                 seconds = self.request_iteration_s(state.job, cluster)
-                known = Remembered(state.job, self.slice_of(state.job), seconds)
+                known = Remembered(state.job, self.slice_of(state.job, keeps), seconds, keeps)
             if known.held is not state.running:
                 self._look_up(known, state.running)
             found.append(known)
@@ -284,17 +296,29 @@ class CandidateBuilder:
         self._use(cluster)
         return self.slice_of(job)
 
-    def slice_of(self, job: Job) -> ModelSlice:
-        """Cached configurations of the job's model with its CPU demand."""
+    def slice_of(self, job: Job, keeps: KeptPlan | None = None) -> ModelSlice:
+        """Cached configurations of the job's model with its CPU demand.
+
+        Those of a plan on so many GPUs that the job ``keeps`` are all among them, dominated or
+        not: what dominates them costs a dearer start.
+        """
         request = (job.requested_gpus, job.requested_plan) if self._requests_only else (0, None)
-        key = (job.model, job.cpus_per_gpu, *request)
+        if keeps is not None and self._holds_all(self.slice_of(job), keeps, job):
+            keeps = None
+        key = (job.model, job.cpus_per_gpu, *request, keeps)
         if key not in self._slices:
             if self._cluster is None:
                 raise ValueError("the builder has not seen a cluster yet")
-            self._slices[key] = self._make_slice(job, self._cluster, self._rows)
+            self._slices[key] = self._make_slice(job, self._cluster, self._rows, keeps)
             self._rows += self._slices[key].gpus.size
             self._stack = None
         return self._slices[key]
+
+    def _holds_all(self, known: ModelSlice, keeps: KeptPlan, job: Job) -> bool:
+        """Whether no configuration of a plan on so many GPUs was left out."""
+        assert self._cluster is not None
+        every = sum(len(rows) for _, rows in self._fitting(job, self._cluster, keeps))
+        return every == sum(keeps == (s.row.plan, s.row.shape.gpus) for s in known.rows)
 
     def _use(self, cluster: Cluster) -> None:
         if cluster is self._cluster:
@@ -313,21 +337,39 @@ class CandidateBuilder:
         self._stack, self._remembered = None, {}
         self._nodes = node_table(cluster)
 
-    def _make_slice(self, job: Job, cluster: Cluster, first: int) -> ModelSlice:
-        rows: list[tuple[int, Scoped]] = []
-        model, cpus_per_gpu = job.model, job.cpus_per_gpu
+    def _fitting(
+        self, job: Job, cluster: Cluster, keeps: KeptPlan | None = None
+    ) -> Iterator[tuple[int, list[Scoped]]]:
+        """Per node class the configurations that fit a node of it; of a kept plan alone."""
         for index, node_type in enumerate(cluster.node_types):
             room = (node_type.cpus, node_type.host_memory_gib, node_type.rdma_gb_per_s)
-            fitting = [
-                scoped
-                for scoped in self.configurations(model, node_type)
-                if all(
-                    scoped.row.shape.parts[0] * need <= limit * (1 + 1e-9)
-                    for need, limit in zip(side_of(scoped.row, cpus_per_gpu), room, strict=True)
-                )
-            ]
-            fitting = with_strictness(fitting, scopes_of(cluster, node_type), cpus_per_gpu)
+            yield (
+                index,
+                [
+                    scoped
+                    for scoped in self.configurations(job.model, node_type)
+                    if keeps in (None, (scoped.row.plan, scoped.row.shape.gpus))
+                    and all(
+                        scoped.row.shape.parts[0] * need <= limit * (1 + 1e-9)
+                        for need, limit in zip(
+                            side_of(scoped.row, job.cpus_per_gpu), room, strict=True
+                        )
+                    )
+                ],
+            )
+
+    def _make_slice(
+        self, job: Job, cluster: Cluster, first: int, keeps: KeptPlan | None
+    ) -> ModelSlice:
+        rows: list[tuple[int, Scoped]] = []
+        model, cpus_per_gpu = job.model, job.cpus_per_gpu
+        for index, fits in self._fitting(job, cluster):
+            scopes = scopes_of(cluster, cluster.node_types[index])
+            fitting = with_strictness(fits, scopes, cpus_per_gpu)
             kept = undominated(fitting, cpus_per_gpu) if self._prune else fitting
+            if keeps is not None:
+                had = [s for s in fitting if keeps == (s.row.plan, s.row.shape.gpus)]
+                kept = [*kept, *(s for s in had if s not in kept)]
             rows += [(index, scoped) for scoped in kept]
         if self._requests_only:
             rows = of_request(rows, job)

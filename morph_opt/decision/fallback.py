@@ -20,10 +20,10 @@ from formulations.round.tables import NONE, Level, RoundProblem, Selection
 def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
     """What prices decide, or `keep_and_fill` where that keeps more promises or is worth more.
 
-    With pairs it is always the latter.
+    With pairs, and with jobs that may come back to their nodes, it is always the latter.
     """
     kept = keep_and_fill(problem, level)
-    if problem.shared.count:
+    if problem.shared.count or problem.returns.options:
         return kept
     counted = with_promises(problem)
     relaxation = Relaxation(counted, level)

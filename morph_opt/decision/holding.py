@@ -84,6 +84,10 @@ class Holding:
         self._side: dict[int, tuple[float, float, float]] = {}
         self._uplinks: dict[str, float] = {}
 
+    def alone(self) -> Holding:
+        """The same with nobody on it."""
+        return Holding(self._cluster, self._needs, self._failed)
+
     def take(
         self, job: str, node: int, gpus: Sequence[int], partner: str | None = None
     ) -> str | None:

@@ -87,10 +87,13 @@ class Ladder:
         return "auto" if self.least else "ladder"
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
-        """See `morph_opt.decision.method.RoundMethod`; rounds with pairs are solved exactly."""
+        """See `morph_opt.decision.method.RoundMethod`.
+
+        Rounds with pairs, or with prices of starts that depend on where, are solved exactly.
+        """
         problem, compact = posed.problem, posed.view.compact
         small = problem.candidates.count < self.least and not compact
-        if problem.shared.count or small:
+        if problem.shared.count or problem.returns.count or small:
             return ExactMip(self.solver).solve(posed, limits)
 
         def climbed(under: RoundProblem, levels: tuple[Level, ...]) -> Solved:

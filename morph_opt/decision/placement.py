@@ -20,7 +20,8 @@ def place(posed: PosedRound, selection: Selection) -> Allocation:
 def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> Allocation:
     """The allocation that a selection means; staying jobs keep their very GPUs.
 
-    New parts take the lowest-numbered free GPUs of their node. Where a job starts in the same
+    New parts take the lowest-numbered free GPUs of their node, those of jobs that come back to
+    nodes that are named as well. Where a job starts in the same
     plan on the same nodes with the same counts as it runs now, it is a stay and keeps its GPUs.
     Both jobs of a pair get the same GPUs, in place those of the first, and name each other.
     """
@@ -37,7 +38,10 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     stays = np.zeros(len(choice), dtype=bool)
     stays[members.job[rows]] = ~members.starts[rows]
     kept: list[Assignment | None] = [None] * len(choice)
-    taken: dict[int, set[int]] = {node: set() for spots in selection.nodes for node in spots}
+    spots = [
+        selection.nodes[job] or problem.named_nodes(picked) for job, picked in enumerate(choice)
+    ]
+    taken: dict[int, set[int]] = {node: set() for nodes_of in spots for node in nodes_of}
     for job, picked in enumerate(choice):
         running = view.states[job].running
         same = picked >= 0 and name[job] is None and not stays[job]
@@ -63,8 +67,8 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             )
             continue
         parts: dict[int, list[int]] = {}
-        counts = options.starts.parts(picked)
-        for count, node in zip(counts, selection.nodes[job], strict=True):
+        counts = problem.parts_of(picked)
+        for count, node in zip(counts, spots[job], strict=True):
             used = taken[node]
             free = [gpu for gpu in range(nodes[node].type.gpus) if gpu not in used][:count]
             used.update(free)

@@ -15,6 +15,7 @@ import numpy as np
 from formulations.objectives import favoured, guarantee
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.candidates.pairs import PairBuilder
+from morph_opt.candidates.returning import with_start_prices
 from morph_opt.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.promises import Promises
@@ -190,6 +191,7 @@ class RoundPoser:
         view = apply_rules(plain, state, rules)
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
+        view = with_start_prices(view, state.cluster)
         goals = self.objective.levels(view.problem, data)
         ranks = ranks_below(view.problem, rules)
         unkept = self._unkept(view.problem, goals)
@@ -197,9 +199,15 @@ class RoundPoser:
 
 
 def _by_members(problem: RoundProblem) -> list[tuple[tuple[int, int], ...]]:
-    """Each option by what it is made of: its jobs, and how each comes to it; -1 for a stay."""
-    members = problem.options.members
+    """Each option by what it is made of: its jobs, and how each comes to it; -1 for a stay.
+
+    Who comes back to nodes that are named does not do what its candidate does elsewhere: -2 and
+    less, by the candidate.
+    """
+    members, count = problem.options.members, problem.candidates.count
     how = np.where(members.starts, members.alone, -1)
+    back = ~problem.options.shared[members.option] & members.starts & (members.option >= count)
+    how[back] = -2 - how[back]
     found: list[list[tuple[int, int]]] = [[] for _ in range(problem.options.count)]
     for option, *key in zip(
         members.option.tolist(), members.job.tolist(), how.tolist(), strict=True

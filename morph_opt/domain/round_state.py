@@ -9,7 +9,9 @@ from morph_opt.domain._validate import require_finite, require_int, require_uniq
 from morph_opt.domain.cluster import Cluster
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
-from morph_opt.domain.placement import Allocation, Assignment
+from morph_opt.domain.placement import Allocation, Assignment, Placement
+from morph_opt.domain.plan import ExecutionPlan
+from morph_opt.domain.starting import StartPrices
 
 MOST_S, MOST_GPU_S = 1e12, 1e18
 """Of instants, durations and counts in a state, and of GPU-seconds: their products stay doubles."""
@@ -31,12 +33,19 @@ class JobState:
         Seconds of start-up that a running job still has ahead of it.
     restart_s
         What a (re)start of this job costs.
+    resume_s, migrate_s
+        What it costs in its plan and with its GPU counts on the nodes that it holds or held last,
+        and what in its plan with as many GPUs elsewhere; at most ``migrate_s`` and ``restart_s``.
+        None: what these are.
     attained_gpu_s
         GPU-seconds held so far, start-up included.
     executed_s, queued_s
         Seconds with and without GPUs since submission.
     starts
         Times that the job was given GPUs or changed them.
+    last_held
+        What a queued job held before it was stopped; None where nothing of it is left: it never
+        ran, was stopped in its start-up, or a node of it failed since.
     recent_starts_s
         Instants of the (re)starts of the last hour at least, ascending. The first start of all is
         not a restart: it may be among them, as ``first_start_s``, and does not count.
@@ -57,6 +66,9 @@ class JobState:
     last_start_s: float | None = None
     last_stop_s: float | None = None
     recent_starts_s: tuple[float, ...] = ()
+    resume_s: float | None = None
+    migrate_s: float | None = None
+    last_held: Assignment | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -65,10 +77,35 @@ class JobState:
             require_finite(name, getattr(self, name), at_least=0.0, at_most=MOST_S)
         require_finite("attained_gpu_s", self.attained_gpu_s, at_least=0.0, at_most=MOST_GPU_S)
         require_int("starts", self.starts, at_least=0, at_most=int(MOST_S))
-        if self.running is not None and self.running.job != self.job.name:
-            raise InputError(
-                f"holds the assignment of {self.running.job}", field=f"job {self.job.name}: running"
-            )
+        for name in ("running", "last_held"):
+            held = getattr(self, name)
+            if held is not None and held.job != self.job.name:
+                rule = f"holds the assignment of {held.job}"
+                raise InputError(rule, field=f"job {self.job.name}: {name}")
+        if self.running is not None and self.last_held is not None:
+            rule = "must be left to queued jobs"
+            raise InputError(rule, field=f"job {self.job.name}: last_held")
+        if self.resume_s is not None or self.migrate_s is not None:
+            _ = self.prices  # refuses what does not ascend
+
+    @property
+    def prices(self) -> StartPrices:
+        """What starts of the job cost."""
+        return StartPrices.of(self.restart_s, self.migrate_s, self.resume_s)
+
+    @property
+    def kept(self) -> Assignment | None:
+        """What its next start may keep something of: what it holds, or held last.
+
+        A start-up that is cut short leaves nothing.
+        """
+        if self.running is None:
+            return self.last_held
+        return self.running if self.restart_left_s == 0.0 else None
+
+    def start_up_s(self, plan: ExecutionPlan, placement: Placement) -> float:
+        """What it costs to run so from now on, unless that is what it holds."""
+        return self.prices.of_start(self.kept, plan, placement)
 
     @property
     def iterations_left(self) -> float:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from morph_opt.domain import InputError, Range
 from morph_opt.domain.round_state import first_boundary
+from morph_opt.domain.starting import StartPrices
 
 RANGES = {
     "interval_s": Range(0.1, 1e7),
     "restart_s": Range(0.0, 1e7),
     "first_start_s": Range(0.0, 1e7),
+    "resume_s": Range(0.0, 1e7),
+    "migrate_s": Range(0.0, 1e7),
     "lost_work_s": Range(0.0, 1e9),
     "checkpoint_s": Range(0.0, 1e9),
     "until_s": Range(0.0, 1e12, above=True),
@@ -36,6 +40,11 @@ class ReplayConfig:
         Start-up of a first start and of every change of shape, plan, node or GPU, seconds.
     first_start_s
         Start-up of a first start, of every model, at most that of any other; None for the same.
+    resume_s, migrate_s
+        Start-up of a job in its plan on the nodes and GPU counts that it had last, and of one in
+        its plan elsewhere, of every model: at most ``migrate_s``, and at most that of any restart;
+        None for the same (see `morph_opt.domain.starting`). A node's failure takes what it
+        kept, and a start-up that is cut short leaves nothing.
     restart_s_by_model
         Start-up of single models in place of ``restart_s``.
     lost_work_s
@@ -68,6 +77,8 @@ class ReplayConfig:
     until_s: float | None = None
     stall_rounds: int = 1000
     first_boundary: int = 1
+    resume_s: float | None = None
+    migrate_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -79,10 +90,17 @@ class ReplayConfig:
             "first_boundary",
         ):
             RANGES[name].require(name, getattr(self, name))
-        if self.first_start_s is not None:
-            RANGES["first_start_s"].require("first_start_s", self.first_start_s)
-            if self.first_start_s > min((self.restart_s, *self.restart_s_by_model.values())):
-                raise InputError("must be at most that of a restart", field="first_start_s")
+        least_s = min((self.restart_s, *self.restart_s_by_model.values()))
+        for name in ("first_start_s", "migrate_s", "resume_s"):
+            seconds = getattr(self, name)
+            if seconds is None:
+                continue
+            RANGES[name].require(name, seconds)
+            if seconds > least_s:
+                raise InputError("must be at most that of a restart", field=name)
+        migrate_s = math.inf if self.migrate_s is None else self.migrate_s
+        if self.resume_s is not None and self.resume_s > migrate_s:
+            raise InputError("must be at most that of a migration", field="resume_s")
         for model, seconds in self.restart_s_by_model.items():
             RANGES["restart_s"].require(f"restart_s of {model}", seconds)
         if self.until_s is not None:
@@ -95,6 +113,10 @@ class ReplayConfig:
     def first_start_of(self, model: str) -> float:
         """Start-up seconds of a model that never ran."""
         return self.restart_of(model) if self.first_start_s is None else float(self.first_start_s)
+
+    def prices_of(self, restart_s: float) -> StartPrices:
+        """Prices of the starts of a job whose restarts cost so much."""
+        return StartPrices.of(restart_s, self.migrate_s, self.resume_s)
 
     def boundary_at_or_after(self, time_s: float) -> int:
         """Number of the first boundary that is not before an instant."""

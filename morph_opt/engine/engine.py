@@ -224,11 +224,9 @@ class Engine:
         jobs = self._trace.jobs
         while self._arrived < len(jobs) and jobs[self._arrived].submission_s <= until_s:
             job = jobs[self._arrived]
-            restart_s = self._config.restart_of(job.model)
+            prices = self._config.prices_of(self._config.restart_of(job.model))
             first_s = self._config.first_start_of(job.model)
-            self._active[job.name] = LiveJob(
-                job, self._arrived, restart_s, first_start_up_s=first_s
-            )
+            self._active[job.name] = LiveJob(job, self._arrived, prices, first_start_up_s=first_s)
             self._arrived += 1
             submitted = Submitted(job.submission_s, job.name)
             self._settled.append((job.submission_s, _ARRIVE, submitted))
@@ -269,6 +267,9 @@ class Engine:
             held = self._on_node.get(event.node, set())
             for job in sorted(held, key=lambda job: self._active[job].order):
                 self._stop_failed(self._active[job], event.time_s)
+            for live in self._active.values():
+                if live.last_held is not None and event.node in live.last_held.placement.nodes:
+                    live.last_held = None
 
     def _stop_failed(self, live: LiveJob, now_s: float) -> None:
         """A failed node stops the job at once; it goes on from its last checkpoint."""
@@ -300,8 +301,7 @@ class Engine:
         facts = self._lookup.facts(live.job.model, assignment)
         if facts is None:
             raise RuntimeError("the strict check let a configuration pass that cannot run")
-        start_up_s = live.start_up_s
-        live.begin(assignment, self.now_s, iteration_s)
+        start_up_s = live.begin(assignment, self.now_s, iteration_s)
         self._hold(live, assignment, facts)
         self._events.append(
             Started(

@@ -10,9 +10,10 @@ speed: it then has *stretches*, and quantities are computed from the beginning o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from morph_opt.domain import Assignment, Job, JobState
+from morph_opt.domain.starting import StartPrices
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class LiveJob:
 
     Parameters
     ----------
-    job, order, restart_s
+    job, order, prices
         As submitted; position in the trace; cost of a (re)start.
     first_start_up_s
         Cost of its first start; None for that of any.
@@ -29,6 +30,8 @@ class LiveJob:
         Progress as of the last stop (queued jobs).
     running
         Current assignment, None when queued; the fields of the segment are meaningless then.
+    last_held
+        What a queued job held before it was stopped, None where nothing of that is left.
     stretches
         Instant, iterations and seconds per iteration of each stretch of the open segment; empty
         while its speed has not changed.
@@ -42,10 +45,11 @@ class LiveJob:
 
     job: Job
     order: int
-    restart_s: float
+    prices: StartPrices
     done_iterations: float = 0.0
     first_start_up_s: float | None = None
     running: Assignment | None = None
+    last_held: Assignment | None = None
     gpus: int = 0
     start_s: float = 0.0
     progress_s: float = 0.0
@@ -64,18 +68,22 @@ class LiveJob:
     recent_starts_s: tuple[float, ...] = ()
 
     @property
-    def start_up_s(self) -> float:
-        """What its next start costs."""
+    def restart_s(self) -> float:
+        """What its next start costs where it keeps nothing."""
         if self.starts or self.first_start_up_s is None:
-            return self.restart_s
+            return self.prices.restart_s
         return self.first_start_up_s
 
-    def begin(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
-        """Open a segment at a boundary."""
-        self.running = assignment
+    def begin(self, assignment: Assignment, now_s: float, iteration_s: float) -> float:
+        """Open a segment at a boundary; returns its start-up."""
+        start_up_s = self.restart_s
+        if self.starts:
+            kept = self.last_held
+            start_up_s = self.prices.of_start(kept, assignment.plan, assignment.placement)
+        self.running, self.last_held = assignment, None
         self.gpus = assignment.placement.gpus
         self.start_s = now_s
-        self.progress_s = now_s + self.start_up_s
+        self.progress_s = now_s + start_up_s
         self.iteration_s = iteration_s
         left = self.job.iterations - self.done_iterations
         self.finish_s = self.progress_s + left * iteration_s
@@ -89,6 +97,7 @@ class LiveJob:
         else:
             hour = [start for start in self.recent_starts_s if start > now_s - 3600.0]
             self.recent_starts_s = (*hour, now_s)
+        return start_up_s
 
     @classmethod
     def taken_up(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
@@ -97,7 +106,8 @@ class LiveJob:
         What a stop may cost is counted from the job's last start: up to now its segment has made
         ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``.
         """
-        live = cls(known.job, order, known.restart_s, known.iterations_done)
+        live = cls(known.job, order, known.prices, known.iterations_done)
+        live.last_held = known.last_held
         live.starts, live.recent_starts_s = known.starts, known.recent_starts_s
         live.first_start_s, live.last_start_s = known.first_start_s, known.last_start_s
         live.last_stop_s = known.last_stop_s
@@ -153,6 +163,9 @@ class LiveJob:
         self.closed_gpu_s += self.gpus * (now_s - self.start_s - 0.5 * self._shared_until(now_s))
         self.closed_run_s += now_s - self.start_s
         self.done_iterations = kept
+        # A start-up that is cut short leaves nothing, and no partner waits for the job.
+        held = self.running if now_s >= self.progress_s else None
+        self.last_held = None if held is None else replace(held, partner=None)
         self.running = None
         self.finish_s = math.inf
         self.serial += 1
@@ -188,12 +201,13 @@ class LiveJob:
         open_s = now_s - self.start_s if self.running is not None else 0.0
         shared_s = self._shared_until(now_s) if self.running is not None else 0.0
         executed_s = self.closed_run_s + open_s
+        again = self.starts > 0 and not self.prices.plain
         return JobState(
             job=self.job,
             iterations_done=self.iterations_at(now_s),
             running=self.running,
             restart_left_s=max(0.0, self.progress_s - now_s) if self.running is not None else 0.0,
-            restart_s=self.start_up_s,
+            restart_s=self.restart_s,
             attained_gpu_s=self.closed_gpu_s + self.gpus * (open_s - 0.5 * shared_s),
             executed_s=executed_s,
             queued_s=max(0.0, now_s - self.job.submission_s - executed_s),
@@ -202,4 +216,7 @@ class LiveJob:
             last_start_s=self.last_start_s,
             last_stop_s=self.last_stop_s,
             recent_starts_s=self.recent_starts_s,
+            resume_s=self.prices.resume_s if again else None,
+            migrate_s=self.prices.migrate_s if again else None,
+            last_held=self.last_held,
         )

@@ -210,6 +210,8 @@ class _Round:
         return Option(
             plan.label, shape.label, kind.name, shape.gpus, stays, value, price, ordered,
             rules, value - price, beside,
+            float(members.startup_s[members.of(choice, job)]),
+            problem.returning(choice) is not None,
         )  # fmt: skip
 
     def _examined(self, found: JobExplanation, job: int, rows: tuple[int, ...]) -> JobExplanation:
@@ -294,7 +296,8 @@ class _Round:
             return "queue"
         option = self._option(job, choice)
         beside = f" beside {option.partner}" if option.partner else ""
-        return f"{'stay in' if option.stay else 'start in'} {option.shape} {option.plan}{beside}"
+        how = "stay in" if option.stay else "come back in" if option.back else "start in"
+        return f"{how} {option.shape} {option.plan}{beside}"
 
     def _class_values(self) -> list[ClassValue]:
         """One row per kind of node: what prices tell apart, leaf and NVLink domain."""
@@ -322,7 +325,10 @@ class _Round:
 
 
 def _what(option: Option) -> tuple[object, ...]:
-    return option.plan, option.shape, option.node_type, option.partner, option.stay, option.value
+    return (
+        option.plan, option.shape, option.node_type, option.partner, option.stay, option.back,
+        option.value,
+    )  # fmt: skip
 
 
 def _reduced(found: JobExplanation) -> float:

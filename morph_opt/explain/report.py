@@ -37,6 +37,10 @@ class Option:
         ``value - price``; what rules add is not in it.
     partner
         The job on the same GPUs; None for a job alone.
+    startup_s
+        Start-up that is ahead of the job there.
+    back
+        Whether it is a start on the very nodes that the job held last.
     """
 
     plan: str
@@ -50,6 +54,8 @@ class Option:
     rules: float
     reduced: float
     partner: str | None = None
+    startup_s: float = 0.0
+    back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,8 @@ def _job_row(job: JobExplanation) -> tuple[str, ...]:
 
 def _what(option: Option) -> str:
     beside = f" beside {option.partner}" if option.partner else ""
-    return f"{option.shape} {option.plan} on {option.node_type}{beside}"
+    back = " where it was" if option.back else ""
+    return f"{option.shape} {option.plan} on {option.node_type}{back}{beside}"
 
 
 def _worth(option: Option | None) -> tuple[str, str]:

@@ -36,7 +36,8 @@ from morph_opt.runs.summary import Scalar, Values, build_summary, summary_json
 from morph_opt.runs.tally import Tally
 from morph_opt.runs.write import Recorded, RunWriter, create_folder, reopen_rounds
 
-_APART = ("restart_s_by_model", "first_start_s")
+_LATER = ("first_start_s", "resume_s", "migrate_s")
+_APART = ("restart_s_by_model", *_LATER)
 """Settings that stand in the digest in a form of their own."""
 
 
@@ -244,6 +245,11 @@ def _begun(inputs: _Inputs, policy: str, digest: str) -> Begun:
         sorted(config.restart_s_by_model.items()),
         [getattr(config, name) for name in ReplayConfig.__slots__ if name not in _APART],
         *([] if config.first_start_s is None else [config.first_start_s]),
+        *(
+            [name, getattr(config, name)]
+            for name in _LATER[1:]
+            if getattr(config, name) is not None
+        ),
         digest,
     )
     text = json.dumps(deciding, default=str)

@@ -163,6 +163,10 @@ def _rules(group: argparse._ArgumentGroup) -> None:
         help="start-up of every start and change (260); repeat for single models",
     )
     seconds("--first-start-s", "first_start_s", "start-up of first starts (that; 0 for a log)")
+    seconds(
+        "--resume-s", "resume_s", "start-up on the nodes and in the plan held last (--migrate-s)"
+    )
+    seconds("--migrate-s", "migrate_s", "start-up in the plan held last elsewhere (--restart-s)")
     seconds("--lost-work", "lost_work_s", "lost per preemption (0)")
     seconds("--checkpoint-s", "checkpoint_s", "between two checkpoints (1800)")
     group.add_argument("--events", metavar="FILE", help="node failures, drains, returns")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from morph_opt.documents import JSON_BYTES, parse_json, read_bytes
 from morph_opt.documents.source import read_text
-from morph_opt.domain import Cluster, InputError, Job, RoundState, Trace
+from morph_opt.domain import Cluster, InputError, Job, JobState, RoundState, Trace
 from morph_opt.engine.config import ReplayConfig
 
 STATE_TRACE = "state"
@@ -72,6 +72,26 @@ def on_cluster(state: RoundState, cluster: Cluster, jobs: Sequence[Job]) -> Roun
     names = {job.name for job in jobs}
     kept = tuple(one for one in state.jobs if one.job.name in names)
     return replace(state, cluster=cluster, jobs=kept)
+
+
+def with_prices(state: RoundState, config: ReplayConfig) -> RoundState:
+    """The state with the engine's prices of starts, for jobs that tell none of their own.
+
+    They are at most what a restart of the job costs.
+    """
+    if config.resume_s is None and config.migrate_s is None:
+        return state
+
+    def priced(known: JobState) -> JobState:
+        if known.resume_s is not None or known.migrate_s is not None:
+            return known
+        migrate_s, resume_s = (
+            None if price is None else min(price, known.restart_s)
+            for price in (config.migrate_s, config.resume_s)
+        )
+        return replace(known, migrate_s=migrate_s, resume_s=resume_s)
+
+    return replace(state, jobs=tuple(map(priced, state.jobs)))
 
 
 def state_digest(path: str) -> str:

@@ -24,6 +24,7 @@ from morph_opt.replay.initial import (
     on_cluster,
     require_initial,
     state_digest,
+    with_prices,
 )
 from morph_opt.replay.scenario import Scenario, Scheduler, Workload
 from morph_opt.round.reader import read_snapshot
@@ -130,6 +131,7 @@ def prepare(scenario: Scenario) -> Prepared:
         except InputError as error:
             raise error.located(file=workload.state) from error
         initial = on_cluster(snapshot.state, cluster, trace.jobs)
+        initial = with_prices(initial, scenario.engine)
     return Prepared(
         _resolved(scenario, trace, is_file=loaded.kind == "file"), trace, loaded.truth, policy,
         loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, infeasible, initial,

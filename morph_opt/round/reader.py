@@ -41,9 +41,11 @@ JOB = (
     "name", "model", "submission_s", "iterations", "requested_gpus", "requested_plan",
     "cpus_per_gpu", "guaranteed", "weight", "tenant", "deadline_s", "iterations_done", "running",
     "restart_left_s", "restart_s", "attained_gpu_s", "executed_s", "queued_s", "starts",
-    "first_start_s", "last_start_s", "last_stop_s", "recent_starts_s",
+    "first_start_s", "last_start_s", "last_stop_s", "recent_starts_s", "resume_s", "migrate_s",
+    "last_held",
 )  # fmt: skip
-RUNNING = ("plan", "nodes", "partner")
+LAST_HELD = ("plan", "nodes")
+RUNNING = (*LAST_HELD, "partner")
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
@@ -211,6 +213,11 @@ def _job_state(row: Fields, time_s: float, cluster: Cluster, holding: Holding) -
     running = None
     if row.has("running"):
         running = _running(row.object("running", RUNNING), job, cluster, holding)
+    last_held = None
+    if row.has("last_held"):
+        if running is not None:
+            raise row.error("last_held", "must be left to queued jobs")
+        last_held = _running(row.object("last_held", LAST_HELD), job, cluster, holding.alone())
     left_s = row.number("restart_left_s", 0.0)
     if running is None and left_s > 0.0:
         raise row.error("restart_left_s", "must be 0 for a job that is queued")
@@ -237,6 +244,9 @@ def _job_state(row: Fields, time_s: float, cluster: Cluster, holding: Holding) -
             last_start_s=row.instant("last_start_s", time_s),
             last_stop_s=row.instant("last_stop_s", time_s),
             recent_starts_s=recent,
+            resume_s=row.number("resume_s") if row.has("resume_s") else None,
+            migrate_s=row.number("migrate_s") if row.has("migrate_s") else None,
+            last_held=last_held,
         )
     )
 

@@ -118,9 +118,7 @@ def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
     job = known.job
     running: dict[str, Any] | None = None
     if known.running is not None:
-        running = {
-            "plan": known.running.plan.label, "nodes": parts_to_json(known.running, cluster)
-        }  # fmt: skip
+        running = _held(known.running, cluster)
         if known.running.partner is not None:
             running["partner"] = known.running.partner
     return {
@@ -147,7 +145,14 @@ def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
         "last_start_s": known.last_start_s,
         "last_stop_s": known.last_stop_s,
         "recent_starts_s": list(known.recent_starts_s),
+        **_given("resume_s", known.resume_s),
+        **_given("migrate_s", known.migrate_s),
+        **({} if known.last_held is None else {"last_held": _held(known.last_held, cluster)}),
     }
+
+
+def _held(held: Assignment, cluster: Cluster) -> dict[str, Any]:
+    return {"plan": held.plan.label, "nodes": parts_to_json(held, cluster)}
 
 
 def parts_to_json(held: Assignment, cluster: Cluster) -> list[dict[str, Any]]:

@@ -95,6 +95,8 @@ replay --belief | MILP | --belief model
 replay --online-fit | MILP --objective las | --online-fit
 replay --interval | TOY | --interval 120
 replay --restart-s | TOY | --restart-s 10
+replay --resume-s | SHUFFLE --cluster 2x4 | --resume-s 10
+replay --migrate-s | SHUFFLE --cluster 2x4 | --migrate-s 10
 replay --lost-work | SHUFFLE --cluster 2x4 | --lost-work 50
 replay --checkpoint-s | TOY --events e.csv --restart-s 10 | --checkpoint-s 1
 replay --events | TOY | --events e.csv

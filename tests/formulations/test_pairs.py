@@ -17,7 +17,7 @@ from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of, placed
 from morph_opt.policies.objectives.plain import Jct, Throughput
-from tests.formulations import packed_rounds as brute
+from tests.formulations.worlds import packed_rounds as brute
 from tests.formulations.worlds.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
 from tests.formulations.worlds.rounds import STAY, Rule, by_hand, decided, plain_level, rule_table
 from tests.formulations.worlds.solving import FORMULATIONS, ranked, solve_model

@@ -64,7 +64,7 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         **of_a_log,
     )  # fmt: skip
     scheduler = other(plain.scheduler, gap=0.5, node_limit=5, rules="r", rules_sha256="cd")
-    engine = other(plain.engine, until_s=9.0, first_start_s=0.5)
+    engine = other(plain.engine, until_s=9.0, first_start_s=0.5, migrate_s=0.4, resume_s=0.3)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
     changed = Scenario(
         cluster="1x4:V100+1x4:K80", workload=workload, scheduler=scheduler, engine=engine,

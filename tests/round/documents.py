@@ -74,6 +74,9 @@ DOCUMENT: dict[str, Any] = {
             "requested_gpus": 1,
             "requested_plan": "dp",
             "restart_s": 30.0,
+            "migrate_s": 9.0,
+            "resume_s": 2.0,
+            "last_held": {"plan": "dp", "nodes": [{"node": "n0", "gpus": [1]}]},
         },
     ],
     "speeds": {

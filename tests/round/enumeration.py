@@ -406,6 +406,26 @@ class World:
         known = self.jobs[job]
         return float(max(0.0, known["iterations"] - known.get("iterations_done", 0.0)))
 
+    def ahead_s(self, option: Option) -> float:
+        """Start-up that is ahead: what is left of a stay, or the price of a start."""
+        known = self.jobs[option.job]
+        if option.kind != "start":
+            return float(known.get("restart_left_s", 0.0))
+        kept = known.get("running") or known.get("last_held")
+        # A start-up that is cut short leaves nothing.
+        if (
+            kept is None
+            or known.get("restart_left_s", 0.0) > 0.0
+            or option.row is None
+            or kept["plan"] != option.row["plan"]
+        ):
+            return float(known["restart_s"])
+        had = tuple(sorted((part["node"], len(part["gpus"])) for part in kept["nodes"]))
+        if sum(count for _, count in had) != option.gpus:
+            return float(known["restart_s"])
+        migrate_s = known.get("migrate_s", known["restart_s"])
+        return float(known.get("resume_s", migrate_s) if had == option.parts else migrate_s)
+
     def promise_kept(self, option: Option) -> bool:
         if option.kind == "nothing":
             return False
@@ -416,7 +436,7 @@ class World:
         known = self.jobs[option.job]
         if not known.get("guaranteed") or not self.promise_kept(option):
             return 0.0
-        ahead_s = known["restart_s"] if option.kind == "start" else known.get("restart_left_s", 0.0)
+        ahead_s = self.ahead_s(option)
         work_s = self.left(option.job) * self.asked_s(option.job)
         return 1.0 / max(self.document["interval_s"], ahead_s + work_s)
 
@@ -425,8 +445,7 @@ class World:
         if option.kind == "nothing":
             return 0.0
         known, horizon_s = self.jobs[option.job], self.document["interval_s"]
-        start = option.kind == "start"
-        ahead_s = known["restart_s"] if start else known.get("restart_left_s", 0.0)
+        start, ahead_s = option.kind == "start", self.ahead_s(option)
         weight = known.get("weight", 1.0)
         if objective == "throughput":
             speed = self.asked_s(option.job) / self.seconds(option)

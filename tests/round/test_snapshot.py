@@ -210,6 +210,7 @@ def test_refused_with_path_and_rule(path: str, value: Any, field: str, words: st
 
 def test_a_gpu_held_by_two_jobs() -> None:
     value = document()
+    value["jobs"][1]["last_held"] = None
     value["jobs"][1]["running"] = {"plan": "dp", "nodes": [{"node": "n0", "gpus": [1]}]}
     with pytest.raises(InputError, match="GPU 1 of node n0 is held by job a already") as raised:
         parse(value)
@@ -220,6 +221,7 @@ def test_resources_of_a_node_are_summed_over_jobs() -> None:
     """Two jobs fit alone (8 and 10 of 16 threads), not together."""
     value = document()
     value["jobs"][1]["cpus_per_gpu"] = 10
+    value["jobs"][1]["last_held"] = None
     value["jobs"][1]["running"] = {"plan": "dp", "nodes": [{"node": "n0", "gpus": [3]}]}
     with pytest.raises(InputError, match="node n0 would hold 18 CPU threads, it has 16"):
         parse(value)
@@ -274,6 +276,7 @@ PLACES = {
     "leaf": (("cluster", "leaves", 0), ("name", "uplink_gb_per_s")),
     "job": (("jobs", 0), fields.JOB),
     "running": (("jobs", 0, "running"), fields.RUNNING),
+    "last_held": (("jobs", 1, "last_held"), fields.LAST_HELD),
     "part": (("jobs", 0, "running", "nodes", 0), ("node", "gpus")),
     "speeds": (("speeds",), ("file", "rows", "pairs")),
     "pair_row": (("speeds", "pairs", 0), PAIR_FIELDS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from morph_opt.domain import RoundState
+from morph_opt.domain import JobState, RoundState
 from morph_opt.metrics.bounds.demands import Timing
 from morph_opt.metrics.bounds.lower import Demands, JobDemand
 
@@ -35,7 +35,7 @@ def taken_up_demands(demands: Demands, state: RoundState, timing: Timing) -> Dem
                 release_s=max(state.time_s, demand.submission_s),
                 duration_s=left * (demand.duration_s - restart_s),
             )
-        again_s = min(found.restart_s, restart_s + apart_s)
+        again_s = min(_least_s(found), restart_s + apart_s)
         return replace(
             demand,
             release_s=max(first_s, early_s),
@@ -43,3 +43,8 @@ def taken_up_demands(demands: Demands, state: RoundState, timing: Timing) -> Dem
         )
 
     return replace(demands, jobs=tuple(rest(demand) for demand in demands.jobs))
+
+
+def _least_s(known: JobState) -> float:
+    """The least that the next start of a queued job may cost, wherever it is."""
+    return known.restart_s if known.last_held is None else known.prices.resume_s

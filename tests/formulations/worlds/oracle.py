@@ -25,12 +25,25 @@ def options(problem: RoundProblem, job: int) -> list[int]:
     """Everything that a job may do, as entries of `Selection.choice`."""
     own = [k for k in range(problem.candidates.count) if int(problem.candidates.job[k]) == job]
     stay = [int(problem.options.stay[job])] if job in problem.holds.job.tolist() else []
-    return [NONE, *stay, *own]
+    first = problem.candidates.count + problem.shared.count
+    back = problem.candidates.job[problem.returns.candidate[problem.returns.placed]].tolist()
+    return [NONE, *stay, *own, *(first + i for i, whose in enumerate(back) if whose == job)]
+
+
+def returning(problem: RoundProblem, picked: int) -> tuple[int, tuple[int, ...]] | None:
+    """Candidate and nodes of an option on named nodes; None for every other option."""
+    returns, at = problem.returns, picked - problem.candidates.count - problem.shared.count
+    if not 0 <= at < returns.options:
+        return None
+    row = int(returns.placed[at])
+    named = returns.node[int(returns.node_start[row]) : int(returns.node_start[row + 1])]
+    return int(returns.candidate[row]), tuple(named.tolist())
 
 
 def starts(problem: RoundProblem, picked: int) -> bool:
     """Whether nodes are to be found for what a job does."""
-    return 0 <= picked < problem.candidates.count + problem.shared.count
+    listed = problem.candidates.count + problem.shared.count
+    return 0 <= picked < listed or returning(problem, picked) is not None
 
 
 def combinations(problem: RoundProblem) -> np.ndarray:
@@ -75,7 +88,10 @@ def room_after_stays(problem: RoundProblem, choice: Sequence[int]) -> Room | Non
 
 def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
     """Whether the operator's rules have a solution: a linear program in their own columns."""
-    rules = problem.rules
+    rules, first = problem.rules, problem.candidates.count + problem.shared.count
+    # Whoever comes back does what its candidate does; the table's own entries for it are not read.
+    alone = [(returning(problem, picked) or (picked, ()))[0] for picked in choice]
+    done = [picked for picked in alone if picked < first or picked in problem.options.stays]
     used, borrowed = np.zeros(rules.count), np.zeros((rules.count, rules.aux_upper.size))
     for row, kind, index, amount in zip(
         rules.row.tolist(), rules.kind.tolist(), rules.index.tolist(), rules.value.tolist(),
@@ -83,7 +99,7 @@ def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
     ):  # fmt: skip
         if kind == RULE_U:
             borrowed[row, index] += amount
-        elif (kind == RULE_X and index in choice) or (
+        elif (kind == RULE_X and index in done) or (
             kind == RULE_S and choice[index] == problem.options.stay[index] >= 0
         ):
             used[row] += amount
@@ -101,6 +117,10 @@ def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
 
 def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
     """Every way to give its parts open nodes of their classes; distinct, unless they are loose."""
+    back = returning(problem, candidate)
+    if back is not None:
+        yield from (where for where in spots(problem, back[0]) if where == back[1])
+        return
     table, nodes = problem.options.starts, problem.nodes
     span = slice(int(table.part_start[candidate]), int(table.part_start[candidate + 1]))
     usable = [
@@ -132,6 +152,8 @@ def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
 
 def take(problem: RoundProblem, candidate: int, where: tuple[int, ...], room: Room) -> Room | None:
     """The room that a start leaves, or None if it does not fit."""
+    back = returning(problem, candidate)
+    candidate = candidate if back is None else back[0]
     table, nodes = problem.options.starts, problem.nodes
     left = Room(room.nodes.copy(), room.uplinks.copy())
     for part, node in zip(table.parts(candidate), where, strict=True):
@@ -155,7 +177,7 @@ def place(problem: RoundProblem, choice: Sequence[int]) -> Selection | None:
         for where in spots(problem, choice[job]):
             left = take(problem, choice[job], where, room)
             if left is not None and descend(rest, left):
-                nodes[job] = where
+                nodes[job] = () if returning(problem, choice[job]) else where
                 return True
         return False
 
@@ -195,6 +217,10 @@ def feasible(problem: RoundProblem, selection: Selection) -> bool:
             if where:
                 return False
             continue
+        back = returning(problem, picked)
+        if back is not None and where:
+            return False
+        where = where if back is None else back[1]
         if where not in set(spots(problem, picked)):
             return False
         room = take(problem, picked, where, room)

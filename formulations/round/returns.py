@@ -1,0 +1,124 @@
+"""Starts that cost a job less than any other: where it was before, or in the plan that it had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.columns import joined, no_floats, no_ints, require_shapes
+from formulations.linear_model import Floats, Ints
+from formulations.round.rule_table import RULE_X
+
+if TYPE_CHECKING:
+    from formulations.round.tables import RoundProblem
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnTable:
+    """Prices of starts in which a job keeps something of what it had; none by default.
+
+    A row without nodes is the price of a candidate wherever it starts. A row with nodes is an
+    option of its own: the same candidate on these very nodes, one for each of its parts.
+
+    Parameters
+    ----------
+    candidate
+        In which the job starts, shape (B,).
+    startup_s
+        What that costs in place of the job's ``restart_s``.
+    node_start, node
+        Nodes as compressed rows: row b starts on ``node[node_start[b]:node_start[b+1]]``, in the
+        order of its parts (shapes (B + 1,) and (Q,)).
+    """
+
+    candidate: Ints = field(default_factory=no_ints)
+    startup_s: Floats = field(default_factory=no_floats)
+    node_start: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    node: Ints = field(default_factory=no_ints)
+
+    def __post_init__(self) -> None:
+        rows = int(np.size(self.candidate))
+        require_shapes(self, startup_s=(rows,), node_start=(rows + 1,))
+        require_shapes(self, node=(int(self.node_start[-1]),))
+
+    @property
+    def count(self) -> int:
+        """Number of prices B."""
+        return int(self.candidate.size)
+
+    @property
+    def placed(self) -> Ints:
+        """Rows with nodes: those that are options."""
+        return np.flatnonzero(np.diff(self.node_start) > 0)
+
+    @property
+    def options(self) -> int:
+        """Number of options."""
+        return int(self.placed.size)
+
+    @property
+    def of_node(self) -> Ints:
+        """Number of the option that each named node is of, shape (Q,)."""
+        lengths = np.diff(self.node_start)
+        return np.repeat(np.arange(self.options, dtype=np.int64), lengths[lengths > 0])
+
+    def prices(self, restart_s: Floats) -> Floats:
+        """Start-up of every candidate, shape (K,), from what it is without this table."""
+        found = restart_s.copy()
+        anywhere = np.diff(self.node_start) == 0
+        found[self.candidate[anywhere]] = self.startup_s[anywhere]
+        return found
+
+
+def with_returns(problem: RoundProblem, returns: ReturnTable) -> RoundProblem:
+    """The round with other prices of starts; options among them count in the operator's rules.
+
+    Such an option has in each row what its candidate has there. Options of several jobs must be
+    in the round already: those of this table stand behind them.
+    """
+    rules, first = problem.rules, problem.candidates.count + problem.shared.count
+    starts = np.where(rules.kind == RULE_X, rules.index, -1)
+    entry, option = joined(starts, returns.candidate[returns.placed])
+    rules = replace(
+        rules,
+        row=np.concatenate([rules.row, rules.row[entry]]),
+        kind=np.concatenate([rules.kind, np.full(entry.size, RULE_X)]),
+        index=np.concatenate([rules.index, first + option]),
+        value=np.concatenate([rules.value, rules.value[entry]]),
+    )
+    return replace(problem, returns=returns, rules=rules)
+
+
+def require_returns(problem: RoundProblem) -> None:
+    """Refuse prices of starts that contradict the other tables.
+
+    Raises
+    ------
+    ValueError
+        Naming the column and the rule.
+    """
+    returns, table = problem.returns, problem.candidates
+    if not returns.count:
+        return
+    for name, index, limit in (
+        ("candidate", returns.candidate, table.count),
+        ("node", returns.node, problem.nodes.count),
+    ):
+        if index.size and (index.min() < 0 or index.max() >= limit):
+            raise ValueError(f"returns.{name} must lie below {limit}")
+    if not (np.isfinite(returns.startup_s) & (returns.startup_s >= 0)).all():
+        raise ValueError("returns.startup_s must be finite and at least 0")
+    lengths, placed = np.diff(returns.node_start), returns.placed
+    if (lengths < 0).any():
+        raise ValueError("returns.node_start must ascend")
+    if (lengths[placed] != np.diff(table.part_start)[returns.candidate[placed]]).any():
+        raise ValueError("returns.node must name a node for each part of the candidate")
+    pairs = np.column_stack([returns.of_node, returns.node])
+    if np.unique(pairs, axis=0).shape[0] != pairs.shape[0]:
+        raise ValueError("returns.node must name distinct nodes")
+    if table.loose[returns.candidate[placed]].any():
+        raise ValueError("returns.node must be left to candidates that are not loose")
+    if problem.jobs.running[table.job[returns.candidate[placed]]].any():
+        raise ValueError("returns.node must be left to queued jobs: the others stay where they are")

@@ -1,0 +1,70 @@
+"""What a start costs: least where a job was before, less in the plan that it had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from morph_opt.domain._validate import require_finite
+from morph_opt.domain.errors import InputError
+from morph_opt.domain.placement import Assignment, Placement
+from morph_opt.domain.plan import ExecutionPlan
+
+LONGEST_S = 1e12
+"""Largest price of a start."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartPrices:
+    """Seconds of start-up.
+
+    Parameters
+    ----------
+    restart_s
+        Of a start in another plan or with another number of GPUs, and of any where nothing of the
+        job is left.
+    migrate_s
+        In the plan that it had, with as many GPUs, on other nodes; at most ``restart_s``.
+    resume_s
+        The same on the nodes that it had, as many GPUs on each, whichever these are; at most
+        ``migrate_s``.
+
+    Raises
+    ------
+    InputError
+        If the prices do not ascend, or one is no number of seconds.
+    """
+
+    restart_s: float
+    migrate_s: float
+    resume_s: float
+
+    def __post_init__(self) -> None:
+        for name, most in (("migrate_s", "restart_s"), ("resume_s", "migrate_s")):
+            price, limit = getattr(self, name), getattr(self, most)
+            require_finite(name, price, at_least=0.0, at_most=LONGEST_S)
+            if price > limit:
+                raise InputError(f"must be at most {most} = {limit:g}, got {price:g}", field=name)
+
+    @classmethod
+    def of(cls, restart_s: float, migrate_s: float | None, resume_s: float | None) -> StartPrices:
+        """The prices, each that is not given being the next dearer one."""
+        migrate = restart_s if migrate_s is None else migrate_s
+        return cls(restart_s, migrate, migrate if resume_s is None else resume_s)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every start costs the same."""
+        return self.resume_s == self.restart_s
+
+    def of_start(self, kept: Assignment | None, plan: ExecutionPlan, where: Placement) -> float:
+        """Price of a start; ``kept`` is what the job holds or held last, None if that is lost."""
+        if kept is None or plan != kept.plan or where.gpus != kept.placement.gpus:
+            return self.restart_s
+        return self.resume_s if same_place(kept.placement, where) else self.migrate_s
+
+
+def same_place(one: Placement, other: Placement) -> bool:
+    """Whether both have as many GPUs on the same nodes."""
+    return one.nodes == other.nodes and [len(gpus) for _, gpus in one.parts] == [
+        len(gpus) for _, gpus in other.parts
+    ]
