@@ -91,22 +91,22 @@ class _Definition:
         """Limits at their prices, and what auxiliary columns add at their better end."""
         rules, y = self.problem.rules, self.prices.rule
         total = 0.0
-        for q in np.flatnonzero(y).tolist():
-            total += float(y[q] * (rules.upper[q] if y[q] > 0 else rules.lower[q]))
+        for d in np.flatnonzero(y).tolist():
+            total += float(y[d] * (rules.upper[d] if y[d] > 0 else rules.lower[d]))
         aux = rules.kind == RULE_U
         earned = np.zeros(rules.aux_upper.size)
         np.subtract.at(earned, rules.index[aux], y[rules.row[aux]] * rules.value[aux])
-        for u in np.flatnonzero(earned > 0).tolist():
-            total += float(earned[u]) * self._most_of(u)
+        for a in np.flatnonzero(earned > 0).tolist():
+            total += float(earned[a]) * self._most_of(a)
         return total
 
-    def _most_of(self, u: int) -> float:
+    def _most_of(self, a: int) -> float:
         """Limit of an auxiliary column: its own, or that of a row in which nothing is negative."""
-        rules, most = self.problem.rules, float(self.problem.rules.aux_upper[u])
-        for e in np.flatnonzero((rules.kind == RULE_U) & (rules.index == u)).tolist():
-            row = int(rules.row[e])
-            if rules.value[e] > 0 and (rules.value[rules.row == row] >= 0).all():
-                most = min(most, float(rules.upper[row] / rules.value[e]))
+        rules, most = self.problem.rules, float(self.problem.rules.aux_upper[a])
+        for entry in np.flatnonzero((rules.kind == RULE_U) & (rules.index == a)).tolist():
+            row = int(rules.row[entry])
+            if rules.value[entry] > 0 and (rules.value[rules.row == row] >= 0).all():
+                most = min(most, float(rules.upper[row] / rules.value[entry]))
         return max(0.0, most)
 
     def _paid_to_rules(self) -> Floats:
@@ -186,14 +186,14 @@ class _Definition:
         about = options_in_rules(problem)
         order = np.argsort(rules.row, kind="stable")
         ends = np.searchsorted(rules.row[order], np.arange(rules.count + 1))
-        for q in range(rules.count):
-            entries = order[ends[q] : ends[q + 1]]
+        for d in range(rules.count):
+            entries = order[ends[d] : ends[d + 1]]
             stands = entries[about[entries] >= 0]
             if not stands.size or (rules.kind[entries] == RULE_U).any():
                 continue
             alone = set.intersection(*(set(options.jobs_of(o)) for o in about[stands].tolist()))
             for job in alone:
-                low, high = rules.lower[q] - 1e-9, rules.upper[q] + 1e-9
+                low, high = rules.lower[d] - 1e-9, rules.upper[d] + 1e-9
                 idle[job] &= bool(low <= 0.0 <= high)
                 use = np.zeros(options.count)
                 np.add.at(use, about[stands], rules.value[stands])

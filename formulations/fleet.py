@@ -2,12 +2,12 @@ r"""`fleet`: how many nodes of each type, so that what arrives can be served in 
 
 Page: ``docs/formulations/fleet.md``. The rows, by the names there:
 
-    served[w,c,b]    sum_{k,s} x = work[w,c,b]
-    in_time[w,c,b]   sum_{k,s} pace[s] x <= jobs[w,c,b] * room_s
-    spread[w,k,b]    sum_{c,s} gpus[s] pace[s] x = sum_{b'} f[w,k,b,b']
-    capacity[w,k,b'] sum_b f[w,k,b,b'] <= size[k] * bin_s * n[k]
-    used[k]          n[k] <= most[k] u[k],          one_of_family[m]  sum_{k in m} u[k] <= 1
-    budget           sum_k price[k] n[k] <= budget
+    served[w,j,b]    sum_{t,k} x = work[w,j,b]
+    in_time[w,j,b]   sum_{t,k} pace[k] x <= jobs[w,j,b] * room_s
+    spread[w,t,b]    sum_{j,k} gpus[k] pace[k] x = sum_{b'} f[w,t,b,b']
+    capacity[w,t,b'] sum_b f[w,t,b,b'] <= size[t] * bin_s * n[t]
+    used[t]          n[t] <= most[t] u[t],          one_of_family  sum_{t of it} u[t] <= 1
+    budget           sum_t price[t] n[t] <= budget
 
 All scenarios share ``n``: a two-stage program. Bins are rounded outwards, start-ups are left out
 and gangs are fluid, so every schedule that completes each job within the delay is a solution: the
@@ -28,22 +28,22 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class FleetProblem:
-    """A fleet to be chosen; arrays over types k, arrivals a, and configurations s.
+    """A fleet to be chosen; arrays over types t, arrivals, and configurations k.
 
     Parameters
     ----------
     price, size, most
-        Per type: cost of a node, its GPUs, and how many may be had; shape (K,).
+        Per type: cost of a node, its GPUs, and how many may be had; shape (T,).
     family
-        Per type: family of which only one type may be used, -1 for none; shape (K,).
+        Per type: family of which only one type may be used, -1 for none; shape (T,).
     scenario, group, bin
         Per arrival: scenario, job class and time bin; shape (A,); no triple occurs twice.
     work, jobs
         Per arrival: units of work, above 0, and jobs that bring it; shape (A,).
     config_group, config_type
-        Per configuration: job class and node type; shape (S,).
+        Per configuration: job class and node type; shape (K,).
     gpus, pace_s
-        Per configuration: GPUs, and seconds per unit of work; shape (S,).
+        Per configuration: GPUs, and seconds per unit of work; shape (K,).
     bin_s, delay_s
         Length of a bin, and seconds from submission within which every job is to be complete.
     lost_s
@@ -122,7 +122,7 @@ class FleetAnswer:
     Parameters
     ----------
     nodes
-        Per type, shape (K,).
+        Per type, shape (T,).
     done
         Units of work per pair of arrival and configuration, as in `pairs_of`; shape (P,).
     flow
@@ -145,9 +145,9 @@ def flows_of(problem: FleetProblem) -> Ints:
     """Scenario, type, bin of submission and bin of running of each flow, shape (F, 4)."""
     begun = np.unique(np.stack([problem.scenario, problem.bin], axis=1), axis=0)
     rows = [
-        (w, k, b, b + late)
+        (w, t, b, b + late)
         for w, b in begun.tolist()
-        for k in range(problem.types)
+        for t in range(problem.types)
         for late in range(problem.bins_late + 1)
     ]
     return np.asarray(rows, dtype=np.int64).reshape(-1, 4)
@@ -161,7 +161,7 @@ def build(problem: FleetProblem, low: Ints | None = None, high: Ints | None = No
     problem
         What is chosen.
     low, high
-        Limits of the nodes of each type, shape (K,); None: 0 and ``most``.
+        Limits of the nodes of each type, shape (T,); None: 0 and ``most``.
     """
     builder = ModelBuilder("fleet")
     types = np.arange(problem.types, dtype=np.int64)
@@ -278,17 +278,17 @@ def check(problem: FleetProblem, answer: FleetAnswer) -> None:
     if (answer.done < -TOLERANCE).any() or (answer.flow < -TOLERANCE).any():
         raise FleetError("served", "a negative amount")
     held: dict[tuple[int, int, int], float] = {}
-    for a in range(problem.work.size):
-        mine = arrival == a
-        done, s = answer.done[mine], config[mine]
-        if abs(float(done.sum()) - problem.work[a]) > TOLERANCE * problem.work[a]:
-            raise FleetError("served", f"arrival {a} gets {done.sum():g} of {problem.work[a]:g}")
-        room_s = problem.jobs[a] * (problem.delay_s - problem.lost_s)
-        if float(problem.pace_s[s] @ done) > room_s * (1.0 + TOLERANCE) + TOLERANCE:
-            raise FleetError("in_time", f"arrival {a} runs longer than its jobs may take")
-        for value, one in zip(done.tolist(), s.tolist(), strict=True):
-            key = int(problem.scenario[a]), int(problem.config_type[one]), int(problem.bin[a])
-            gpu_s = value * float(problem.gpus[one] * problem.pace_s[one])
+    for row, work in enumerate(problem.work.tolist()):
+        mine = arrival == row
+        done, ways = answer.done[mine], config[mine]
+        if abs(float(done.sum()) - work) > TOLERANCE * work:
+            raise FleetError("served", f"arrival {row} gets {done.sum():g} of {work:g}")
+        room_s = problem.jobs[row] * (problem.delay_s - problem.lost_s)
+        if float(problem.pace_s[ways] @ done) > room_s * (1.0 + TOLERANCE) + TOLERANCE:
+            raise FleetError("in_time", f"arrival {row} runs longer than its jobs may take")
+        for value, k in zip(done.tolist(), ways.tolist(), strict=True):
+            key = int(problem.scenario[row]), int(problem.config_type[k]), int(problem.bin[row])
+            gpu_s = value * float(problem.gpus[k] * problem.pace_s[k])
             held[key] = held.get(key, 0.0) + gpu_s
     _check_flows(problem, answer, held)
 
@@ -309,16 +309,16 @@ def _check_flows(
 ) -> None:
     given: dict[tuple[int, int, int], float] = {}
     used: dict[tuple[int, int, int], float] = {}
-    for (w, k, b, run), gpu_s in zip(flows_of(problem).tolist(), answer.flow.tolist(), strict=True):
+    for (w, t, b, run), gpu_s in zip(flows_of(problem).tolist(), answer.flow.tolist(), strict=True):
         if not b <= run <= b + problem.bins_late:
             raise FleetError("spread", "work runs outside of its time")
-        given[w, k, b] = given.get((w, k, b), 0.0) + gpu_s
-        used[w, k, run] = used.get((w, k, run), 0.0) + gpu_s
+        given[w, t, b] = given.get((w, t, b), 0.0) + gpu_s
+        used[w, t, run] = used.get((w, t, run), 0.0) + gpu_s
     for key in held.keys() | given.keys():
         asked = held.get(key, 0.0)
         if abs(asked - given.get(key, 0.0)) > TOLERANCE * max(1.0, asked):
             raise FleetError("spread", f"{given.get(key, 0.0):g} GPU-s are run, {asked:g} needed")
-    for (w, k, run), gpu_s in used.items():
-        room = float(problem.size[k]) * problem.bin_s * float(answer.nodes[k])
+    for (w, t, run), gpu_s in used.items():
+        room = float(problem.size[t]) * problem.bin_s * float(answer.nodes[t])
         if gpu_s > room * (1.0 + TOLERANCE) + TOLERANCE:
-            raise FleetError("capacity", f"type {k} in bin {run} of scenario {w} holds {gpu_s:g}")
+            raise FleetError("capacity", f"type {t} in bin {run} of scenario {w} holds {gpu_s:g}")

@@ -87,8 +87,8 @@ def _spots(problem: RoundProblem) -> _Spots:
     pairs = np.column_stack([pairs[:, 0], -pairs[:, 1], count, pairs[:, 2]])
     where = list(zip(pairs[:, 3].tolist(), c.node_set[pairs[:, 0]].tolist(), strict=True))
     usable = {
-        (t, m): np.flatnonzero(nodes.open & (nodes.node_class == t) & nodes.sets[m])
-        for t, m in set(where)
+        (t, allowed): np.flatnonzero(nodes.open & (nodes.node_class == t) & nodes.sets[allowed])
+        for t, allowed in set(where)
     }
     choices = [usable[key] for key in where]
     lengths = np.asarray([choice.size for choice in choices], dtype=np.int64)

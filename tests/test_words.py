@@ -14,7 +14,8 @@ KINDS = {".py", ".md", ".toml", ".json", ""}
 
 
 def glossary(root: Path) -> list[tuple[str, str, list[str]]]:
-    rows = ROWS.findall((root / "docs" / "glossary.md").read_text("utf-8"))[1:]
+    page = (root / "docs" / "glossary.md").read_text("utf-8")
+    rows = ROWS.findall(page.partition("## Index letters")[0])[1:]
     return [(word, sense, re.findall(r"[\w-]+", instead)) for word, sense, instead in rows]
 
 

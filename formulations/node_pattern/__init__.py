@@ -8,8 +8,8 @@ Variables
     x[j,k] in {0,1}      job j (re)starts in candidate k
     pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
     s[j]   in {0,1}      job j stays as it is, alone
-    w[n,i] in {0,1}      node n, which carries running jobs, is left with its i-th free state
-    z[c,i,p] integer     nodes of cell c in free state i that are cut by pattern p
+    w[n,e] in {0,1}      node n, which carries running jobs, is left with its free state e
+    z[c,e,p] integer     nodes of cell c in free state e that are cut by pattern p
     m[q,h] integer       gangs of type q inside leaf or NVLink domain h
     f[q,h,g,c]           their parts of kind g that lie in cell c
     u      rules' own    e.g. GPUs that a tenant borrows
@@ -18,15 +18,15 @@ Model
     maximise  sum of the values of the options chosen
     (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
         one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
-    (2) one_free[n]         sum_i w[n,i] = 1
-    (3) node_free[n,r]      sum_i free[n,i,r] w[n,i] + sum_j hold[j,n,r] s[j] <= capacity[n,r]
+    (2) one_free[n]         sum_e w[n,e] = 1
+    (3) node_free[n,r]      sum_e free[n,e,r] w[n,e] + sum_j hold[j,n,r] s[j] <= capacity[n,r]
                             pairs in place hold like stays, here, in (8) and in (9)
-    (4) pattern_count[c,i]  sum_p z[c,i,p] - sum_{n in c} w[n,i] <= idle nodes of c (full state)
+    (4) pattern_count[c,e]  sum_p z[c,e,p] - sum_{n in c} w[n,e] <= idle nodes of c (full state)
     (5) gangs[q]            sum_{k of q} x[j,k] - sum_h m[q,h] = 0      only if q has several h
     (6) parts[q,h,g]        count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0    only if h has several c
         span[q,h,l]         parts of q in l, in h - (parts of a gang - 1) gangs of q in h <= 0
                             q strict, l a leaf (scope POD) or an NVLink domain (LEAF)
-    (7) slots[c,g]          parts of kind g in c - sum_{i,p} a[p,g] z[c,i,p] <= 0
+    (7) slots[c,g]          parts of kind g in c - sum_{e,p} a[p,g] z[c,e,p] <= 0
     (8) uplink[l]           network share of the parts and staying jobs that may leave leaf l
                             <= its capacity
     (9) side[c,r]           demand of the parts and staying jobs of c for r <= capacity of c
@@ -34,7 +34,7 @@ Model
     and the operator's rules (`formulations.round.rules`).
 
 and, only when a point violates them (`formulations.layout.cut_distinct`),
-    (10) distinct[j,g]      sum_k count[k,g] x[j,k] - sum_{c,i,p: a[p,g] > 0} z[c,i,p] <= 0
+    (10) distinct[j,g]      sum_k count[k,g] x[j,k] - sum_{c,e,p: a[p,g] > 0} z[c,e,p] <= 0
 
 Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds tell
 apart. For several sub-node parts (10) is necessary, not sufficient, and so is (9):

@@ -65,7 +65,7 @@ def find_cells(problem: RoundProblem) -> Cells:
             nodes.node_class,
             nodes.leaf if leaves or domains else np.zeros_like(nodes.leaf),
             nodes.domain if domains else np.full_like(nodes.domain, -1),
-            *(nodes.sets[m].astype(np.int64) for m in used.tolist()),
+            *(nodes.sets[one].astype(np.int64) for one in used.tolist()),
         ]
     )
     is_open = np.flatnonzero(nodes.open)

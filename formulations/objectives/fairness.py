@@ -1,16 +1,16 @@
 """Objectives that serve target shares; page ``docs/formulations/fairness.md``.
 
 *Ratios*: nobody much later than fair. With target shares a job would be complete at its *fair
-finish*, ``T_i`` seconds after submission (one start-up included, as in a private cluster). The
-finish-time ratio of a job is its completion time over ``T_i``. The goal is ``sum w ratio^(k+1)``,
+finish*, ``T_j`` seconds after submission (one start-up included, as in a private cluster). The
+finish-time ratio of a job is its completion time over ``T_j``. The goal is ``sum w ratio^(k+1)``,
 which for large k is the largest ratio. Who is passed over in a round waits until a rival's GPUs
 are free again, a start-up at least, and if it runs loses the start-up behind it. This adds
 
-    c_i = w_i ((ratio_i + (d + s_i) / T_i)^(k+1) - ratio_i^(k+1)) / d      per second waited,
+    c_j = w_j ((ratio_j + (d + s_j) / T_j)^(k+1) - ratio_j^(k+1)) / d      per second waited,
 
-    ratio_i = (elapsed + start-up + rest) / T_i if it runs now,  d a start-up,  s_i what is lost.
+    ratio_j = (elapsed + start-up + rest) / T_j if it runs now,  d a start-up,  s_j what is lost.
 
-Level **ratio**: ``c_i`` over the seconds until the end in a configuration, the weighted
+Level **ratio**: ``c_j`` over the seconds until the end in a configuration, the weighted
 shortest-processing-time rule, which is exact on one machine. A start pays its whole start-up, a
 stay what is left of it. The increase over the whole wait, not its rate now, is what keeps large k
 from taking GPUs back from a job that it gave them to a minute ago.

@@ -199,11 +199,11 @@ class _Slots:
         held, nodes, gang = problem.options.held, problem.nodes, problem.options.gang
         ways: list[dict[int, tuple[Floats, float]]] = [{} for _ in range(nodes.count)]
         price = self._stay[held.of_stay]
-        for g, n, need, pays in zip(
+        for shared, n, need, pays in zip(
             gang[held.job].tolist(), held.node.tolist(), held.demand, price.tolist(), strict=True
         ):
-            least, most = ways[n].get(g, (need, pays))
-            ways[n][g] = (np.minimum(least, need), max(most, pays))
+            least, most = ways[n].get(shared, (need, pays))
+            ways[n][shared] = (np.minimum(least, need), max(most, pays))
         worth = np.zeros(nodes.count)
         known: dict[tuple[int, tuple[tuple[Vector, float], ...]], float] = {}
         for n in np.flatnonzero(nodes.open).tolist():

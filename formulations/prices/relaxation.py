@@ -2,7 +2,7 @@ r"""A round in which only sums count: options of jobs, and the rows that they sh
 
 The options are those of `formulations.round.options`. The rows
 
-    lower[d] <= sum over chosen options o of use[d,o] + sum_u aux_use[d,u] aux[u] <= upper[d]
+    lower[d] <= sum over chosen options o of use[d,o] + sum_a aux_use[d,a] aux[a] <= upper[d]
 
 hold in every feasible decision of the round: GPUs of each node class, side resources of each class
 that can run out, all uplinks together, and the operator's rules. Which node a part lies on is

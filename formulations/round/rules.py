@@ -93,7 +93,7 @@ def with_promises(problem: RoundProblem) -> RoundProblem:
 
 
 def with_floor(problem: RoundProblem, rank: int, level: Level, least: float) -> RoundProblem:
-    """The round with a row ``rank[r]``: a level that ranks higher is worth at least ``least``.
+    """The round with a row ``rank[z]``: a level that ranks higher is worth at least ``least``.
 
     In units of its largest value, as solvers' row tolerances are absolute and units are not.
     """

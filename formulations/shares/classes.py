@@ -4,9 +4,9 @@ Jobs of one class have the same throughputs, gang and demand, and the same throu
 pair. Spreading shares evenly over the jobs of a class keeps every row and every minimum, so the
 totals of a class are enough::
 
-    (time)      sum_j X[a,j] + sum_{pairs} Y <= n_a           (a pair of two jobs of a counts twice)
-    (capacity)  sum_a s_a X[a,j] + sum_c s_c Y[c,j] <= N_j
-    (share)     sum_j T[a,j] X[a,j] + sum_{pairs} T' Y >= n_a (base_a + t slope_a)
+    (time)      sum_m X[j,m] + sum_{pairs} Y <= n_j           (a pair of two jobs of j counts twice)
+    (capacity)  sum_j s_j X[j,m] + sum_o s_o Y[o,m] <= N_m
+    (share)     sum_m T[j,m] X[j,m] + sum_{pairs} T' Y >= n_j (base_j + t slope_j)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The max-min kernel with most jobs' patterns fixed: a small exact linear model.
 
-    maximise t  subject to  thr_i >= base_i + t slope_i  and the polytope of `model`.
+    maximise t  subject to  thr_j >= base_j + t slope_j  and the polytope of `model`.
 
 Given GPU prices, `patterns.price` says how each job meets its demand. Where that is certain
 the job's shares are an affine function of t and need neither columns nor rows; the undecided jobs
@@ -31,7 +31,7 @@ class Demands:
     capacity
         GPUs of each type, shape (T,).
     base, slope
-        ``thr_i >= base_i + t slope_i``, steps per second, shape (J,), slope at least 0.
+        ``thr_j >= base_j + t slope_j``, steps per second, shape (J,), slope at least 0.
     """
 
     speed: Floats
@@ -216,7 +216,7 @@ def price_bound(demands: Demands, prices: Floats, level: float) -> tuple[float, 
     Notes
     -----
     At prices ``lambda >= 0`` every feasible level t has
-    ``L(t) = sum_i cost_i(t) - lambda' N <= 0``.
+    ``L(t) = sum_j cost_j(t) - lambda' N <= 0``.
     L is convex and increasing, so the root of its tangent at ``level`` is not below its own root.
     """
     found = price(demands.speed, demands.load, prices, demands.at(level))

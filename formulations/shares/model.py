@@ -2,11 +2,11 @@
 
 All of them stand on the same polytope::
 
-    (time)      sum_j x[i,j] + sum_{c contains i} sum_j y[c,j] <= 1            every job i
-    (capacity)  sum_i s_i x[i,j] + sum_c s_c y[c,j] <= N_j                     every type j
+    (time)      sum_m x[j,m] + sum_{o contains j} sum_m y[o,m] <= 1            every job j
+    (capacity)  sum_j s_j x[j,m] + sum_o s_o y[o,m] <= N_m                     every type m
     x, y >= 0
 
-and differ in what is asked of ``thr_i = sum_j T[i,j] x[i,j] + ...``.
+and differ in what is asked of ``thr_j = sum_m T[j,m] x[j,m] + ...``.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Polytope:
         ]
 
     def scaled(self, factor: Floats) -> list[tuple[Ints, Ints, Floats | float]]:
-        """Throughput entries, job i multiplied by ``factor[i]``."""
+        """Throughput entries, job j multiplied by ``factor[j]``."""
         return [(job, col, value * factor[job]) for job, col, value in self.throughput]
 
     def restricted(self, rows: Ints, factor: Floats) -> list[tuple[Ints, Ints, Floats | float]]:
@@ -142,7 +142,7 @@ def raise_model(
     scale: float = 1.0,
     upper: float = np.inf,
 ) -> ShareModel:
-    """Maximise ``t`` with ``thr_i >= base_i + t slope_i`` (row **share**): the max-min kernel.
+    """Maximise ``t`` with ``thr_j >= base_j + t slope_j`` (row **share**): the max-min kernel.
 
     Parameters
     ----------
@@ -178,12 +178,12 @@ def raise_model(
 
 
 def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = None) -> ShareModel:
-    """Maximise ``sum value[i,j] T[i,j] x[i,j]`` with ``thr_i >= floor_i`` (row **slo**).
+    """Maximise ``sum value[j,m] T[j,m] x[j,m]`` with ``thr_j >= floor_j`` (row **slo**).
 
     Parameters
     ----------
     value
-        Worth of one step of job i on type j, shape (J, T); of a pair: of both its jobs.
+        Worth of one step of job j on type m, shape (J, T); of a pair: of both its jobs.
     floor
         Steps per second that must be reached, shape (J,); 0 for none. Those that are `NEGLIGIBLE`
         are left out: whoever reads the answer grants them.
@@ -204,7 +204,7 @@ def value_model(problem: ShareProblem, value: Floats, floor: Floats | None = Non
 def slo_model(problem: ShareProblem, floor: Floats) -> ShareModel:
     """Maximise the number of jobs that reach ``floor`` (steps/s, shape (J,); 0: no objective).
 
-    Columns ``keep[i]`` in {0, 1} follow the shares; row **slo**: ``thr_i / floor_i >= keep_i``.
+    Columns ``keep[j]`` in {0, 1} follow the shares; row **slo**: ``thr_j / floor_j >= keep_j``.
     """
     top = _Polytope("target shares: keep SLOs", problem, None)
     rows = np.flatnonzero(floor > 0)
@@ -226,9 +226,9 @@ def slo_model(problem: ShareProblem, floor: Floats) -> ShareModel:
 def headroom_model(
     problem: ShareProblem, floor: Floats, room: Floats, pattern: Ints | None = None
 ) -> ShareModel:
-    """Maximise ``sum rise_i`` with ``thr_i >= floor_i + room_i rise_i``, rise in [0, 1].
+    """Maximise ``sum rise_j`` with ``thr_j >= floor_j + room_j rise_j``, rise in [0, 1].
 
-    The optimum is 0 exactly if no job with ``room_i > 0`` can rise above its floor while every
+    The optimum is 0 exactly if no job with ``room_j > 0`` can rise above its floor while every
     job keeps its own: the stopping test of water filling.
 
     Parameters

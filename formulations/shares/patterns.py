@@ -1,11 +1,11 @@
 """How one job reaches a demanded throughput most cheaply at given GPU prices: exact, vectorised.
 
-At prices ``lambda[j]`` (per GPU of type j) job i with demand D solves
+At prices ``lambda[m]`` (per GPU of type m) job j with demand D solves
 
-    min s_i sum_j lambda_j x_j   with   sum_j T[i,j] x_j >= D,  sum_j x_j <= 1,  x >= 0,
+    min s_j sum_m lambda_m x_m   with   sum_m T[j,m] x_m >= D,  sum_m x_m <= 1,  x >= 0,
 
 a linear program with two rows: an optimal basic solution uses no type (D <= 0), one type
-(``x_j = D / T_j``) or two types with both rows tight. These are the *patterns*. They give the
+(``x_m = D / T_m``) or two types with both rows tight. These are the *patterns*. They give the
 Lagrangian dual of the max-min kernel exactly and in closed form, and with few types most jobs'
 pattern is certain once the prices are roughly known.
 """

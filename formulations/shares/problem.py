@@ -1,6 +1,6 @@
 """`ShareProblem`: jobs, GPU types and throughputs as arrays; what a target share may be.
 
-A target share ``x[i, j]`` is the fraction of time that job i (its whole gang) spends on GPU type j.
+A target share ``x[j, m]`` is the fraction of time that job j (its whole gang) spends on GPU type m.
 ``J`` jobs, ``T`` types, ``P`` pairs of jobs that may share the same GPUs. The notation is on
 ``docs/formulations/fairness.md``; the source is Gavel (OSDI'20), sections 3 and 4.
 """
@@ -175,14 +175,14 @@ class ShareProblem:
 
 
 def equal_share_rates(problem: ShareProblem) -> Floats:
-    """Gavel's normaliser ``p_i = sum_j T[i, j] N_j / sum N``, steps per second, shape (J,)."""
+    """Gavel's normaliser ``p_j = sum_m T[j, m] N_m / sum N``, steps per second, shape (J,)."""
     return np.asarray(problem.throughput @ problem.capacity / problem.capacity.sum())
 
 
 def isolated_shares(problem: ShareProblem) -> Floats:
     """Shares of a job that owns 1/J of every type, shape (J, T).
 
-    ``x[i, j] = (N_j / J) / s_i`` on the types that can hold its gang, a row scaled down to sum 1
+    ``x[j, m] = (N_m / J) / s_j`` on the types that can hold its gang, a row scaled down to sum 1
     where it exceeds 1.
     """
     x = problem.capacity[None, :] / (problem.jobs * problem.gang[:, None])

@@ -132,9 +132,9 @@ def finish_time_ratios(
 
 
 def life_throughput(history: History, cluster: Cluster, speeds: SpeedModel) -> dict[str, float]:
-    """What max-min fairness is about, over whole lives: ``s_i thr_i / (w_i p_i)`` by job name.
+    """What max-min fairness is about, over whole lives: ``s_j thr_j / (w_j p_j)`` by job name.
 
-    thr_i is the work of a completed job over its JCT, p_i its speed on an equal mix of all GPU
+    thr_j is the work of a completed job over its JCT, p_j its speed on an equal mix of all GPU
     types (Gavel, OSDI'20, section 4.1). The smallest of these is the policy's own measure.
 
     Parameters
@@ -153,7 +153,7 @@ def life_throughput(history: History, cluster: Cluster, speeds: SpeedModel) -> d
 def least_throughput(
     history: History, cluster: Cluster, speeds: SpeedModel, window_s: float = WINDOW_S
 ) -> list[float]:
-    """Per window the smallest ``s_i thr_i / (w_i p_i)`` of the jobs active all through it."""
+    """Per window the smallest ``s_j thr_j / (w_j p_j)`` of the jobs active all through it."""
     unit = _throughput_units(history, cluster, speeds)
     records = [record for record in history.jobs if record.submitted]
     horizon_s = history.ended.time_s
@@ -171,7 +171,7 @@ def least_throughput(
 
 
 def _throughput_units(history: History, cluster: Cluster, speeds: SpeedModel) -> dict[str, float]:
-    """``s_i / (w_i p_i)`` by job name."""
+    """``s_j / (w_j p_j)`` by job name."""
     gangs = GangSpeeds(speeds)
     gangs.use(cluster)
     mix = gangs.capacity / gangs.capacity.sum()

@@ -1,6 +1,6 @@
 """The least largest finish-time ratio: by tangents, and by bisection where digits run out.
 
-With ``q = 1 / ratio`` the demand of job i is ``r_i / (D_i / q - t_i)``: its remaining steps over
+With ``q = 1 / ratio`` the demand of job j is ``r_j / (D_j / q - t_j)``: its remaining steps over
 the time that is left to it. A job that has waited long against what it still has to do makes that a
 difference of two large numbers; it is formed from ``1/q`` less the ratio that every job needs
 alone, and can then never fall below the time on the fastest type.

@@ -112,7 +112,7 @@ def merged(demands: Demands) -> tuple[Demands, npt.NDArray[np.int64]]:
 
 
 def raise_level(demands: Demands, solve: Solve, prices: Floats | None = None) -> Raised:
-    """Largest level t at which ``thr_i >= base_i + t slope_i`` can hold for all jobs.
+    """Largest level t at which ``thr_j >= base_j + t slope_j`` can hold for all jobs.
 
     Parameters
     ----------

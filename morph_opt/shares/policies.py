@@ -72,7 +72,7 @@ def _require(name: str, values: Floats, jobs: int, *, above: float) -> Floats:
 def max_min(
     problem: ShareProblem, weight: Floats, *, aware: bool = True, solve: Solve | None = None
 ) -> Shares:
-    """Max-min fairness (LAS): maximise ``min_i s_i thr_i / (w_i p_i)``.
+    """Max-min fairness (LAS): maximise ``min_j s_j thr_j / (w_j p_j)``.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def max_min(
 
 
 def makespan(problem: ShareProblem, steps_left: Floats, *, solve: Solve | None = None) -> Shares:
-    """Minimise the time T at which the last job ends: ``thr_i >= r_i / T``.
+    """Minimise the time T at which the last job ends: ``thr_j >= r_j / T``.
 
     One linear program in 1/T. Paper and artifact bisect T; the artifact stops at 5 %.
     """
@@ -106,10 +106,10 @@ def finish_time(
     *,
     solve: Solve | None = None,
 ) -> Shares:
-    """Finish-time fairness (Themis): ``min max_i (t_i + r_i/thr_i) / (C_i + r_i/I_i)``.
+    """Finish-time fairness (Themis): ``min max_j (t_j + r_j/thr_j) / (C_j + r_j/I_j)``.
 
-    With ``q = 1 / ratio`` the demand of job i is ``r_i q / (D_i - q t_i)``, convex in q, and
-    linear where ``t_i = 0``. Newton's method from above: every tangent asks for less than the
+    With ``q = 1 / ratio`` the demand of job j is ``r_j q / (D_j - q t_j)``, convex in q, and
+    linear where ``t_j = 0``. Newton's method from above: every tangent asks for less than the
     job needs, so every LP bounds q from above, and the iterates decrease to the optimum. Where the
     tangents are too steep for the digits of a double, q is bisected: every step is a kernel
     without bases, and proves q too large or finds shares that reach it.
@@ -134,7 +134,7 @@ def finish_time(
 
 
 def total_throughput(problem: ShareProblem, *, solve: Solve | None = None) -> Shares:
-    """Maximise ``sum_i thr_i`` in steps per second."""
+    """Maximise ``sum_j thr_j`` in steps per second."""
     return _value(problem, np.ones_like(problem.throughput), None, solve or lp_solver())
 
 
@@ -147,7 +147,7 @@ def cost(
     solve: Solve | None = None,
     solver: str = "highs",
 ) -> Shares:
-    """Maximise throughput per dollar, ``sum T/c_j x``, with ``thr_i >= r_i / SLO_i``.
+    """Maximise throughput per dollar, ``sum T/c_m x``, with ``thr_j >= r_j / SLO_j``.
 
     When not all SLOs can be kept the fewest are dropped (an exact MILP), and named; the artifact
     drops all of them.

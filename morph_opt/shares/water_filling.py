@@ -1,7 +1,7 @@
 """Hierarchical fairness by water filling: raise all, freeze who cannot rise, share out anew.
 
 Gavel (OSDI'20), section 4.3. Every entity (tenant) has a weight. A *phase* gives each unfrozen job
-its part of its entity's weight, raises ``s_i thr_i / p_i`` of all jobs at those rates as far as
+its part of its entity's weight, raises ``s_j thr_j / p_j`` of all jobs at those rates as far as
 the cluster allows, and freezes the jobs that cannot rise. The weights of an entity are split anew
 over its unfrozen jobs (``fairness``), or all go to the one that came first (``fifo``).
 
@@ -113,7 +113,7 @@ class Entities:
 def hierarchical(
     problem: ShareProblem, entities: Entities, *, solve: Solve | None = None
 ) -> Shares:
-    """Water filling over entities; the objective is the smallest ``s_i thr_i / p_i``.
+    """Water filling over entities; the objective is the smallest ``s_j thr_j / p_j``.
 
     Raises
     ------
@@ -155,7 +155,7 @@ class _Paper:
 
 
 class _Filling:
-    """State of one filling: levels in units of ``s_i thr_i / p_i``."""
+    """State of one filling: levels in units of ``s_j thr_j / p_j``."""
 
     def __init__(self, problem: ShareProblem, entities: Entities, solve: Solve) -> None:
         self.problem = problem

@@ -1,6 +1,6 @@
 """Gavel's round mechanism (OSDI'20, section 5): from target shares to who runs in this round.
 
-Every (job, type) has the priority ``x[i, j] / received[i, j]``, the time received on the type
+Every (job, type) has the priority ``x[j, m] / received[j, m]``, the time received on the type
 since the last reset as a part of all time given there. Per type, in a fixed order, gangs are
 served by (priority, deficit, share), skipping what does not fit. At a reset the shares are solved
 again, and what a job should have received less what it did receive is added to its deficit.
