@@ -49,6 +49,8 @@ class Contender:
         As the replay takes them.
     one_type
         Whether it refuses clusters of several node types.
+    core
+        Whether it is run on traces that show few.
     only
         Names of the traces on which it is run, without a folder; empty for all.
     twins
@@ -64,6 +66,7 @@ class Contender:
     promises: str = "rank"
     artifact_quirks: bool = False
     one_type: bool = False
+    core: bool = False
     only: tuple[str, ...] = ()
     twins: int = 99
 
@@ -81,41 +84,41 @@ def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
         word, _, sigma = told.partition(":")
         label = f"{contender.label}, {'blind' if word == 'blind' else f'sigma {sigma}'}"
         knows = word == "noisy"
-        yield replace(contender, label=label, durations=told, knows_durations=knows)
+        yield replace(contender, label=label, durations=told, knows_durations=knows, core=False)
 
 
 CALIBRATED = ("naive", "base", "bp", "mt")
 """Traces whose jobs may run on any number of GPUs."""
 
 CONTENDERS = (
-    *_told(Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True),
-           "noisy:0.7", "noisy:1.5"),
+    *_told(Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True, core=True),
+           "noisy:0.7"),
     Contender("MILP `lookahead`, weighted promises", "milp", "lookahead", knows_durations=True,
-              promises="weight", only=("mt",)),
-    *_told(Contender("`greedy:lookahead`", "greedy:lookahead", knows_durations=True),
+              promises="weight", core=True, only=("mt",)),
+    *_told(Contender("`greedy:lookahead`", "greedy:lookahead", knows_durations=True, core=True),
            "noisy:0.7", "blind"),
-    *_told(Contender("MILP `jct`", "milp", "jct", knows_durations=True), "noisy:0.7"),
+    Contender("MILP `jct`", "milp", "jct", knows_durations=True),
     *_told(Contender("`greedy:jct`", "greedy:jct", knows_durations=True), "noisy:0.7", "blind"),
-    Contender("MILP `jct-blind`", "milp", "jct-blind"),
-    *_told(Contender("`srtf`", "srtf", may_change_gpus=False, knows_durations=True),
-           "noisy:0.7", "noisy:1.5", "blind"),
-    Contender("`allox`", "allox", may_change_gpus=False, knows_durations=True),
+    Contender("MILP `jct-blind`", "milp", "jct-blind", core=True),
+    *_told(Contender("`srtf`", "srtf", may_change_gpus=False, knows_durations=True, core=True),
+           "noisy:0.7", "blind"),
+    Contender("`allox`", "allox", may_change_gpus=False, knows_durations=True, core=True),
     *_told(Contender("`optimus`", "optimus", knows_durations=True), "noisy:0.7", "blind"),
-    Contender("`sia`", "sia"),
+    Contender("`sia`", "sia", core=True),
     Contender("`pollux:counts`", "pollux:counts", one_type=True),
     Contender("`morphling`", "morphling"),
     Contender("`greedy:throughput`", "greedy:throughput"),
-    Contender("`equal_split`", "equal_split"),
-    Contender("`fifo:skip`", "fifo:skip", may_change_gpus=False),
+    Contender("`equal_split`", "equal_split", core=True),
+    Contender("`fifo:skip`", "fifo:skip", may_change_gpus=False, core=True),
     Contender("`tiresias:2d-las`", "tiresias:2d-las", may_change_gpus=False),
     Contender("`gavel:fairness`", "gavel:fairness", may_change_gpus=False, only=("gavel-96",)),
     Contender("`gavel:max_throughput`", "gavel:max_throughput", may_change_gpus=False,
               only=("gavel-96",)),
     Contender("`gavel:isolated`", "gavel:isolated", may_change_gpus=False, only=("gavel-96",)),
-    Contender("MILP `throughput`", "milp", twins=3),
-    Contender("MILP `makespan`", "milp", "makespan", knows_durations=True, twins=3,
+    Contender("MILP `throughput`", "milp", twins=2),
+    Contender("MILP `makespan`", "milp", "makespan", knows_durations=True, twins=1,
               only=CALIBRATED),
-    Contender("`morphling`, quirks", "morphling", artifact_quirks=True, only=("naive", "base"),
+    Contender("`morphling`, quirks", "morphling", artifact_quirks=True, only=("naive",),
               twins=1),
     Contender("`pollux`", "pollux", one_type=True, only=("naive",), twins=1),
 )  # fmt: skip
@@ -133,11 +136,14 @@ class Field:
         Length of a round.
     types
         Whether its home has several GPU types.
+    whole
+        Whether all contenders are run on it, or the core of them.
     """
 
     name: str
     interval_s: float = 60.0
     types: bool = False
+    whole: bool = True
 
     @property
     def original(self) -> bool:
@@ -148,14 +154,14 @@ class Field:
 TWINS = (0, 1, 2, 3, 4)
 FIELDS = (
     Field("base"),
-    Field("mt"),
     Field("gavel-96", 360.0, types=True),
+    Field("mt", whole=False),
     Field("morphling/base"),
-    Field("bp"),
-    Field("tiresias-480"),
+    Field("bp", whole=False),
+    Field("tiresias-480", whole=False),
     Field("naive"),
-    Field("morphling/mt"),
-    Field("morphling/bp"),
+    Field("morphling/mt", whole=False),
+    Field("morphling/bp", whole=False),
     Field("morphling/naive"),
 )
 
@@ -164,7 +170,7 @@ def takes_part(who: Contender, field: Field, seed: int = 0) -> bool:
     """Whether a contender is run on a trace."""
     short = field.name.rpartition("/")[2]
     possible = not (who.one_type and field.types) and (not who.only or short in who.only)
-    return possible and seed < who.twins
+    return possible and seed < who.twins and (field.whole or who.core)
 
 
 def scenarios(
