@@ -1,0 +1,1 @@
+"""Best schedules found with hindsight: a search over plans, and their strict replay."""
