@@ -21,7 +21,7 @@ from morph_opt.domain import Allocation
 from morph_opt.explain.case import Case, first_change, reached, small
 from morph_opt.explain.conflict import RuleConflictError, rules_in_conflict
 from morph_opt.explain.prices import CellPrice, Prices
-from morph_opt.explain.refusals import refusals_of
+from morph_opt.explain.refusals import Refusals
 from morph_opt.explain.report import (
     ClassValue,
     Displacement,
@@ -73,6 +73,7 @@ class Explainer:
     ) -> None:  # fmt: skip
         self._case = Case(solver, limits)
         self._effort = effort
+        self._refusals = Refusals()
 
     def conflict(self, posed: PosedRound) -> RuleConflictError | None:
         """The rules that leave the round without any decision, if they do."""
@@ -89,7 +90,7 @@ class Explainer:
         UnexplainedError
             If the solver gave nothing usable within its limits.
         """
-        return _Round(evidence, allocation, self._case, self._effort).explanation()
+        return _Round(evidence, allocation, self._case, self._effort).explanation(self._refusals)
 
 
 def _values(posed: PosedRound, level: Level, choice: Ints) -> Floats:
@@ -124,7 +125,7 @@ class _Round:
         self._small = small(self._level, self._value)
         self._without: list[tuple[str, Floats]] | None = None
 
-    def explanation(self) -> RoundExplanation:
+    def explanation(self, refusals: Refusals) -> RoundExplanation:
         """Put the parts together."""
         state, worth = self._posed.state, self._level
         jobs = [self._priced(job) for job in range(len(state.jobs))]
@@ -146,7 +147,7 @@ class _Round:
             relaxation=self._prices.relaxation,
             prices=tuple(self._class_values()),
             jobs=tuple(explained),
-            refusals=refusals_of(self._posed.poser.belief, state),
+            refusals=refusals.of(self._posed.poser.belief, state),
         )
 
     # --- one job ------------------------------------------------------------------------------

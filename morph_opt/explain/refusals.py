@@ -8,9 +8,26 @@ from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 
 
-def refusals_of(belief: SpeedModel, state: RoundState) -> tuple[PlanRefusal, ...]:
-    """By model, node type and plan, in that order; models without published facts have none."""
-    judge = belief if isinstance(belief, MemoryFilter) else MemoryFilter(belief)
+class Refusals:
+    """What does not fit, round by round; one judge of memory serves as long as the belief does.
+
+    What fits follows from facts of a model, not from its speeds, and a run asks the same of every
+    round.
+    """
+
+    def __init__(self) -> None:
+        self._belief: SpeedModel | None = None
+        self._judge: MemoryFilter | None = None
+
+    def of(self, belief: SpeedModel, state: RoundState) -> tuple[PlanRefusal, ...]:
+        """By model, node type and plan, in that order; models without published facts have none."""
+        if self._judge is None or belief is not self._belief:
+            self._belief = belief
+            self._judge = belief if isinstance(belief, MemoryFilter) else MemoryFilter(belief)
+        return _of_round(self._judge, state)
+
+
+def _of_round(judge: MemoryFilter, state: RoundState) -> tuple[PlanRefusal, ...]:
     found: list[PlanRefusal] = []
     for model in sorted({known.job.model for known in state.jobs}):
         for kind in state.cluster.node_types:
