@@ -142,7 +142,7 @@ _SENTENCES = {
     "no_configuration": "it cannot run on this cluster",
     "earlier_goal": "a goal that ranks higher came first",
     "gap": "the round was decided to a gap, and better was left",
-    "not_examined": "was not examined",
+    "not_examined": "was not examined (python -m morph_opt.explain RUN JOB does)",
     "best": "no way to run it was worth more than waiting",
 }
 

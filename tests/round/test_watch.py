@@ -13,6 +13,8 @@ import pytest
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.explain import Effort
+from morph_opt.perf.memory.filter import MemoryFilter
+from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay import cli
@@ -203,6 +205,30 @@ def test_watching_changes_nothing_and_is_deterministic(
     rounds = (Path("plain") / "rounds.csv").read_text().splitlines()[1:]
     assert [line["round"] for line in lines] == [int(row.split(",")[0]) for row in rounds]
     assert not (Path("plain") / "explain.jsonl").exists()
+
+
+def test_a_replay_is_explained_from_the_solves_that_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No round whose own solve is exact is solved again, and memory is judged once for the run."""
+    monkeypatch.chdir(tmp_path)
+    judges: list[object] = []
+
+    class Counted(MemoryFilter):
+        def __init__(self, speeds: SpeedModel) -> None:
+            judges.append(speeds)
+            super().__init__(speeds)
+
+    def again(*_: object) -> object:
+        raise AssertionError("a round was solved again")
+
+    monkeypatch.setattr("morph_opt.explain.refusals.MemoryFilter", Counted)
+    monkeypatch.setattr("morph_opt.explain.case.Case.solve", again)
+    assert cli.main([*MORE, "--gap", "0", "--out", "run", "--explain"]) == 0
+    lines = [json.loads(line) for line in Path("run/explain.jsonl").read_text().splitlines()]
+    assert any(line["prices"] for line in lines)
+    assert not any(job["displaces"] for line in lines for job in line["jobs"])
+    assert len(judges) <= 1
 
 
 def test_a_resumed_run_has_the_same_explanations(

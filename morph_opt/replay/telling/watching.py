@@ -34,6 +34,7 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
     if not (explain or folder is not None or rules.rules):
         return prepared
 
+    from morph_opt.explain import Effort
     from morph_opt.round.decide import make_explainer
     from morph_opt.round.watch import ExplanationLog, RoundDumper, WatchedPolicy, Watcher
 
@@ -56,7 +57,8 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         )
 
     if explain:
-        explainer = make_explainer(prepared.policy_options)
+        # Prices of the solve that is there; what is displaced is found when a job is asked about.
+        explainer = make_explainer(prepared.policy_options, Effort(jobs=0))
         watchers.append(ExplanationLog(out / EXPLAIN, explainer))
     asked = None
     if rules.rules:
