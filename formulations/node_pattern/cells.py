@@ -86,13 +86,8 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
     A side resource cannot run out when even a node full of the hungriest part fits: parts and
     holds ask for at most ``worst`` of it per GPU, so together for ``worst x GPUs``.
     """
-    c, holds, nodes = problem.options.starts, problem.options.held, problem.nodes
-    mine = c.node_class == node_class
-    mine[c.part_candidate[c.part_class == node_class]] = True
-    held = nodes.node_class[holds.node] == node_class
-    per_gpu = holds.demand[held, 1:] / holds.demand[held, :1]
-    worst = np.maximum(c.side[mine].max(axis=0, initial=0.0), per_gpu.max(axis=0, initial=0.0))
-    capacity = nodes.capacity[node_class]
+    worst = problem.options.worst_side[node_class]
+    capacity = problem.nodes.capacity[node_class]
     short = np.flatnonzero(worst * capacity[0] > capacity[1:] * (1 + 1e-12)) + 1
     return np.concatenate([[0], short]).astype(np.int64)
 

@@ -254,11 +254,12 @@ class _Search:
 def _highest(relaxation: Relaxation) -> Floats:
     """A price of each row above which nobody would pay it, shape (D,)."""
     use = relaxation.shared.use
-    columns = use.indices
     amount = np.abs(use.data)
-    worth = np.abs(relaxation.value[columns])
+    worth = np.abs(relaxation.value)[use.indices]
     ratio = np.divide(worth, amount, out=np.zeros_like(worth), where=amount > 0)
-    row = np.repeat(np.arange(use.shape[0]), np.diff(use.indptr))
+    ratio[~np.isfinite(ratio)] = 0.0
     top = np.zeros(use.shape[0])
-    np.maximum.at(top, row, np.where(np.isfinite(ratio), ratio, 0.0))
+    some = np.flatnonzero(np.diff(use.indptr))
+    if some.size:
+        top[some] = np.maximum.reduceat(ratio, use.indptr[some])
     return top

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -35,31 +35,32 @@ class Places:
         leaves = (table.scope == Scope.LEAF).any() or np.isfinite(nodes.uplink_gb_per_s).any()
         self._leaf: list[int] = nodes.leaf.tolist()
         self._group: list[int] = nodes.leaf.tolist() if leaves else [0] * nodes.count
-        gpus = nodes.capacity[nodes.node_class, 0].astype(np.int64)
-        self.free: list[int] = gpus.tolist()
-        self.spare: list[int] = [0] * nodes.classes
-        for node, t in enumerate(self._class):
-            self.spare[t] += self.free[node] if self._open[node] else 0
+        self._groups = max(self._group, default=0) + 1
         self._side: Floats = nodes.capacity[nodes.node_class, 1:].copy()
         self._uplink: list[float] = nodes.uplink_gb_per_s.tolist()
         self._scarce = [scarce_resources(problem, t).size > 1 for t in range(nodes.classes)]
-        most = int(gpus.max(initial=0))
-        groups = max(self._group, default=0) + 1
-        self._buckets: list[list[list[list[int]]]] = [
-            [[[] for _ in range(most + 1)] for _ in range(groups)] for _ in range(nodes.classes)
-        ]
-        for node in range(nodes.count - 1, -1, -1):
-            if self._open[node]:
-                self._bucket(node).append(node)
-        self._held: dict[int, list[int]] = {}
-        for row, job in enumerate(problem.holds.job.tolist()):
-            self._held.setdefault(job, []).append(row)
+        self._first_hold = np.searchsorted(problem.holds.job, np.arange(problem.jobs.count + 1))
         self._hold_node: list[int] = problem.holds.node.tolist()
         self._hold_gpus: list[int] = problem.holds.demand[:, 0].astype(np.int64).tolist()
-        self._start: list[int] = table.part_start.tolist()
-        self._parts: list[int] = table.part_gpus.tolist()
-        self._classes: list[int] = table.part_class.tolist()
-        self._loose: list[bool] = table.loose.tolist()
+        self._start, self._parts = table.part_start, table.part_gpus
+        self._classes = table.part_class
+        self._fill(nodes.capacity[nodes.node_class, 0].astype(np.int64))
+
+    def _fill(self, free: Ints) -> None:
+        """Free GPUs of every node, shape (N,), and all that is counted of them."""
+        nodes = self._problem.nodes
+        self.free: list[int] = free.tolist()
+        usable = np.flatnonzero(nodes.open)
+        t, group = nodes.node_class[usable], np.asarray(self._group, dtype=np.int64)[usable]
+        spare = np.bincount(t * self._groups + group, free[usable], nodes.classes * self._groups)
+        self._spare: list[list[int]] = spare.astype(np.int64).reshape(-1, self._groups).tolist()
+        self.spare: list[int] = [sum(by_group) for by_group in self._spare]
+        sizes = int(nodes.capacity[:, 0].max(initial=0)) + 1
+        self._buckets: list[list[list[list[int]]]] = [
+            [[[] for _ in range(sizes)] for _ in range(self._groups)] for _ in range(nodes.classes)
+        ]
+        for node in usable[::-1].tolist():
+            self._bucket(node).append(node)
 
     def _bucket(self, node: int) -> list[int]:
         return self._buckets[self._class[node]][self._group[node]][self.free[node]]
@@ -67,18 +68,43 @@ class Places:
     def _take(self, node: int, gpus: int, side: Floats | None) -> None:
         """Take GPUs (negative: give them back) and side resources of a node."""
         self.free[node] -= gpus
-        if self._open[node]:
-            self.spare[self._class[node]] -= gpus
         if side is not None:
             self._side[node] -= side
         if self._open[node]:
+            t = self._class[node]
+            self.spare[t] -= gpus
+            self._spare[t][self._group[node]] -= gpus
             self._bucket(node).append(node)
+
+    def _rows(self, job: int) -> range:
+        """Holds of a job, which stand together."""
+        return range(int(self._first_hold[job]), int(self._first_hold[job + 1]))
+
+    def all_stay(self, jobs: Ints) -> bool:
+        """Keep what these jobs hold, before anything else is placed; False if an uplink is short.
+
+        Nodes have what their holds take: a round is refused otherwise.
+        """
+        nodes, holds = self._problem.nodes, self._problem.holds
+        goes_on = np.zeros(self._problem.jobs.count, dtype=bool)
+        goes_on[jobs] = True
+        rows = np.flatnonzero(goes_on[holds.job])
+        node = holds.node[rows]
+        leaf = nodes.leaf[node]
+        used = np.bincount(leaf, holds.uplink_gb_per_s[rows], nodes.uplink_gb_per_s.size)
+        if (used > nodes.uplink_gb_per_s + SLACK).any():
+            return False
+        self._uplink = (nodes.uplink_gb_per_s - used).tolist()
+        np.subtract.at(self._side, node, holds.demand[rows, 1:])
+        free = np.asarray(self.free, dtype=np.int64)
+        np.subtract.at(free, node, holds.demand[rows, 0].astype(np.int64))
+        self._fill(free)
+        return True
 
     def stays(self, job: int) -> bool:
         """Keep what a running job holds, if that is still free."""
-        rows = self._held[job]
         demand, holds = self._problem.holds.demand, self._problem.holds
-        for row in rows:
+        for row in self._rows(job):
             node = self._hold_node[row]
             if self.free[node] < self._hold_gpus[row]:
                 return False
@@ -101,16 +127,18 @@ class Places:
 
     def _hold(self, job: int, sign: int) -> None:
         holds = self._problem.holds
-        for row in self._held[job]:
+        for row in self._rows(job):
             node = self._hold_node[row]
-            self._take(node, sign * self._hold_gpus[row], sign * holds.demand[row, 1:])
+            scarce = self._scarce[self._class[node]]
+            side = sign * holds.demand[row, 1:] if scarce else None
+            self._take(node, sign * self._hold_gpus[row], side)
             self._uplink[self._leaf[node]] -= sign * float(holds.uplink_gb_per_s[row])
 
     def gpus_of(self, job: int, option: int) -> list[int]:
         """GPUs of open nodes that an option holds, by class."""
         found = [0] * len(self.spare)
         if option >= self._problem.candidates.count:
-            for row in self._held[job]:
+            for row in self._rows(job):
                 node = self._hold_node[row]
                 found[self._class[node]] += self._hold_gpus[row] if self._open[node] else 0
         elif option >= 0:
@@ -120,16 +148,30 @@ class Places:
 
     def parts(self, candidate: int) -> list[int]:
         """GPUs of each part, largest first."""
-        return self._parts[self._start[candidate] : self._start[candidate + 1]]
+        found: list[int] = self._parts[
+            int(self._start[candidate]) : int(self._start[candidate + 1])
+        ].tolist()
+        return found
 
     def classes(self, candidate: int) -> list[int]:
         """Class of each part."""
-        return self._classes[self._start[candidate] : self._start[candidate + 1]]
+        found: list[int] = self._classes[
+            int(self._start[candidate]) : int(self._start[candidate + 1])
+        ].tolist()
+        return found
 
     def starts(self, candidate: int) -> tuple[int, ...] | None:
         """Nodes for the parts of a candidate, taken; None if none were found."""
-        scope = int(self._problem.candidates.scope[candidate])
+        table = self._problem.candidates
+        scope = int(table.scope[candidate])
         parts, classes = self.parts(candidate), self.classes(candidate)
+        if scope == Scope.NODE and not (self._scarce[classes[0]] or table.node_set[candidate]):
+            # Most starts are one part that any node with GPUs will do for.
+            node = next(self._candidates(classes[0], parts[0], range(self._groups)), None)
+            if node is None:
+                return None
+            self._take(node, parts[0], None)
+            return (node,)
         for groups, inside in self._hosts(set(classes), scope, sum(parts)):
             found = self._fit(candidate, classes, parts, groups, inside)
             if found is not None:
@@ -157,23 +199,24 @@ class Places:
 
     def _hosts(
         self, classes: set[int], scope: int, gpus: int
-    ) -> Iterator[tuple[list[int], set[int] | None]]:
+    ) -> Iterator[tuple[Sequence[int], set[int] | None]]:
         """Groups of buckets to look in, one possible place after the other, fullest first."""
-        every = range(len(self._buckets[0]))
+        every = range(self._groups)
         if scope in (Scope.NODE, Scope.POD):
-            yield list(every), None
+            yield every, None
+            return
+        if scope == Scope.LEAF:
+            room = [sum(self._spare[t][group] for t in classes) for group in every]
+            for group in sorted(every, key=room.__getitem__):
+                if room[group] >= gpus:
+                    yield range(group, group + 1), None
             return
         nodes = self._problem.nodes
         mine = np.flatnonzero(nodes.open & np.isin(nodes.node_class, list(classes)))
-        place = nodes.leaf if scope == Scope.LEAF else nodes.domain
-        spare = np.bincount(place[mine], np.asarray(self.free)[mine])
+        spare = np.bincount(nodes.domain[mine], np.asarray(self.free)[mine])
         for host in np.argsort(spare, kind="stable").tolist():
-            if spare[host] < gpus:
-                continue
-            if scope == Scope.LEAF:
-                yield [host] if len(every) > 1 else [0], None
-            else:
-                inside = mine[place[mine] == host].tolist()
+            if spare[host] >= gpus:
+                inside = mine[nodes.domain[mine] == host].tolist()
                 yield sorted({self._group[node] for node in inside}), set(inside)
 
     def _fit(
@@ -181,7 +224,7 @@ class Places:
         candidate: int,
         classes: list[int],
         parts: list[int],
-        groups: list[int],
+        groups: Sequence[int],
         inside: set[int] | None,
     ) -> list[int] | None:
         """Tightest node for one part after the other; the candidate's own needs in mind."""
@@ -193,7 +236,7 @@ class Places:
         share = float(side[2]) if crosses else 0.0
         # A strict gang must not lie in one place of the tighter sort.
         tighter = nodes.leaf if crosses else nodes.domain
-        strict, loose = bool(table.strict[candidate]), self._loose[candidate]
+        strict, loose = bool(table.strict[candidate]), bool(table.loose[candidate])
         uplink: dict[int, float] = {}
         chosen: list[int] = []
         for part, t in zip(parts, classes, strict=True):
@@ -221,7 +264,7 @@ class Places:
                 return None
         return chosen
 
-    def _candidates(self, t: int, part: int, groups: list[int]) -> Iterator[int]:
+    def _candidates(self, t: int, part: int, groups: Sequence[int]) -> Iterator[int]:
         """Nodes of a class with room for a part, tightest first."""
         buckets, free = self._buckets[t], self.free
         for size in range(part, len(buckets[0])):

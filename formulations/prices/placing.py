@@ -51,15 +51,23 @@ class Placing:
         self._rows = np.asarray([word == "rule" for word, _, _ in shared.label], dtype=bool)
         self._counted = bool(self._rows.any())
         self._room: Floats = np.where(self._rows, rounding.limit, np.inf)
-        self._use = shared.use.T.tocsr()
-        option, owner = self._relaxation.options_by_job()
-        self._own: Ints = option
-        self._first = np.searchsorted(owner, np.arange(problem.jobs.count + 1))
+        self._use = shared.use.T.tocsr() if self._counted else None
+        self._own, self._owner = self._relaxation.options_by_job()
+        self._first = np.searchsorted(self._owner, np.arange(problem.jobs.count + 1))
+        table, options = problem.candidates, problem.options
+        self._gpus = self._relaxation.gpus_open
+        self._class = options.node_class
+        self._pure = options.of_one_class
+        starts = self._own < self._count
+        self._starts, self._starter = self._own[starts], self._owner[starts]
+        self._largest = table.part_gpus[table.part_start[self._starts]]
 
     def placed(self, choice: Ints) -> Selection:
         """The decision that comes of a choice of options, shape (J,)."""
-        stays = np.flatnonzero(choice >= self._count).tolist()
-        late = [job for job in stays if not self._put(job, int(choice[job]))]
+        stays = np.flatnonzero(choice >= self._count)
+        late: list[int] = []
+        if not self._all_stay(stays, choice):
+            late = [job for job in stays.tolist() if not self._put(job, int(choice[job]))]
         started = np.flatnonzero((choice >= 0) & (choice < self._count))
         for job in [*late, *self._in_order(started, choice[started])]:
             wanted = int(choice[job])
@@ -71,6 +79,18 @@ class Placing:
         while passes < PASSES and self._use_what_is_left():
             passes += 1
         return self.selection()
+
+    def _all_stay(self, jobs: Ints, choice: Ints) -> bool:
+        """Put all that go on at once, if rows have room for them together."""
+        goes_on = np.full(choice.size, -1, dtype=np.int64)
+        goes_on[jobs] = choice[jobs]
+        room = self._room
+        if self._counted:
+            room = room - np.where(self._rows, self._relaxation.usage(goes_on), 0.0)
+        if (room < 0.0).any() or not self._places.all_stay(jobs):
+            return False
+        self._room, self.option = room, goes_on
+        return True
 
     def selection(self) -> Selection:
         """The decision as it stands."""
@@ -88,6 +108,7 @@ class Placing:
 
     def _row_change(self, option: int, sign: float) -> Floats:
         change = np.zeros(self._room.size)
+        assert self._use is not None
         span = slice(int(self._use.indptr[option]), int(self._use.indptr[option + 1]))
         change[self._use.indices[span]] = sign * self._use.data[span]
         return change
@@ -145,29 +166,22 @@ class Placing:
     def _use_what_is_left(self) -> bool:
         """Moves that raise the value, least reduced loss per GPU taken first; if there were any."""
         value, reduced = self._relaxation.value, self._rounding.reduced
-        table = self._problem.candidates
         most = self._places.most_free()
         if not most.any():
             return False
-        option, owner = self._relaxation.options_by_job()
-        has = self.option >= 0
-        now, cheap = at_choice(value, self.option), at_choice(reduced, self.option)
-        own = np.asarray(
-            [sum(self._places.gpus_of(j, o)) for j, o in enumerate(self.option.tolist())]
-        )
-        spare = np.asarray(self._places.spare)
-        small = np.flatnonzero(option < self._count)
-        room = spare[table.node_class[option[small]]] + own[owner[small]]
-        mixed = table.mixed
-        small = small[(table.gpus[option[small]] <= room) | mixed[option[small]]]
-        option, owner = option[small], owner[small]
-        gains = value[option] - now[owner]
-        largest = table.part_gpus[table.part_start[option]]
-        fits = (largest <= most[table.node_class[option]]) | has[owner]
-        good = np.flatnonzero((gains > SLACK * np.abs(now).max(initial=1e-300)) & fits)
-        gpus = table.gpus[option[good]]
-        loss = (cheap[owner[good]] - reduced[option[good]]) / gpus
-        order = good[np.lexsort([-gains[good], loss])][:MOVES]
+        now = at_choice(value, self.option)
+        least = now + SLACK * np.abs(now).max(initial=1e-300)
+        better = np.flatnonzero(value[self._starts] > least[self._starter])
+        option, owner = self._starts[better], self._starter[better]
+        spare = np.asarray(self._places.spare, dtype=np.float64)[self._class[option]]
+        room = spare + at_choice(self._gpus, self.option)[owner]
+        largest = most[self._class[option]]
+        fits = (self._gpus[option] <= room) | ~self._pure[option]
+        fits &= (self._largest[better] <= largest) | (self.option[owner] >= 0)
+        option, owner = option[fits], owner[fits]
+        cheap = at_choice(reduced, self.option)
+        loss = (cheap[owner] - reduced[option]) / self._gpus[option]
+        order = np.lexsort([now[owner] - value[option], loss])[:MOVES]
         moved = False
         for at in order.tolist():
             job, to = int(owner[at]), int(option[at])
@@ -185,12 +199,17 @@ class Placing:
 
     def _may_fit(self, job: int, option: int) -> bool:
         """Whether a class has as many GPUs free as an option takes, the job's own included."""
-        own = self._places.gpus_of(job, int(self.option[job]))
-        need = self._places.gpus_of(job, option)
+        before, places = int(self.option[job]), self._places
+        if self._pure[option] and (before < 0 or self._pure[before]):
+            t = self._class[option]
+            here = before >= 0 and self._class[before] == t
+            mine = self._gpus[before] if here else 0.0
+            return bool(self._gpus[option] <= places.spare[t] + mine)
+        own, need = places.gpus_of(job, before), places.gpus_of(job, option)
         # Only the classes that it needs: what closed nodes hold may leave others below zero.
         return all(
             want <= spare + mine
-            for want, spare, mine in zip(need, self._places.spare, own, strict=True)
+            for want, spare, mine in zip(need, places.spare, own, strict=True)
             if want
         )
 

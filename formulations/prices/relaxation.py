@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from formulations.columns import at_choice
 from formulations.linear_model import Bools, Floats, Ints
 from formulations.prices.rows import shared_rows
+from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import Level, RoundProblem
@@ -32,6 +32,8 @@ def _jobs_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:
     """First and second job of each option, shape (O,); the second is -1 but for pairs."""
     options, members = problem.options, problem.options.members
     second = np.full(options.count, -1, dtype=np.int64)
+    if not problem.shared.count:
+        return options.job, second
     more = np.flatnonzero(members.job != options.job[members.option])
     second[members.option[more]] = members.job[more]
     return options.job, second
@@ -47,6 +49,8 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     first, second = _jobs_of_options(problem)
     fine = problem.options.possible.copy()
     idle = np.ones(jobs, dtype=bool)
+    if not problem.rules.count:
+        return fine, idle
     rules, option = problem.rules, options_in_rules(problem)
     owner = _owners(problem, option, first, second)
     mine = np.flatnonzero((owner[rules.row] >= 0) & (option >= 0))
@@ -117,24 +121,31 @@ class _Options:
 
     Parameters
     ----------
-    option, use
-        Which, shape (O,), and what they use of the rows, shape (O, D).
+    option
+        Which, shape (O,).
     job, start, length
         Jobs that have any, where their options begin and how many they are, shape (I,).
     """
 
     option: Ints
-    use: sparse.csr_array
     job: Ints
     start: Ints
     length: Ints
 
     @classmethod
-    def of(cls, option: Ints, owner: Ints, use: sparse.csr_array) -> _Options:
+    def of(cls, option: Ints, owner: Ints) -> _Options:
         """Options in the order of the jobs that own them."""
         start = np.flatnonzero(np.diff(owner, prepend=-1))
         length = np.diff(np.append(start, owner.size))
-        return cls(option, use, owner[start], start, length)
+        return cls(option, owner[start], start, length)
+
+
+def _gpus_open(problem: RoundProblem) -> Floats:
+    """GPUs of open nodes that each option holds, shape (O,)."""
+    options, held = problem.options, problem.options.held
+    gpus, closed = options.gpus.copy(), ~problem.nodes.open[held.node]
+    np.subtract.at(gpus, held.option[closed], held.demand[closed, 0])
+    return gpus
 
 
 class Relaxation:
@@ -144,6 +155,11 @@ class Relaxation:
     ----------
     problem, level
         The round and what it is to maximise.
+
+    Attributes
+    ----------
+    gpus_open
+        GPUs of open nodes that each option holds, shape (O,).
     """
 
     def __init__(self, problem: RoundProblem, level: Level) -> None:
@@ -156,41 +172,26 @@ class Relaxation:
         single = self.possible[self._second[self.possible] < 0]
         order: Ints = single[np.argsort(self._first[single], kind="stable")]
         self._pairs = self.possible[self._second[self.possible] >= 0]
-        self._use = sparse.csr_array(self.shared.use.T)
-        self._all = _Options.of(order, self._first[order], self._use)
+        self._all = _Options.of(order, self._first[order])
         self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
-        best = order[self._best_by_gpus(problem, order)]
-        self._brief = _Options.of(best, self._first[best], self._use[best])
-
-    def _best_by_gpus(self, problem: RoundProblem, order: Ints) -> Bools:
-        """Options that are worth most among those with as many GPUs of a class, per job.
-
-        Where nothing but GPUs has a price, the others are in no job's best option.
-        """
-        table = problem.options.starts
-        starts = np.flatnonzero(order < table.count)
-        # Gangs over several classes are told apart by more than one number of GPUs.
-        starts = starts[~table.mixed[order[starts]]]
-        kept = np.ones(order.size, dtype=bool)
-        if self._pairs.size or not starts.size:
-            return kept
-        mine = order[starts]
-        sizes = np.cumsum(np.bincount(table.gpus) > 0)
-        width = int(sizes[-1]) * problem.nodes.classes
-        key = table.job[mine] * width + table.node_class[mine] * int(sizes[-1])
-        key += sizes[table.gpus[mine]] - 1
-        best = np.full(self.jobs * width, -np.inf)
-        np.maximum.at(best, key, self.value[mine])
-        hit = np.flatnonzero(self.value[mine] == best[key])
-        first = np.empty(best.size, dtype=np.int64)
-        first[key[hit][::-1]] = hit[::-1]
-        kept[starts] = False
-        kept[starts[hit[first[key[hit]] == hit]]] = True
-        return kept
+        self._classes = int(self._is_gpu.sum())
+        options = problem.options
+        self._plain = not options.mixed.option.size and not self._pairs.size
+        self._class = options.node_class
+        self.gpus_open = _gpus_open(problem)
+        self._others = self.shared.use[self._classes :]
+        self._sizes: Sizes | None = None
+        if self._plain:
+            self._sizes = Sizes(problem, self.value, self.possible, self.idle, self.gpus_open)
 
     def reduced(self, prices: Floats) -> Floats:
         """Value of each option less its price, shape (O,)."""
-        return np.asarray(self.value - self._use @ prices)
+        if not self._plain:
+            return np.asarray(self.value - self.shared.use.T @ prices)
+        paid: Floats = prices[: self._classes][self._class] * self.gpus_open
+        if prices[self._classes :].any():
+            paid = paid + self._others.T @ prices[self._classes :]
+        return self.value - paid
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
         """The bound at prices of the rows, shape (D,).
@@ -200,16 +201,11 @@ class Relaxation:
         more
             Further price of each option, shape (O,); inf where it is impossible.
         """
-        brief = more is None and not self._pairs.size and not prices[~self._is_gpu].any()
-        if brief:
-            options = self._brief
-            reduced = self.value[options.option] - options.use @ prices
+        if more is None and self._sizes is not None and not prices[~self._is_gpu].any():
+            surplus, choice = self._sizes.best(prices[: self._classes])
         else:
-            options = self._all
             every = self.reduced(prices) if more is None else self.reduced(prices) - more
-            reduced = every[options.option]
-        surplus, choice = self._best_alone(options, reduced)
-        if not brief:
+            surplus, choice = self._best_alone(self._all, every[self._all.option])
             self._raise_for_pairs(every, surplus, choice)
         terms = np.concatenate([surplus, self._limits(prices)])
         # A surplus is what an option is worth less what it pays: both have been rounded.
@@ -261,12 +257,9 @@ class Relaxation:
         aux = np.where(gain > 0, gain * np.where(gain > 0, shared.aux_upper, 0.0), 0.0)
         return np.concatenate([rows, aux])
 
-    def options_by_job(self, brief: bool = False) -> tuple[Ints, Ints]:
-        """Possible options but pairs, job by job, and the job of each.
-
-        In brief those that are worth most among the options of a job with as many GPUs of a class.
-        """
-        option = self._brief.option if brief else self._all.option
+    def options_by_job(self) -> tuple[Ints, Ints]:
+        """Possible options but pairs, job by job, and the job of each."""
+        option = self._all.option
         return option, self._first[option]
 
     def margin(self, reduced: Floats, option: Ints) -> Floats:
@@ -294,6 +287,12 @@ class Relaxation:
 
     def usage(self, choice: Ints) -> Floats:
         """What a choice uses of each row, shape (D,); a pair counts once."""
+        picked = choice[choice >= 0]
         taken = np.zeros(self.value.size)
-        taken[choice[choice >= 0]] = 1.0
-        return np.asarray(self.shared.use @ taken)
+        taken[picked] = 1.0
+        if not self._plain:
+            return np.asarray(self.shared.use @ taken)
+        gpus = np.bincount(self._class[picked], self.gpus_open[picked], minlength=self._classes)
+        if not self._others.nnz:
+            return np.append(gpus, np.zeros(self.shared.count - self._classes))
+        return np.append(gpus, self._others @ taken)

@@ -124,8 +124,7 @@ class Rounding:
         excess = float(relaxation.usage(choice)[row] - self.limit[row])
         if excess <= SLACK:
             return
-        # Where GPUs run short, nothing is gained by options that are worth less on as many.
-        option, owner = relaxation.options_by_job(relaxation.shared.label[row][0] == "gpu")
+        option, owner = relaxation.options_by_job()
         using = choice >= 0
         fewer = np.ones(option.size, dtype=bool)
         for other in range(relaxation.shared.count):

@@ -63,14 +63,14 @@ def shared_rows(problem: RoundProblem) -> Shared:
     held_class = np.where(nodes.open[held.node], nodes.node_class[held.node], -1)
     label: list[tuple[str, int, int]] = []
     upper: list[float] = []
-    row: list[Ints] = []
-    option: list[Ints] = []
-    value: list[Floats] = []
+    entries: list[tuple[Ints, Floats]] = []
+    first = problem.candidates.count
 
-    def add(at: int, options: Ints, amounts: Floats) -> None:
-        row.append(np.full(options.size, at, dtype=np.int64))
-        option.append(options)
-        value.append(np.asarray(amounts, dtype=np.float64))
+    def add(mine: Ints, amounts: Floats, holds: Floats) -> None:
+        """A row: what starts use of it, and what every hold does."""
+        kept = np.bincount(held.option - first, holds, minlength=problem.options.count - first)
+        goes_on = np.flatnonzero(kept)
+        entries.append((np.append(mine, first + goes_on), np.append(amounts, kept[goes_on])))
 
     has_parts = np.diff(table.part_start) > 0
     scarce = [set(scarce_resources(problem, t).tolist()) for t in range(nodes.classes)]
@@ -78,44 +78,47 @@ def shared_rows(problem: RoundProblem) -> Shared:
         for t in range(nodes.classes):
             if resource not in scarce[t]:
                 continue
-            at = len(label)
             label.append(("side" if resource else "gpu", t, resource))
             upper.append(float(size[t] * nodes.capacity[t, resource]))
             gpus = table.gpus_on(t)
             mine = np.flatnonzero((gpus > 0) & has_parts)
             per_gpu = 1.0 if resource == 0 else table.side[mine, resource - 1]
-            add(at, mine, gpus[mine] * per_gpu)
-            kept = np.flatnonzero(held_class == t)
-            add(at, held.option[kept], held.demand[kept, resource])
+            holds = np.where(held_class == t, held.demand[:, resource], 0.0)
+            add(mine, gpus[mine] * per_gpu, holds)
     if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():
-        at = len(label)
         label.append(("uplink", 0, 0))
         upper.append(float(nodes.uplink_gb_per_s.sum()))
         away = np.flatnonzero((table.scope == Scope.POD) & has_parts)
-        add(at, away, table.gpus[away] * table.side[away, UPLINK])
-        add(at, held.option, held.uplink_gb_per_s)
-    return _with_rules(problem, label, upper, (row, option, value))
+        add(away, table.gpus[away] * table.side[away, UPLINK], held.uplink_gb_per_s)
+    return _with_rules(problem, label, upper, entries)
 
 
 def _with_rules(
     problem: RoundProblem,
     label: list[tuple[str, int, int]],
     upper: list[float],
-    entries: tuple[list[Ints], list[Ints], list[Floats]],
+    entries: list[tuple[Ints, Floats]],
 ) -> Shared:
     rules, first = problem.rules, len(label)
-    row, option, value = entries
     columns, about = problem.options.count, options_in_rules(problem)
-    row.append(first + rules.row[about >= 0])
-    option.append(about[about >= 0])
-    value.append(rules.value[about >= 0])
     aux_use = np.zeros((first + rules.count, rules.aux_upper.size))
     own = rules.kind == RULE_U
     np.add.at(aux_use, (first + rules.row[own], rules.index[own]), rules.value[own])
+    # As compressed rows, no option twice in one: made of coordinates it would be sorted first.
     use = sparse.csr_array(
-        (np.concatenate(value), (np.concatenate(row), np.concatenate(option))),
-        shape=(first + rules.count, columns),
+        (
+            np.concatenate([amounts for _, amounts in entries]),
+            np.concatenate([options for options, _ in entries]),
+            np.cumsum([0, *(options.size for options, _ in entries)]),
+        ),
+        shape=(first, columns),
     )
+    if rules.count:
+        stands = about >= 0
+        rows = (rules.value[stands], (rules.row[stands], about[stands]))
+        use = sparse.csr_array(
+            sparse.vstack([use, sparse.csr_array(rows, shape=(rules.count, columns))])
+        )
     most = np.concatenate([np.asarray(upper), rules.upper])
     return Shared(
         (*label, *(("rule", q, 0) for q in range(rules.count))),

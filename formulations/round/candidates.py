@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -57,6 +57,13 @@ class CandidateTable:
         several classes the class of the candidate is that of its first part.
     loose
         Whether parts, of one GPU each, may share nodes. Left out: no.
+
+    Attributes
+    ----------
+    part_candidate
+        Candidate of each part, shape (P,).
+    mixed
+        Whether the parts are of several classes, shape (K,).
     """
 
     job: Ints
@@ -71,23 +78,33 @@ class CandidateTable:
     strict: Bools = LEFT_OUT
     part_class: Ints = LEFT_OUT
     loose: Bools = LEFT_OUT
+    part_candidate: Ints = field(init=False, repr=False, compare=False)
+    mixed: Bools = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         rows = (self.count,)
         require_shapes(self, part_start=(self.count + 1,), node_class=rows)
         require_shapes(self, side=(self.count, len(RESOURCES) - 1))
-        several = np.diff(self.part_start) > 1
+        lengths = np.diff(self.part_start)
+        same = np.repeat(self.node_class, lengths)
         fill(
             self,
-            scope=np.where(several, int(Scope.POD), int(Scope.NODE)).astype(np.int64),
+            scope=np.where(lengths > 1, int(Scope.POD), int(Scope.NODE)).astype(np.int64),
             node_set=np.zeros(rows, dtype=np.int64),
             strict=np.zeros(rows, dtype=bool),
-            part_class=np.repeat(self.node_class, np.diff(self.part_start)),
+            part_class=same,
             loose=np.zeros(rows, dtype=bool),
         )
         one = ("job", "node_class", "iteration_s", "gpus", "scope", "node_set", "strict", "loose")
         parts = (int(self.part_start[-1]),)
         require_shapes(self, **dict.fromkeys(one, rows), part_gpus=parts, part_class=parts)
+        # Not looked up each time: rounds have a million parts.
+        owner = np.repeat(np.arange(self.count, dtype=np.int64), lengths)
+        mixed = np.zeros(rows, dtype=bool)
+        if self.part_class is not same:
+            mixed[owner[self.part_class != same]] = True
+        object.__setattr__(self, "part_candidate", owner)
+        object.__setattr__(self, "mixed", mixed)
 
     @property
     def count(self) -> int:
@@ -98,19 +115,6 @@ class CandidateTable:
         """GPUs of each part, largest first."""
         span = slice(int(self.part_start[candidate]), int(self.part_start[candidate + 1]))
         return tuple(self.part_gpus[span].tolist())
-
-    @property
-    def part_candidate(self) -> Ints:
-        """Candidate of each part, shape (P,)."""
-        return np.repeat(np.arange(self.count, dtype=np.int64), np.diff(self.part_start))
-
-    @property
-    def mixed(self) -> Bools:
-        """Whether the parts are of several classes, shape (K,)."""
-        found = np.zeros(self.count, dtype=bool)
-        owner = self.part_candidate
-        found[owner[self.part_class != self.node_class[owner]]] = True
-        return found
 
     def gpus_on(self, node_class: int) -> Ints:
         """GPUs of each candidate on nodes of a class, shape (K,)."""

@@ -42,7 +42,7 @@ def to_json(problem: RoundProblem) -> str:
         "version": VERSION,
         "resources": list(RESOURCES),
     }
-    for field in _columns_of_document():
+    for field in _given(RoundProblem):
         value = getattr(problem, field.name)
         if field.name == "shared" and not (value.count or value.gang.size):
             continue
@@ -73,9 +73,9 @@ def from_json(text: str) -> RoundProblem:
         raise RoundJsonError(f"the version must be {VERSION}, got {document.get('version')!r}")
     if document.get("resources") != list(RESOURCES):
         raise RoundJsonError(f"the resources must be {list(RESOURCES)}")
-    _require_known("table", document, [*_HEAD, *(field.name for field in _columns_of_document())])
+    _require_known("table", document, [*_HEAD, *(field.name for field in _given(RoundProblem))])
     given: dict[str, Any] = {}
-    for field in _columns_of_document():
+    for field in _given(RoundProblem):
         if field.name not in document:
             if not _optional(field):
                 raise RoundJsonError(f"the table {field.name} is missing")
@@ -89,14 +89,14 @@ def from_json(text: str) -> RoundProblem:
         raise RoundJsonError(str(error)) from error
 
 
-def _columns_of_document() -> list[Field[Any]]:
-    """What a round is given; what is made of it is not written."""
-    return [field for field in fields(RoundProblem) if field.init]
+def _given(table: Any) -> list[Field[Any]]:
+    """What a table is given; what is made of it is not written."""
+    return [field for field in fields(table) if field.init]
 
 
 def _columns_of(table: Any) -> list[str]:
     """Columns that are written: what only gangs over several classes have is left to them."""
-    named = [field.name for field in fields(table)]
+    named = [field.name for field in _given(table)]
     if isinstance(table, CandidateTable):
         spare = {"part_class": not table.mixed.any(), "loose": not table.loose.any()}
         named = [name for name in named if not spare.get(name, False)]
@@ -139,9 +139,10 @@ def _table(name: str, columns: object) -> Any:
     if not isinstance(columns, dict):
         raise RoundJsonError(f"the table {name} is missing")
     kind = _TABLES[name]
-    _require_known("column", columns, [field.name for field in fields(kind)], f"{name}.")
+    known = _given(kind)
+    _require_known("column", columns, [field.name for field in known], f"{name}.")
     given = {}
-    for field in fields(kind):
+    for field in known:
         if field.name in columns:
             given[field.name] = _column(f"{name}.{field.name}", field, columns[field.name])
         elif not _optional(field):

@@ -128,6 +128,9 @@ class OptionTable:
         GPUs in all.
     mixed
         What options on nodes of several classes have on each of them.
+    worst_side
+        Most that any part or hold on nodes of a class has of each side resource per GPU, shape
+        (T, R - 1).
     possible
         Whether it can happen at all: a job comes to another, or back, only on nodes that are open,
         of its class and in its node set.
@@ -144,6 +147,7 @@ class OptionTable:
     node_class: Ints
     gpus: Floats
     mixed: ClassGpus
+    worst_side: Floats
     possible: Bools
     stay: Ints
     gang: Ints
@@ -161,10 +165,14 @@ class OptionTable:
     @property
     def shared(self) -> Bools:
         """Whether an option is of several jobs, shape (O,)."""
+        if self.members.option.size == self.count:
+            return np.zeros(self.count, dtype=bool)
         return np.bincount(self.members.option, minlength=self.count) > 1
 
     def total(self, of_members: Floats) -> Floats:
         """Sums over the members of each option, shape (O,)."""
+        if self.members.option.size == self.count:  # of one job each, in order
+            return np.array(of_members, dtype=np.float64)
         sums = np.bincount(self.members.option, of_members, minlength=self.count)
         return sums.astype(np.float64)
 
@@ -217,8 +225,27 @@ def options_of(problem: RoundProblem) -> OptionTable:
     possible[held.option[~_may_come(problem, starts, members, held)]] = False
     possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
     job = np.concatenate([starts.job, running])
-    mixed = _mixed(problem, starts, held, node_class)
-    return OptionTable(starts, members, held, job, node_class, gpus, mixed, possible, stay, gang)
+    mixed, worst = _mixed(problem, starts, held, node_class), _worst_side(problem, starts, held)
+    return OptionTable(
+        starts, members, held, job, node_class, gpus, mixed, worst, possible, stay, gang
+    )
+
+
+def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Floats:
+    nodes = problem.nodes
+    worst = np.zeros((nodes.classes, starts.side.shape[1]))
+    on = nodes.node_class[held.node]
+    several = starts.mixed[starts.part_candidate] if starts.mixed.any() else np.zeros(0, dtype=int)
+    parts = np.flatnonzero(several)
+    for resource in range(worst.shape[1]):
+        own: Floats = starts.side[:, resource]
+        np.maximum.at(worst[:, resource], starts.node_class, own)
+        np.maximum.at(
+            worst[:, resource], starts.part_class[parts], own[starts.part_candidate[parts]]
+        )
+        per_gpu = held.demand[:, 1 + resource] / held.demand[:, 0]
+        np.maximum.at(worst[:, resource], on, per_gpu)
+    return worst
 
 
 def _mixed(
@@ -226,9 +253,14 @@ def _mixed(
 ) -> ClassGpus:
     """Starts and options in place on nodes of several classes, class by class; pairs are of one."""
     classes, first = problem.nodes.classes, problem.candidates.count
-    held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
+    if problem.shared.count:
+        held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
+    there = problem.nodes.node_class[held.node]
+    if not starts.mixed.any() and (there == node_class[held.option]).all():
+        none = np.zeros(0, dtype=np.int64)
+        return ClassGpus(none, none, np.zeros(0))
     option = np.concatenate([starts.part_candidate, held.option])
-    where = np.concatenate([starts.part_class, problem.nodes.node_class[held.node]])
+    where = np.concatenate([starts.part_class, there])
     several = np.zeros(node_class.size, dtype=bool)
     several[option[where != node_class[option]]] = True
     mine = several[option]
@@ -278,6 +310,11 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
     Last, those of the options on named nodes: what their candidates ask for.
     """
     table, shared, holds = problem.candidates, problem.shared, problem.holds
+    if not shared.count and not problem.returns.options:
+        rows: Ints = np.arange(holds.count, dtype=np.int64)
+        return Held(
+            stay[holds.job], holds.job, holds.node, holds.demand, holds.uplink_gb_per_s, rows
+        )
     first = shared.first[shared.candidate[shared.first] < 0]
     row, at = joined(holds.job, shared.job[first])
     option, node = shared.option[first][at], holds.node[row]
@@ -397,6 +434,8 @@ def _may_come(
     Of which class the named nodes of an option are is `_may_be_there`'s to say.
     """
     nodes = problem.nodes
+    if not problem.shared.count and not problem.returns.options:
+        return np.ones(held.option.size, dtype=bool)
     comes = np.isin(held.option, members.option[members.starts])
     row = held.option[comes]
     usable = nodes.open[held.node[comes]]

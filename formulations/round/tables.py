@@ -228,11 +228,13 @@ class RoundProblem:
         has_parts = np.diff(c.part_start) > 0
         if (c.part_class[c.part_start[:-1][has_parts]] != c.node_class[has_parts]).any():
             raise ValueError("candidates.part_class of the first part must be the candidate's")
-        if (c.part_gpus[c.loose[c.part_candidate]] > 1).any():
+        if c.loose.any() and (c.part_gpus[c.loose[c.part_candidate]] > 1).any():
             raise ValueError("candidates.loose must be left to parts of one GPU")
         if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
             raise ValueError("candidates.iteration_s must be positive and finite")
-        if not (np.isin(np.arange(self.jobs.count), h.job) == self.jobs.running).all():
+        holding = np.zeros(self.jobs.count, dtype=bool)
+        holding[h.job] = True
+        if (holding != self.jobs.running).any():
             raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
         if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
             raise ValueError("candidates.scope must not be NODE for several parts")
@@ -269,6 +271,8 @@ class RoundProblem:
         total = np.zeros((self.nodes.count, len(RESOURCES)))
         np.add.at(total, self.holds.node, self.holds.demand)
         gang = self.shared.gang
+        if not gang.size:
+            return total
         others = np.delete(np.arange(gang.size), np.unique(gang, return_index=True)[1])
         again = np.isin(self.holds.job, others)
         np.subtract.at(total[:, 0], self.holds.node[again], self.holds.demand[again, 0])

@@ -99,7 +99,7 @@ FREE = {
 def test_a_column_of_another_length_is_refused_and_never_a_default(table: str) -> None:
     whole = getattr(base(), table)
     for column in fields(whole):
-        if (table, column.name) in FREE:
+        if (table, column.name) in FREE or not column.init:
             continue
         given = getattr(whole, column.name)
         longer = (*given, ()) if isinstance(given, tuple) else np.zeros(given.shape[0] + 1)
