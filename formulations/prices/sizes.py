@@ -57,7 +57,7 @@ class Sizes:
         hit = np.flatnonzero(mine == worth[key])[::-1]
         option = np.full(known.size * jobs, -1, dtype=np.int64)
         option[key[hit]] = starts[hit]
-        self.worth, self.option = worth.reshape(-1, jobs), option.reshape(-1, jobs)
+        self.worth, self.option = worth.reshape(known.size, jobs), option.reshape(known.size, jobs)
         self._stay = np.flatnonzero(options.stay >= 0)
         stays = options.stay[self._stay]
         may = np.zeros(options.count - count, dtype=bool)
@@ -77,7 +77,9 @@ class Sizes:
             np.greater(earned, surplus, out=better)
             np.copyto(surplus, earned, where=better)
             row[better] = size
-        choice = np.where(row >= 0, self.option[row, np.arange(row.size)], -1)
+        starts = np.flatnonzero(row >= 0)
+        choice = np.full(surplus.size, -1, dtype=np.int64)
+        choice[starts] = self.option[row[starts], starts]
         stays = self._stay_worth - price[self._stay_class] * self._stay_gpus
         goes_on = stays > surplus[self._stay]
         mine = self._stay[goes_on]
