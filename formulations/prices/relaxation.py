@@ -176,7 +176,8 @@ class Relaxation:
         self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
         self._classes = int(self._is_gpu.sum())
         options = problem.options
-        self._plain = not options.mixed.option.size and not self._pairs.size
+        several = options.mixed.option.size or self._pairs.size
+        self._plain = not several and not problem.returns.options
         self._class = options.node_class
         self.gpus_open = _gpus_open(problem)
         self._others = self.shared.use[self._classes :]
