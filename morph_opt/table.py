@@ -54,7 +54,8 @@ class Table:
         """One letter per column."""
         return list(self.align.ljust(len(self.header), self.align[-1])[: len(self.header)])
 
-    def _texts(self) -> Iterator[list[str]]:
+    def texts(self) -> Iterator[list[str]]:
+        """The rows as they are shown."""
         specs = [self.formats.get(name, "") for name in self.header]
         for row in self.rows:
             yield [_text(cell, spec) for cell, spec in zip(row, specs, strict=True)]
@@ -69,7 +70,7 @@ class Table:
         """
         marks = ["---:" if side == "r" else "---" for side in self._sides()]
         rule = _line(marks) if spaced else "|" + "|".join(marks) + "|"
-        return "\n".join((_line(_bars(self.header)), rule, *map(_line, map(_bars, self._texts()))))
+        return "\n".join((_line(_bars(self.header)), rule, *map(_line, map(_bars, self.texts()))))
 
     def to_html(self) -> str:
         """A ``table`` element; cells are escaped."""
@@ -79,7 +80,7 @@ class Table:
             marked = zip(styles, cells, strict=True)
             return "".join(f"<{kind}{style}>{html.escape(c)}</{kind}>" for style, c in marked)
 
-        body = [f"<tr>{row('td', cells)}</tr>" for cells in self._texts()]
+        body = [f"<tr>{row('td', cells)}</tr>" for cells in self.texts()]
         head = f"<thead>\n<tr>{row('th', self.header)}</tr>\n</thead>"
         return "\n".join(("<table>", head, "<tbody>", *body, "</tbody>", "</table>"))
 
@@ -93,7 +94,7 @@ class Table:
 
     def to_text(self) -> str:
         """Columns of a terminal, two blanks apart, without a line break at the end."""
-        lines = [list(self.header), *self._texts()]
+        lines = [list(self.header), *self.texts()]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
         sides = self._sides()
 

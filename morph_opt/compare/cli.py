@@ -10,7 +10,7 @@ from pathlib import Path
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.domain import InputError
 from morph_opt.report.api import report
-from morph_opt.report.comparison import Comparison, compare
+from morph_opt.report.comparison import Comparison, compare, unlike
 from morph_opt.report.paired import differences, largest, pair_jobs
 from morph_opt.table import Table
 from morph_opt.views import RunView, open_runs
@@ -64,20 +64,15 @@ def comparison_blocks(views: Sequence[RunView], *, markdown: bool = False) -> It
         yield "\n".join(told)
     first, *others = views
     for other in others:
-        if first.run.summary.trace_sha256 != other.run.summary.trace_sha256:
+        if unlike(first, other):
             continue
         pairing = pair_jobs(first, other)
-        if pairing.rows and not _barred(first, other):
+        if pairing.rows:
             yield f"completion in {other.name} less that in {first.name}, in seconds:"
             yield shown(differences(pairing))
             extremes = largest(pairing, first.name, other.name)
             if extremes.rows:
                 yield shown(extremes)
-
-
-def _barred(first: RunView, other: RunView) -> bool:
-    """Whether the two differ in more than the jobs that they left."""
-    return any("completes" not in line for line in compare([first, other]).obstacles)
 
 
 def _bold(found: Comparison) -> Table:

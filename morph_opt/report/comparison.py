@@ -175,18 +175,23 @@ def _bound(figure: Figure, values: Sequence[Values]) -> str:
 def _obstacles(views: Sequence[RunView]) -> list[str]:
     """Differences to the first run that make figures incomparable."""
     first, *others = views
-    found = []
-    for other in others:
-        for what, of in _CONDITIONS.items():
-            if of(first) != of(other):
-                shown = _shown(of(other)), _shown(of(first))
-                told = f": {shown[0]} and {shown[1]}" if all(shown) and shown[0] != shown[1] else ""
-                found.append(f"{other.name} and {first.name} have another {what}{told}.")
+    found = [line for other in others for line in unlike(first, other)]
     if len(views) > 1:
         for view in views:
             if view.run.summary.completed < view.run.summary.jobs:
                 done = f"{view.run.summary.completed} of {view.run.summary.jobs}"
                 found.append(f"{view.name} completes {done} jobs: its averages are of those alone.")
+    return found
+
+
+def unlike(first: RunView, other: RunView) -> list[str]:
+    """Conditions in which two runs differ, in sentences; empty: their jobs may be paired."""
+    found = []
+    for what, of in _CONDITIONS.items():
+        if of(first) != of(other):
+            shown = _shown(of(other)), _shown(of(first))
+            told = f": {shown[0]} and {shown[1]}" if all(shown) and shown[0] != shown[1] else ""
+            found.append(f"{other.name} and {first.name} have another {what}{told}.")
     return found
 
 

@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from morph_opt.domain import InputError
-from morph_opt.report.drawing.charts import MEASURES, TimeCharts, draw_distribution, draw_pairs
+from morph_opt.report.drawing.charts import (
+    MEASURES,
+    MOST_NAMED,
+    TimeCharts,
+    draw_distribution,
+    draw_pairs,
+)
 from morph_opt.report.drawing.gantt import draw_gantt
 from morph_opt.report.drawing.time_axis import TimeAxis
-from morph_opt.report.groups import groupings
-from morph_opt.report.paired import Pairing
+from morph_opt.report.groups import groupings, label, short
+from morph_opt.report.pairs import Pairs
 from morph_opt.views import RunView
 from morph_opt.views.explanations import Price, Wait
 
@@ -100,14 +106,29 @@ def run_document(view: RunView, axis: TimeAxis, end_s: float, prices: Sequence[P
     return _packed([*drawn, *data])
 
 
-def overview_document(
-    views: Sequence[RunView], pairing: Pairing | None, names: Sequence[str]
-) -> Packed:
+def overview_document(views: Sequence[RunView], pairs: Pairs) -> Packed:
     """What is drawn of all runs together."""
+    from bokeh.models import ColumnDataSource
+
     drawn: list[Model] = [draw_distribution(views, column) for column in MEASURES]
-    if pairing is not None and len(pairing.rows):
-        drawn.append(draw_pairs(names[0], names[1], pairing))
+    if pairs.found:
+        jobs, columns = pairs.completions()
+        known = np.concatenate([column[np.isfinite(column)] for column in columns.values()])
+        ends = max(0.8 * float(known.min()), 1e-3), 1.25 * float(known.max())
+        first, second = (pairs.names[place] for place in pairs.shown)
+        drawn.append(draw_pairs(first, second, pairs.found[pairs.shown], ends))
+        if len(views) > 2:
+            data: dict[str, Any] = {f"run{k}": v.astype(np.float32) for k, v in columns.items()}
+            if len(jobs) <= MOST_NAMED:
+                data["name"] = [short(job) for job in jobs]
+            drawn.append(ColumnDataSource(name="completions", data=data))
     return _packed(drawn)
+
+
+def pairs_data(pairs: Pairs) -> Packed:
+    """Sentences and tables on every two runs."""
+    told = {"labels": [label(name) for name in pairs.names], "choices": pairs.choices()}
+    return Packed(pack(json.dumps(told, separators=(",", ":"))), ())
 
 
 def _packed(models: Sequence[Model]) -> Packed:

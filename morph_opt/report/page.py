@@ -13,7 +13,7 @@ from morph_opt.report.comparison import Comparison, compare
 from morph_opt.report.drawing.gantt import MOST_RECTANGLES, Detail
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import PALETTE, groupings
-from morph_opt.report.paired import Pairing, differences, largest, pair_jobs
+from morph_opt.report.pairs import Pairs
 from morph_opt.table import Table
 from morph_opt.views import RunView
 from morph_opt.views.explanations import Price, is_explained, read_prices, read_waits
@@ -36,7 +36,7 @@ def build_page(views: Sequence[RunView]) -> str:
     from markupsafe import Markup
 
     comparison = compare(views)
-    pairing = _pairing(views, comparison)
+    pairs = Pairs.of(views)
     end_s = max(view.end_s for view in views)
     axis = TimeAxis.until(end_s)
     packed: list[tuple[str, documents.Packed]] = []
@@ -45,8 +45,9 @@ def build_page(views: Sequence[RunView]) -> str:
         packed.append((f"run-{place}", drawn))
         if is_explained(view):
             packed.append((f"waits-{place}", documents.waits_data(view, read_waits(view))))
-    names = [view.name for view in views]
-    packed.append(("overview", documents.overview_document(views, pairing, names)))
+    packed.append(("overview", documents.overview_document(views, pairs)))
+    if pairs.found and len(views) > 2:
+        packed.append(("pairs", documents.pairs_data(pairs)))
     bokeh_version, script = documents.bokeh_script()
     summary = _summary(views, comparison)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
@@ -60,7 +61,8 @@ def build_page(views: Sequence[RunView]) -> str:
         comparison=comparison,
         rows=rows,
         bounds=any(comparison.bounds),
-        pairs=None if pairing is None else _pairs(pairing, names),
+        pairs=pairs.told(pairs.shown) if pairs.found else None,
+        chosen=pairs.shown if pairs.found else None,
         runs=[
             _run(place, view, prices[place], dict(packed)[f"run-{place}"].roots, len(views) > 1)
             for place, view in enumerate(views)
@@ -103,33 +105,6 @@ def _summary(views: Sequence[RunView], comparison: Comparison) -> list[str]:
         return words.summary_sentences(views[0])
     first = words.summary_sentences(views[0])[:1] if not comparison.obstacles else []
     return [words.verdict(comparison, tuple(views)), *first]
-
-
-def _pairing(views: Sequence[RunView], comparison: Comparison) -> Pairing | None:
-    """The first two runs job by job, where they may be compared."""
-    if len(views) < 2:
-        return None
-    first, second = views[:2]
-    if first.run.summary.trace_sha256 != second.run.summary.trace_sha256:
-        return None
-    unlike = [line for line in comparison.obstacles if "completes" not in line]
-    return None if unlike else pair_jobs(first, second)
-
-
-def _pairs(pairing: Pairing, names: Sequence[str]) -> Mapping[str, Any]:
-    first, second = names[:2]
-    return {
-        "first": first,
-        "second": second,
-        "caption": words.pairs_caption(pairing, first, second),
-        "tables": [
-            {
-                "title": f"Completion in {second} less that in {first} (s)",
-                "table": _html(differences(pairing)),
-            },
-            {"title": "Largest differences", "table": _html(largest(pairing, first, second))},
-        ],
-    }
 
 
 def _run(

@@ -99,7 +99,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Path]
         "mixed": lambda: [mixed()],
         "packing": lambda: [replayed("packing", f"{gavel} --packing")],
         "promises": lambda: [replayed("mt", "--trace mt --objective throughput --until-s 9000")],
-        "two": lambda: [moved(parent / "one"), moved(parent / "two", seed=2)],
+        "three": lambda: [moved(parent / f"run-{seed}", seed=seed) for seed in (1, 2, 3)],
         "unlike": lambda: [explained(), mixed(), paired(parent / "paired")],
         "many": lambda: [moved(parent / f"n{seed}", seed=seed) for seed in range(20)],
         "hostile": lambda: [hostile(parent / "hostile")],
@@ -107,7 +107,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Path]
     return cache(lambda name: made[name]())
 
 
-ALL = ("explained", "mixed", "two", "hostile", "packing", "promises", "unlike", "many")
+ALL = ("explained", "mixed", "three", "hostile", "packing", "promises", "unlike", "many")
 PAGES = ALL if SHOTS else ALL[:4]
 """The others are opened where they are looked at: with MORPH_OPT_SCREENSHOTS."""
 
@@ -147,11 +147,11 @@ def test_a_page_asks_for_nothing_and_complains_of_nothing(
 def test_numbers_in_the_page_are_those_of_the_summary(
     opened: Callable[..., Opened], runs: Callable[[str], list[Path]]
 ) -> None:
-    page = opened("two").page
+    page = opened("three").page
     shown = page.eval_on_selector_all(
         "#runs tbody tr td:nth-child(2)", "cells => cells.map((cell) => cell.textContent)"
     )
-    for text, run in zip(shown, runs("two"), strict=False):
+    for text, run in zip(shown, runs("three"), strict=False):
         average = json.loads((run / "summary.json").read_text())["avg_jct_s"]
         assert text.split(" ")[0] == f"{average:,.0f}"
     drawn = page.evaluate(
@@ -159,16 +159,34 @@ def test_numbers_in_the_page_are_those_of_the_summary(
         return d.left.reduce((sum, x, i) => sum + (d.right[i] - x) * (d.top[i] - d.bottom[i]), 0);
         })()"""
     )
-    held = json.loads((runs("two")[0] / "summary.json").read_text())["gpu_s_held"]
+    held = json.loads((runs("three")[0] / "summary.json").read_text())["gpu_s_held"]
     assert 60.0 * drawn == pytest.approx(held, rel=1e-6)
 
 
+def test_any_two_runs_are_chosen_and_drawn(opened: Callable[..., Opened]) -> None:
+    page = opened("three", 400, "dark")
+    points = """(() => { const d = Bokeh.documents.at(-1).get_model_by_name('pairs-points').data;
+        return [...d.x].map((x, i) => [x, d.y[i]]); })()"""
+    before = page.page.evaluate(points)
+    page.page.select_option("#choose-pair select[data-which='1']", "2")
+    page.page.select_option("#choose-pair select[data-which='0']", "1")
+    after = page.page.evaluate(points)
+    assert len(after) == len(before) == 12
+    assert after != before
+    assert page.page.inner_text("#pair h4").startswith("Completion in shuffler, run-3 less")
+    assert "run-3 upwards" in page.page.inner_text("#pair-chart figcaption")
+    page.page.select_option("#choose-pair select[data-which='0']", "2")
+    assert page.page.inner_text("#pair") == "Choose two different runs."
+    assert not page.page.is_visible("#pair-chart")
+    page.is_quiet()
+
+
 def test_everything_is_reached_by_keyboard(opened: Callable[..., Opened]) -> None:
-    page = opened("two").page
+    page = opened("three").page
     page.focus("[role=tab]")
     page.keyboard.press("ArrowRight")
     end = time.monotonic() + 20.0
-    while "two" not in page.inner_text("#jobs-run"):
+    while "run-2" not in page.inner_text("#jobs-run"):
         assert time.monotonic() < end
         time.sleep(0.05)
     page.focus("#jobs thead th:nth-child(9) button")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from morph_opt.report.comparison import compare
 from morph_opt.report.drawing.charts import MOST_STEPS
 from morph_opt.report.drawing.gantt import Detail, node_shares
 from morph_opt.report.paired import differences, pair_jobs
+from morph_opt.report.pairs import Pairs
 from morph_opt.views import open_run, open_runs
 from morph_opt.views.series import Steps, gpus_held, gpus_there
 from tests.report.pages import source, tables_of, unpacked
@@ -33,6 +35,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "moved": moved(parent / "moved"),
         "other": moved(parent / "other", seed=2),
+        "third": moved(parent / "third", seed=3),
         "calm": moved(parent / "calm", failures=False),
         "paired": paired(parent / "paired"),
         "hostile": hostile(parent / "hostile"),
@@ -143,6 +146,38 @@ def test_differences_by_hand(folders: dict[str, Path]) -> None:
     assert row["earlier"] + row["same"] + row["later"] == 12
     with pytest.raises(InputError, match="not a run of the same trace"):
         pair_jobs(open_run(folders["moved"]), open_run(folders["paired"]))
+
+
+def test_any_two_of_several_runs_are_paired(folders: dict[str, Path]) -> None:
+    names = ["paired", "moved", "other", "calm"]  # one of another trace, one without failures
+    views = open_runs([folders[name] for name in names])
+    found = Pairs.of(views)
+    assert set(found.found) == {(1, 2), (2, 1)}
+    assert found.shown == (1, 2)
+    assert "another set of node failures" in " ".join(found.reasons[1, 3])
+    assert set(found.found) | set(found.reasons) == set(permutations(range(4), 2))
+    there, back = found.found[1, 2], found.found[2, 1]
+    assert there.difference_s.tolist() == [-change for change in back.difference_s.tolist()]
+    page = report([folders[name] for name in names])
+    told = unpacked(page, "pairs")["choices"]
+    assert told["1-2"]["tables"][0]["rows"][0][1] == "12"
+    assert told["0-1"]["why"][0] == found.reasons[0, 1][0]
+    completions = source(unpacked(page, "overview"), "completions")
+    assert set(completions) == {"run1", "run2", "name"}
+    jcts = {row.job_id: row.turnaround_time for row in views[2].jobs}
+    assert completions["run2"] == pytest.approx([jcts[name] for name in completions["name"]])
+
+
+def test_two_runs_need_no_choice_and_many_large_ones_are_paired_with_the_first(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = report([folders["moved"], folders["other"]])
+    assert 'id="pairs-data"' not in two
+    assert 'id="choose-pair"' not in two
+    monkeypatch.setattr("morph_opt.report.pairs.MOST_PAIRED", 10)
+    found = Pairs.of(open_runs([folders[name] for name in ("moved", "other", "third")]))
+    assert set(found.found) == {(0, 1), (0, 2)}
+    assert "with" in found.reasons[1, 2][0]
 
 
 def test_bounds_are_of_runs_that_left_no_job(folders: dict[str, Path]) -> None:

@@ -278,7 +278,7 @@
     return (byJob[job] ?? []).map(([from, to, rounds, text]) => [from, to, rounds, texts[text]]);
   }
 
-  const table = (header, rows) => {
+  const table = (header, rows, title = header.join(", ")) => {
     const found = make("table"), top = make("tr");
     for (const text of header) top.append(make("th", text, { scope: "col" }));
     found.append(make("thead"), make("tbody"));
@@ -288,7 +288,7 @@
       for (const text of cells) row.append(make("td", text));
       found.tBodies[0].append(row);
     }
-    const around = make("div", undefined, { class: "wide", tabindex: "0", role: "region", "aria-label": header.join(", ") });
+    const around = make("div", undefined, { class: "wide", tabindex: "0", role: "region", "aria-label": title });
     around.append(found);
     return around;
   };
@@ -368,7 +368,34 @@
     });
   });
 
+  // ------------------------------------------------------------------ any two runs
+
+  async function offerPairs(overview) {
+    const selects = $$("#choose-pair select"), { labels, choices } = JSON.parse(await unpack("pairs-data"));
+    const completed = model(overview, "completions").data, points = model(overview, "pairs-points");
+    function pair() {
+      const [first, second] = [0, 1].map((which) => Number(selects.find((one) => Number(one.dataset.which) === which).value));
+      const told = choices[`${first}-${second}`] ?? { why: ["Choose two different runs."] };
+      $("#pair-chart").hidden = told.why !== undefined;
+      if (told.why !== undefined) {
+        $("#pair").replaceChildren(...told.why.map((line) => make("p", line, { class: "notice" })));
+        return;
+      }
+      $("#pair").replaceChildren(make("p", told.caption), ...told.tables.flatMap((one) => [make("h4", one.title), table(one.header, one.rows, one.title)]));
+      $("#pair-chart figcaption").textContent = told.legend;
+      const x = completed["run" + first], y = completed["run" + second];
+      const rows = [...x.keys()].filter((row) => !Number.isNaN(x[row]) && !Number.isNaN(y[row]));
+      const of = (column) => rows.map((row) => column[row]);
+      points.data = { x: of(x), y: of(y), ...completed.name && { name: of(completed.name) } };
+      model(overview, "pairs-x").axis_label = `JCT by ${labels[first]} (s)`;
+      model(overview, "pairs-y").axis_label = `JCT by ${labels[second]} (s)`;
+    }
+    for (const select of selects) select.addEventListener("change", pair);
+    if (selects.some((one) => !one.selectedOptions[0].defaultSelected)) pair(); // kept by a reload
+  }
+
   await show(0);
-  await draw("overview");
+  const overview = await draw("overview");
+  if ($("#choose-pair") !== null) await offerPairs(overview);
   document.documentElement.dataset.ready = "true";
 })();

@@ -235,28 +235,30 @@ MOST_NAMED = 20_000
 """Jobs of a cloud of pairs that are named; above it none is."""
 
 
-def draw_pairs(first: str, second: str, pairing: Pairing) -> figure:
-    """Completion times of the same jobs in two runs, with the diagonal."""
+def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, float]) -> figure:
+    """Completion times of the same jobs in two runs, with the diagonal; both axes have these ends.
+
+    A page that offers other runs gives the points, named ``pairs-points``, other values.
+    """
     from bokeh.models import ColumnDataSource
     from bokeh.plotting import figure
 
     x, y = pairing.first_s, pairing.second_s
-    both = np.concatenate((x, y))
-    ends = (max(0.8 * float(both.min()), 1e-3), 1.25 * float(both.max()))
     data: dict[str, Any] = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
-    told = [("first run", "@x{0,0} s"), ("second run", "@y{0,0} s")]
+    told = [("to the right", "@x{0,0} s"), ("upwards", "@y{0,0} s")]
     if len(pairing.rows) <= MOST_NAMED:
         data["name"] = [short(row.job_id) for row in pairing.rows]
         told = [("job", "@name"), *told]
     chart = figure(
-        name="pairs", height=420, sizing_mode="stretch_width", x_axis_type="log",
+        name="pairs", height=480, max_width=640, sizing_mode="stretch_width", x_axis_type="log",
         y_axis_type="log", x_range=ends, y_range=ends, output_backend="canvas",
         tools="pan,wheel_zoom,box_zoom,reset,save,hover", toolbar_location="above",
         active_scroll=None, tooltips=told,
     )  # fmt: skip
     chart.xaxis.axis_label = f"JCT by {label(first)} (s)"
     chart.yaxis.axis_label = f"JCT by {label(second)} (s)"
+    chart.xaxis.name, chart.yaxis.name = "pairs-x", "pairs-y"
     chart.line(ends, ends, color="#777777", line_dash="dashed")
-    source = ColumnDataSource(name="pairs", data=data)
-    chart.scatter(source=source, x="x", y="y", size=5, alpha=0.5, color=PALETTE[0])
+    source = ColumnDataSource(name="pairs-points", data=data)
+    chart.scatter(source=source, x="x", y="y", size=5, alpha=0.6, color=PALETTE[0])
     return chart

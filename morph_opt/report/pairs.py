@@ -1,0 +1,102 @@
+"""What a page says of any two of its runs, job by job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from morph_opt.report import words
+from morph_opt.report.comparison import unlike
+from morph_opt.report.paired import Floats, Pairing, differences, largest, pair_jobs
+from morph_opt.views import RunView
+
+MOST_PAIRED = 1_000_000
+"""Jobs times pairs of runs that are worked out; above it the first run alone has partners."""
+
+Choice = tuple[int, int]
+"""Places of two runs: the difference is the second's completion less the first's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Every two runs of a page that may be compared job by job.
+
+    Parameters
+    ----------
+    names
+        Of all runs.
+    found
+        Jobs of the two runs, by choice; the first entry is what a page shows at first.
+    reasons
+        Why a choice is not there, in sentences.
+    """
+
+    names: tuple[str, ...]
+    found: Mapping[Choice, Pairing]
+    reasons: Mapping[Choice, tuple[str, ...]]
+
+    @staticmethod
+    def of(views: Sequence[RunView]) -> Pairs:
+        """All choices, in the order of the runs."""
+        found: dict[Choice, Pairing] = {}
+        reasons: dict[Choice, tuple[str, ...]] = {}
+        pairs = list(permutations(range(len(views)), 2))
+        too_many = len(pairs) * max(len(view.jobs) for view in views) > MOST_PAIRED
+        for first, second in pairs:
+            why = unlike(views[first], views[second])
+            if too_many and first and len(pairs) > 2:
+                why = [f"Of so many jobs, runs are paired with {views[0].name} only."]
+            if not why:
+                pairing = pair_jobs(views[first], views[second])
+                if pairing.rows:
+                    found[first, second] = pairing
+                    continue
+                why = ["No job completed in both runs."]
+            reasons[first, second] = tuple(why)
+        return Pairs(tuple(view.name for view in views), found, reasons)
+
+    @property
+    def shown(self) -> Choice:
+        """What a page shows before anybody chooses; there is one."""
+        return next(iter(self.found))
+
+    def told(self, choice: Choice) -> dict[str, Any]:
+        """Sentences and tables on two runs."""
+        pairing, (first, second) = self.found[choice], (self.names[place] for place in choice)
+        tables = {
+            f"Completion in {second} less that in {first} (s)": differences(pairing),
+            "Largest differences": largest(pairing, first, second),
+        }
+        return {
+            "caption": words.pairs_caption(pairing, first, second),
+            "legend": f"Each point is a job: its completion time in {first} to the right, in "
+            f"{second} upwards; below the dashed line it is complete earlier in {second}.",
+            "tables": [
+                {"title": title, "header": list(table.header), "rows": list(table.texts())}
+                for title, table in tables.items()
+            ],
+        }
+
+    def choices(self) -> dict[str, Any]:
+        """What the page's script shows of every choice, by places such as ``0-1``."""
+        told = {f"{a}-{b}": self.told((a, b)) for a, b in self.found}
+        return told | {f"{a}-{b}": {"why": list(why)} for (a, b), why in self.reasons.items()}
+
+    def completions(self) -> tuple[list[str], dict[int, Floats]]:
+        """Jobs that are in some pairing, and their completion times by run; NaN where unpaired."""
+        known: dict[str, int] = {}
+        for pairing in self.found.values():
+            for row in pairing.rows:
+                known.setdefault(row.job_id, len(known))
+        columns: dict[int, Floats] = {}
+        for (first, _), pairing in self.found.items():
+            column = columns.setdefault(first, np.full(len(known), np.nan))
+            column[[known[row.job_id] for row in pairing.rows]] = pairing.first_s
+        for (_, second), pairing in self.found.items():
+            column = columns.setdefault(second, np.full(len(known), np.nan))
+            column[[known[row.job_id] for row in pairing.rows]] = pairing.second_s
+        return list(known), columns
