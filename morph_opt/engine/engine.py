@@ -13,12 +13,12 @@ The rules are those of ``docs/replay.md``.
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace, gpus_held
+from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace
+from morph_opt.engine.coming import Completions, NodeStatuses
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.live import LiveJob
 from morph_opt.engine.node_events import NodeEvent
@@ -43,7 +43,7 @@ from morph_opt.events.log import (
     Submitted,
 )
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, RoundReport
+from morph_opt.policies.base import Decision
 
 # order of events at the same instant
 _COMPLETE, _NODE, _STOP, _ARRIVE = range(4)
@@ -81,20 +81,18 @@ class Engine:
         self._cluster = cluster
         self._config = config
         self._lookup = TruthLookup(truth, cluster)
-        self._node_events: Iterator[NodeEvent] = iter(node_events)
-        self._next_node_event = next(self._node_events, None)
+        self._nodes = NodeStatuses(node_events)
         self._known = frozenset(job.name for job in trace.jobs)
         self._arrived = 0
         self._active: dict[str, LiveJob] = {}
         self._held: dict[str, Assignment] = {}
         self._facts: dict[str, RunFacts] = {}
         self._on_node: dict[int, set[str]] = {}
-        self._unavailable: frozenset[int] = frozenset()
-        self._failed: frozenset[int] = frozenset()
-        self._finishes: list[tuple[float, int, int, str]] = []
+        self._completions = Completions(self._active)
         # The one before the first, at which nothing is decided.
         self._boundary = config.first_boundary - 1
         self._idle_rounds = 0
+        self._last: RoundDecided | None = None  # of a round that changed nothing
         self._last_completion_s = 0.0
         self._decision_due = False
         self._ended = False
@@ -158,8 +156,8 @@ class Engine:
             {name: live.job for name, live in self._active.items()},
             self._known,
             self._held,
-            self._unavailable,
-            self._failed,
+            self._nodes.unavailable,
+            self._nodes.failed,
         )
         violations = check_allocation(
             assignments,
@@ -172,7 +170,8 @@ class Engine:
         if violations:
             raise AllocationError(self._round, self.now_s, violations)
         granted = {assignment.job: assignment for assignment in assignments}
-        for name in [name for name in self._held if name not in granted]:
+        left = [name for name in self._held if name not in granted]
+        for name in left:
             self._preempt(self._active[name])
         fresh, regrouped = changes(assignments, self._held, lambda a: self._active[a.job].order)
         for assignment in fresh:
@@ -187,8 +186,35 @@ class Engine:
         ):
             self._events += [SloChanged(self.now_s, name, change) for name in names]
         self._idle_rounds = 0 if self._held else self._idle_rounds + 1
-        self._events.append(self._decided(decision.report))
+        held = tuple(self._held.values())
+        decided = decision.report.event(self.now_s, self._round, len(self._active), held)
+        self._last = None if left or fresh or regrouped else decided
+        self._events.append(decided)
         self._decision_due = False
+
+    def go_on(self) -> bool:
+        """Decide the next boundary as this one was decided; whether that is one without an event.
+
+        For a decision that changed nothing and stands: where a job arrives or completes before the
+        next boundary, a node changes or the replay ends, nothing is done, and `advance` is to be
+        called. Otherwise the round is decided, and costs the same however many jobs there are.
+        """
+        time_s = self._time_of(self._boundary + 1)
+        config, jobs = self._config, self._trace.jobs
+        if (
+            self._last is None
+            or self._decision_due
+            or self._idle_rounds >= config.stall_rounds
+            or (config.until_s is not None and time_s > config.until_s)
+            or (self._arrived < len(jobs) and jobs[self._arrived].submission_s <= time_s)
+            or min(self._nodes.next_s, self._completions.next_s) <= time_s
+        ):
+            return False
+        self._boundary += 1
+        self._idle_rounds = 0 if self._held else self._idle_rounds + 1
+        self._last = replace(self._last, time_s=time_s, index=self._round)
+        self._events.append(self._last)
+        return True
 
     # --- a state to begin with ----------------------------------------------------------------
 
@@ -196,11 +222,10 @@ class Engine:
         """Begin with what a state has, as if the engine had come to it by itself."""
         begin = take_up(state, self._trace, self._cluster, self._lookup)
         self._boundary = self._config.boundary_at_or_after(state.time_s) - 1
-        self._unavailable, self._failed = state.unavailable, state.failed
-        while (event := self._next_node_event) is not None and event.time_s <= state.time_s:
-            self._next_node_event = next(self._node_events, None)
+        self._nodes.take_up(state)
         self._arrived = begin.arrived
-        self._active, self._events = begin.active, begin.events
+        self._active.update(begin.active)
+        self._events = begin.events
         for name, (assignment, facts) in begin.held.items():
             self._hold(self._active[name], assignment, facts)
 
@@ -216,10 +241,9 @@ class Engine:
 
     def _settle(self, until_s: float) -> None:
         """Everything that happens up to and including an instant, in order of time."""
-        while (event := self._next_node_event) is not None and event.time_s <= until_s:
-            self._complete(event.time_s)
-            self._change_node(event)
-            self._next_node_event = next(self._node_events, None)
+        while (instant_s := self._nodes.next_s) <= until_s:
+            self._complete(instant_s)
+            self._change_node(self._nodes.take())
         self._complete(until_s)
         jobs = self._trace.jobs
         while self._arrived < len(jobs) and jobs[self._arrived].submission_s <= until_s:
@@ -237,15 +261,12 @@ class Engine:
             self._idle_rounds = 0
 
     def _complete(self, until_s: float) -> None:
-        while self._finishes and self._finishes[0][0] <= until_s:
-            finish_s, _, serial, name = heapq.heappop(self._finishes)
-            live = self._active.get(name)
-            if live is None or live.serial != serial:
-                continue
+        while (finish_s := self._completions.next_s) <= until_s:
+            live = self._completions.take()
             self._release(live)
-            del self._active[name]
+            del self._active[live.job.name]
             self._last_completion_s = finish_s
-            self._settled.append((finish_s, _COMPLETE, Completed(finish_s, name)))
+            self._settled.append((finish_s, _COMPLETE, Completed(finish_s, live.job.name)))
             self._leave_alone(live.partner, finish_s)
 
     def _end(self, reason: EndReason, time_s: float) -> None:
@@ -258,12 +279,7 @@ class Engine:
         name = self._cluster.nodes[event.node].name
         changed = NodeChanged(event.time_s, name, event.status)
         self._settled.append((event.time_s, _NODE, changed))
-        only = frozenset((event.node,))
-        down = event.status is not NodeStatus.UP
-        failed = event.status is NodeStatus.FAILED
-        self._unavailable = self._unavailable | only if down else self._unavailable - only
-        self._failed = self._failed | only if failed else self._failed - only
-        if failed:
+        if event.status is NodeStatus.FAILED:
             held = self._on_node.get(event.node, set())
             for job in sorted(held, key=lambda job: self._active[job].order):
                 self._stop_failed(self._active[job], event.time_s)
@@ -322,7 +338,7 @@ class Engine:
         self._facts[assignment.job] = facts
         for node in assignment.placement.nodes:
             self._on_node.setdefault(node, set()).add(assignment.job)
-        heapq.heappush(self._finishes, (live.finish_s, live.order, live.serial, assignment.job))
+        self._completions.expect(live)
 
     def _iteration_s(self, assignment: Assignment, granted: Mapping[str, Assignment]) -> float:
         """True seconds per iteration of an assignment, next to its partner if it names one."""
@@ -343,7 +359,7 @@ class Engine:
         held = replace(self._held[name], partner=partner)
         live.go_on(held, now_s, iteration_s)
         self._held[name] = held
-        heapq.heappush(self._finishes, (live.finish_s, live.order, live.serial, name))
+        self._completions.expect(live)
         return Shared(now_s, name, partner, iteration_s, live.iterations_at(now_s))
 
     def _leave_alone(self, name: str | None, now_s: float) -> None:
@@ -377,20 +393,6 @@ class Engine:
             interval_s=self._config.interval_s,
             cluster=self._cluster,
             jobs=tuple(live.snapshot(now_s) for live in self._active.values()),
-            unavailable=self._unavailable,
-            failed=self._failed,
-        )
-
-    def _decided(self, report: RoundReport) -> RoundDecided:
-        return RoundDecided(
-            time_s=self.now_s,
-            index=self._round,
-            active=len(self._active),
-            running=len(self._held),
-            gpus=gpus_held(self._held.values()),
-            status=report.status,
-            gap=report.gap if math.isfinite(report.gap) else None,
-            guarantees_short=report.guarantees_short,
-            guarantee_shortfall=report.guarantee_shortfall,
-            guarantees_possible=report.guarantees_possible,
+            unavailable=self._nodes.unavailable,
+            failed=self._nodes.failed,
         )

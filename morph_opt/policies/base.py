@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from morph_opt.decision.method import Evidence
-from morph_opt.domain import Allocation, RoundState
+from morph_opt.domain import Allocation, Assignment, RoundState, gpus_held
+from morph_opt.events.log import RoundDecided
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,23 @@ class RoundReport:
     place_ms: float = 0.0
     check_ms: float = 0.0
 
+    def event(
+        self, time_s: float, index: int, active: int, held: Sequence[Assignment]
+    ) -> RoundDecided:
+        """What the log says of the round, once its decision is applied."""
+        return RoundDecided(
+            time_s=time_s,
+            index=index,
+            active=active,
+            running=len(held),
+            gpus=gpus_held(held),
+            status=self.status,
+            gap=self.gap if math.isfinite(self.gap) else None,
+            guarantees_short=self.guarantees_short,
+            guarantee_shortfall=self.guarantee_shortfall,
+            guarantees_possible=self.guarantees_possible,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -80,11 +100,15 @@ class Decision:
         See the classes.
     evidence
         The round as it was posed and solved, for explanations; None for policies without one.
+    stands
+        Whether it changed nothing, and the policy would decide just the same at later boundaries
+        until a job arrives or completes or a node changes. The engine then need not ask.
     """
 
     allocation: Allocation
     report: RoundReport = field(default_factory=lambda: RoundReport("heuristic"))
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
+    stands: bool = False
 
 
 class Policy(Protocol):

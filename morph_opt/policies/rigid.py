@@ -91,6 +91,12 @@ class _Baseline(ABC):
 
     name = "baseline"
 
+    stays_put = False
+    """Whether jobs that all run stay where they are, as long as nothing happens."""
+
+    timeless = False
+    """Whether decisions do not depend on the clock, nor on what time changes of a job."""
+
     def __init__(self, belief: SpeedModel, *, requests_only: bool = False) -> None:
         self._builder = CandidateBuilder(belief, prune=False, requests_only=requests_only)
 
@@ -116,7 +122,16 @@ class _Baseline(ABC):
             place_ms=1e3 * (placed - prepared),
             check_ms=1e3 * (time.perf_counter() - placed),
         )
-        return Decision(allocation, report)
+        return Decision(allocation, report, stands=self._stands(view.problem, selection))
+
+    def _stands(self, problem: RoundProblem, selection: Selection) -> bool:
+        """See `Decision`: everybody runs on, or nobody who waits can, whatever the time is."""
+        running = problem.jobs.running
+        if problem.shared.count or (selection.choice != problem.options.stay)[running].any():
+            return False
+        waits = not running.all()
+        starts = waits and bool((selection.choice[~running] != NONE).any())
+        return not starts and (self.timeless or (self.stays_put and not waits))
 
 
 class _Rigid(_Baseline):
@@ -143,6 +158,8 @@ class Fifo(_Rigid):
         reservations). Without it the head blocks everybody behind it.
     """
 
+    timeless = True
+
     def __init__(self, belief: SpeedModel, *, skip_blocked: bool = False) -> None:
         super().__init__(belief)
         self._skip = skip_blocked
@@ -166,6 +183,7 @@ class Srtf(_Rigid):
     """
 
     name = "srtf"
+    stays_put = True
 
     def deal(self, filling: _Filling) -> None:
         """All GPUs are dealt out again in order of remaining GPU-time; who can stays put."""
@@ -198,6 +216,7 @@ class EqualSplit(_Baseline):
     """
 
     name = "equal_split"
+    timeless = True
 
     def deal(self, filling: _Filling) -> None:
         """Stays within the limit first, then everybody else in order of submission."""

@@ -67,8 +67,15 @@ class Drive:
         """Decide round after round until the end; ``begun``: the first line is written."""
         if writer is not None and not begun:
             writer.commit([self._begun], None)
+        # Who remembers has to see every round.
+        sees_all = getattr(self._policy, "remembers", hasattr(self._policy, "observe"))
+        standing: RoundReport | None = None
         while True:
             began = time.perf_counter()
+            if standing is not None and self._engine.go_on():
+                engine_ms = 1e3 * (time.perf_counter() - began)
+                self._taken(writer, standing, 0.0, engine_ms)
+                continue
             state = self._engine.advance()
             if state is None:
                 break
@@ -76,17 +83,25 @@ class Drive:
             decision = self._policy.decide(state)
             decided = time.perf_counter()
             self._engine.apply(decision)
-            events = self._engine.take_events()
             round_ms = 1e3 * (decided - asked)
             engine_ms = 1e3 * (time.perf_counter() - began) - round_ms
-            row = round_row(events, decision.report, round_ms, engine_ms)
-            if writer is not None:
-                writer.commit(events, row)
-            self._keep(events, row)
+            self._taken(writer, decision.report, round_ms, engine_ms)
+            stands = decision.stands and not sees_all
+            standing = _untimed(decision.report) if stands else None
         last = self._engine.take_events()
         if writer is not None:
             writer.commit(last, None)
         self._tally.take(last)
+
+    def _taken(
+        self, writer: RunWriter | None, report: RoundReport, round_ms: float, engine_ms: float
+    ) -> None:
+        """Hand out the events of a round that has been decided, and its row."""
+        events = self._engine.take_events()
+        row = round_row(events, report, round_ms, engine_ms)
+        if writer is not None:
+            writer.commit(events, row)
+        self._keep(events, row)
 
     def repeat(self, recorded: Recorded, folder: Path) -> None:
         """Take the decisions of an interrupted run as they were, verifying that they fit."""
@@ -137,6 +152,13 @@ class Drive:
                     file=str(folder / (EVENTS + PARTIAL)),
                     line=line + offset,
                 )
+
+
+def _untimed(report: RoundReport) -> RoundReport:
+    """The report of a round that nobody was asked about."""
+    return replace(
+        report, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0
+    )
 
 
 def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:

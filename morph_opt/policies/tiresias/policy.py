@@ -28,6 +28,8 @@ class RigidQueues(_Rigid):
         Order inside a queue by this index; None: running first, then arrival.
     """
 
+    stays_put = True
+
     def __init__(
         self,
         belief: SpeedModel,

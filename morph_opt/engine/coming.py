@@ -1,0 +1,90 @@
+"""What is known to come: completions of jobs that run, and events of nodes."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+from morph_opt.domain import RoundState
+from morph_opt.engine.live import LiveJob
+from morph_opt.engine.node_events import NodeEvent
+from morph_opt.events.log import NodeStatus
+
+
+class Completions:
+    """When running jobs will be complete, soonest first, in order of the trace at one instant.
+
+    Parameters
+    ----------
+    active
+        Jobs by name. An instant holds while its job has the serial number that it had then;
+        others stay in the heap until they come to its top.
+    """
+
+    def __init__(self, active: Mapping[str, LiveJob]) -> None:
+        self._active = active
+        self._heap: list[tuple[float, int, int, str]] = []
+
+    def expect(self, live: LiveJob) -> None:
+        """Note when a job will be complete as it runs now."""
+        heapq.heappush(self._heap, (live.finish_s, live.order, live.serial, live.job.name))
+
+    @property
+    def next_s(self) -> float:
+        """Instant of the next one; inf if nothing runs."""
+        while self._heap:
+            finish_s, _, serial, name = self._heap[0]
+            live = self._active.get(name)
+            if live is not None and live.serial == serial:
+                return finish_s
+            heapq.heappop(self._heap)
+        return math.inf
+
+    def take(self) -> LiveJob:
+        """The job of the next one, which is not expected any more."""
+        return self._active[heapq.heappop(self._heap)[3]]
+
+
+class NodeStatuses:
+    """Which nodes are open, and the events that change it.
+
+    Parameters
+    ----------
+    events
+        Sorted by time; may be endless.
+
+    Attributes
+    ----------
+    unavailable, failed
+        Indices of nodes that are drained or failed, and of those that failed.
+    """
+
+    def __init__(self, events: Iterable[NodeEvent]) -> None:
+        self._events: Iterator[NodeEvent] = iter(events)
+        self._next = next(self._events, None)
+        self.unavailable: frozenset[int] = frozenset()
+        self.failed: frozenset[int] = frozenset()
+
+    @property
+    def next_s(self) -> float:
+        """Instant of the next event; inf if there is none."""
+        return math.inf if self._next is None else self._next.time_s
+
+    def take(self) -> NodeEvent:
+        """The next event, which has happened from now on."""
+        event = self._next
+        assert event is not None, "asked for after next_s has said that there is one"
+        only = frozenset((event.node,))
+        down = event.status is not NodeStatus.UP
+        failed = event.status is NodeStatus.FAILED
+        self.unavailable = self.unavailable | only if down else self.unavailable - only
+        self.failed = self.failed | only if failed else self.failed - only
+        self._next = next(self._events, None)
+        return event
+
+    def take_up(self, state: RoundState) -> None:
+        """Begin with what a state has; events up to then are behind it."""
+        while self.next_s <= state.time_s:
+            self._next = next(self._events, None)
+        self.unavailable, self.failed = state.unavailable, state.failed

@@ -1,0 +1,100 @@
+"""Decisions that stand: rounds without an event are decided without asking, and come out alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from morph_opt.domain import RoundState, Trace
+from morph_opt.engine.node_events import NodeEvent
+from morph_opt.events.log import Event, NodeStatus, RoundDecided
+from morph_opt.policies.base import Decision, Policy
+from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.replay import ReplayConfig, replay
+from tests.engine.toys import ToySpeeds, cluster, job, random_trace
+
+STANDING = ("fifo", "fifo:skip", "srtf", "equal_split", "tiresias:2d-las")
+SPEEDS = ToySpeeds()
+
+
+class Asked:
+    """Counts how often a policy is asked; ``every``: it is asked in every round."""
+
+    def __init__(self, policy: Policy, every: bool) -> None:
+        self._policy, self._every = policy, every
+        self.name, self.asked = policy.name, 0
+
+    def decide(self, state: RoundState) -> Decision:
+        self.asked += 1
+        decision = self._policy.decide(state)
+        return replace(decision, stands=False) if self._every else decision
+
+
+def run(
+    name: str, trace: Trace, every: bool, config: ReplayConfig, nodes: tuple[NodeEvent, ...]
+) -> tuple[tuple[Event, ...], int]:
+    """The log, and how often the policy was asked."""
+    policy = Asked(make_policy(name, SPEEDS, PolicyOptions()), every)
+    found = replay(trace, cluster(2, 4), policy, SPEEDS, config, node_events=nodes)
+    return found.events, policy.asked
+
+
+@pytest.mark.parametrize("name", STANDING)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_log_is_that_of_a_policy_that_is_always_asked(name: str, seed: int) -> None:
+    trace = random_trace(seed, 14, iterations=900)
+    nodes = (
+        NodeEvent(700.0, 0, NodeStatus.FAILED),
+        NodeEvent(1500.0, 0, NodeStatus.UP),
+        NodeEvent(1800.0, 1, NodeStatus.DRAINED),
+        NodeEvent(4000.0, 1, NodeStatus.UP),
+    )
+    config = ReplayConfig(restart_s=90.0, until_s=9000.0 if seed == 0 else None)
+    log, asked = run(name, trace, False, config, nodes)
+    always, rounds = run(name, trace, True, config, nodes)
+    assert log == always
+    assert rounds == sum(isinstance(event, RoundDecided) for event in log)
+    assert asked < rounds
+
+
+def test_a_job_that_runs_alone_is_asked_about_when_it_starts_and_once_more() -> None:
+    """100,000 s of work: boundary 60 starts it, boundary 120 finds it running, 1,666 more pass."""
+    trace = Trace.of("one", [job("a", iterations=12_500, gpus=1)])
+    log, asked = run("fifo", trace, False, ReplayConfig(restart_s=0.0), ())
+    assert asked == 2
+    # It is complete at 60 + 12,500 x 8 s = 100,060 s: boundaries 60, 120 ... 100,020 are rounds.
+    assert sum(isinstance(event, RoundDecided) for event in log) == 1667
+
+
+def test_jobs_that_wait_are_asked_about_where_time_decides() -> None:
+    """Whoever waits for an order that time changes is asked about in every round, else in two."""
+    trace = Trace.of("two", [job("a", iterations=600, gpus=4), job("b", iterations=600, gpus=8)])
+    asked = {
+        name: run(name, trace, False, ReplayConfig(restart_s=0.0, until_s=600.0), ())[1]
+        for name in ("fifo", "srtf")
+    }
+    # a takes 600 x 2 s on 4 GPUs, b waits for all 8: ten rounds, until the horizon.
+    assert asked == {"fifo": 2, "srtf": 10}
+
+
+@pytest.mark.parametrize("name", ["fifo"])
+def test_a_replay_in_which_nothing_can_run_still_stalls(name: str) -> None:
+    """Both nodes have failed: rounds pass without an event, and count as idle as ever."""
+    nodes = tuple(NodeEvent(1.0, node, NodeStatus.FAILED) for node in range(2))
+    config = ReplayConfig(stall_rounds=7)
+    trace = Trace.of("one", [job("a")])
+    assert run(name, trace, False, config, nodes) == (run(name, trace, True, config, nodes)[0], 1)
+
+
+class Remembering(Asked):
+    """Has to see every round."""
+
+    remembers = True
+
+
+def test_who_remembers_sees_every_round() -> None:
+    trace = Trace.of("one", [job("a", iterations=100)])
+    policy = Remembering(make_policy("fifo", SPEEDS, PolicyOptions()), every=False)
+    found = replay(trace, cluster(2, 4), policy, SPEEDS, ReplayConfig(restart_s=0.0))
+    assert policy.asked == found.summary["rounds"] == 14  # 800 s of work from 60 s on
