@@ -28,7 +28,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: docs example reports-check help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants oracle constraints clean FORCE
+.PHONY: docs example reports-check help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants evalys oracle constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -98,6 +98,9 @@ mutants: $(DEV) ## change the code a little and see whether a test fails (hours)
 	@$(PIP) install --upgrade --target $(VENV)/mutants cosmic-ray==8.7.0
 	PYTHONPATH=$(VENV)/mutants $(PY) -m tests.robustness.mutants --count $(MUTANTS) --seed $(SEED) $(ARGS)
 	$(PY) -m tests.robustness.report
+
+evalys: $(DEV) ## install evalys apart, so that `make test` lets it read the Batsim export
+	@$(PIP) install --upgrade --constraint constraints.txt --target $(VENV)/evalys evalys==4.0.7
 
 oracle: $(DEV) ## random rounds against enumeration; ROUNDS=5000 SEED=1, and changed rounds
 	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --rounds $(ROUNDS) --seed $(SEED)

@@ -7,7 +7,9 @@ import gzip
 import io
 import json
 import math
-import warnings
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -141,26 +143,44 @@ def test_one_row_per_job_has_the_times_of_the_job(folders: dict[str, Path]) -> N
     assert about["nb_jobs_finished"] == about["nb_jobs"] == 12
 
 
-def test_evalys_reads_the_rows_and_finds_our_utilisation(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its mean of GPUs in use is over the time from the first start; ours, from the first arrival.
+EVALYS = Path(sys.prefix) / "evalys"
+"""Where `make evalys` puts it: apart, as it brings a package ``tests`` that would hide ours."""
 
-    evalys is in no extra: it installs a package called ``tests`` beside itself, which hides ours.
-    """
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own use of pandas
-        jobset = pytest.importorskip("evalys.jobset", reason="evalys is not installed")
-        view = open_run(folders["moved"])
-        file = tmp_path / "jobs.csv"
-        file.write_text(batsim_jobs(view).to_csv())
-        jobs = jobset.JobSet.from_csv(str(file), resource_bounds=(0, view.nodes.total - 1))
-        assert len(jobs.df) == len(view.segments)
-        used = jobs.mean_utilisation()
+READ_BACK = """
+import sys
+from evalys.jobset import JobSet
+jobs = JobSet.from_csv(sys.argv[1], resource_bounds=(0, int(sys.argv[2])))
+print(len(jobs.df), jobs.mean_utilisation())
+"""
+
+
+@pytest.mark.skipif(not EVALYS.is_dir(), reason="evalys is not installed: make evalys")
+def test_evalys_reads_the_rows_and_finds_our_utilisation(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Its mean of GPUs in use is over the time from the first start; ours, from the arrival."""
+    view = open_run(folders["moved"])
+    file = tmp_path / "jobs.csv"
+    file.write_text(batsim_jobs(view).to_csv())
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        READ_BACK,
+        str(file),
+        str(view.nodes.total - 1),
+    ]
+    place = {"PYTHONPATH": str(EVALYS), "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | place, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows, used = done.stdout.split()
+    assert int(rows) == len(view.segments)
     first_s = min(segment.start_s for _, segment in view.segments)
     mean = view.values["gpu_s_held"] / (view.end_s - first_s)  # type: ignore[operator]
-    assert used == pytest.approx(mean, rel=1e-9)
+    assert float(used) == pytest.approx(mean, rel=1e-9)
 
 
 # ---------------------------------------------------------------- tables
