@@ -19,6 +19,7 @@ from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.speed import SpeedModel
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 WINDOW_S = 3600.0
 """Length of the windows in which shares over time are compared."""
@@ -117,18 +118,45 @@ def finish_time_ratios(
     starts = np.asarray([r.job.submission_s for r in records])
     ends = np.asarray([_end(r, history.ended.time_s) for r in records])
     ratios = {}
-    for record in records:
-        if record.turnaround_s is None or record.finish_s is None:
+    for record, active in zip(records, mean_active(starts, ends).tolist(), strict=True):
+        if record.turnaround_s is None:
             continue
-        job, life = record.job, max(record.turnaround_s, 1e-9)
-        overlap = np.minimum(ends, record.finish_s) - np.maximum(starts, job.submission_s)
-        active = max(1.0, float(np.maximum(overlap, 0.0).sum()) / life)
+        job = record.job
         share = gangs.capacity / (active * job.requested_gpus)
         share = share / max(1.0, float(share.sum()))
         speed = gangs.row(job)
         rate = float(speed @ share)
         ratios[job.name] = record.turnaround_s / (restart_s + job.iterations / rate)
     return ratios
+
+
+def mean_active(starts: Floats, ends: Floats) -> Floats:
+    """Mean number of lives under way during each life, itself included; at least 1.
+
+    Lives that are there at the beginning count in full; from then on those that begin count and
+    those that end do not, each for what is left of the life.
+
+    Parameters
+    ----------
+    starts, ends
+        Instants, shape (J,) each, ``starts <= ends``.
+    """
+    begun, ended = np.sort(starts), np.sort(ends)
+    from_begun, until_begun = (np.searchsorted(begun, at, side="right") for at in (starts, ends))
+    from_ended, until_ended = (np.searchsorted(ended, at, side="right") for at in (starts, ends))
+    area = (from_begun - from_ended) * (ends - starts)
+    area += (until_begun - from_begun) * ends - _range_sums(begun, from_begun, until_begun)
+    area -= (until_ended - from_ended) * ends - _range_sums(ended, from_ended, until_ended)
+    return np.maximum(1.0, area / np.maximum(ends - starts, 1e-9))
+
+
+def _range_sums(values: Floats, first: Ints, last: Ints) -> Floats:
+    """Sums of ``values[first:last]``, each added up by itself: no digits are lost to the others."""
+    if not values.size:
+        return np.zeros(first.size)
+    bounds = np.column_stack([first, last]).ravel()
+    sums = np.add.reduceat(np.append(values, 0.0), bounds)[::2]
+    return np.where(first < last, sums, 0.0)
 
 
 def life_throughput(history: History, cluster: Cluster, speeds: SpeedModel) -> dict[str, float]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from morph_opt.domain import Trace
 from morph_opt.engine.config import ReplayConfig
-from morph_opt.metrics.fairness import jain
+from morph_opt.metrics.fairness import jain, mean_active
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
@@ -75,3 +76,24 @@ def test_the_figure_is_drawn_from_run_folders_and_bytes_are_stable(tmp_path: Pat
     assert one.read_bytes() == two.read_bytes()
     assert picture(["cdf", str(tmp_path), "--out", str(two)]) == 2
     assert "summary.json" in capsys.readouterr().err
+
+
+def test_mean_active_by_hand() -> None:
+    """Lives [0, 10], [4, 6], [5, 25]: the first sees 2 s of the second, 5 s of the third."""
+    found = mean_active(np.array([0.0, 4.0, 5.0]), np.array([10.0, 6.0, 25.0]))
+    assert found.tolist() == [1 + 0.2 + 0.5, 1 + 1 + 0.5, 1 + 0.25 + 0.05]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mean_active_is_the_sum_of_overlaps(seed: int) -> None:
+    """By definition, over whole seconds: ties, lives without length, lives inside lives."""
+    draw = np.random.default_rng(seed)
+    jobs = int(draw.integers(0, 40))
+    starts = draw.integers(0, 60, jobs).astype(float)
+    ends = starts + draw.integers(0, 30, jobs)
+    wanted = [
+        max(1.0, np.maximum(np.minimum(ends, end) - np.maximum(starts, start), 0.0).sum() / life)
+        for start, end in zip(starts, ends, strict=True)
+        for life in (max(end - start, 1e-9),)
+    ]
+    assert mean_active(starts, ends) == pytest.approx(wanted, rel=1e-12)
