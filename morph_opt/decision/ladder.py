@@ -9,8 +9,8 @@ step           what it does
 ``exact``      the exact round without the options that the bound shows to be in no better decision
 =============  =====================================================================================
 
-docs/formulations/prices.md has the mathematics. Deterministic: neither clock nor chance decides
-anything but the time limit, which ends the ladder between two steps.
+docs/formulations/prices.md has the mathematics. Deterministic but for the time limit, which ends
+the ladder between two steps.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ RESIDUAL_NODES = 300
 
 RESIDUALS = 6
 """Residual rounds of a level at most."""
+
+SMALL = 2_000
+"""Candidates below which the exact round, without what prices rule out, costs less than those."""
 
 LARGEST_EXACT = 20_000
 """Candidates left up to which the exact round is tried."""
@@ -147,7 +150,7 @@ class _Climb:
                 break
             best = state.selection
             if not last:
-                unit = _unit(level)
+                unit = float(np.abs(level.value).max(initial=0.0)) or 1.0
                 slack = 1e-7 * max(unit, abs(state.value))
                 problem = with_floor(problem, rank, level, state.value - slack)
         return Solved(
@@ -179,7 +182,7 @@ class _Climb:
         surplus = chosen.evaluation.surplus
         reduced = rounding.reduced
         failed = 0
-        for at in range(RESIDUALS):
+        for at in range(RESIDUALS if problem.candidates.count >= SMALL else 0):
             if self._done(state, gap) or state.selection is None or failed > 1:
                 break
             freed = _freed(
@@ -301,10 +304,6 @@ class _Climb:
 def _worth_of(level: Level, decided: Selection, job: int) -> float:
     picked = int(decided.choice[job])
     return float(level.value[picked]) if picked >= 0 else 0.0
-
-
-def _unit(level: Level) -> float:
-    return float(np.abs(level.value).max(initial=0.0)) or 1.0
 
 
 def _outcome(state: _State, gap: float) -> Outcome:

@@ -41,6 +41,12 @@ SIZES = {
 LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=0.6)
 
 
+@pytest.fixture(autouse=True)
+def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rounds here are small, and all steps are to be seen."""
+    monkeypatch.setattr(ladder, "SMALL", 0)
+
+
 @dataclass(frozen=True)
 class Posed:
     """What a method reads of a posed round, itself for a view."""
@@ -145,6 +151,23 @@ def test_residual_rounds_leave_the_others_alone(seed: int, monkeypatch: pytest.M
     without = climbed(problem, level)
     assert without.selection is not None
     assert with_residuals.selection.value(level) >= without.selection.value(level)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_small_rounds_go_from_prices_to_the_exact_round(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    draw = np.random.default_rng((seed, 35))
+    problem = unpromised(random_round(draw, LARGER))
+    level = random_level(draw, problem)
+    assert problem.candidates.count < ladder.SMALL
+    best = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0)).ranked(problem, (level,))
+    assert best.selection is not None
+    solved = climbed(problem, level)
+    kept_to(problem, level, solved, best.selection.value(level))
+    assert solved.step in ("prices", "exact")
+    assert solved.outcome.status is Status.OPTIMAL
 
 
 def test_twice_the_same_bit_by_bit() -> None:
