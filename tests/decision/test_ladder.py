@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +31,9 @@ from tests.formulations.worlds.random_rounds import (
     random_level,
     random_round,
 )
+
+BLOCKS = int(os.environ.get("MORPH_OPT_BLOCKS", "2"))
+"""Of 15 rounds of each kind; 170 of them are more than 10,000 rounds."""
 
 LIMITS = Limits(gap=1e-4, time_s=60.0)
 SIZES = {
@@ -87,7 +91,7 @@ def kept_to(problem: RoundProblem, level: Level, solved: Solved, truth: float) -
 
 
 @pytest.mark.parametrize("kind", SIZES)
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", range(BLOCKS))
 def test_value_and_bound_against_brute_force(kind: str, block: int) -> None:
     for at in range(15):
         draw = np.random.default_rng((block, at, 31))
