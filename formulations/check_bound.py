@@ -141,13 +141,15 @@ class _Definition:
         """What each option pays, shape (O,); inf where it has no nodes."""
         problem, prices, table = self.problem, self.prices, self.problem.options.starts
         owner, where = table.part_candidate, table.part_class
-        per_gpu = prices.gpu[where] + (prices.side[where] * table.side[owner]).sum(1)
-        crosses = table.scope[owner] == Scope.POD
-        per_gpu = per_gpu + np.where(crosses, prices.uplink * table.side[owner, 2], 0)
+        per_gpu = prices.gpu[where]
+        if prices.side.any():
+            per_gpu = per_gpu + (prices.side[where] * table.side[owner]).sum(1)
+        if prices.uplink:
+            crosses = table.scope[owner] == Scope.POD
+            per_gpu = per_gpu + np.where(crosses, prices.uplink * table.side[owner, 2], 0)
         held = problem.options.held
         count = problem.options.count
-        paid = np.zeros(count)
-        np.add.at(paid, owner, table.part_gpus * per_gpu)
+        paid = np.bincount(owner, table.part_gpus * per_gpu, minlength=count)
         paid[held.option] = 0.0
         t = problem.nodes.node_class[held.node]
         amount = prices.gpu[t] * held.demand[:, 0] + (prices.side[t] * held.demand[:, 1:]).sum(1)

@@ -38,7 +38,8 @@ class Places:
         self._groups = max(self._group, default=0) + 1
         self._side: Floats = nodes.capacity[nodes.node_class, 1:].copy()
         self._uplink: list[float] = nodes.uplink_gb_per_s.tolist()
-        self._scarce = [scarce_resources(problem, t).size > 1 for t in range(nodes.classes)]
+        # Side resources that nodes of each class may run out of; others need no looking after.
+        self._scarce = [scarce_resources(problem, t)[1:] - 1 for t in range(nodes.classes)]
         self._first_hold = np.searchsorted(problem.holds.job, np.arange(problem.jobs.count + 1))
         self._hold_node: list[int] = problem.holds.node.tolist()
         self._hold_gpus: list[int] = problem.holds.demand[:, 0].astype(np.int64).tolist()
@@ -108,13 +109,11 @@ class Places:
             node = self._hold_node[row]
             if self.free[node] < self._hold_gpus[row]:
                 return False
-            if (
-                self._scarce[self._class[node]]
-                and (
-                    self._side[node] < demand[row, 1:] - SLACK * np.maximum(1.0, self._side[node])
-                ).any()
-            ):
-                return False
+            short = self._scarce[self._class[node]]
+            if short.size:
+                left = self._side[node, short]
+                if (left < demand[row, 1 + short] - SLACK * np.maximum(1.0, left)).any():
+                    return False
             reserved = float(holds.uplink_gb_per_s[row])
             if reserved > 0.0 and self._uplink[self._leaf[node]] < reserved - SLACK:
                 return False
@@ -130,7 +129,7 @@ class Places:
         for row in self._rows(job):
             node = self._hold_node[row]
             scarce = self._scarce[self._class[node]]
-            side = sign * holds.demand[row, 1:] if scarce else None
+            side = sign * holds.demand[row, 1:] if scarce.size else None
             self._take(node, sign * self._hold_gpus[row], side)
             self._uplink[self._leaf[node]] -= sign * float(holds.uplink_gb_per_s[row])
 
@@ -165,7 +164,8 @@ class Places:
         table = self._problem.candidates
         scope = int(table.scope[candidate])
         parts, classes = self.parts(candidate), self.classes(candidate)
-        if scope == Scope.NODE and not (self._scarce[classes[0]] or table.node_set[candidate]):
+        plain = scope == Scope.NODE and not table.node_set[candidate]
+        if plain and self._need(candidate, parts[0], classes[0]) is None:
             # Most starts are one part that any node with GPUs will do for.
             node = next(self._candidates(classes[0], parts[0], range(self._groups)), None)
             if node is None:
@@ -192,10 +192,18 @@ class Places:
         side = table.side[candidate]
         crosses = int(table.scope[candidate]) == Scope.POD
         for part, node in zip(parts, nodes, strict=True):
-            needs = self._scarce[self._class[node]]
+            needs = self._need(candidate, part, self._class[node]) is not None
             self._take(node, sign * part, sign * part * side if needs else None)
             if crosses:
                 self._uplink[self._leaf[node]] -= sign * part * float(side[2])
+
+    def _need(self, candidate: int, part: int, node_class: int) -> Floats | None:
+        """What a part takes of what nodes of its class may run out of; None for nothing."""
+        short = self._scarce[node_class]
+        if not short.size:
+            return None
+        need: Floats = part * self._problem.candidates.side[candidate, short]
+        return need if need.any() else None
 
     def _hosts(
         self, classes: set[int], scope: int, gpus: int
@@ -242,7 +250,7 @@ class Places:
         for part, t in zip(parts, classes, strict=True):
             last = strict and len(chosen) == len(parts) - 1
             same = int(tighter[chosen[0]]) if last and len(set(tighter[chosen])) == 1 else -1
-            need = part * side if self._scarce[t] else None
+            short, need = self._scarce[t], self._need(candidate, part, t)
             for node in self._candidates(t, part, groups):
                 if inside is not None and node not in inside:
                     continue
@@ -252,7 +260,10 @@ class Places:
                     continue
                 if (allowed is not None and not allowed[node]) or int(tighter[node]) == same:
                     continue
-                if need is not None and (self._side[node] < (again + 1) * need - SLACK).any():
+                if (
+                    need is not None
+                    and (self._side[node, short] < (again + 1) * need - SLACK).any()
+                ):
                     continue
                 leaf = self._leaf[node]
                 if share and self._uplink[leaf] - uplink.get(leaf, 0.0) < part * share - SLACK:

@@ -54,13 +54,14 @@ class Placing:
         self._use = shared.use.T.tocsr() if self._counted else None
         self._own, self._owner = self._relaxation.options_by_job()
         self._first = np.searchsorted(self._owner, np.arange(problem.jobs.count + 1))
-        table, options = problem.candidates, problem.options
+        options = problem.options
         self._gpus = self._relaxation.gpus_open
         self._class = options.node_class
         self._pure = options.of_one_class
         starts = self._own < self._count
         self._starts, self._starter = self._own[starts], self._owner[starts]
-        self._largest = table.part_gpus[table.part_start[self._starts]]
+        self._worth = self._relaxation.value[self._starts]
+        self._better: Ints = np.arange(self._starts.size, dtype=np.int64)
 
     def placed(self, choice: Ints) -> Selection:
         """The decision that comes of a choice of options, shape (J,)."""
@@ -171,13 +172,17 @@ class Placing:
             return False
         now = at_choice(value, self.option)
         least = now + SLACK * np.abs(now).max(initial=1e-300)
-        better = np.flatnonzero(value[self._starts] > least[self._starter])
+        # Nobody is ever worth less than before: what is not better now will not be later.
+        better = self._better
+        better = self._better = better[self._worth[better] > least[self._starter[better]]]
         option, owner = self._starts[better], self._starter[better]
         spare = np.asarray(self._places.spare, dtype=np.float64)[self._class[option]]
         room = spare + at_choice(self._gpus, self.option)[owner]
-        largest = most[self._class[option]]
         fits = (self._gpus[option] <= room) | ~self._pure[option]
-        fits &= (self._largest[better] <= largest) | (self.option[owner] >= 0)
+        option, owner = option[fits], owner[fits]
+        table = self._problem.candidates
+        largest = table.part_gpus[table.part_start[option]] <= most[self._class[option]]
+        fits = largest | (self.option[owner] >= 0)
         option, owner = option[fits], owner[fits]
         cheap = at_choice(reduced, self.option)
         loss = (cheap[owner] - reduced[option]) / self._gpus[option]

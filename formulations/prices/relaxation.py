@@ -24,6 +24,9 @@ from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import Level, RoundProblem
 
+FEW_ROWS = 16
+"""Rows beyond those of GPUs up to which what options use of them is kept as a dense table."""
+
 SLACK = 1e-9
 """Absolute tolerance in comparing what a rule counts."""
 
@@ -181,6 +184,9 @@ class Relaxation:
         self._class = options.node_class
         self.gpus_open = _gpus_open(problem)
         self._others = self.shared.use[self._classes :]
+        # Few further rows are looked up for what is chosen alone.
+        few = self._others.shape[0] <= FEW_ROWS and self._others.nnz > 0
+        self._dense = self._others.toarray() if few else None
         self._sizes: Sizes | None = None
         if self._plain:
             self._sizes = Sizes(problem, self.value, self.possible, self.idle, self.gpus_open)
@@ -289,11 +295,12 @@ class Relaxation:
     def usage(self, choice: Ints) -> Floats:
         """What a choice uses of each row, shape (D,); a pair counts once."""
         picked = choice[choice >= 0]
+        if self._plain:
+            gpus = np.bincount(self._class[picked], self.gpus_open[picked], self._classes)
+            if not self._others.nnz:
+                return np.append(gpus, np.zeros(self.shared.count - self._classes))
+            if self._dense is not None:
+                return np.append(gpus, self._dense[:, picked].sum(axis=1))
         taken = np.zeros(self.value.size)
         taken[picked] = 1.0
-        if not self._plain:
-            return np.asarray(self.shared.use @ taken)
-        gpus = np.bincount(self._class[picked], self.gpus_open[picked], minlength=self._classes)
-        if not self._others.nnz:
-            return np.append(gpus, np.zeros(self.shared.count - self._classes))
-        return np.append(gpus, self._others @ taken)
+        return np.asarray(self.shared.use @ taken)

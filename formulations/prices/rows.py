@@ -108,7 +108,7 @@ def _with_rules(
     use = sparse.csr_array(
         (
             np.concatenate([amounts for _, amounts in entries]),
-            np.concatenate([options for options, _ in entries]),
+            np.concatenate([options.astype(np.int32) for options, _ in entries]),
             np.cumsum([0, *(options.size for options, _ in entries)]),
         ),
         shape=(first, columns),

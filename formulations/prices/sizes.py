@@ -76,7 +76,7 @@ class Sizes:
             np.subtract(self.worth[size], pays, out=earned)
             np.greater(earned, surplus, out=better)
             np.copyto(surplus, earned, where=better)
-            row[better] = size
+            np.copyto(row, size, where=better)
         starts = np.flatnonzero(row >= 0)
         choice = np.full(surplus.size, -1, dtype=np.int64)
         choice[starts] = self.option[row[starts], starts]

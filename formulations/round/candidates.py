@@ -136,14 +136,14 @@ class CandidateTable:
         """Resources of a part with that many GPUs, shape (R,)."""
         return np.concatenate([[float(gpus)], gpus * self.side[candidate]])
 
-    def take(self, keep: Ints) -> CandidateTable:
-        """The rows with these indices, in this order."""
+    def take(self, keep: Ints, job: Ints | None = None) -> CandidateTable:
+        """The rows with these indices, in this order, of these jobs or of those that they were."""
         lengths = np.diff(self.part_start)[keep]
         start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         offsets = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
         part = np.repeat(self.part_start[:-1][keep], lengths) + offsets
         return CandidateTable(
-            self.job[keep],
+            self.job[keep] if job is None else job,
             self.node_class[keep],
             self.iteration_s[keep],
             self.gpus[keep],

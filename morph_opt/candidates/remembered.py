@@ -17,8 +17,10 @@ KeptPlan = tuple[ExecutionPlan, int]
 
 def kept_plan(state: JobState) -> KeptPlan | None:
     """What a job may go on in at less than a restart; None where no start costs less."""
+    if state.resume_s is None and state.migrate_s is None:
+        return None
     kept = state.kept
-    if kept is None or (state.resume_s is None and state.migrate_s is None):
+    if kept is None:
         return None
     return None if state.prices.plain else (kept.plan, kept.placement.gpus)
 

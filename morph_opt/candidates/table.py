@@ -230,7 +230,7 @@ class CandidateBuilder:
         first = np.asarray([s.first for s in slices], dtype=np.int64)
         row = np.repeat(first - offset[:-1], counts) + np.arange(int(offset[-1]))
         jobs = np.repeat(np.arange(len(slices), dtype=np.int64), counts)
-        return replace(self._stack.take(row), job=jobs)
+        return self._stack.take(row, jobs)
 
     def request_iteration_s(self, job: Job, cluster: Cluster) -> float:
         """Seconds per iteration of the requested GPUs and plan in their tightest shape.
@@ -414,6 +414,8 @@ class CandidateBuilder:
 
 def _gang(states: tuple[JobState, ...]) -> Ints:
     """A number of the GPUs that each job holds, shape (J,); empty where nobody shares."""
+    if not any(s.running is not None and s.running.partner is not None for s in states):
+        return np.zeros(0, dtype=np.int64)
     index = {s.job.name: i for i, s in enumerate(states)}
     gang = np.arange(len(states), dtype=np.int64)
     for i, known in enumerate(states):

@@ -38,9 +38,11 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     stays = np.zeros(len(choice), dtype=bool)
     stays[members.job[rows]] = ~members.starts[rows]
     kept: list[Assignment | None] = [None] * len(choice)
-    spots = [
-        selection.nodes[job] or problem.named_nodes(picked) for job, picked in enumerate(choice)
-    ]
+    spots = selection.nodes
+    if problem.returns.options:
+        spots = tuple(
+            own or problem.named_nodes(picked) for own, picked in zip(spots, choice, strict=True)
+        )
     taken: dict[int, set[int]] = {node: set() for nodes_of in spots for node in nodes_of}
     for job, picked in enumerate(choice):
         running = view.states[job].running
