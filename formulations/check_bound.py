@@ -149,7 +149,7 @@ class _Definition:
             per_gpu = per_gpu + np.where(crosses, prices.uplink * table.side[owner, 2], 0)
         held = problem.options.held
         count = problem.options.count
-        paid = np.bincount(owner, table.part_gpus * per_gpu, minlength=count)
+        paid = np.bincount(owner, table.part_gpus * per_gpu, minlength=count).astype(np.float64)
         paid[held.option] = 0.0
         t = problem.nodes.node_class[held.node]
         amount = prices.gpu[t] * held.demand[:, 0] + (prices.side[t] * held.demand[:, 1:]).sum(1)
