@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices.bound import Prices
 from formulations.round.check import RuleError, check_start

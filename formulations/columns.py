@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.arrays import Floats, Ints
 
 
 def no_ints() -> Ints:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBuilder
+from formulations.arrays import Bools, Floats, Ints
+from formulations.linear_model import LinearModel, ModelBuilder
 
 TOLERANCE = 1e-6
 """Relative to what arrived or to what there is: how far an answer may be from a rule."""

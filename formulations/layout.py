@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints, LinearModel, ModelBuilder
+from formulations.arrays import Floats, Ints
+from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem
 

@@ -35,8 +35,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from formulations.layout import Layout, RoundModel, add_choices
-from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.linear_model import ModelBuilder
 from formulations.round.decode import with_partners
 from formulations.round.rules import add_rules
 from formulations.round.tables import RESOURCES, Level, RoundProblem, Scope, Selection

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, LinearModel
+from formulations.arrays import Bools, Floats
+from formulations.linear_model import LinearModel
 
 SMALL, LARGE = 2.0**-10, 2.0**20
 """Sizes that are left alone."""

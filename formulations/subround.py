@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import (

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.arrays import Floats
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import Cluster, Trace
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.speed import SpeedModel
 
-Floats = NDArray[np.float64]
 SOON = 96
 """Starts, in rounds after the first, that are looked at before more are."""
 

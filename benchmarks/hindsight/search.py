@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.hindsight.plan import Entry, Floats, Plan, Work
+from benchmarks.hindsight.plan import Entry, Plan, Work
+from formulations.arrays import Floats
 
 BLOCK = 10_000
 """Steps from hot to cold."""

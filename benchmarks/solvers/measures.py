@@ -7,14 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.solvers.protocol import Row
+from formulations.arrays import Floats
 
 SHIFT_S = 0.01
 VIRTUAL_BEST = "virtual best"
-
-Floats = npt.NDArray[np.float64]
 
 
 def shifted_geometric_mean(seconds: Sequence[float], shift_s: float = SHIFT_S) -> float:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from formulations.linear_model import Block, Floats, Ints, LinearModel
+from formulations.arrays import Floats, Ints
+from formulations.linear_model import Block, LinearModel
 
 _INDEX = r"(?:0|-?[1-9][0-9]{0,17})"  # as it is written again, and within 64 bits
 _LABELLED = re.compile(rf"([^\[\]]+)\[({_INDEX}(?:,{_INDEX})*)\]")

@@ -49,8 +49,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from formulations.layout import DistinctParts, Layout, RoundModel, add_choices
-from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.linear_model import ModelBuilder
 from formulations.node_pattern.cells import (
     Cells,
     Kinds,

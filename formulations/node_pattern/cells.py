@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import distinct_rows
-from formulations.linear_model import Bools, Floats, Ints
 from formulations.node_pattern.patterns import Vector
 from formulations.round.tables import RESOURCES, RoundProblem, Scope
 

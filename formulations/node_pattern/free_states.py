@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from formulations.layout import Layout
-from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.linear_model import ModelBuilder
 from formulations.node_pattern.cells import Cells, Kinds
 from formulations.node_pattern.patterns import Vector, maximal_patterns, reachable_free_of
 from formulations.round.tables import RoundProblem

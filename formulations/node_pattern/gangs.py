@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.layout import Layout
-from formulations.linear_model import Bools, Floats, Ints, ModelBuilder
+from formulations.linear_model import ModelBuilder
 from formulations.node_pattern.cells import Cells, GangTypes, Kinds, PartCounts
 from formulations.round.tables import Scope
 

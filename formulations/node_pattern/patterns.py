@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from formulations.linear_model import Ints
+from formulations.arrays import Ints
 
 PATTERN_LIMIT = 20_000
 """Patterns of one free state above which counting them no longer pays."""

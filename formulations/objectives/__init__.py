@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats
+from formulations.arrays import Bools, Floats
 from formulations.round.tables import Level, RoundProblem
 
 SPEED_TOLERANCE = 1e-9

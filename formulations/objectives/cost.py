@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats
+from formulations.arrays import Floats
 from formulations.objectives import seconds_left
 from formulations.round.tables import Level, RoundProblem
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.arrays import Floats, Ints
 from formulations.objectives import seconds_left
 from formulations.round.tables import Level, RoundProblem
 

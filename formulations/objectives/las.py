@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.objectives import relative_speed
 from formulations.round.tables import Level, RoundProblem
 

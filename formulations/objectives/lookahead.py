@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats
+from formulations.arrays import Bools, Floats
 from formulations.objectives import seconds_left
 from formulations.objectives.makespan import least_work
 from formulations.round.tables import Level, RoundProblem

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.columns import joined
-from formulations.linear_model import Floats
 from formulations.objectives import seconds_left
 from formulations.round.tables import Level, RoundProblem
 

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import (
     Cells,
     Kinds,

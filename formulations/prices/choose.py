@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.prices.relaxation import Evaluation, Relaxation
 
 TOLERANCE = 1e-9

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.arrays import Floats, Ints
 from formulations.node_pattern.cells import scarce_resources
 from formulations.round.tables import RoundProblem, Scope
 

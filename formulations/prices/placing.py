@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from formulations.columns import at_choice
-from formulations.linear_model import Floats, Ints
 from formulations.prices.places import Places
 from formulations.prices.rounding import Rounding
 from formulations.round.tables import RoundProblem, Selection

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_choice
-from formulations.linear_model import Bools, Floats, Ints
 from formulations.prices.rows import shared_rows
 from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U

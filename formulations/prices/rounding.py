@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from formulations.columns import at_choice
-from formulations.linear_model import Floats, Ints
 from formulations.prices.choose import Chosen, LinearProgram, scipy_lp
 from formulations.prices.relaxation import Relaxation
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import scarce_resources, uplinks_matter
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules

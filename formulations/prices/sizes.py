@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.round.tables import RoundProblem
 
 

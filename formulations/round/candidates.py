@@ -7,8 +7,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import LEFT_OUT, fill, require_shapes
-from formulations.linear_model import Bools, Floats, Ints
 
 RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
 """Node resources; the first is the one that patterns and shapes count."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.linear_model import Bools
+from formulations.arrays import Bools
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, RESOURCES, RoundProblem, Scope, Selection
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.round.returns import ReturnTable
 from formulations.round.shared import SharedTable
 from formulations.round.tables import (

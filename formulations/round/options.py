@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import joined
-from formulations.linear_model import Bools, Floats, Ints
 from formulations.round.candidates import CandidateTable, Scope
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from formulations.columns import joined, no_floats, no_ints, require_shapes
-from formulations.linear_model import Floats, Ints
 from formulations.round.rule_table import RULE_X
 
 if TYPE_CHECKING:

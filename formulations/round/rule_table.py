@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from formulations.columns import no_floats, no_ints, require_shapes
-from formulations.linear_model import Floats, Ints
 
 RULE_X, RULE_S, RULE_U = 0, 1, 2
 

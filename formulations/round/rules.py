@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints, ModelBuilder
+from formulations.arrays import Floats, Ints
+from formulations.linear_model import ModelBuilder
 from formulations.objectives import kept
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
 from formulations.round.tables import Level, RoundProblem, Selection

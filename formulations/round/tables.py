@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import LEFT_OUT, fill, require_shapes
-from formulations.linear_model import Bools, Floats, Ints
 from formulations.round.candidates import RESOURCES, CandidateTable, Scope
 from formulations.round.options import OptionTable, options_of
 from formulations.round.returns import ReturnTable, require_returns

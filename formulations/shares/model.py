@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints, LinearModel, ModelBuilder
+from formulations.arrays import Bools, Floats, Ints
+from formulations.linear_model import LinearModel, ModelBuilder
 from formulations.shares.patterns import affine_shares
 from formulations.shares.problem import ShareProblem
 

@@ -17,7 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.arrays import Floats, Ints
 
 _SLACK = 1e-12
 _SMALL_SHARE = 2.0**-10

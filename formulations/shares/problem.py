@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 
 TOLERANCE = 1e-6
 """Largest relative violation of a share row that `check_shares` lets pass."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Floats
+from formulations.arrays import Floats
 from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import RoundProblem
 from morph_opt.candidates.slices import ModelSlice

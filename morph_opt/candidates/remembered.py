@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats
+from formulations.arrays import Floats
 from formulations.round.tables import HoldTable, JobTable
 from morph_opt.candidates.slices import ModelSlice
 from morph_opt.domain import Assignment, ExecutionPlan, Job, JobState

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.round.tables import CandidateTable, HoldTable, NodeTable
 from morph_opt.candidates.dominance import Scoped
 from morph_opt.domain import Job

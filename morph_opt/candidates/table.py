@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Ints
+from formulations.arrays import Ints
 from formulations.round.shared import SharedTable
 from formulations.round.tables import (
     CandidateTable,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.linear_model import Bools, Ints
+from formulations.arrays import Bools, Ints
 from formulations.objectives import guarantee
 from formulations.prices import Relaxation, choose_prices
 from formulations.prices.placing import decided_by_prices

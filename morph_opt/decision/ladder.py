@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.check_bound import check_bound
 from formulations.columns import at_choice
-from formulations.linear_model import Bools, Floats, Ints
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.prices.placing import decided_by_prices

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations import node_assignment, node_pattern
+from formulations.arrays import Ints
 from formulations.layout import RoundModel, cut_distinct, forbid
-from formulations.linear_model import Ints
 from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.objectives import kept
 from formulations.round.decode import in_place_fits, pack, restricted, with_partners, without_job

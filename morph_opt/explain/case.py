@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.objectives import kept
@@ -21,7 +22,7 @@ from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.explain.report import UnexplainedError
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 
 GAP = 1e-6
 """Relative gap to which what-ifs are solved, so that their differences mean something."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.linear_model import Floats, Ints
+from formulations.arrays import Floats, Ints
 from formulations.round.tables import NONE, Level, Selection
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.pose import PosedRound

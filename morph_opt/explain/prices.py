@@ -30,8 +30,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from formulations.arrays import Floats, Ints
 from formulations.layout import RoundModel
-from formulations.linear_model import Floats, Ints, LinearModel
+from formulations.linear_model import LinearModel
 from formulations.node_pattern.cells import Cells, Kinds, find_cells, find_kinds
 from formulations.node_pattern.patterns import maximal_patterns
 from formulations.round.tables import RESOURCES, RoundProblem

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.round.tables import RoundProblem
 from morph_opt.domain import RoundState
@@ -28,7 +29,7 @@ from morph_opt.instances.rounds import (
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import installed, make_solver
 from morph_opt.traces.twins.morphling import TWINS
 

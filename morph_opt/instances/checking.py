@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from formulations import node_assignment
-from formulations.linear_model import Ints, LinearModel
+from formulations.arrays import Floats, Ints
+from formulations.linear_model import LinearModel
 from formulations.round.check import RuleError, check
 from formulations.round.decode import in_place_fits, pack, restricted, with_partners
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.instances.library import Instance, load, load_round
 from morph_opt.instances.solution import read_claim
-from morph_opt.solvers.outcome import Floats, Limits, relative_gap
+from morph_opt.solvers.outcome import Limits, relative_gap
 from morph_opt.solvers.recheck import violated
 from morph_opt.solvers.registry import make_solver
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from formulations.arrays import Floats
 from formulations.files.mps import MpsError, from_mps, write_mps
 from formulations.linear_model import LinearModel
 from formulations.round.json import RoundJsonError, from_json, to_json
@@ -30,7 +31,6 @@ from morph_opt.documents import (
 )
 from morph_opt.domain import InputError
 from morph_opt.instances.solution import read_solution, write_solution
-from morph_opt.solvers.outcome import Floats
 
 TABLE = "library.csv"
 

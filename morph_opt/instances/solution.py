@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.documents import read_lines, write_atomically
 from morph_opt.domain import InputError
-from morph_opt.solvers.outcome import Floats
 
 CLAIM = "=obj="
 

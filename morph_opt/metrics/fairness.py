@@ -10,16 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats, Ints
 from morph_opt.domain import Cluster
 from morph_opt.metrics.history import History, JobRecord
 from morph_opt.metrics.schedule import quantile
 from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.speed import SpeedModel
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 WINDOW_S = 3600.0
 """Length of the windows in which shares over time are compared."""

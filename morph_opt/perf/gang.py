@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.domain import Cluster, InputError, Job, Span
 from morph_opt.perf.speed import SpeedModel
-
-Floats = npt.NDArray[np.float64]
 
 
 class GangSpeeds:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from formulations.linear_model import Floats, Ints
+from formulations.arrays import Floats, Ints
 from morph_opt.policies.rigid import _Filling, _Rigid, requested
 
 OLDEST = 500

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from formulations.linear_model import Floats
+from formulations.arrays import Floats
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import InputError, Job, JobState, Range, RoundState
 from morph_opt.domain.job import MOST_ITERATIONS

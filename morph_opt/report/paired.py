@@ -6,15 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.domain import InputError
 from morph_opt.metrics.fairness import SIZES
 from morph_opt.runs.jobs import JobRow
 from morph_opt.table import Table
 from morph_opt.views import RunView
-
-Floats = npt.NDArray[np.float64]
 
 SAME_S = 0.5
 """Completion times that differ by less are the same: half a second of a trace that counts whole."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from formulations.arrays import Floats
 from morph_opt.report import words
 from morph_opt.report.comparison import unlike
-from morph_opt.report.paired import Floats, Pairing, differences, largest, pair_jobs
+from morph_opt.report.paired import Pairing, differences, largest, pair_jobs
 from morph_opt.views import RunView
 
 MOST_PAIRED = 1_000_000

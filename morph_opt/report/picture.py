@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 
 MOST_VECTORS = 20_000
 """Rectangles of a picture; above it they are stored as an image within it."""

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X, RuleTable
 from formulations.round.tables import CandidateTable, Level, RoundProblem
 from morph_opt.candidates.table import RoundView

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.round.tables import RoundProblem, Scope
 from morph_opt.candidates.dominance import undominated
 from morph_opt.candidates.slices import ModelSlice

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats
+from formulations.arrays import Bools, Floats
 from morph_opt.candidates.table import RoundView
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.rules.audit import BrokenRuleError, audit

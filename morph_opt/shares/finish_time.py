@@ -9,14 +9,12 @@ alone, and can then never fall below the time on the fastest type.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from formulations.shares.model import fastest
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.shares.max_min import Solve
 from morph_opt.shares.packed_max_min import raise_rates
-
-Floats = npt.NDArray[np.float64]
 
 PROVEN = 1e-8
 """Relative difference of bound and shares at which the search ends."""

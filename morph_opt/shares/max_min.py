@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.linear_model import LinearModel
 from formulations.scaling import lagrangian_bound, scaled
 from formulations.shares.kernel import Demands, forced_patterns, price_bound, reduced_model
@@ -25,9 +26,6 @@ from formulations.shares.patterns import Patterns, affine_shares, price
 from morph_opt.solvers.outcome import Limits, Outcome, relative_gap
 from morph_opt.solvers.registry import make_solver
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 Solve = Callable[[LinearModel], Outcome]
 
 GAP = 1e-8

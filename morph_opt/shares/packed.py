@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from formulations.shares.problem import PairTable, ShareProblem
 from morph_opt.domain import Cluster, ExecutionPlan, JobState, RoundState, Shape
 from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.shares.policies import Shares
 
-Floats = npt.NDArray[np.float64]
 Kind = tuple[str, ExecutionPlan]
 
 PACKED_POLICIES = ("makespan", "max_throughput")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from formulations.arrays import Floats, Ints
 from formulations.shares.classes import (
     PackedClasses,
     class_model,
@@ -21,9 +22,6 @@ from formulations.shares.kernel import Demands
 from formulations.shares.model import fastest
 from formulations.shares.problem import ShareProblem
 from morph_opt.shares.max_min import Raised, Solve, raise_level
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ROUNDING = 1e-9
 """Part of a floor that may be missing."""

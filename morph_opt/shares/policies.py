@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats, Ints
 from formulations.shares.model import NEGLIGIBLE, fastest, slo_model, value_model
 from formulations.shares.problem import (
     ShareProblem,
@@ -22,9 +22,6 @@ from morph_opt.shares.max_min import Solve, lp_solver
 from morph_opt.shares.packed_max_min import granted, raise_rates
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 HAIR = 1e-7
 """Relative room below a floor already reached, so that rounding cannot make it infeasible."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats, Ints
 from formulations.shares.model import fastest
 from formulations.shares.problem import (
     ShareProblem,
@@ -31,9 +31,6 @@ from morph_opt.shares.policies import (
     total_throughput,
 )
 from morph_opt.shares.water_filling import Entities, hierarchical
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 PROOF = 1e-6
 """Largest relative difference of objective and bound in an answer."""

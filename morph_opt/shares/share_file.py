@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from formulations.arrays import Floats
 from formulations.shares.problem import PairTable, ShareProblem
 from morph_opt.documents import read_json
 from morph_opt.domain import InputError
 from morph_opt.shares.request import ShareRequest
-
-Floats = npt.NDArray[np.float64]
 
 FIELDS = (
     "id",

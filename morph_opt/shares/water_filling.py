@@ -26,8 +26,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Bools, Floats, Ints
 from formulations.shares.kernel import Demands, forced_patterns, reduced_model
 from formulations.shares.model import fastest, headroom_model
 from formulations.shares.patterns import affine_shares, price
@@ -42,10 +42,6 @@ from morph_opt.shares.max_min import (
 )
 from morph_opt.shares.packed_max_min import granted
 from morph_opt.shares.policies import Shares
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 FITS = 1e-9
 """Relative load above 1 that still counts as fitting the cluster."""

@@ -11,10 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.domain import InputError
 from morph_opt.solvers.meaning import Meaning, stop_of
-from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 from morph_opt.solvers.recheck import judge, violated
 
 

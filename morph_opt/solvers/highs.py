@@ -5,10 +5,11 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 _STATUS = highspy.HighsModelStatus
 CODES: dict[highspy.HighsModelStatus, Meaning] = {

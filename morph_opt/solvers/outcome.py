@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.domain import InputError
-
-Floats = npt.NDArray[np.float64]
 
 
 class Status(StrEnum):

@@ -6,8 +6,9 @@ import time
 
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.solvers.outcome import Floats, Outcome, Status, Stop, relative_gap
+from morph_opt.solvers.outcome import Outcome, Status, Stop, relative_gap
 
 FEASIBILITY_TOLERANCE = 1e-6
 """Largest violation of a row, times the larger of 1 and the size of the row's violated side."""

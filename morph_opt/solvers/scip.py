@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyscipopt
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 CODES: dict[str, Meaning] = {
     "unknown": Meaning.FAILED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
-from formulations.linear_model import Floats
+from formulations.arrays import Floats
 from morph_opt.solvers.highs import claim_thread_pool, pool_threads
 
 _INF = highspy.kHighsInf

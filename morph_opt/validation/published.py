@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.commandline import (
     LineParser,
@@ -55,8 +55,6 @@ from morph_opt.shares.policies import in_order
 from morph_opt.shares.request import SHARE_POLICIES, ShareRequest, shares_of
 from morph_opt.traces.gavel import GavelRow, read_rows
 from morph_opt.traces.tiresias import TiresiasRow, read_samples, read_trace_rows
-
-Floats = npt.NDArray[np.float64]
 
 _GPUS = Range(1, 1_000_000, whole=True)
 

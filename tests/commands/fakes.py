@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Floats, Limits, Outcome
+from morph_opt.solvers.outcome import Limits, Outcome
 
 
 class Recorder:

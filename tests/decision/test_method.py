@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
@@ -18,7 +19,7 @@ from morph_opt.policies.milp import ClaimError, MilpPolicy
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.rules import Maintenance, NodeRule, OperatorRules
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 from tests.policies.worlds import EXACT, LINEAR, cluster, queued, state
 
 

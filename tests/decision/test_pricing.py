@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from formulations import node_pattern
+from formulations.arrays import Floats
 from formulations.layout import RoundModel
 from formulations.node_pattern import patterns
 from formulations.round.check import check
@@ -16,7 +17,7 @@ from morph_opt.decision import pricing
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status
+from morph_opt.solvers.outcome import Limits, Outcome, Status
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 
 EXACT = Limits(gap=0.0, time_s=60.0)

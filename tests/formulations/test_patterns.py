@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.linear_model import Ints
+from formulations.arrays import Ints
 from formulations.node_pattern.patterns import (
     TooManyPatternsError,
     Vector,

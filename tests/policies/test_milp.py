@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.objectives import favoured, guarantee, relative_speed
 from formulations.round.check import check
@@ -27,7 +28,7 @@ from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.rules import GangLimit, OperatorRules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.rounds import Candidate, tiny
 from tests.policies.worlds import (

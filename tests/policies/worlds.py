@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.domain import (
     A800_NODE,
@@ -29,7 +30,7 @@ from morph_opt.domain import (
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 
 DP = ExecutionPlan.parse("dp")
 GC = ExecutionPlan.parse("dp+gc")

@@ -25,8 +25,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from formulations.arrays import Floats, Ints
 
 MOST_JOBS = 5_000
 """Beyond, the bound is not computed: it would take longer than a replay may."""

@@ -18,12 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from formulations.arrays import Floats, Ints
 from morph_opt.metrics.bounds.completion import Demand, useful
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _INSTANTS = 48
 """Instants from which on GPUs may cost something that are tried."""

@@ -11,13 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
+from formulations.arrays import Floats
 from morph_opt.domain import ExecutionPlan, PlanFamily, Shape
 from morph_opt.domain._validate import require_finite, require_int, require_name
 from morph_opt.perf.analytic.layout import Layout, layout
-
-Array = NDArray[np.float64]
 
 GRADIENT_BYTES = 4.0
 """Bytes per parameter of gradients on the wire; reduced in 32 bit, as the public model has it."""
@@ -177,7 +175,7 @@ class Constants:
                 f"constants.{field.name}", getattr(self, field.name), above=0.0, at_most=most
             )
 
-    def vector(self) -> Array:
+    def vector(self) -> Floats:
         """The constants in order of declaration."""
         return np.array([getattr(self, field.name) for field in fields(self)])
 
@@ -202,11 +200,11 @@ class Features:
         1.0 where the plan is of that kind, shape (rows,).
     """
 
-    columns: Mapping[str, Array]
-    zero: Array
-    offload: Array
-    three_d: Array
-    checkpoint: Array
+    columns: Mapping[str, Floats]
+    zero: Floats
+    offload: Floats
+    three_d: Floats
+    checkpoint: Floats
 
     @classmethod
     def of(cls, configurations: Iterable[tuple[Shape, ExecutionPlan]]) -> Features:
@@ -217,7 +215,7 @@ class Features:
         ).reshape(len(rows), len(_LAYOUT_NAMES))
         plans = [plan for _, plan in rows]
 
-        def flag(values: Sequence[bool]) -> Array:
+        def flag(values: Sequence[bool]) -> Floats:
             return np.array(values, dtype=np.float64)
 
         return cls(

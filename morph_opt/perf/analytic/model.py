@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from formulations.arrays import Floats
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, NodeType, Shape, Span
-from morph_opt.perf.analytic.architecture import (
-    CONSTANT_NAMES,
-    Architecture,
-    Array,
-    Constants,
-    Features,
-)
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Constants, Features
 from morph_opt.perf.analytic.layout import rails
 from morph_opt.perf.analytic.support import Support, side_demand
 from morph_opt.perf.analytic.terms import predict_s
@@ -191,7 +186,7 @@ class AnalyticModel:
         return [float(t) for t in predict_s(entry.architecture, vector, features)]
 
 
-def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Array:
+def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Floats:
     """The constants moved to another node type and span by the ratio of nominal bandwidths."""
     vector = constants.vector()
     at = {name: i for i, name in enumerate(CONSTANT_NAMES)}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Array
+from formulations.arrays import Floats
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture
 
 PEAK_FLOPS = 312e12
 """Dense 16-bit peak of an A800 or A100 (vendor's data sheet)."""
@@ -30,8 +31,8 @@ class Prior:
         Mean and standard deviation of the natural logarithms, in the order of `Constants`.
     """
 
-    log_mean: Array
-    log_sd: Array
+    log_mean: Floats
+    log_sd: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class Population:
         Standard deviation for a model that was not among them.
     """
 
-    shift: Array
-    log_sd: Array
+    shift: Floats
+    log_sd: Floats
 
 
 # name: (median, standard deviation of the logarithm); rates in GB/s, times in s

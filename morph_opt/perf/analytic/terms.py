@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from formulations.arrays import Floats
 from morph_opt.perf.analytic.architecture import (
     CONSTANT_NAMES,
     RECOMPUTING,
     SWAPPING,
     Architecture,
-    Array,
     Features,
 )
 
 
-def predict_s(architecture: Architecture, constants: Array, features: Features) -> Array:
+def predict_s(architecture: Architecture, constants: Floats, features: Features) -> Floats:
     """Seconds per iteration of every row.
 
     Parameters
@@ -29,14 +29,14 @@ def predict_s(architecture: Architecture, constants: Array, features: Features) 
 
     Returns
     -------
-    Array
+    Floats
         Shape (rows,).
     """
-    total: Array = parts_s(architecture, constants, features).sum(axis=0)
+    total: Floats = parts_s(architecture, constants, features).sum(axis=0)
     return total
 
 
-def parts_s(architecture: Architecture, constants: Array, features: Features) -> Array:
+def parts_s(architecture: Architecture, constants: Floats, features: Features) -> Floats:
     """Seconds of the parts `PARTS` of every row.
 
     Parameters
@@ -46,7 +46,7 @@ def parts_s(architecture: Architecture, constants: Array, features: Features) ->
 
     Returns
     -------
-    Array
+    Floats
         Shape (parts, rows).
     """
     c = SimpleNamespace(**dict(zip(CONSTANT_NAMES, constants, strict=True)))
@@ -61,7 +61,7 @@ def parts_s(architecture: Architecture, constants: Array, features: Features) ->
 
 def _passes(
     architecture: Architecture, c: SimpleNamespace, features: Features
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Forward and backward pass with recomputation, tensor traffic and pipeline."""
     x, offload, three_d = features.columns, features.offload, features.three_d
     large = float(architecture.parameters > RECOMPUTING)
@@ -73,7 +73,7 @@ def _passes(
     power = 1 + c.launch_overlap
     floor = c.launch_s**power
 
-    def launched(seconds: Array) -> Array:
+    def launched(seconds: Floats) -> Floats:
         return np.asarray((seconds**power + floor) ** (1 / power))
 
     tensor = architecture.tensor_gb * (
@@ -90,8 +90,8 @@ def _passes(
 
 
 def _network(
-    architecture: Architecture, c: SimpleNamespace, features: Features, backward: Array
-) -> tuple[Array, Array]:
+    architecture: Architecture, c: SimpleNamespace, features: Features, backward: Floats
+) -> tuple[Floats, Floats]:
     """What synchronisation adds to the backward pass, and gathering of updated parameters."""
     x, zero, offload = features.columns, features.zero, features.offload
     plain = 1 - zero - offload - features.three_d
@@ -118,7 +118,7 @@ def _network(
     return exposed + c.offload_copy_s * offload, gather
 
 
-def _optimizer(architecture: Architecture, c: SimpleNamespace, features: Features) -> Array:
+def _optimizer(architecture: Architecture, c: SimpleNamespace, features: Features) -> Floats:
     """Optimizer step on the GPUs, or in host memory when offloading."""
     x, offload = features.columns, features.offload
     on_gpu = c.optimizer_s * x["optimizer"]

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from formulations.arrays import Floats, Ints
 from morph_opt.domain import ExecutionPlan, InputError
-from morph_opt.perf.analytic.architecture import PARTS, Array
+from morph_opt.perf.analytic.architecture import PARTS
 from morph_opt.perf.analytic.phases import Timers, booked
 from morph_opt.perf.fitting.discrepancy import Pair
 from morph_opt.perf.fitting.errors import Evaluator, Outputs, covariance_between, own_variance
 from morph_opt.perf.fitting.fit import Fit
-
-Indices = NDArray[np.int64]
 
 DRAWS = 64
 """Possible truths over which a design is averaged."""
@@ -41,17 +39,17 @@ class _World:
         Variance of a measurement of each output.
     """
 
-    covariance: Array
-    own: Array
+    covariance: Floats
+    own: Floats
 
-    def learn(self, outputs: Indices) -> None:
+    def learn(self, outputs: Ints) -> None:
         """Measure these outputs."""
         for index in outputs:
             column = self.covariance[:, index].copy()
             scaled = column / (column[index] + self.own[index])
             np.subtract(self.covariance, np.outer(column, scaled), out=self.covariance)
 
-    def gain(self, totals: Indices, outputs: Indices) -> float:
+    def gain(self, totals: Ints, outputs: Ints) -> float:
         """Share of the mean standard deviation of the totals that measuring would remove."""
         variance = self.covariance[totals, totals]
         cross = self.covariance[np.ix_(totals, outputs)]
@@ -69,7 +67,7 @@ def choose_runs(
     seed: int = SEED,
     timers: Timers | None = None,
 ) -> list[int]:
-    """Indices of the candidates to run next, most useful first.
+    """Ints of the candidates to run next, most useful first.
 
     Greedy reduction of the mean standard deviation of log-time over all candidates, on the model
     linearised at the present belief and at `DRAWS` truths drawn from it. The errors of the model

@@ -14,8 +14,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.arrays import Floats
 from morph_opt.domain import ExecutionPlan, PlanFamily, Shape
-from morph_opt.perf.analytic.architecture import Array
 from morph_opt.perf.analytic.layout import layout
 
 Pair = tuple[Shape, ExecutionPlan]
@@ -62,7 +62,7 @@ class _Codes:
     spread: NDArray[np.int64]
     ragged: NDArray[np.int64]
     degrees: NDArray[np.int64]
-    doublings: Array
+    doublings: Floats
 
 
 def _codes(pairs: Sequence[Pair], numbers: dict[tuple[int, ...], int]) -> _Codes:
@@ -94,12 +94,12 @@ def _codes(pairs: Sequence[Pair], numbers: dict[tuple[int, ...], int]) -> _Codes
 class Shared:
     """What configurations share, 0 to 1; shape (left, right) each. Fields as in `Scales`."""
 
-    shape: Array
-    ragged: Array
-    plan: Array
-    reach: Array
-    size: Array
-    degree: Array
+    shape: Floats
+    ragged: Floats
+    plan: Floats
+    reach: Floats
+    size: Floats
+    degree: Floats
 
     @classmethod
     def of(cls, left: Sequence[Pair], right: Sequence[Pair]) -> Shared:
@@ -107,7 +107,7 @@ class Shared:
         numbers: dict[tuple[int, ...], int] = {}
         a, b = _codes(left, numbers), _codes(right, numbers)
 
-        def same(x: NDArray[np.int64], y: NDArray[np.int64]) -> Array:
+        def same(x: NDArray[np.int64], y: NDArray[np.int64]) -> Floats:
             return np.equal.outer(x, y).astype(np.float64)
 
         shape, plan = same(a.shape, b.shape), same(a.plan, b.plan)
@@ -124,7 +124,7 @@ class Shared:
             degree=degrees * three_d * plan,
         )
 
-    def covariance(self, scales: Scales) -> Array:
+    def covariance(self, scales: Scales) -> Floats:
         """Covariance of the errors, without the part of the single run; (left, right)."""
         total = np.zeros_like(self.shape)
         for field in fields(self):
@@ -134,12 +134,12 @@ class Shared:
         return total
 
 
-def covariance(left: Sequence[Pair], right: Sequence[Pair], scales: Scales) -> Array:
+def covariance(left: Sequence[Pair], right: Sequence[Pair], scales: Scales) -> Floats:
     """Covariance of the model's errors, without the part of the single run.
 
     Returns
     -------
-    Array
+    Floats
         Shape (left, right), squared natural logarithms.
     """
     return Shared.of(left, right).covariance(scales)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.arrays import Floats
 from morph_opt.domain import PlanFamily
-from morph_opt.perf.analytic.architecture import PARTS, Architecture, Array, Features
+from morph_opt.perf.analytic.architecture import PARTS, Architecture, Features
 from morph_opt.perf.analytic.terms import parts_s
 from morph_opt.perf.fitting.discrepancy import Pair, Scales, Shared
 from morph_opt.perf.fitting.runs import Run
@@ -83,7 +84,7 @@ class Outputs:
 
     pairs: tuple[Pair, ...]
     at: NDArray[np.int64]
-    mask: Array
+    mask: Floats
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], parts: Sequence[Sequence[Sequence[str]]]) -> Outputs:
@@ -101,7 +102,7 @@ class Outputs:
         return cls.of(pairs, [[PARTS]] * len(pairs))
 
 
-def observed(runs: Sequence[Run]) -> tuple[Outputs, Array]:
+def observed(runs: Sequence[Run]) -> tuple[Outputs, Floats]:
     """What runs tell: phases if they hold every part, else phases and the whole iteration.
 
     Returns
@@ -137,12 +138,12 @@ class Evaluator:
         self._features = Features.of(outputs.pairs)
         self.outputs = outputs
 
-    def logs(self, log_constants: Array) -> Array:
+    def logs(self, log_constants: Floats) -> Floats:
         """Logarithms of the predicted times, shape (outputs,)."""
-        result: Array = np.log((self._parts(log_constants) * self.outputs.mask).sum(axis=1))
+        result: Floats = np.log((self._parts(log_constants) * self.outputs.mask).sum(axis=1))
         return result
 
-    def shares(self, log_constants: Array) -> tuple[Array, Array]:
+    def shares(self, log_constants: Floats) -> tuple[Floats, Floats]:
         """Shares of the parts in each output, and of each output in its iteration.
 
         Returns
@@ -155,7 +156,7 @@ class Evaluator:
         size = held.sum(axis=1)
         return held / size[:, None], size / parts.sum(axis=1)
 
-    def jacobian(self, log_constants: Array, step: float = 1e-4) -> tuple[Array, Array]:
+    def jacobian(self, log_constants: Floats, step: float = 1e-4) -> tuple[Floats, Floats]:
         """Logarithms and their derivatives, shapes (outputs,) and (outputs, constants)."""
         base = self.logs(log_constants)
         slope = np.empty((len(base), len(log_constants)))
@@ -165,15 +166,15 @@ class Evaluator:
             slope[:, index] = (self.logs(moved) - base) / step
         return base, slope
 
-    def _parts(self, log_constants: Array) -> Array:
+    def _parts(self, log_constants: Floats) -> Floats:
         parts = parts_s(self._architecture, np.exp(log_constants), self._features)
-        result: Array = parts.T[self.outputs.at]
+        result: Floats = parts.T[self.outputs.at]
         return result
 
 
 def covariance_between(
-    left: Outputs, left_share: Array, right: Outputs, right_share: Array, errors: Errors
-) -> Array:
+    left: Outputs, left_share: Floats, right: Outputs, right_share: Floats, errors: Errors
+) -> Floats:
     """Covariance of the errors of outputs, without what is not shared.
 
     Parameters
@@ -183,7 +184,7 @@ def covariance_between(
 
     Returns
     -------
-    Array
+    Floats
         Shape (left, right), squared natural logarithms.
     """
     shared = Shared.of(left.pairs, right.pairs)
@@ -201,15 +202,15 @@ def covariance_between(
     return total
 
 
-def own_variance(outputs: Outputs, share: Array, size: Array, errors: Errors) -> Array:
+def own_variance(outputs: Outputs, share: Floats, size: Floats, errors: Errors) -> Floats:
     """Variance that an output shares with no other, shape (outputs,)."""
     run = np.array([kernel.run for kernel in errors.kernels])
     floor = outputs.mask @ np.square(errors.floor)
-    total: Array = np.square(share) @ np.square(run) + floor / size**2
+    total: Floats = np.square(share) @ np.square(run) + floor / size**2
     return total
 
 
-def _alone(outputs: Outputs) -> Array:
+def _alone(outputs: Outputs) -> Floats:
     """1.0 where a configuration is one GPU without checkpointing, shape (outputs,)."""
     found = [
         shape.gpus == 1

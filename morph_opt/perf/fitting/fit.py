@@ -13,8 +13,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky
 from scipy.optimize import least_squares
 
+from formulations.arrays import Floats
 from morph_opt.domain import InputError
-from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Array, Constants
+from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Constants
 from morph_opt.perf.analytic.prior import Prior, prior
 from morph_opt.perf.fitting.discrepancy import Pair
 from morph_opt.perf.fitting.errors import (
@@ -62,8 +63,8 @@ class Prediction:
         Standard deviation of its natural logarithm: 0.05 is about 5 %. Shape (rows,).
     """
 
-    iteration_s: Array
-    log_sd: Array
+    iteration_s: Floats
+    log_sd: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ class Fit:
     """
 
     architecture: Architecture
-    log_constants: Array
-    log_covariance: Array
+    log_constants: Floats
+    log_covariance: Floats
     prior: Prior
     runs: tuple[Run, ...]
     errors: Errors = ERRORS
@@ -159,11 +160,13 @@ def fit(
     return Fit(architecture, best, np.linalg.inv(precision), belief, tuple(runs), errors)
 
 
-def _solve(seen: Evaluator, measured: Array, belief: Prior, noise: Array, start: Array) -> Array:
+def _solve(
+    seen: Evaluator, measured: Floats, belief: Prior, noise: Floats, start: Floats
+) -> Floats:
     """Most probable constants, in prior standard deviations from the prior."""
     whiten = np.linalg.inv(cholesky(noise, lower=True))
 
-    def residuals(z: Array) -> Array:
+    def residuals(z: Floats) -> Floats:
         gap = seen.logs(belief.log_mean + belief.log_sd * z) - measured
         raw = whiten @ gap / SOFT
         # soft l1 written as a residual, because scipy's loss would also soften the prior
@@ -174,7 +177,7 @@ def _solve(seen: Evaluator, measured: Array, belief: Prior, noise: Array, start:
     found = least_squares(residuals, inside, bounds=(-BOUND, BOUND))
     if not found.success:
         raise InputError(f"the fit did not converge: {found.message}", field="runs")
-    solution: Array = found.x
+    solution: Floats = found.x
     return solution
 
 
@@ -203,7 +206,7 @@ def of_constants(architecture: Architecture, constants: Constants) -> Fit:
     return Fit(architecture, values, nothing, prior(architecture), ())
 
 
-def _noise(seen: Evaluator, log_constants: Array, errors: Errors) -> Array:
+def _noise(seen: Evaluator, log_constants: Floats, errors: Errors) -> Floats:
     """Covariance of what is observed around the model, shape (outputs, outputs)."""
     share, size = seen.shares(log_constants)
     noise = covariance_between(seen.outputs, share, seen.outputs, share, errors)
@@ -211,7 +214,7 @@ def _noise(seen: Evaluator, log_constants: Array, errors: Errors) -> Array:
     return noise
 
 
-def _shared_variance(outputs: Outputs, share: Array, errors: Errors) -> Array:
+def _shared_variance(outputs: Outputs, share: Floats, errors: Errors) -> Floats:
     """Diagonal of `covariance_between` of outputs with themselves, in blocks to spare memory."""
     blocks = []
     for first in range(0, len(outputs.at), BLOCK):

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from formulations.arrays import Floats
 from morph_opt.domain import ExecutionPlan, NodeType, Shape, Span
 from morph_opt.domain._validate import require_finite
-from morph_opt.perf.analytic.architecture import Array
 from morph_opt.perf.fitting.discrepancy import Pair, Scales, covariance
 from morph_opt.perf.speed import Configuration, SpeedModel
 
@@ -70,7 +70,7 @@ class _Solved:
 
     models: tuple[str, ...]
     pairs: tuple[Pair, ...]
-    weights: Array
+    weights: Floats
 
 
 class OnlineModel:
@@ -198,12 +198,12 @@ class OnlineModel:
             seconds = row.iteration_s * float(factor) if observed is None else observed
             yield replace(row, iteration_s=seconds)
 
-    def _factors(self, model: str, node_type: NodeType, pairs: Sequence[Pair]) -> Array:
+    def _factors(self, model: str, node_type: NodeType, pairs: Sequence[Pair]) -> Floats:
         solved = self._solve(node_type.name)
         if solved is None or not pairs:
             return np.ones(len(pairs))
         cross = self._covariance([model] * len(pairs), pairs, solved.models, solved.pairs)
-        factors: Array = np.exp(cross @ solved.weights)
+        factors: Floats = np.exp(cross @ solved.weights)
         return factors
 
     def _covariance(
@@ -212,12 +212,12 @@ class OnlineModel:
         left: Sequence[Pair],
         right_models: Sequence[str],
         right: Sequence[Pair],
-    ) -> Array:
+    ) -> Floats:
         """Covariance of the base's errors: within a model, and of a family in all models."""
         same = np.array([[a == b for b in right_models] for a in left_models], dtype=float)
         kind = Scales(run=0.0, shape=0.0, ragged=0.0, plan=self._family, reach=0.0, degree=0.0)
         within = same * covariance(left, right, self._scales)
-        total: Array = within + covariance(left, right, kind)
+        total: Floats = within + covariance(left, right, kind)
         return total
 
     def _solve(self, node_type: str) -> _Solved | None:

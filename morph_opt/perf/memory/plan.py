@@ -23,13 +23,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.arrays import Floats
 from morph_opt.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Shape
 from morph_opt.domain._validate import require_int
 from morph_opt.perf.analytic.architecture import Architecture
 from morph_opt.perf.analytic.support import GIB, HOST_BYTES_PER_PARAMETER
 from morph_opt.perf.memory.facts import ModelFacts
-
-Array = NDArray[np.float64]
 
 PARAMETER_BYTES = 2.0
 """Z: 16-bit parameters."""
@@ -112,13 +111,13 @@ class Degrees:
         Samples per forward pass of a data-parallel rank, at least 1.
     """
 
-    pp: Array
-    tp: Array
-    dp: Array
+    pp: Floats
+    tp: Floats
+    dp: Floats
     stage2: NDArray[np.bool_]
     offload: NDArray[np.bool_]
     checkpointing: NDArray[np.bool_]
-    micro_batch: Array
+    micro_batch: Floats
 
     @classmethod
     def of(
@@ -158,7 +157,7 @@ def smallest_micro_batch(architecture: Architecture, plan: ExecutionPlan, ranks:
     return 1
 
 
-def memory_columns(facts: ModelFacts, degrees: Degrees) -> dict[str, Array]:
+def memory_columns(facts: ModelFacts, degrees: Degrees) -> dict[str, Floats]:
     """Every part of `PlanMemory` in GiB, as one array per field, one row per plan.
 
     Pure: numpy arithmetic on the columns, no look-ups.
@@ -179,7 +178,7 @@ def memory_columns(facts: ModelFacts, degrees: Degrees) -> dict[str, Array]:
     }
 
 
-def _stage_parameters(facts: ModelFacts, degrees: Degrees) -> Array:
+def _stage_parameters(facts: ModelFacts, degrees: Degrees) -> Floats:
     """Parameters of one tensor-parallel rank of the first stage: its layers and an embedding."""
     layers = np.ceil(facts.architecture.layers / degrees.pp)
     stage = layers * facts.layer_parameters + facts.embedding_parameters
@@ -187,7 +186,7 @@ def _stage_parameters(facts: ModelFacts, degrees: Degrees) -> Array:
     return np.asarray(np.where(degrees.pp == 1.0, whole, np.minimum(stage, whole)) / degrees.tp)
 
 
-def _activations(facts: ModelFacts, degrees: Degrees) -> Array:
+def _activations(facts: ModelFacts, degrees: Degrees) -> Floats:
     """Bytes of activations of the fuller of the first and the last stage (K, sections 4.1-4.3)."""
     arch, tp = facts.architecture, degrees.tp
     tokens = arch.sequence * degrees.micro_batch

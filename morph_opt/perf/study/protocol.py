@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from morph_opt.perf.analytic.architecture import Array
+from formulations.arrays import Floats
 from morph_opt.perf.analytic.prior import Population, prior
 from morph_opt.perf.fitting.design import SEED, choose_runs
 from morph_opt.perf.fitting.discrepancy import Pair
@@ -51,9 +51,9 @@ class Judged:
 
     model: str
     runs: tuple[Run, ...]
-    error: Array
-    log_sd: Array
-    listed: Array
+    error: Floats
+    log_sd: Floats
+    listed: Floats
     sampled: tuple[Run, ...]
 
 
@@ -215,7 +215,7 @@ def cells(judged: Sequence[Judged]) -> list[CellError]:
     return found
 
 
-def _cell(one: Judged, plan: str, at: Array) -> CellError:
+def _cell(one: Judged, plan: str, at: Floats) -> CellError:
     error = 100 * np.abs(one.error[at])
     clean = error[~one.listed[at]]
     rows = [run for run, use in zip(one.runs, at, strict=True) if use]

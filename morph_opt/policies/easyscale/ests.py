@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from formulations.arrays import Floats, Ints
 
 UNIT_S = Fraction(1, 10**7)
 """Of whole times."""

@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from formulations.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

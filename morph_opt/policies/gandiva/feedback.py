@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Floats, LinearModel, ModelBuilder
+from formulations.arrays import Floats
+from formulations.linear_model import LinearModel, ModelBuilder
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 

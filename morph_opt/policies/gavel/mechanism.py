@@ -17,11 +17,8 @@ from dataclasses import dataclass
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from formulations.arrays import Bools, Floats, Ints
 
 ROUND_S = 360.0
 """Length of a round."""

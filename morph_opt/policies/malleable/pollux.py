@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from morph_opt.domain import InputError
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.malleable.frame import (
@@ -13,15 +14,7 @@ from morph_opt.policies.malleable.frame import (
     held_by,
     open_gpus,
 )
-from morph_opt.policies.malleable.pollux_rule import (
-    LEAST,
-    Budget,
-    Floats,
-    Ints,
-    PolluxRound,
-    Search,
-    Snap,
-)
+from morph_opt.policies.malleable.pollux_rule import LEAST, Budget, PolluxRound, Search, Snap
 from morph_opt.policies.rigid import _Filling
 
 

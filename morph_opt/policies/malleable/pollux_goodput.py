@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from formulations.arrays import Floats
 
 BATCHES = 50
 """Sizes that are tried, in geometric progression."""

@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from formulations.arrays import Bools, Floats, Ints
 
 LEAST = 1e-3
 """What a job without GPUs counts as; so each that waits costs 1000 / J."""

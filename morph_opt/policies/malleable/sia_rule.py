@@ -11,14 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Bools, Floats
 from formulations.linear_model import LinearModel, ModelBuilder
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 UNUSABLE = 1e-4
 """Goodput of what a job cannot use."""

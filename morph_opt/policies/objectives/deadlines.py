@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.domain import Cluster, InputError, JobState, RoundState
-
-Floats = npt.NDArray[np.float64]
 
 
 def prices_of(cluster: Cluster) -> Floats:

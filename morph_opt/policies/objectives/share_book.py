@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from formulations.shares.problem import ShareProblem, isolated_rates
 from morph_opt.domain import InputError, JobState, RoundState
 from morph_opt.perf.gang import GangSpeeds
@@ -22,9 +22,6 @@ from morph_opt.shares.max_min import Solve, lp_solver
 from morph_opt.shares.packed import PACKED_POLICIES, PackedTargets, alone_equivalent
 from morph_opt.shares.policies import Shares
 from morph_opt.shares.request import ShareRequest, shares_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.domain import InputError, JobState, RoundState
-
-Floats = npt.NDArray[np.float64]
 
 QUEUE_LIMITS_GPU_S = (3250.0, 7200.0)
 """Attained service at which a job leaves the first and the second queue (published code)."""

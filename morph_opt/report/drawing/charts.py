@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import PALETTE, label, short
 from morph_opt.report.paired import Pairing
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from bokeh.models import Range1d
     from bokeh.plotting import figure
 
-Floats = npt.NDArray[np.float64]
 
 MOST_STEPS = 6_000
 """Steps of a curve; above it means over as many equal stretches are drawn."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import OTHER, PALETTE, label, short
 from morph_opt.views import RunView
@@ -23,8 +24,6 @@ MOST_NODES = 64
 MOST_TICKS = 32
 LABELS = 60
 """Rectangles that have their job's name written into them."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

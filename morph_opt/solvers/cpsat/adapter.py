@@ -6,11 +6,12 @@ import numpy as np
 import ortools
 from ortools.sat.python import cp_model
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.cpsat.scaling import IntegerModel, ScalingError, to_integers
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 CODES: dict[str, Meaning] = {
     "UNKNOWN": Meaning.LIMIT,

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.linear_model import Bools, Floats, Ints, LinearModel
+from formulations.arrays import Bools, Floats, Ints
+from formulations.linear_model import LinearModel
 from morph_opt.solvers.recheck import FEASIBILITY_TOLERANCE
 
 EXACT_FACTORS = (1.0, 2.0, 4.0, 5.0, 8.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)

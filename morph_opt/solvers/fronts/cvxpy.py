@@ -12,11 +12,12 @@ import cvxpy
 import highspy
 import numpy as np
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.highs import claim_thread_pool
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 CODES: dict[str, Meaning] = {
     cvxpy.settings.OPTIMAL: Meaning.PROVED,

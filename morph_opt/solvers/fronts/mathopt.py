@@ -11,10 +11,11 @@ import numpy as np
 import ortools
 from ortools.math_opt.python import mathopt
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 CODES: dict[str, Meaning] = {
     "OPTIMAL": Meaning.PROVED,

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pulp
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 CODES: dict[int, Meaning] = {
     pulp.LpSolutionOptimal: Meaning.PROVED,

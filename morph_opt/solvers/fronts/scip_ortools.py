@@ -7,10 +7,11 @@ import ortools
 from ortools.linear_solver.python import model_builder_helper
 from scipy import sparse
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 _SCIP_INFINITY = 1e20
 

@@ -6,10 +6,11 @@ import coptpy
 import numpy as np
 from scipy import sparse
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 CODES: dict[int, Meaning] = {
     0: Meaning.FAILED,  # UNSTARTED

@@ -11,11 +11,12 @@ from importlib import metadata
 import numpy as np
 from cuopt import linear_programming
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.licensed.cuopt_codes import meaning_of
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 
 class CuOptSolver(Adapter):

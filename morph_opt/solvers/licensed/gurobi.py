@@ -5,10 +5,11 @@ from __future__ import annotations
 import gurobipy
 import numpy as np
 
-from formulations.linear_model import Ints, LinearModel
+from formulations.arrays import Floats, Ints
+from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 CODES: dict[int, Meaning] = {
     1: Meaning.FAILED,  # LOADED

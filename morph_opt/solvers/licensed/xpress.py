@@ -6,10 +6,11 @@ import numpy as np
 import xpress
 from scipy import sparse
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
-from morph_opt.solvers.outcome import Floats, Limits
+from morph_opt.solvers.outcome import Limits
 
 SOLVE_CODES: dict[str, Meaning] = {
     "UNSTARTED": Meaning.FAILED,

@@ -17,9 +17,10 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import IO
 
+from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.solvers.base import Capabilities
-from morph_opt.solvers.outcome import Floats, Limits, Outcome, Status, Stop
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
 
 START_S = 60.0
 """How long a worker may take to import its library."""

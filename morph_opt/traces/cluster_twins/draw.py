@@ -10,15 +10,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats, Ints
 from morph_opt.domain import SEEDS, InputError, Job, Range, Trace
 from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds, rigid_model
 from morph_opt.traces.cluster_twins.facts import ClusterFacts, load_facts
 from morph_opt.traces.cluster_twins.joint import joint_table
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 CLUSTER_TWINS: dict[str, dict[str, str]] = {
     "acme-twin": {"": "seren", "kalos": "kalos"},
@@ -153,14 +150,14 @@ def cluster_twin(
     return trace, RigidSeconds(gangs, types)
 
 
-def _restricted(share: FloatArray, facts: ClusterFacts, gpus: int) -> FloatArray:
+def _restricted(share: Floats, facts: ClusterFacts, gpus: int) -> Floats:
     """The table without jobs that are larger than the cluster."""
     kept = np.where(facts.sizes <= gpus, share, 0.0)
     return np.asarray(kept / kept.sum(), dtype=np.float64)
 
 
 def _sized(
-    facts: ClusterFacts, cluster: str, share: FloatArray, jobs: int | None, gpus: int,
+    facts: ClusterFacts, cluster: str, share: Floats, jobs: int | None, gpus: int,
     days: float | None,
 ) -> _Size:  # fmt: skip
     """What was given, and the rest from the published ratio of demand to capacity."""
@@ -181,8 +178,8 @@ def _sized(
 
 
 def _jobs(
-    facts: ClusterFacts, share: FloatArray, jobs: int, rng: np.random.Generator
-) -> tuple[IntArray, IntArray, IntArray]:
+    facts: ClusterFacts, share: Floats, jobs: int, rng: np.random.Generator
+) -> tuple[Ints, Ints, Ints]:
     """Type, seconds of run time and GPUs of every job, each shape ``(jobs,)``, in random order."""
     by_size = np.concatenate([[0.0], np.cumsum(share.sum((0, 1)))])
     counts = np.diff(np.floor(by_size / by_size[-1] * jobs + rng.random()).astype(np.int64))
@@ -200,7 +197,7 @@ def _jobs(
     return kind[order], np.ceil(run_s[order]).astype(np.int64), facts.sizes[size][order]
 
 
-def _stratum_means(weight: FloatArray, edges_s: FloatArray, count: int) -> FloatArray:
+def _stratum_means(weight: Floats, edges_s: Floats, count: int) -> Floats:
     """Mean run times of ``count`` equally likely strata, ascending.
 
     A few jobs carry most of the GPU time: random draws would let its sum vary by tens of percent
@@ -227,12 +224,12 @@ def _stratum_means(weight: FloatArray, edges_s: FloatArray, count: int) -> Float
 
 
 def _types_of(
-    run_s: FloatArray,
-    size: IntArray,
-    share: FloatArray,
+    run_s: Floats,
+    size: Ints,
+    share: Floats,
     facts: ClusterFacts,
     rng: np.random.Generator,
-) -> IntArray:
+) -> Ints:
     """Type of each job: in each cell of run time and size as many of each as the table says."""
     kinds, bins, _ = share.shape
     bin_of = np.clip(np.searchsorted(facts.edges_s, run_s, side="left") - 1, 0, bins - 1)
@@ -248,7 +245,7 @@ def _types_of(
     return np.asarray((upper[cell][:, :-1] <= at[:, None]).sum(1), dtype=np.int64)
 
 
-def _arrivals(size: _Size, same_second: float, rng: np.random.Generator) -> FloatArray:
+def _arrivals(size: _Size, same_second: float, rng: np.random.Generator) -> Floats:
     """Whole seconds of submission, ascending, shape ``(jobs,)``; the first is 0.
 
     Groups of geometric size share a second; groups come by a daily cycle.
@@ -267,7 +264,7 @@ def _arrivals(size: _Size, same_second: float, rng: np.random.Generator) -> Floa
     return np.asarray(times, dtype=np.float64)
 
 
-def _tenants(jobs: int, rng: np.random.Generator) -> IntArray:
+def _tenants(jobs: int, rng: np.random.Generator) -> Ints:
     """Tenant of every job: shares as 1, 1/2, 1/3, ... (assumed; the first five have 63 %)."""
     weight = 1.0 / np.arange(1, _TENANTS + 1)
     upper = np.cumsum(weight) / weight.sum()

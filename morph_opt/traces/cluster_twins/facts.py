@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from formulations.arrays import Floats
 
 RUN_EDGES_S = tuple(float(1 << k) for k in range(22))
 """Run times at which the CDFs are published."""
@@ -41,7 +41,7 @@ class TypeFacts:
     jobs: float
     gpu_time: float
     quartiles: tuple[int, ...]
-    run_share: FloatArray
+    run_share: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class ClusterFacts:
     mean_run_s: float
     mean_gpus: float
     same_second: float
-    edges_s: FloatArray
+    edges_s: Floats
     sizes: npt.NDArray[np.int64]
-    size_jobs: FloatArray
-    size_time: FloatArray
+    size_jobs: Floats
+    size_time: Floats
     types: tuple[TypeFacts, ...]
 
     @property
-    def bin_mean_s(self) -> FloatArray:
+    def bin_mean_s(self) -> Floats:
         """Mean run time of each bin if its jobs are spread evenly in the logarithm."""
         return np.asarray(np.diff(self.edges_s) / np.diff(np.log(self.edges_s)), dtype=np.float64)
 
@@ -97,7 +97,7 @@ def load_facts() -> dict[str, ClusterFacts]:
     return {name: _cluster(table) for name, table in tomllib.loads(text).items()}
 
 
-def _shares(cdf: list[float]) -> FloatArray:
+def _shares(cdf: list[float]) -> Floats:
     return np.diff(np.asarray([0.0, *cdf])) / 100.0
 
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.traces.cluster_twins.facts import ClusterFacts, load_facts
-
-FloatArray = npt.NDArray[np.float64]
 
 _SWEEPS = 400
 _LONGEST_STEP = 0.5
@@ -26,7 +24,7 @@ _INSIDE = 0.01
 
 
 @cache
-def joint_table(name: str) -> FloatArray:
+def joint_table(name: str) -> Floats:
     """Shares of the jobs, shape ``(types, bins, sizes)``; they sum up to 1.
 
     Parameters
@@ -40,7 +38,7 @@ def joint_table(name: str) -> FloatArray:
     mean_s = facts.bin_mean_s
     # The mean run time and the shares of GPU time by size imply the total of GPU time.
     total = float(by_type.sum(0) @ mean_s) / float((facts.size_time / facts.sizes).sum())
-    share: FloatArray = by_type[:, :, None] * facts.size_jobs
+    share: Floats = by_type[:, :, None] * facts.size_jobs
     size_mean_s = facts.size_time * total / (facts.sizes * facts.size_jobs)
     for _ in range(_SWEEPS):
         if len(facts.types) > 1:
@@ -52,7 +50,7 @@ def joint_table(name: str) -> FloatArray:
     return np.asarray(share / share.sum(), dtype=np.float64)
 
 
-def _with_type_times(share: FloatArray, facts: ClusterFacts, total: float) -> FloatArray:
+def _with_type_times(share: Floats, facts: ClusterFacts, total: float) -> Floats:
     """GPU time by type as published."""
     times = np.asarray([one.gpu_time for one in facts.types])
     gpu_s = facts.bin_mean_s[:, None] * facts.sizes
@@ -61,8 +59,8 @@ def _with_type_times(share: FloatArray, facts: ClusterFacts, total: float) -> Fl
 
 
 def _tilted(
-    share: FloatArray, value: FloatArray, mean: FloatArray, score: FloatArray, axes: tuple[int, int]
-) -> FloatArray:
+    share: Floats, value: Floats, mean: Floats, score: Floats, axes: tuple[int, int]
+) -> Floats:
     """One Newton step of ``share * exp(factor * score)`` towards wanted means of ``value``."""
     jobs = share.sum(axes, keepdims=True)
     weight = share * value
@@ -75,7 +73,7 @@ def _tilted(
     return np.asarray(share * np.exp(step * (score - score.mean())), dtype=np.float64)
 
 
-def _force_quartiles(share: FloatArray, facts: ClusterFacts) -> None:
+def _force_quartiles(share: Floats, facts: ClusterFacts) -> None:
     """Move jobs of each type below or above its quartiles of size, in place."""
     for number, one in enumerate(facts.types):
         for level, size in zip((0.25, 0.5, 0.75), one.quartiles, strict=True):

@@ -6,8 +6,8 @@ from array import array
 from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 
+from formulations.arrays import Floats
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import LogRow
 
@@ -22,8 +22,6 @@ PILED_UP = 3.0
 PILE_JOBS = 100
 PILE_SPAN_S = 24 * HOUR_S
 """A log of fewer jobs or of less time tells nothing about its beginning."""
-
-Floats = npt.NDArray[np.float64]
 
 
 class Demand:

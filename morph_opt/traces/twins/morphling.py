@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from formulations.arrays import Floats, Ints
 from morph_opt.domain import ExecutionPlan, InputError, Job, Trace
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.twins.sampling import FloatArray, IntArray, deal, match_total, stratified
+from morph_opt.traces.twins.sampling import deal, match_total, stratified
 from morph_opt.traces.twins.stats import Cell, TwinStats, Variants, load_stats, size_class
 
 TWINS = ("base", "bp", "mt", "naive")
@@ -97,10 +98,10 @@ def _jobs(stats: TwinStats, steps: RequestedSpeeds, rng: np.random.Generator) ->
     return jobs
 
 
-def _work(stats: TwinStats, rng: np.random.Generator) -> tuple[list[Cell], FloatArray]:
+def _work(stats: TwinStats, rng: np.random.Generator) -> tuple[list[Cell], Floats]:
     """Cell and GPU-hours of every job, group of models by group of models."""
     cells: list[Cell] = []
-    hours: list[FloatArray] = []
+    hours: list[Floats] = []
     for models, quantiles in stats.work:
         own = [cell for cell in stats.cells if cell.model in models]
         values = stratified(stats.levels, quantiles, sum(c.jobs for c in own), rng)
@@ -111,7 +112,7 @@ def _work(stats: TwinStats, rng: np.random.Generator) -> tuple[list[Cell], Float
     return cells, np.concatenate(hours)
 
 
-def _arrivals(stats: TwinStats, phases: IntArray, rng: np.random.Generator) -> FloatArray:
+def _arrivals(stats: TwinStats, phases: Ints, rng: np.random.Generator) -> Floats:
     """Whole seconds of submission, shape ``(jobs,)``; the first is 0, the last ends the span."""
     inside = sum(sum(p.jobs) - p.bursts for p in stats.phases)
     gaps = rng.permutation(stratified(stats.gap_levels, stats.gap_s, inside, rng))
@@ -129,9 +130,7 @@ def _arrivals(stats: TwinStats, phases: IntArray, rng: np.random.Generator) -> F
     return np.asarray(np.floor(times), dtype=np.float64)
 
 
-def _phase_times(
-    length_s: float, bursts: int, gaps: FloatArray, rng: np.random.Generator
-) -> FloatArray:
+def _phase_times(length_s: float, bursts: int, gaps: Floats, rng: np.random.Generator) -> Floats:
     """Offsets in a phase: bursts of random size, spread uniformly over what the gaps leave."""
     jobs = len(gaps) + bursts
     heads = np.zeros(jobs, dtype=bool)

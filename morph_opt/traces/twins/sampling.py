@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from formulations.arrays import Floats, Ints
 
 
 def stratified(
@@ -16,7 +14,7 @@ def stratified(
     values: Sequence[float],
     count: int,
     rng: np.random.Generator,
-) -> FloatArray:
+) -> Floats:
     """``count`` draws from a piecewise log-linear inverse CDF, one per stratum, ascending.
 
     Independent draws from a heavy tail would let the total vary by a factor of two from seed
@@ -33,7 +31,7 @@ def stratified(
     return np.asarray(np.exp(np.interp(u, levels, np.log(values))), dtype=np.float64)
 
 
-def match_total(values: FloatArray, total: float) -> FloatArray:
+def match_total(values: Floats, total: float) -> Floats:
     """The values with their upper quarter scaled so that they sum up to ``total``.
 
     Only the tail is touched: it carries nearly all of the sum, the quantiles below stay.
@@ -45,12 +43,12 @@ def match_total(values: FloatArray, total: float) -> FloatArray:
 
 
 def deal(
-    values: FloatArray,
-    counts: IntArray,
+    values: Floats,
+    counts: Ints,
     totals: Sequence[float],
     rng: np.random.Generator,
-    kinds: IntArray | None = None,
-) -> IntArray:
+    kinds: Ints | None = None,
+) -> Ints:
     """Deal values into bins of given sizes so that each bin's sum comes close to its total.
 
     Largest value first; a value goes to a bin that still has room for it, drawn with a
@@ -70,7 +68,7 @@ def deal(
 
     Returns
     -------
-    IntArray
+    Ints
         Bin of each value, shape ``(n,)``.
     """
     slots = np.array(counts, dtype=np.int64)

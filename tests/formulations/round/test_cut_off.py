@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from formulations import node_pattern
+from formulations.arrays import Ints
 from formulations.layout import RoundModel, forbid
-from formulations.linear_model import Ints, LinearModel
+from formulations.linear_model import LinearModel
 from formulations.round.decode import pack, restricted
 from formulations.round.tables import NONE, RoundProblem
 from morph_opt.decision.ranked import Solved

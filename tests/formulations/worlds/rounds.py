@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.linear_model import Ints
+from formulations.arrays import Ints
 from formulations.round.rule_table import RuleTable
 from formulations.round.tables import (
     RESOURCES,
