@@ -13,7 +13,8 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import LEFT_OUT, fill, require_shapes
 from formulations.round.candidates import RESOURCES, CandidateTable, Scope
-from formulations.round.options import OptionTable, options_of
+from formulations.round.numbering import options_of
+from formulations.round.options import OptionTable
 from formulations.round.returns import ReturnTable, require_returns
 from formulations.round.rule_table import RuleTable
 from formulations.round.shared import SharedTable, require_shared

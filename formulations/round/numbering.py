@@ -1,0 +1,276 @@
+"""How the options of a round are numbered through: candidates, shared ones, returns, then stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import joined
+from formulations.round.candidates import CandidateTable, Scope
+from formulations.round.options import ClassGpus, Held, MemberTable, OptionTable
+
+if TYPE_CHECKING:
+    from formulations.round.tables import RoundProblem
+
+
+def options_of(problem: RoundProblem) -> OptionTable:
+    """Candidates, then options of several jobs, then those on named nodes, then stays."""
+    jobs, table, shared = problem.jobs, problem.candidates, problem.shared
+    nodes, holds = problem.nodes, problem.holds
+    count = table.count + shared.count + problem.returns.options
+    stay = np.full(jobs.count, -1, dtype=np.int64)
+    running = np.flatnonzero(jobs.running).astype(np.int64)
+    stay[running] = np.arange(count, count + running.size)
+    members, held = _members(problem, running, stay), _held(problem, stay)
+    starts = _starts(problem, held)
+    node_class = np.concatenate([starts.node_class, np.zeros(running.size, dtype=np.int64)])
+    node_class[stay[holds.job]] = nodes.node_class[holds.node]
+    gpus = np.concatenate([starts.gpus.astype(np.float64), np.zeros(running.size)])
+    np.add.at(gpus, stay[holds.job], holds.demand[:, 0])
+    gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
+    possible = np.ones(count + running.size, dtype=bool)
+    possible[held.option[~_may_come(problem, starts, members, held)]] = False
+    possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
+    job = np.concatenate([starts.job, running])
+    mixed, worst = _mixed(problem, starts, held, node_class), _worst_side(problem, starts, held)
+    return OptionTable(
+        starts, members, held, job, node_class, gpus, mixed, worst, possible, stay, gang
+    )
+
+
+def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Floats:
+    nodes = problem.nodes
+    worst = np.zeros((nodes.classes, starts.side.shape[1]))
+    on = nodes.node_class[held.node]
+    several = starts.mixed[starts.part_candidate] if starts.mixed.any() else np.zeros(0, dtype=int)
+    parts = np.flatnonzero(several)
+    for resource in range(worst.shape[1]):
+        own: Floats = starts.side[:, resource]
+        np.maximum.at(worst[:, resource], starts.node_class, own)
+        np.maximum.at(
+            worst[:, resource], starts.part_class[parts], own[starts.part_candidate[parts]]
+        )
+        per_gpu = held.demand[:, 1 + resource] / held.demand[:, 0]
+        np.maximum.at(worst[:, resource], on, per_gpu)
+    return worst
+
+
+def _mixed(
+    problem: RoundProblem, starts: CandidateTable, held: Held, node_class: Ints
+) -> ClassGpus:
+    """Starts and options in place on nodes of several classes, class by class; pairs are of one."""
+    classes, first = problem.nodes.classes, problem.candidates.count
+    if problem.shared.count:
+        held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
+    there = problem.nodes.node_class[held.node]
+    if not starts.mixed.any() and (there == node_class[held.option]).all():
+        none = np.zeros(0, dtype=np.int64)
+        return ClassGpus(none, none, np.zeros(0))
+    option = np.concatenate([starts.part_candidate, held.option])
+    where = np.concatenate([starts.part_class, there])
+    several = np.zeros(node_class.size, dtype=bool)
+    several[option[where != node_class[option]]] = True
+    mine = several[option]
+    gpus = np.concatenate([starts.part_gpus.astype(np.float64), held.demand[:, 0]])[mine]
+    key, at = np.unique(option[mine] * classes + where[mine], return_inverse=True)
+    total: Floats = np.zeros(key.size)
+    np.add.at(total, at.reshape(-1), gpus)
+    return ClassGpus(key // classes, key % classes, total)
+
+
+def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
+    table, jobs, shared, returns = (
+        problem.candidates, problem.jobs, problem.shared, problem.returns
+    )  # fmt: skip
+    alone: Ints = np.arange(table.count, dtype=np.int64)
+    back, first = returns.candidate[returns.placed], table.count + shared.count
+    job = np.concatenate([table.job, shared.job, table.job[back], running])
+    done = np.where(shared.candidate < 0, stay[shared.job], shared.candidate)
+    done = np.concatenate([alone, done, back, stay[running]])
+    starts = done < table.count
+    price = np.append(returns.prices(jobs.restart_s[table.job]), 0.0)
+    startup_s = np.where(starts, price[np.minimum(done, table.count)], jobs.restart_left_s[job])
+    on_nodes = slice(alone.size + shared.option.size, job.size - running.size)
+    startup_s[on_nodes] = returns.startup_s[returns.placed]
+    return MemberTable(
+        option=np.concatenate(
+            [alone, table.count + shared.option, first + np.arange(back.size), stay[running]]
+        ),
+        job=job,
+        iteration_s=np.concatenate(
+            [
+                table.iteration_s,
+                shared.iteration_s,
+                table.iteration_s[back],
+                jobs.stay_iteration_s[running],
+            ]
+        ),
+        startup_s=startup_s,
+        alone=done,
+        starts=starts,
+    )
+
+
+def _held(problem: RoundProblem, stay: Ints) -> Held:
+    """Holds of the stays, then of what others share: GPUs once, everything else of each job.
+
+    Last, those of the options on named nodes: what their candidates ask for.
+    """
+    table, shared, holds = problem.candidates, problem.shared, problem.holds
+    if not shared.count and not problem.returns.options:
+        rows: Ints = np.arange(holds.count, dtype=np.int64)
+        return Held(
+            stay[holds.job], holds.job, holds.node, holds.demand, holds.uplink_gb_per_s, rows
+        )
+    first = shared.first[shared.candidate[shared.first] < 0]
+    row, at = joined(holds.job, shared.job[first])
+    option, node = shared.option[first][at], holds.node[row]
+    demand = holds.demand[row].copy()
+    beside = np.setdiff1d(np.flatnonzero(np.isin(shared.option, option)), first)
+    place, who = joined(option, shared.option[beside])
+    comes = shared.candidate[beside[who]] >= 0
+    gpus, partner = demand[place[comes], :1], shared.candidate[beside[who[comes]]]
+    np.add.at(demand[:, 1:], place[comes], gpus * table.side[partner])
+    key = holds.job * problem.nodes.count + holds.node
+    there = shared.job[beside[who[~comes]]] * problem.nodes.count + node[place[~comes]]
+    theirs, which = joined(key, there)
+    np.add.at(demand[:, 1:], place[~comes][which], holds.demand[theirs, 1:])
+    leaf, some = problem.nodes.leaf[node], np.zeros(shared.count, dtype=np.int64)
+    some[option] = leaf
+    crosses = np.isin(option, option[leaf != some[option]])
+    back = _held_again(problem)
+    return Held(
+        np.concatenate([stay[holds.job], table.count + option, back.option]),
+        np.concatenate([holds.job, holds.job[row], back.job]),
+        np.concatenate([holds.node, node, back.node]),
+        np.concatenate([holds.demand, demand, back.demand]),
+        np.concatenate(
+            [holds.uplink_gb_per_s, np.where(crosses, demand[:, 3], 0.0), back.uplink_gb_per_s]
+        ),
+        np.concatenate([np.arange(holds.count), row, back.of_stay]),
+    )
+
+
+def _held_again(problem: RoundProblem) -> Held:
+    """Holds of the options on named nodes."""
+    table, returns = problem.candidates, problem.returns
+    candidate = returns.candidate[returns.placed]
+    rows = table.take(candidate)
+    owner = rows.part_candidate
+    gpus = rows.part_gpus.astype(np.float64)[:, None]
+    demand = gpus * np.column_stack([np.ones(owner.size), rows.side[owner]])
+    return Held(
+        table.count + problem.shared.count + returns.of_node,
+        rows.job[owner],
+        returns.node,
+        demand,
+        np.where(rows.scope[owner] == Scope.POD, demand[:, 3], 0.0),
+        np.full(owner.size, problem.holds.count),
+    )
+
+
+def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
+    """The candidates, and rows of the options that are none of them behind."""
+    found = _shared_starts(problem, held)
+    if not problem.returns.options:
+        return found
+    back = problem.candidates.take(problem.returns.candidate[problem.returns.placed])
+    columns = {
+        name: np.concatenate([getattr(found, name), getattr(back, name)])
+        for name in ("job", "node_class", "iteration_s", "gpus", "side", "node_set")
+    }
+    none = np.zeros(back.count, dtype=np.int64)
+    return replace(
+        found,
+        part_start=np.concatenate([found.part_start, none + found.part_start[-1]]),
+        scope=np.concatenate([found.scope, none + int(Scope.NODE)]),
+        strict=np.concatenate([found.strict, none > 0]),
+        loose=np.concatenate([found.loose, none > 0]),
+        **columns,
+    )
+
+
+def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
+    """The candidates, and rows of the options of several jobs behind them."""
+    table, shared = problem.candidates, problem.shared
+    if not shared.count:
+        return table
+    host = shared.candidate[shared.first]
+    fresh, size = host >= 0, shared.count
+    rows = table.take(host[fresh])
+    lengths, scope = np.zeros(size, dtype=np.int64), np.full(size, int(Scope.NODE))
+    lengths[fresh], scope[fresh] = np.diff(rows.part_start), rows.scope
+    comes = np.flatnonzero(shared.candidate >= 0)
+    option, partner = shared.option[comes], shared.candidate[comes]
+    side, strict = np.zeros((size, table.side.shape[1])), np.zeros(size, dtype=bool)
+    node_set, node_class = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    gpus = np.zeros(size, dtype=np.int64)
+    np.add.at(side, option, table.side[partner])
+    # Each has the speed of its own span, so what one must not do nobody does.
+    strict[option[table.strict[partner] & fresh[option]]] = True
+    np.maximum.at(node_set, option, table.node_set[partner])
+    gpus[fresh] = rows.gpus
+    here = held.option >= table.count
+    here &= held.option < table.count + size
+    place = held.option[here] - table.count
+    node_class[place] = problem.nodes.node_class[held.node[here]]
+    node_class[option] = table.node_class[partner]
+    side[place] = held.demand[here, 1:] / held.demand[here, :1]
+    np.add.at(gpus, place, held.demand[here, 0].astype(np.int64))
+    return CandidateTable(
+        job=np.concatenate([table.job, shared.job[shared.first]]),
+        node_class=np.concatenate([table.node_class, node_class]),
+        iteration_s=np.concatenate([table.iteration_s, shared.iteration_s[shared.first]]),
+        gpus=np.concatenate([table.gpus, gpus]),
+        part_start=np.concatenate([table.part_start, table.part_start[-1] + np.cumsum(lengths)]),
+        part_gpus=np.concatenate([table.part_gpus, rows.part_gpus]),
+        side=np.concatenate([table.side, side]),
+        scope=np.concatenate([table.scope, scope]),
+        node_set=np.concatenate([table.node_set, node_set]),
+        strict=np.concatenate([table.strict, strict]),
+        part_class=np.concatenate([table.part_class, rows.part_class]),
+        loose=np.concatenate([table.loose, np.zeros(size, dtype=bool)]),
+    )
+
+
+def _may_come(
+    problem: RoundProblem, starts: CandidateTable, members: MemberTable, held: Held
+) -> Bools:
+    """Whether everybody of an option in place may be on a node that it holds, shape (E,).
+
+    Of which class the named nodes of an option are is `_may_be_there`'s to say.
+    """
+    nodes = problem.nodes
+    if not problem.shared.count and not problem.returns.options:
+        return np.ones(held.option.size, dtype=bool)
+    comes = np.isin(held.option, members.option[members.starts])
+    row = held.option[comes]
+    usable = nodes.open[held.node[comes]]
+    named = row >= problem.candidates.count + problem.shared.count
+    usable &= (nodes.node_class[held.node[comes]] == starts.node_class[row]) | named
+    usable &= nodes.sets[starts.node_set[row], held.node[comes]]
+    found = np.ones(held.option.size, dtype=bool)
+    found[comes] = usable
+    return found
+
+
+def _may_be_there(problem: RoundProblem) -> Bools:
+    """Whether the named nodes of each option are of its parts' classes and scope, shape (R,)."""
+    table, returns, nodes = problem.candidates, problem.returns, problem.nodes
+    candidate, fine = returns.candidate[returns.placed], np.ones(returns.options, dtype=bool)
+    fine[returns.of_node[nodes.node_class[returns.node] != table.take(candidate).part_class]] = (
+        False
+    )
+    scope, strict = table.scope[candidate], table.strict[candidate]
+    for place, within, beyond in (
+        (nodes.domain, Scope.NVLINK, Scope.LEAF),
+        (nodes.leaf, Scope.LEAF, Scope.POD),
+    ):
+        there, several = place[returns.node], np.zeros(returns.options, dtype=bool)
+        first = there[np.searchsorted(returns.of_node, np.arange(returns.options))]
+        several[returns.of_node[there != first[returns.of_node]]] = True
+        fine &= ~(several & (scope == within)) & ~(~several & strict & (scope == beyond))
+    return fine
