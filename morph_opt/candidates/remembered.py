@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.arrays import Floats
+from formulations.arrays import Floats, Ints
 from formulations.round.tables import HoldTable, JobTable
 from morph_opt.candidates.slices import ModelSlice
 from morph_opt.domain import Assignment, ExecutionPlan, Job, JobState
@@ -75,3 +76,15 @@ def hold_table(known: list[Remembered]) -> HoldTable:
         demand,
         np.where(crosses.astype(bool), demand[:, 3], 0.0),
     )
+
+
+def gang_of(states: Sequence[JobState]) -> Ints:
+    """A number of the GPUs that each job holds, shape (J,); empty where nobody shares."""
+    if not any(s.running is not None and s.running.partner is not None for s in states):
+        return np.zeros(0, dtype=np.int64)
+    index = {s.job.name: i for i, s in enumerate(states)}
+    gang = np.arange(len(states), dtype=np.int64)
+    for i, known in enumerate(states):
+        if known.running is not None and known.running.partner in index:
+            gang[i] = min(i, index[known.running.partner])
+    return gang if (gang < np.arange(gang.size)).any() else gang[:0]

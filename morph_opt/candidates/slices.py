@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.round.tables import CandidateTable, HoldTable, NodeTable
-from morph_opt.candidates.dominance import Scoped
+from morph_opt.candidates.dominance import Scoped, side_of
 from morph_opt.domain import Job
 
 
@@ -29,6 +29,28 @@ class ModelSlice:
     side: Floats
     first: int
     """Its first row among those of all slices of its builder."""
+
+    @classmethod
+    def of(
+        cls, model: str, rows: Sequence[tuple[int, Scoped]], cpus_per_gpu: int, first: int
+    ) -> ModelSlice:
+        """The configurations of a model, each with its node class."""
+        found = [scoped.row for _, scoped in rows]
+        return cls(
+            model=model,
+            rows=tuple(scoped for _, scoped in rows),
+            node_class=np.asarray([index for index, _ in rows], dtype=np.int64),
+            scope=np.asarray([int(scoped.scope) for _, scoped in rows], dtype=np.int64),
+            strict=np.asarray([scoped.strict for _, scoped in rows], dtype=bool),
+            iteration_s=np.asarray([row.iteration_s for row in found], dtype=np.float64),
+            gpus=np.asarray([row.shape.gpus for row in found], dtype=np.int64),
+            part_count=np.asarray([row.shape.nodes for row in found], dtype=np.int64),
+            part_gpus=np.asarray(
+                [part for row in found for part in row.shape.parts], dtype=np.int64
+            ),
+            side=np.asarray([side_of(row, cpus_per_gpu) for row in found]).reshape(-1, 3),
+            first=first,
+        )
 
 
 def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:

@@ -25,6 +25,7 @@ from morph_opt.candidates.nodes import node_table
 from morph_opt.candidates.remembered import (
     KeptPlan,
     Remembered,
+    gang_of,
     hold_table,
     job_table,
     kept_plan,
@@ -166,7 +167,7 @@ class CandidateBuilder:
             nodes=replace(self._nodes, open=is_open),
             holds=holds,
             interval_s=state.interval_s,
-            shared=SharedTable(gang=_gang(states)),
+            shared=SharedTable(gang=gang_of(states)),
         )
         return RoundView(problem, states, slices, offset, slices is not whole)
 
@@ -362,7 +363,7 @@ class CandidateBuilder:
         self, job: Job, cluster: Cluster, first: int, keeps: KeptPlan | None
     ) -> ModelSlice:
         rows: list[tuple[int, Scoped]] = []
-        model, cpus_per_gpu = job.model, job.cpus_per_gpu
+        cpus_per_gpu = job.cpus_per_gpu
         for index, fits in self._fitting(job, cluster):
             scopes = scopes_of(cluster, cluster.node_types[index])
             fitting = with_strictness(fits, scopes, cpus_per_gpu)
@@ -373,22 +374,7 @@ class CandidateBuilder:
             rows += [(index, scoped) for scoped in kept]
         if self._requests_only:
             rows = of_request(rows, job)
-        configurations = [scoped.row for _, scoped in rows]
-        return ModelSlice(
-            model=model,
-            rows=tuple(scoped for _, scoped in rows),
-            node_class=np.asarray([index for index, _ in rows], dtype=np.int64),
-            scope=np.asarray([int(scoped.scope) for _, scoped in rows], dtype=np.int64),
-            strict=np.asarray([scoped.strict for _, scoped in rows], dtype=bool),
-            iteration_s=np.asarray([row.iteration_s for row in configurations], dtype=np.float64),
-            gpus=np.asarray([row.shape.gpus for row in configurations], dtype=np.int64),
-            part_count=np.asarray([row.shape.nodes for row in configurations], dtype=np.int64),
-            part_gpus=np.asarray(
-                [part for row in configurations for part in row.shape.parts], dtype=np.int64
-            ),
-            side=np.asarray([side_of(row, cpus_per_gpu) for row in configurations]).reshape(-1, 3),
-            first=first,
-        )
+        return ModelSlice.of(job.model, rows, cpus_per_gpu, first)
 
     def _running_side(self, job: Job, held: Assignment) -> tuple[float, float, float]:
         """Side demand per GPU of a running assignment: that of the row of its own span."""
@@ -410,15 +396,3 @@ class CandidateBuilder:
                 else side_of(row, job.cpus_per_gpu)
             )
         return self._sides[key]
-
-
-def _gang(states: tuple[JobState, ...]) -> Ints:
-    """A number of the GPUs that each job holds, shape (J,); empty where nobody shares."""
-    if not any(s.running is not None and s.running.partner is not None for s in states):
-        return np.zeros(0, dtype=np.int64)
-    index = {s.job.name: i for i, s in enumerate(states)}
-    gang = np.arange(len(states), dtype=np.int64)
-    for i, known in enumerate(states):
-        if known.running is not None and known.running.partner in index:
-            gang[i] = min(i, index[known.running.partner])
-    return gang if (gang < np.arange(gang.size)).any() else gang[:0]
