@@ -1,15 +1,18 @@
 """How the two constants of the objectives were chosen: replays over a grid of them.
 
-    python benchmarks/objectives.py [--trace morphling/base] [--only jct]
+    python -m benchmarks.objectives [--trace morphling/base] [--only jct]
 
-Writes ``reports/objectives/sweep.csv`` and ``reports/objectives/sweep.md``. Replays are
-deterministic; the figures are simulated time and depend on no clock.
+Writes ``reports/objectives/sweep.csv`` and ``reports/objectives/sweep.md``; rows that are not made
+this time stay as they are. Without ``--trace`` the twin is replayed, and the original where
+``MORPH_OPT_DATA`` has it. Replays are deterministic; the figures are simulated time and depend on
+no clock.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +49,7 @@ def run(trace: str, objective: Objective) -> dict[str, object]:
     return dict(result.summary)
 
 
-def write(rows: list[dict[str, object]]) -> None:
+def write(rows: Sequence[dict[str, str]]) -> None:
     """CSV and the page made of it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "sweep.csv").open("w", newline="", encoding="utf-8") as stream:
@@ -56,14 +59,14 @@ def write(rows: list[dict[str, object]]) -> None:
     header = ("trace", "objective", "constant", "average JCT (s)", "makespan (s)",
               "restarts per job")  # fmt: skip
     body = [
-        (str(r["trace"]), f"`{r['objective']}`", f"`{r['constant']}` = {r['value']}",
-         *(str(r[name]) for name in ("avg_jct_s", "makespan_s", "restarts_per_job")))
+        (r["trace"], f"`{r['objective']}`", f"`{r['constant']}` = {r['value']}",
+         *(r[name] for name in ("avg_jct_s", "makespan_s", "restarts_per_job")))
         for r in rows
     ]  # fmt: skip
     lines = [
         "# Constants of the objectives",
         "",
-        "Made by `python benchmarks/objectives.py`; belief = truth, 8x8 A800, defaults otherwise.",
+        "Made by `python -m benchmarks.objectives`; belief = truth, 8x8 A800, defaults otherwise.",
         "One replay a row; a few long jobs carry the average, so neighbours differ by chance too.",
         "",
         Table(header, body, align="lllr").to_markdown(),
@@ -74,7 +77,7 @@ def write(rows: list[dict[str, object]]) -> None:
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.objectives", description=__doc__)
-    parser.add_argument("--trace", action="append", help="default: base")
+    parser.add_argument("--trace", action="append", help="default: base, and the original")
     parser.add_argument(
         "--only", choices=sorted({case[0] for case in cases()}), help="one objective"
     )
@@ -87,26 +90,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    rows: list[dict[str, object]] = []
-    for trace in arguments.trace or ["base"]:
+    rows = _kept()
+    originals = ["morphling/base"] if os.environ.get("MORPH_OPT_DATA") else []
+    for trace in arguments.trace or ["base", *originals]:
         for name, constant, value, objective in cases():
             if arguments.only not in (None, name):
                 continue
             found = run(trace, objective)
-            row: dict[str, object] = {
-                "trace": trace,
-                "objective": name,
-                "constant": constant,
-                "value": f"{value:g}",
-            }
+            row = {"trace": trace, "objective": name, "constant": constant, "value": f"{value:g}"}
             row |= {
                 key: f"{float(str(found[key])):.{2 if key == 'restarts_per_job' else 0}f}"
                 for key in FIELDS[4:]
             }
-            rows.append(row)
+            rows[tuple(row[key] for key in FIELDS[:4])] = row
             print(row, flush=True)
-    write(rows)
+            write(list(rows.values()))
     return 0
+
+
+def _kept() -> dict[tuple[str, ...], dict[str, str]]:
+    """Rows that are there, by what was replayed."""
+    path = FOLDER / "sweep.csv"
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as stream:
+        return {tuple(row[key] for key in FIELDS[:4]): row for row in csv.DictReader(stream)}
 
 
 if __name__ == "__main__":

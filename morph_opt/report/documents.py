@@ -82,10 +82,11 @@ def pack(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def run_document(view: RunView, axis: TimeAxis, end_s: float, prices: Sequence[Price]) -> Packed:
-    """Everything that is drawn of one run, and its jobs and segments as columns."""
+def run_document(view: RunView, end_s: float, prices: Sequence[Price]) -> Packed:
+    """Everything that is drawn of one run until then, and its jobs and segments as columns."""
     from bokeh.models import ColumnDataSource, Range1d
 
+    axis = TimeAxis.until(end_s)
     end = end_s / axis.unit_s
     x_range = Range1d(0, end, bounds=(-0.02 * end, 1.02 * end), name="time")
     longest = max((len(name) for name in view.nodes.names), default=0)

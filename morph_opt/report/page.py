@@ -11,7 +11,6 @@ from typing import Any
 from morph_opt.report import documents, tabular, words
 from morph_opt.report.comparison import Comparison, compare
 from morph_opt.report.drawing.gantt import MOST_RECTANGLES, Detail
-from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import PALETTE, groupings
 from morph_opt.report.pairs import Pairs
 from morph_opt.table import Table
@@ -37,11 +36,9 @@ def build_page(views: Sequence[RunView]) -> str:
 
     comparison = compare(views)
     pairs = Pairs.of(views)
-    end_s = max(view.end_s for view in views)
-    axis = TimeAxis.until(end_s)
     packed: list[tuple[str, documents.Packed]] = []
     for place, view in enumerate(views):
-        drawn = documents.run_document(view, axis, end_s, prices[place])
+        drawn = documents.run_document(view, _end_s(view, views), prices[place])
         packed.append((f"run-{place}", drawn))
         if is_explained(view):
             packed.append((f"waits-{place}", documents.waits_data(view, read_waits(view))))
@@ -80,6 +77,12 @@ def build_page(views: Sequence[RunView]) -> str:
         css=Markup(_asset("page.css")),
         script=Markup(_asset("page.js")),
     )
+
+
+def _end_s(view: RunView, views: Sequence[RunView]) -> float:
+    """End of the time axis: runs of one trace have one, so that they can be laid side by side."""
+    digest = view.run.summary.trace_sha256
+    return max(other.end_s for other in views if other.run.summary.trace_sha256 == digest)
 
 
 def _asset(name: str) -> str:

@@ -25,7 +25,7 @@ from morph_opt.report.paired import differences, pair_jobs
 from morph_opt.report.pairs import Pairs
 from morph_opt.views import open_run, open_runs
 from morph_opt.views.series import Steps, gpus_held, gpus_there
-from tests.report.pages import source, tables_of, unpacked
+from tests.report.pages import models, source, tables_of, unpacked
 from tests.views.worlds import HOSTILE, hostile, moved, paired
 
 
@@ -166,6 +166,20 @@ def test_any_two_of_several_runs_are_paired(folders: dict[str, Path]) -> None:
     assert set(completions) == {"run1", "run2", "name"}
     jcts = {row.job_id: row.turnaround_time for row in views[2].jobs}
     assert completions["run2"] == pytest.approx([jcts[name] for name in completions["name"]])
+
+
+def test_runs_of_one_trace_have_one_time_axis_and_others_their_own(
+    folders: dict[str, Path],
+) -> None:
+    names = ["moved", "other", "paired"]
+    page = report([folders[name] for name in names])
+    ends = [
+        {m["attributes"]["end"] for m in models(unpacked(page, f"run-{place}"))
+         if m["attributes"].get("name") == "time"}
+        for place in range(3)
+    ]  # fmt: skip
+    assert ends[0] == ends[1] != ends[2]
+    assert all(len(one) == 1 for one in ends)
 
 
 def test_two_runs_need_no_choice_and_many_large_ones_are_paired_with_the_first(

@@ -332,7 +332,9 @@
     const fresh = !documents.has("run-" + at);
     doc = await draw("run-" + at);
     const range = (of) => of.all_roots.find((root) => root.name === "gantt").x_range;
-    if (before !== undefined && before !== doc) range(doc).setv({ start: range(before).start, end: range(before).end });
+    if (before !== undefined && before !== doc && range(before).bounds[1] === range(doc).bounds[1]) { // of one trace
+      range(doc).setv({ start: range(before).start, end: range(before).end });
+    }
     if (fresh) {
       const facts = $("#run-" + at);
       doc.end_s = Number($("#nodes-" + at).dataset.end);
