@@ -3,8 +3,9 @@
     python -m benchmarks.comparison [--traces base,mt] [--seeds 0,1] [--minutes 15]
 
 Every replay is a row of ``reports/comparison/results.csv``, by the digest of its scenario; rows
-that are there are not run again, so that the command may be interrupted, or given minutes, and
-goes on where it ended. ``reports/comparison/README.md`` is made of the rows alone.
+that are there are not run again, so that the command may be interrupted, or given minutes, or
+called twice at a time, and goes on where it ended. ``reports/comparison/README.md`` is made of the
+rows alone.
 """
 
 from __future__ import annotations
@@ -249,14 +250,18 @@ def read_records(path: Path) -> list[Record]:
 
 
 def write_records(records: Sequence[Record]) -> None:
-    """All rows, and the page made of them."""
+    """All rows, in the order of traces, seeds and contenders, and the page made of them."""
+    order = [who.label for who in CONTENDERS]
+    names = [field.name for field in FIELDS]
+    records = sorted(
+        records, key=lambda r: (_place(names, r.trace), r.seed, _place(order, r.policy), r.digest)
+    )
     FOLDER.mkdir(parents=True, exist_ok=True)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(field.name for field in fields(Record))
     writer.writerows(map(_cell, asdict(record).values()) for record in records)
     write_atomically(FOLDER / "results.csv", buffer.getvalue())
-    order = [who.label for who in CONTENDERS]
     write_atomically(FOLDER / "README.md", page(records, order, hindsight()))
 
 
@@ -270,6 +275,11 @@ def hindsight() -> dict[tuple[str, int], float]:
         (row.text("trace"), int(row.text("seed"))): row.number("hindsight_s", at_least=0.0)
         for row in rows
     }
+
+
+def _place(names: Sequence[str], name: str) -> int:
+    """Where a name stands; behind them all if it does not."""
+    return names.index(name) if name in names else len(names)
 
 
 def _cell(value: object) -> str:
@@ -291,13 +301,12 @@ def _run(options: argparse.Namespace) -> int:
         raise InputError(f"unknown trace {unknown[0]!r}; known are {known}", field="--traces")
     chosen = [by_name[name] for name in options.traces or by_name]
     chosen = [field for field in chosen if not field.original or find("morphling") is not None]
-    records = read_records(FOLDER / "results.csv")
-    known = {record.digest for record in records}
-    began = time.monotonic()
-    left = 0
+    began, left = time.monotonic(), 0
     for field, seed, who, scenario in scenarios(chosen, options.seeds):
         name = who.label.replace("`", "")
-        if scenario.digest[:16] in known or (options.only and name not in options.only):
+        # Read anew each time: another call may have run meanwhile.
+        done = {record.digest for record in read_records(FOLDER / "results.csv")}
+        if scenario.digest[:16] in done or (options.only and name not in options.only):
             continue
         if time.monotonic() - began > 60.0 * options.minutes:
             left += 1
@@ -305,9 +314,8 @@ def _run(options: argparse.Namespace) -> int:
         record = measured(field, seed, who, scenario)
         print(f"{record.wall_s:7.1f} s  {field.name} {seed} {who.label}: {record.avg_jct_s:,.0f} s",
               file=sys.stderr, flush=True)  # fmt: skip
-        records.append(record)
-        write_records(records)
-    write_records(records)
+        write_records([*read_records(FOLDER / "results.csv"), record])
+    write_records(read_records(FOLDER / "results.csv"))
     if left:
         print(f"{left} replays are left: call it again", file=sys.stderr)
     return 0

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.hindsight.plan import Entry, Plan, Work
+from benchmarks.hindsight.plan import Entry, Plan, Way, Work
 from formulations.arrays import Floats
 
 BLOCK = 10_000
 """Steps from hot to cold."""
-HOT_S, COLD_S = 3000.0, 20.0
+HOT_S, COLD_S = 400.0, 5.0
 """Temperatures at the first and last step of a block, seconds of completion time in sum."""
 MOST_OUT = 16
 """Jobs that are taken out at a time."""
@@ -115,20 +115,29 @@ def _paid(plan: Plan) -> Floats:
 
 
 def _insert(plan: Plan, job: int, paid: Floats, alpha: float) -> None:
-    """Put a job back where its end and the price of its GPUs are least."""
+    """Put a job back where its end and the price of its GPUs are least.
+
+    Ways are tried in the order of what they would cost at once; as prices mostly fall, one that
+    would then cost more than another does is not looked at.
+    """
     work, since = plan.work, int(plan.work.release[job])
+    ways = work.ways[job]
+
+    def cost_s(way: Way, start: int) -> float:
+        held = float(paid[start + way.rounds] - paid[start])
+        return start * work.interval_s + way.duration_s + alpha * way.gpus * held
+
     best: tuple[float, int, int] | None = None
-    for index, way in enumerate(work.ways[job]):
-        before = plan.rounds
-        if best is not None:  # no later than where its end alone costs more
+    for at_once, index in sorted((cost_s(way, since), i) for i, way in enumerate(ways)):
+        way, before = ways[index], plan.rounds
+        if best is not None:
+            if at_once >= best[0]:
+                break
+            # No later than where its end alone costs more.
             before = math.ceil((best[0] - way.duration_s) / work.interval_s)
         start = plan.earliest(way, since, min(before, plan.rounds))
-        if start is None:
-            continue
-        held = paid[start + way.rounds] - paid[start]
-        cost = start * work.interval_s + way.duration_s + alpha * way.gpus * float(held)
-        if best is None or cost < best[0]:
-            best = (cost, index, start)
+        if start is not None and (best is None or cost_s(way, start) < best[0]):
+            best = (cost_s(way, start), index, start)
     assert best is not None
     plan.put(job, best[1], best[2])
 

@@ -27,6 +27,8 @@ class Scheduler:
         Whether it may give a running job another number of GPUs.
     knows_durations
         Whether it is told how much of a job is left.
+    plain_only
+        Whether it is shown on the traces without guarantees alone.
     """
 
     key: str
@@ -35,6 +37,7 @@ class Scheduler:
     proves: bool = False
     changes_gpus: bool = False
     knows_durations: bool = False
+    plain_only: bool = False
 
 
 SCHEDULERS = (
@@ -43,12 +46,24 @@ SCHEDULERS = (
         proves=True, changes_gpus=True, knows_durations=True,
     ),
     Scheduler(
+        "greedy-lookahead", "`greedy:lookahead`", ("--policy", "greedy:lookahead"),
+        changes_gpus=True, knows_durations=True, plain_only=True,
+    ),
+    Scheduler(
         "jct", "MILP, `jct`", ("--objective", "jct"),
-        proves=True, changes_gpus=True, knows_durations=True,
+        proves=True, changes_gpus=True, knows_durations=True, plain_only=True,
+    ),
+    Scheduler(
+        "jct-blind", "MILP, `jct-blind`", ("--objective", "jct-blind"),
+        proves=True, changes_gpus=True, plain_only=True,
     ),
     Scheduler(
         "throughput", "MILP, `throughput`", ("--objective", "throughput"),
         proves=True, changes_gpus=True,
+    ),
+    Scheduler("sia", "`sia`", ("--policy", "sia"), changes_gpus=True, plain_only=True),
+    Scheduler(
+        "morphling", "`morphling`", ("--policy", "morphling"), changes_gpus=True, plain_only=True
     ),
     Scheduler("srtf", "`srtf`", ("--policy", "srtf"), knows_durations=True),
     Scheduler("equal_split", "`equal_split`", ("--policy", "equal_split"), changes_gpus=True),
@@ -85,11 +100,11 @@ def cases(traces: tuple[str, ...]) -> tuple[Case, ...]:
     """What is shown of each of these traces, in the order of the tables.
 
     Guarantees are part of the question on the ``mt`` traces, and of every objective's rounds
-    there; two objectives show them.
+    there; two objectives show them beside the simplest baselines.
     """
     return tuple(
         Case(trace, scheduler)
         for trace in traces
         for scheduler in SCHEDULERS
-        if not (trace.endswith("mt") and scheduler.key == "jct")
+        if not (trace.endswith("mt") and scheduler.plain_only)
     )

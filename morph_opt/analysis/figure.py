@@ -28,10 +28,15 @@ _STYLES = {
 }
 
 
+def drawn(trace: str) -> tuple[Case, ...]:
+    """What the picture of a trace shows of it: more lines could not be told apart."""
+    return tuple(case for case in cases((trace,)) if case.scheduler.key in _STYLES)
+
+
 def digest(results: Results, trace: str) -> str:
     """Digest of the numbers that the picture of a trace shows; stands in the picture's file."""
     hashed = hashlib.sha256()
-    for case in cases((trace,)):
+    for case in drawn(trace):
         for series, form in ((results.gpus, "{:.2f}"), (results.jct_s, "{:.1f}")):
             values = series.get(case.slug, ())
             hashed.update(f"{case.slug}:{','.join(form.format(v) for v in values)}\n".encode())
@@ -61,7 +66,7 @@ def draw(results: Results, trace: str, path: Path) -> None:
     except ImportError as error:
         rule = "needs matplotlib: pip install matplotlib"
         raise InputError(rule, field="figure") from error
-    shown = [case for case in cases((trace,)) if case.slug in results.gpus]
+    shown = [case for case in drawn(trace) if case.slug in results.gpus]
     if not shown:
         raise InputError(f"there is no replay of {trace!r}: run make readme")
     with mpl.rc_context({"svg.hashsalt": "morph-opt", "svg.fonttype": "path", "font.size": 9.0}):

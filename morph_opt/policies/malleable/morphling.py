@@ -14,6 +14,7 @@ from morph_opt.policies.malleable.frame import (
     Want,
 )
 from morph_opt.policies.malleable.morphling_artifact import (
+    PUBLISHED_SIZES,
     Curve,
     Entry,
     LargeSizes,
@@ -311,8 +312,10 @@ def _curve(view: RoundView, job: int, ways: JobWays, size: int) -> Curve:
     for way in ways.ways:
         if way.parts not in shapes.setdefault(way.gpus, []):
             shapes[way.gpus].append(way.parts)
-    sizes = tuple((gpus, tuple(shapes[gpus])) for gpus in sorted(shapes, reverse=True))
-    return LargeSizes(1.0, sizes, {parts: () for gpus in shapes for parts in shapes[gpus]})
+    published = PUBLISHED_SIZES.get(view.states[job].job.model, ())
+    order = [gpus for gpus in published if gpus in shapes] or sorted(shapes, reverse=True)
+    sizes = tuple((gpus, tuple(shapes[gpus])) for gpus in order)
+    return LargeSizes(1.0, sizes, {parts: () for gpus in order for parts in shapes[gpus]})
 
 
 def _held(filling: _Filling) -> list[dict[int, int]]:

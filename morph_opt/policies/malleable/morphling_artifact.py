@@ -20,6 +20,9 @@ WIDE_GPUS, FEW_RESTARTS, MANY_PROMISED = 32, 7, 12
 """Large jobs on so many GPUs lose them each round while they have few restarts, or many jobs are
 guaranteed."""
 
+PUBLISHED_SIZES = {"llama7": (16, 64, 32, 8, 4, 2, 1), "llama30": (48, 40, 32, 24)}
+"""GPUs of its large models in the order in which they are tried; there are no others."""
+
 SLACK = 1.5
 """A promise counts as kept at two thirds of its speed."""
 

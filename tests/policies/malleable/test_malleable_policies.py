@@ -10,6 +10,7 @@ import pytest
 
 from morph_opt.domain import InputError
 from morph_opt.policies.malleable.morphling import Live, Morphling, PaperRound
+from morph_opt.policies.malleable.morphling_artifact import PUBLISHED_SIZES
 from morph_opt.policies.malleable.pollux import PolluxCounts, PolluxSearch
 from morph_opt.policies.malleable.pollux_rule import LEAST, Budget
 from morph_opt.policies.registry import make_policy
@@ -187,6 +188,19 @@ def test_every_decision_is_sound_on_random_rounds(name):
         verify(before, policy.decide(before).allocation)
         decided += 1
     assert decided >= 10
+
+
+def test_sizes_of_published_large_models_are_tried_in_the_published_order(monkeypatch):
+    """Two jobs that need 16 or 64 GPUs, on 64. Where 16 are asked for first, both run, and neither
+    can grow beside the other; of a model of no published order the first takes all.
+    """
+    belief = speeds({"m": {"8+8": 3.0, "+".join("8" * 8): 1.0}})
+    jobs = queued("a", 16), queued("b", 16)
+    found = decide("morphling", cluster(*[8] * 8), *jobs, belief=belief, quirks=True)
+    assert counts(found.allocation) == {"a": 64}
+    monkeypatch.setitem(PUBLISHED_SIZES, "m", PUBLISHED_SIZES["llama7"])
+    found = decide("morphling", cluster(*[8] * 8), *jobs, belief=belief, quirks=True)
+    assert counts(found.allocation) == {"a": 16, "b": 16}
 
 
 def test_quirks_and_search_are_sound_on_random_rounds():
