@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.round.tables import NodeTable
-from morph_opt.domain import Cluster
+from formulations.round.tables import NodeTable, Scope
+from morph_opt.domain import Cluster, NodeType
 
 
 def node_table(cluster: Cluster) -> NodeTable:
@@ -32,3 +32,14 @@ def node_table(cluster: Cluster) -> NodeTable:
         # With one leaf nothing can leave it.
         uplink_gb_per_s=np.asarray(limits if len(leaves) > 1 else [np.inf]),
     )
+
+
+def scopes_of(cluster: Cluster, node_type: NodeType) -> tuple[Scope, ...]:
+    """Scopes in which placements of one class on several nodes differ, tightest first."""
+    nodes = [cluster.nodes[index] for index in cluster.nodes_of(node_type)]
+    domains = [node.nvlink_domain for node in nodes if node.nvlink_domain is not None]
+    found = [Scope.NVLINK] if len(set(domains)) < len(domains) else []
+    found.append(Scope.LEAF)
+    if len({node.leaf for node in nodes}) > 1:
+        found.append(Scope.POD)
+    return tuple(found)

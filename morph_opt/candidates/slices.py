@@ -27,6 +27,8 @@ class ModelSlice:
     part_count: Ints
     part_gpus: Ints
     side: Floats
+    part_class: Ints
+    loose: Bools
     first: int
     """Its first row among those of all slices of its builder."""
 
@@ -36,19 +38,23 @@ class ModelSlice:
     ) -> ModelSlice:
         """The configurations of a model, each with its node class."""
         found = [scoped.row for _, scoped in rows]
+        node_class = np.asarray([index for index, _ in rows], dtype=np.int64)
+        part_count = np.asarray([row.shape.nodes for row in found], dtype=np.int64)
         return cls(
             model=model,
             rows=tuple(scoped for _, scoped in rows),
-            node_class=np.asarray([index for index, _ in rows], dtype=np.int64),
+            node_class=node_class,
             scope=np.asarray([int(scoped.scope) for _, scoped in rows], dtype=np.int64),
             strict=np.asarray([scoped.strict for _, scoped in rows], dtype=bool),
             iteration_s=np.asarray([row.iteration_s for row in found], dtype=np.float64),
             gpus=np.asarray([row.shape.gpus for row in found], dtype=np.int64),
-            part_count=np.asarray([row.shape.nodes for row in found], dtype=np.int64),
+            part_count=part_count,
             part_gpus=np.asarray(
                 [part for row in found for part in row.shape.parts], dtype=np.int64
             ),
             side=np.asarray([side_of(row, cpus_per_gpu) for row in found]).reshape(-1, 3),
+            part_class=np.repeat(node_class, part_count),
+            loose=np.zeros(part_count.size, dtype=bool),
             first=first,
         )
 
@@ -80,12 +86,15 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
         if not any((other <= side).all() for other in same):
             same.append(side)
             rows.append(row)
+    # Gangs over several classes are told apart by more than one number of GPUs.
+    rows = list(range(whole.gpus.size)) if whole.loose.any() else rows
     at = np.asarray(sorted(rows), dtype=np.int64)
     part = np.isin(np.repeat(np.arange(whole.gpus.size), whole.part_count), at)
     return ModelSlice(
         whole.model, tuple(whole.rows[row] for row in at.tolist()), whole.node_class[at],
         whole.scope[at], whole.strict[at], whole.iteration_s[at], whole.gpus[at],
-        whole.part_count[at], whole.part_gpus[part], whole.side[at], first,
+        whole.part_count[at], whole.part_gpus[part], whole.side[at], whole.part_class[part],
+        whole.loose[at], first,
     )  # fmt: skip
 
 
@@ -131,4 +140,6 @@ def stacked(slices: tuple[ModelSlice, ...]) -> CandidateTable:
         side=np.concatenate([s.side for s in slices]),
         scope=np.concatenate([s.scope for s in slices]),
         strict=np.concatenate([s.strict for s in slices]),
+        part_class=np.concatenate([s.part_class for s in slices]),
+        loose=np.concatenate([s.loose for s in slices]),
     )

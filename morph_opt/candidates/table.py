@@ -13,15 +13,10 @@ import numpy as np
 
 from formulations.arrays import Ints
 from formulations.round.shared import SharedTable
-from formulations.round.tables import (
-    CandidateTable,
-    HoldTable,
-    NodeTable,
-    RoundProblem,
-    Scope,
-)
+from formulations.round.tables import CandidateTable, HoldTable, NodeTable, RoundProblem, Scope
 from morph_opt.candidates.dominance import Scoped, side_of, undominated, with_strictness
-from morph_opt.candidates.nodes import node_table
+from morph_opt.candidates.ests import elastic_slice
+from morph_opt.candidates.nodes import node_table, scopes_of
 from morph_opt.candidates.remembered import (
     KeptPlan,
     Remembered,
@@ -44,10 +39,12 @@ from morph_opt.domain import (
     Job,
     JobState,
     NodeType,
+    PlanFamily,
     RoundState,
     Shape,
     Span,
 )
+from morph_opt.perf.ests import held_step_s, request_step_s
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import Configuration, SpeedModel
 
@@ -86,17 +83,6 @@ class RoundView:
         return self.slices[job].rows[candidate - int(self.offset[job])].row
 
 
-def scopes_of(cluster: Cluster, node_type: NodeType) -> tuple[Scope, ...]:
-    """Scopes in which placements of one class on several nodes differ, tightest first."""
-    nodes = [cluster.nodes[index] for index in cluster.nodes_of(node_type)]
-    domains = [node.nvlink_domain for node in nodes if node.nvlink_domain is not None]
-    found = [Scope.NVLINK] if len(set(domains)) < len(domains) else []
-    found.append(Scope.LEAF)
-    if len({node.leaf for node in nodes}) > 1:
-        found.append(Scope.POD)
-    return tuple(found)
-
-
 class CandidateBuilder:
     """Builds the `RoundProblem` of a state under a belief about speed; caches per model.
 
@@ -115,6 +101,8 @@ class CandidateBuilder:
     compact_from
         Candidates from which on rounds are posed compactly; None: never. Like dominance it needs
         goals that do not lose from a faster configuration, and those that ask for GPUs alone.
+    waste_filter
+        Of workers that take turns; see `morph_opt.candidates.ests.elastic_slice`.
     """
 
     def __init__(
@@ -124,8 +112,10 @@ class CandidateBuilder:
         prune: bool = True,
         requests_only: bool = False,
         compact_from: int | None = None,
+        waste_filter: float | None = None,
     ) -> None:
         self.belief = MemoryFilter(belief)
+        self._waste_filter = waste_filter
         self._prune = prune
         self._requests_only = requests_only
         self._compact_from = compact_from
@@ -241,6 +231,8 @@ class CandidateBuilder:
         """
         self._use(cluster)
         key = (job.model, job.requested_gpus, job.requested_plan)
+        if key not in self._requests and job.requested_plan.family is PlanFamily.EST:
+            self._requests[key] = request_step_s(self.belief, job)
         if key not in self._requests:
             rows = [
                 scoped.row
@@ -282,14 +274,14 @@ class CandidateBuilder:
 
     def speed(self, job: Job, held: Assignment, cluster: Cluster) -> float | None:
         """Believed seconds per iteration of a running assignment."""
-        node_type = cluster.nodes[held.placement.nodes[0]].type
-        span = cluster.span(held.placement.nodes)
-        shape = held.placement.shape
+        if held.plan.family is PlanFamily.EST:
+            return held_step_s(self.belief, job.model, held, cluster)
+        nodes, shape = held.placement.nodes, held.placement.shape
+        node_type, span = cluster.nodes[nodes[0]].type, cluster.span(nodes)
         key = (job.model, node_type, shape, held.plan, span)
         if key not in self._speeds:
-            self._speeds[key] = self.belief.iteration_s(
-                job.model, node_type, shape, held.plan, span
-            )
+            model = job.model
+            self._speeds[key] = self.belief.iteration_s(model, node_type, shape, held.plan, span)
         return self._speeds[key]
 
     def all_of(self, job: Job, cluster: Cluster) -> ModelSlice:
@@ -303,7 +295,10 @@ class CandidateBuilder:
         Those of a plan on so many GPUs that the job ``keeps`` are all among them, dominated or
         not: what dominates them costs a dearer start.
         """
-        request = (job.requested_gpus, job.requested_plan) if self._requests_only else (0, None)
+        workers = job.requested_plan.family is PlanFamily.EST
+        asks = self._requests_only or workers
+        request = (job.requested_gpus, job.requested_plan) if asks else (0, None)
+        keeps = None if workers else keeps  # what those have is one of their numbers of GPUs
         if keeps is not None and self._holds_all(self.slice_of(job), keeps, job):
             keeps = None
         key = (job.model, job.cpus_per_gpu, *request, keeps)
@@ -326,13 +321,9 @@ class CandidateBuilder:
             return
         self._cluster = cluster
         for cache in (
-            self._slices,
-            self._requests,
-            self._speeds,
-            self._sides,
-            self._configurations,
+            self._slices, self._requests, self._speeds, self._sides, self._configurations,
             self._compact,
-        ):
+        ):  # fmt: skip
             cache.clear()
         self._rows = 0
         self._stack, self._remembered = None, {}
@@ -362,6 +353,9 @@ class CandidateBuilder:
     def _make_slice(
         self, job: Job, cluster: Cluster, first: int, keeps: KeptPlan | None
     ) -> ModelSlice:
+        if job.requested_plan.family is PlanFamily.EST:
+            how = self._requests_only, self._waste_filter
+            return elastic_slice(job, cluster, self.belief, first, *how)
         rows: list[tuple[int, Scoped]] = []
         cpus_per_gpu = job.cpus_per_gpu
         for index, fits in self._fitting(job, cluster):
@@ -379,6 +373,8 @@ class CandidateBuilder:
     def _running_side(self, job: Job, held: Assignment) -> tuple[float, float, float]:
         """Side demand per GPU of a running assignment: that of the row of its own span."""
         assert self._cluster is not None
+        if held.plan.family is PlanFamily.EST:
+            return (float(job.cpus_per_gpu), 0.0, 0.0)
         node_type = self._cluster.nodes[held.placement.nodes[0]].type
         span = self._cluster.span(held.placement.nodes)
         key = (job.model, job.cpus_per_gpu, node_type, held.placement.shape, held.plan, span)

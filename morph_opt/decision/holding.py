@@ -16,11 +16,13 @@ from morph_opt.domain import (
     ExecutionPlan,
     Job,
     NodeType,
+    PlanFamily,
     RoundState,
     Shape,
     SideDemand,
     Span,
 )
+from morph_opt.perf.ests import held_step_s
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 
@@ -51,6 +53,9 @@ class Needs:
         """Demand per GPU of a placement; None where the speeds have no row for it."""
         if job.model not in self._models:
             return None
+        if held.plan.family is PlanFamily.EST:
+            seconds = held_step_s(self._speeds, job.model, held, cluster)
+            return None if seconds is None else SideDemand()
         nodes = held.placement.nodes
         kind, span = cluster.nodes[nodes[0]].type, cluster.span(nodes)
         key = (job.model, kind, cluster.gpus, span)
@@ -112,7 +117,7 @@ class Holding:
         """Note the other resources of a part; the rule that this breaks, or None."""
         nodes = self._cluster.nodes
         kind, first = nodes[node].type, nodes[held.placement.nodes[0]].type
-        if kind.gpu_type != first.gpu_type:
+        if kind.gpu_type != first.gpu_type and held.plan.determinism != "d2":
             return f"job {job.name} holds GPUs of two types"
         side = self._needs.of(job, held, self._cluster) or SideDemand()
         gpus = next(len(indices) for where, indices in held.placement.parts if where == node)

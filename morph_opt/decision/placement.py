@@ -74,7 +74,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             used = taken[node]
             free = [gpu for gpu in range(nodes[node].type.gpus) if gpu not in used][:count]
             used.update(free)
-            parts[node] = free
+            parts.setdefault(node, []).extend(free)
         made[picked] = Assignment(
             view.states[job].job.name,
             view.configuration(job, picked).plan,
@@ -91,6 +91,8 @@ def _same(view: RoundView, selection: Selection, job: int, running: Assignment) 
         return False  # the other one may go on there
     if view.configuration(job, candidate).plan != running.plan:
         return False
-    parts = zip(selection.nodes[job], view.problem.options.starts.parts(candidate), strict=True)
-    held = ((node, len(gpus)) for node, gpus in running.placement.parts)
-    return sorted(parts) == sorted(held)
+    counts: dict[int, int] = {}
+    parts = view.problem.options.starts.parts(candidate)
+    for node, count in zip(selection.nodes[job], parts, strict=True):
+        counts[node] = counts.get(node, 0) + count
+    return counts == {node: len(gpus) for node, gpus in running.placement.parts}

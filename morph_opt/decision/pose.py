@@ -135,6 +135,8 @@ class RoundPoser:
     compact_from
         Candidates from which on rounds leave out what no prices choose; None: never, and never
         with pairs, which need equal shapes, or where nodes are counted (``tighter_packing``).
+    waste_filter
+        Of workers that take turns; see `morph_opt.candidates.ests.elastic_slice`.
     """
 
     def __init__(
@@ -146,6 +148,7 @@ class RoundPoser:
         pairs: Callable[[PairSpeeds], PairBuilder] = PairBuilder,
         promises: Promises | None = None,
         compact_from: int | None = None,
+        waste_filter: float | None = None,
     ) -> None:
         self.belief = belief
         self.objective = objective
@@ -153,6 +156,7 @@ class RoundPoser:
         self.promises = promises or Promises()
         plain = packing is None and not self.rules.tighter_packing
         self._compact_from = compact_from if plain else None
+        self._waste_filter = waste_filter
         self._builder = self.tables()
         self._pairs = None if packing is None else pairs(packing)
         self._cluster: Cluster | None = None
@@ -161,7 +165,10 @@ class RoundPoser:
         """A fresh builder of the round's tables."""
         # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
         prune = self.rules.smallest_gang == 1
-        return CandidateBuilder(self.belief, prune=prune, compact_from=self._compact_from)
+        return CandidateBuilder(
+            self.belief, prune=prune, compact_from=self._compact_from,
+            waste_filter=self._waste_filter,
+        )  # fmt: skip
 
     def pose(self, state: RoundState) -> PosedRound:
         """The round of a snapshot, which the objective is shown.

@@ -89,6 +89,13 @@ class Job:
                 f"the job requests {self.requested_gpus}",
                 field="requested_plan",
             )
+        workers = self.requested_plan.workers
+        if workers and self.requested_gpus > workers:
+            raise InputError(
+                f"must be at most {workers}, the workers of {self.requested_plan}, "
+                f"got {self.requested_gpus}",
+                field="requested_gpus",
+            )
 
     def _require_future(self, deadline_s: float) -> None:
         require_finite("deadline_s", deadline_s, at_most=LATEST_S)

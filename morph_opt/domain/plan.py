@@ -10,6 +10,9 @@ from typing import Self
 from morph_opt.domain._validate import require_int
 from morph_opt.domain.errors import InputError
 
+MOST_WORKERS = 4096
+"""Of an EST plan."""
+
 
 class PlanFamily(StrEnum):
     """Families of execution plans (Morphling, MLSys'25, section 3)."""
@@ -22,8 +25,15 @@ class PlanFamily(StrEnum):
     """ZeRO with optimizer state and its update in host memory."""
     THREE_D = "3d"
     """Pipeline x tensor x data parallelism (Megatron)."""
+    EST = "est"
+    """A fixed number of workers that take turns on any number of GPUs (EasyScale, SC'23)."""
 
 
+DETERMINISM = ("d0", "d1", "d2")
+"""How a job's workers keep its loss curve: on as many GPUs as it asked for; on any number of its
+type; on any number of any types."""
+
+_EST = re.compile(r"est([1-9][0-9]{0,8})-([a-z0-9]{1,16})-(\w[\w.-]{0,99})", re.ASCII)
 _THREE_D = re.compile(r"pp([1-9][0-9]{0,8})-tp([1-9][0-9]{0,8})-dp([1-9][0-9]{0,8})")
 
 
@@ -41,6 +51,8 @@ class ExecutionPlan:
     gradient_accumulation, gradient_checkpointing
         ``ga`` and ``gc``: several micro-batches per step; activations recomputed in the
         backward pass.
+    workers, determinism, gpu_type
+        Of an EST plan: its workers, one of `DETERMINISM`, and the GPU type that it was made for.
 
     Raises
     ------
@@ -54,6 +66,9 @@ class ExecutionPlan:
     dp: int = 0
     gradient_accumulation: bool = False
     gradient_checkpointing: bool = False
+    workers: int = 0
+    determinism: str = ""
+    gpu_type: str = ""
 
     def __post_init__(self) -> None:
         if self.family is PlanFamily.THREE_D:
@@ -65,6 +80,25 @@ class ExecutionPlan:
                 f"got {(self.pp, self.tp, self.dp)}",
                 field="plan",
             )
+        if self.family is PlanFamily.EST:
+            self._require_workers()
+        elif (self.workers, self.determinism, self.gpu_type) != (0, "", ""):
+            raise InputError(f"a {self.family} plan has no workers", field="plan")
+
+    def _require_workers(self) -> None:
+        require_int("plan.workers", self.workers, at_least=1, at_most=MOST_WORKERS)
+        if self.determinism not in DETERMINISM:
+            known = ", ".join(DETERMINISM)
+            raise InputError(
+                f"unknown determinism level {self.determinism!r}; known are {known}", field="plan"
+            )
+        if not self.gpu_type or self.gradient_accumulation or self.gradient_checkpointing:
+            raise InputError("an EST plan has a GPU type and neither +ga nor +gc", field="plan")
+
+    @classmethod
+    def ests(cls, workers: int, determinism: str, gpu_type: str) -> Self:
+        """The plan with these workers, made for that GPU type."""
+        return cls(PlanFamily.EST, workers=workers, determinism=determinism, gpu_type=gpu_type)
 
     @classmethod
     def three_d(cls, pp: int, tp: int, dp: int) -> Self:
@@ -73,22 +107,25 @@ class ExecutionPlan:
 
     @classmethod
     def parse(cls, label: str) -> Self:
-        """Read a label such as ``"zero-offload+gc"`` or ``"pp2-tp4-dp4"``.
+        """Read a label such as ``"zero-offload+gc"``, ``"pp2-tp4-dp4"`` or ``"est16-d2-V100"``.
 
         Raises
         ------
         InputError
             If the text names no plan.
         """
+        if ests := _EST.fullmatch(label):
+            return cls.ests(int(ests.group(1)), ests.group(2), ests.group(3))
         head, *flags = label.split("+")
         match = _THREE_D.fullmatch(head)
-        families = [f for f in PlanFamily if f is not PlanFamily.THREE_D and f.value == head]
+        plain = (PlanFamily.DP, PlanFamily.ZERO_DP, PlanFamily.ZERO_OFFLOAD)
+        families = [f for f in plain if f.value == head]
         if len(set(flags)) != len(flags) or not set(flags) <= {"ga", "gc"}:
             raise InputError(f"has an unknown flag, known are +ga and +gc: {label!r}", field="plan")
         if not match and not families:
             raise InputError(
                 f"unknown plan {label!r}; known are dp, zero-dp, zero-offload (each with +ga, "
-                "+gc) and ppP-tpT-dpD",
+                "+gc), ppP-tpT-dpD and estM-dL-TYPE",
                 field="plan",
             )
         ga, gc = "ga" in flags, "gc" in flags
@@ -107,6 +144,8 @@ class ExecutionPlan:
     @property
     def label(self) -> str:
         """Canonical text, read back by `parse`."""
+        if self.family is PlanFamily.EST:
+            return f"est{self.workers}-{self.determinism}-{self.gpu_type}"
         head = (
             f"pp{self.pp}-tp{self.tp}-dp{self.dp}"
             if self.family is PlanFamily.THREE_D

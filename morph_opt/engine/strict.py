@@ -16,7 +16,10 @@ Rules
 ``plan_gpus``
     The plan runs on that number of GPUs.
 ``one_gpu_type``
-    All GPUs of a job are of one type.
+    All GPUs of a job are of one type, unless its workers may mix types (determinism d2).
+``determinism``
+    Workers run in the plan that their job asks for; of levels d0 and d1 on the type of the plan,
+    of d0 on as many GPUs as the job asks for.
 ``runnable``
     The truth can run that plan on that placement.
 ``one_holder``
@@ -33,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from morph_opt.domain import Assignment, Cluster, Job, Placement
+from morph_opt.domain import Assignment, Cluster, Job, Placement, PlanFamily
 from morph_opt.domain.placement import DEMAND_TOLERANCE
 from morph_opt.engine.truth import RunFacts
 
@@ -225,9 +228,24 @@ def _check_job(assignment: Assignment, cluster: Cluster, before: StateFacts) -> 
     if needed is not None and needed != placement.gpus:
         return broken("plan_gpus", f"{assignment.plan} needs {needed}, holds {placement.gpus}")
     types = {cluster.nodes[node].type.gpu_type.name for node in placement.nodes}
-    if len(types) > 1:
+    if len(types) > 1 and assignment.plan.determinism != "d2":
         return broken("one_gpu_type", f"holds {', '.join(sorted(types))}")
-    return []
+    detail = _loss_curve(assignment, before.active[name], types)
+    return broken("determinism", detail) if detail else []
+
+
+def _loss_curve(assignment: Assignment, job: Job, types: set[str]) -> str:
+    """What would change the loss curve of a job with a fixed number of workers; "" if nothing."""
+    plan, asked = assignment.plan, job.requested_plan
+    if PlanFamily.EST not in (plan.family, asked.family):
+        return ""
+    if plan != asked:
+        return f"runs {plan}, its workers are {asked}"
+    if plan.determinism != "d2" and types != {plan.gpu_type}:
+        return f"{plan} is on {', '.join(sorted(types))}"
+    if plan.determinism == "d0" and assignment.placement.gpus != job.requested_gpus:
+        return f"{plan} is on {assignment.placement.gpus} of {job.requested_gpus} GPUs"
+    return ""
 
 
 def _hold(

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from morph_opt.domain import Assignment, Cluster, ExecutionPlan, NodeType, Shape, SideDemand, Span
+from morph_opt.domain import (
+    Assignment,
+    Cluster,
+    ExecutionPlan,
+    NodeType,
+    PlanFamily,
+    Shape,
+    SideDemand,
+    Span,
+)
+from morph_opt.perf.ests import held_step_s
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
@@ -17,7 +27,8 @@ class RunFacts:
     Parameters
     ----------
     iteration_s
-        Seconds per iteration; on nodes of several types that of the slowest.
+        Seconds per iteration; on nodes of several types that of the slowest, unless workers take
+        turns there.
     sides
         Side demand per GPU by name of the node type.
     """
@@ -50,11 +61,21 @@ class TruthLookup:
         """How the model runs with it, or None if the truth cannot run it."""
         plan, placement = assignment.plan, assignment.placement
         nodes = placement.nodes
+        if plan.family is PlanFamily.EST:
+            return self._of_workers(model, assignment)
         types = tuple(dict.fromkeys(self._cluster.nodes[node].type for node in nodes))
         key = (model, plan, placement.shape, self._cluster.span(nodes), types)
         if key not in self._facts:
             self._facts[key] = self._ask(*key)
         return self._facts[key]
+
+    def _of_workers(self, model: str, assignment: Assignment) -> RunFacts | None:
+        """Workers that take turns, on whatever types they may: by GPUs, wherever these are."""
+        seconds = held_step_s(self._truth, model, assignment, self._cluster)
+        if seconds is None:
+            return None
+        types = {self._cluster.nodes[node].type.name for node in assignment.placement.nodes}
+        return RunFacts(seconds, tuple((name, SideDemand()) for name in sorted(types)))
 
     def paired_iteration_s(
         self, models: tuple[str, str], held: Assignment, partner: Assignment

@@ -192,11 +192,9 @@ class _Round:
             held = posed.state.jobs[job].running
             assert held is not None
             shape, plan = held.placement.shape, held.plan
-            kind = posed.state.cluster.nodes[held.placement.nodes[0]].type
         else:
             row = posed.view.configuration(job, choice)
             shape, plan = row.shape, row.plan
-            kind = posed.state.cluster.node_types[int(options.node_class[choice])]
         paid = self._prices.of(choice)
         beside = None
         for partner in (other for other in options.jobs_of(choice) if other != job):
@@ -209,11 +207,19 @@ class _Round:
         price, value = sum(others.values(), 0.0), self._worth(job, choice)
         ordered = tuple(sorted(others.items(), key=lambda pair: (-abs(pair[1]), pair[0])))
         return Option(
-            plan.label, shape.label, kind.name, shape.gpus, stays, value, price, ordered,
-            rules, value - price, beside,
+            plan.label, shape.label, self._classes(choice), shape.gpus, stays, value, price,
+            ordered, rules, value - price, beside,
             float(members.startup_s[members.of(choice, job)]),
             problem.returning(choice) is not None,
         )  # fmt: skip
+
+    def _classes(self, choice: int) -> str:
+        """Node class of an option; of several how many GPUs it has on each."""
+        options, kinds = self._problem.options, self._posed.state.cluster.node_types
+        if options.of_one_class[choice]:
+            return kinds[int(options.node_class[choice])].name
+        gpus = [int(options.gpus_on(t)[choice]) for t in range(len(kinds))]
+        return " + ".join(f"{n} x {kind.name}" for n, kind in zip(gpus, kinds, strict=True) if n)
 
     def _examined(self, found: JobExplanation, job: int, rows: tuple[int, ...]) -> JobExplanation:
         """Force the best option and see what happens."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.domain import Cluster, InputError, Job, Span
+from morph_opt.domain import Cluster, InputError, Job, PlanFamily, Span
+from morph_opt.perf.ests import elastic_model
 from morph_opt.perf.speed import SpeedModel
 
 
@@ -51,6 +52,8 @@ class GangSpeeds:
     def _ask(self, job: Job) -> Floats:
         cluster = self._cluster
         assert cluster is not None
+        if job.requested_plan.family is PlanFamily.EST:
+            return self._of_workers(job, cluster)
         # Best speed by how well the configuration matches the request.
         best = np.zeros((3, len(cluster.gpu_types)))
         for node_type in cluster.node_types:
@@ -68,3 +71,12 @@ class GangSpeeds:
             if speeds.any():
                 return np.asarray(speeds)
         raise InputError(f"{job.model} runs on no GPU type of the cluster", field=f"job {job.name}")
+
+    def _of_workers(self, job: Job, cluster: Cluster) -> Floats:
+        """A job of workers on as many GPUs of each type as it asks for, be there as many or not."""
+        speed = np.zeros(len(cluster.gpu_types))
+        for kind, gpu_type in enumerate(cluster.gpu_types):
+            found = elastic_model(self._belief, job.model, job.requested_plan, (gpu_type.name,))
+            if found is not None:
+                speed[kind] = 1.0 / found.step_s((job.requested_gpus,))
+        return speed

@@ -80,17 +80,17 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         PolicySpec(
             "throughput", lambda *_: Throughput(),
             "speed relative to the request, restarts priced; guarantees first",
-            "Morphling", _PLAIN_PAGE,
+            "Morphling", _PLAIN_PAGE, workers=True,
         ),
         PolicySpec(
             "jct", lambda *_: Jct(),
             "completions per second: shortest remaining time, for malleable jobs",
-            "classical rule, restarts priced", _PLAIN_PAGE, needs=Needs(rest="yes"),
+            "classical rule, restarts priced", _PLAIN_PAGE, needs=Needs(rest="yes"), workers=True,
         ),
         PolicySpec(
             "lookahead", lambda *_: Lookahead(),
             "completion time saved, GPU-seconds priced by the backlog",
-            "this project", "formulations/lookahead.md", needs=Needs(rest="yes"),
+            "this project", "formulations/lookahead.md", needs=Needs(rest="yes"), workers=True,
         ),
         PolicySpec(
             "jct-blind", lambda *_: Lookahead(name="jct-blind"),
@@ -124,6 +124,7 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         PolicySpec(
             "makespan", _makespan, "the end of the last job",
             "this project; Gavel on mixed types", "formulations/makespan.md", needs=_REMAINDER,
+            workers=True,
         ),
         PolicySpec(
             "max_throughput", partial(_follow, "max_throughput"),
@@ -246,16 +247,16 @@ BASELINES: dict[str, BaselineSpec] = {
     for spec in (
         PolicySpec(
             "fifo", lambda belief, _: Fifo(belief),
-            "requested gangs in order of arrival", "classical rule",
+            "requested gangs in order of arrival", "classical rule", workers=True,
         ),
         PolicySpec(
             "fifo:skip", lambda belief, _: Fifo(belief, skip_blocked=True),
-            "the same, others may pass a blocked one", "classical rule",
+            "the same, others may pass a blocked one", "classical rule", workers=True,
         ),
         PolicySpec(
             "srtf", lambda belief, _: Srtf(belief),
             "requested gangs, shortest remaining time first, preemptive", "classical rule",
-            options=_LEFT, needs=Needs(rest="yes"),
+            options=_LEFT, needs=Needs(rest="yes"), workers=True,
         ),
         PolicySpec(
             "equal_split", lambda belief, _: EqualSplit(belief),

@@ -11,7 +11,7 @@ from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.promises import Promises
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.domain import InputError, Job
+from morph_opt.domain import InputError, Job, PlanFamily
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
@@ -88,6 +88,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
         require_pair_speeds(belief) if options.packing else None,
         promises=Promises.parse(options.promises),
         compact_from=COMPACT if isinstance(method, Ladder) else None,
+        waste_filter=options.waste_filter,
     )
     return MilpPolicy(poser, method, limits)
 
@@ -167,7 +168,9 @@ def require_understood(policy: str, objective: str, given: Iterable[str]) -> Non
 
 
 def require_effect(policy: str, options: PolicyOptions, jobs: Iterable[Job]) -> None:
-    """Refuse options of ``milp`` that change nothing for jobs like these.
+    """Refuse options of ``milp`` that change nothing for jobs like these, and jobs of workers.
+
+    The latter of policies of the package that do not know them.
 
     Raises
     ------
@@ -175,6 +178,20 @@ def require_effect(policy: str, options: PolicyOptions, jobs: Iterable[Job]) -> 
         Naming the option and why.
     """
     spec = OBJECTIVES.get(options.objective)
+    jobs = tuple(jobs)
+    decides = _spec(policy, options.objective)
+    workers = next((job for job in jobs if job.requested_plan.family is PlanFamily.EST), None)
+    if workers is not None and decides is not None and not decides.workers:
+        who = f"objective {options.objective!r}" if policy == "milp" else f"policy {policy!r}"
+        rule = f"has workers that take turns ({workers.requested_plan}), which {who} does not know"
+        raise InputError(rule, field=f"job {workers.name}")
+    if workers is not None and options.rules.rules:
+        rule = f"cannot be combined with workers that take turns, as job {workers.name} has"
+        raise InputError(rule, field="--rules")
+    mixes = any(job.requested_plan.determinism == "d2" for job in jobs)
+    if "waste_filter" in options.changed() and not mixes:
+        rule = "has no effect: no job has workers that may be on several GPU types"
+        raise InputError(rule, field="--waste-filter")
     if policy != "milp" or any(job.guaranteed for job in jobs):
         return
     changed = options.changed()

@@ -112,6 +112,10 @@ OPTIONS = {
             "packing", "milp may put two jobs on the same GPUs, where speeds have pairs", flag=True
         ),
         PolicyOption(
+            "waste_filter", "milp: of workers on several GPU types leave out what wastes more of "
+            "the GPUs' speed than this share (none)", "SHARE", Range(0.0, 1.0),
+        ),
+        PolicyOption(
             "entity_weights", "of hierarchical policies (1 each)", "TENANT=W,...", WEIGHTS,
             named=True,
         ),
@@ -127,7 +131,7 @@ OPTIONS = {
 
 MILP_OPTIONS = (
     "objective", "solver", "formulation", "method", "rules", "gap", "time_limit_s", "node_limit",
-    "promises", "durations", "packing",
+    "promises", "durations", "packing", "waste_filter",
 )  # fmt: skip
 """Options of the policy ``milp`` under every objective."""
 
@@ -153,6 +157,8 @@ class PolicyOptions:
         what jobs have left; see `morph_opt.policies.blind.Durations`.
     packing
         Whether the MILP policy may put two jobs on the same GPUs.
+    waste_filter
+        Largest share of speed that workers on several GPU types may leave unused; None: no filter.
     entity_weights
         Weight of a tenant by name; 1 where not given. Of the hierarchical policies.
     starvation_knob
@@ -178,6 +184,7 @@ class PolicyOptions:
     promises: str = "rank"
     durations: str = "true"
     packing: bool = False
+    waste_filter: float | None = None
     entity_weights: Mapping[str, float] = field(default_factory=dict)
     starvation_knob: float = 0.0
     artifact_quirks: bool = False
@@ -235,6 +242,8 @@ class PolicySpec(Generic[Made_co]):
         See `Needs`.
     blind
         Whether it is always shown estimates of what jobs have left.
+    workers
+        Whether it knows jobs whose workers take turns on any number of GPUs.
     """
 
     name: str
@@ -245,3 +254,4 @@ class PolicySpec(Generic[Made_co]):
     options: tuple[str, ...] = ()
     needs: Needs = Needs()
     blind: bool = False
+    workers: bool = False

@@ -35,7 +35,7 @@ class Scheduler:
     Parameters
     ----------
     policy, objective, solver, formulation, method, gap, time_limit_s, node_limit, promises, \
-durations, packing, entity_weights, starvation_knob, artifact_quirks
+durations, packing, waste_filter, entity_weights, starvation_knob, artifact_quirks
         See `morph_opt.policies.spec.PolicyOptions`.
     seed
         Of the solver.
@@ -59,6 +59,7 @@ durations, packing, entity_weights, starvation_knob, artifact_quirks
     promises: str = "rank"
     durations: str = "true"
     packing: bool = False
+    waste_filter: float | None = None
     rules: str | None = None
     rules_sha256: str | None = None
     belief: str = "truth"

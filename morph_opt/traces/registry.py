@@ -15,7 +15,7 @@ from morph_opt.documents import exists
 from morph_opt.domain import InputError
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.traces import gavel, tiresias
+from morph_opt.traces import easyscale, gavel, tiresias
 from morph_opt.traces.cluster_twins import (
     CLUSTER_TWINS,
     OPTIONS,
@@ -26,6 +26,7 @@ from morph_opt.traces.format import LoadedTrace, TraceFormat
 from morph_opt.traces.logs.options import LOG_OPTIONS, LogSpec, load_spec, windowed
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
+from morph_opt.traces.twins.easyscale import EASYSCALE_TWIN, easyscale_twin
 from morph_opt.traces.twins.gavel import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.twins.morphling import TWINS, twin
 from morph_opt.traces.twins.tiresias import TIRESIAS_TWIN, tiresias_twin
@@ -124,6 +125,24 @@ def _load_log(spec: LogSpec, argument: str, *, seed: int, **options: Any) -> Loa
     return load_spec(spec, name + window, seed=seed, options=options)
 
 
+def _load_easyscale_twin(argument: str, *, seed: int) -> LoadedTrace:
+    if argument:
+        rule = f"{EASYSCALE_TWIN} takes nothing behind it, got {argument!r}"
+        raise InputError(rule, field="trace")
+    trace, truth = easyscale_twin(seed)
+    return LoadedTrace(trace, truth, "twin", trace.description)
+
+
+def _load_easyscale(folder: str, argument: str, *, seed: int) -> LoadedTrace:
+    del seed, argument  # an original is what it is; the path is part of the name
+    trace, truth, notice = easyscale.load(folder)
+    return LoadedTrace(trace, truth, "original", notice)
+
+
+_EASYSCALE = "easyscale:"
+"""Begins the spec of a copy of EasyScale's trace, which nobody may be offered."""
+
+_WORKERS = "seconds of one worker's mini-batch by GPU type; a step on any GPUs follows"
 _MODEL = "the built-in performance model"
 _GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
 _SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
@@ -168,6 +187,9 @@ FORMATS: dict[str, TraceFormat] = {
             data_set="tiresias",
         ),
         TraceFormat(
+            EASYSCALE_TWIN, ("",), _load_easyscale_twin, _WORKERS, easyscale.HOME
+        ),
+        TraceFormat(
             RESAMPLED, ("x1.2/as-is/naive",), _load_resampled,
             "as of the trace that it is drawn from",
         ),
@@ -185,6 +207,9 @@ def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedT
 
 
 def _format_of(spec: str) -> TraceFormat | None:
+    if spec.startswith(_EASYSCALE):
+        load = partial(_load_easyscale, spec.removeprefix(_EASYSCALE))
+        return TraceFormat("easyscale", ("",), load, _WORKERS, easyscale.HOME, "easyscale")
     log = LogSpec.of(spec)
     if log is not None:
         return TraceFormat(
@@ -243,6 +268,8 @@ def log_of(spec: str) -> LogSpec | None:
 
 def absolute_spec(spec: str) -> str:
     """A spec that means the same in every folder, where it names a log by its path."""
+    if spec.startswith(_EASYSCALE):
+        return _EASYSCALE + str(Path(spec.removeprefix(_EASYSCALE)).resolve())
     log = LogSpec.of(spec)
     return spec if log is None else log.absolute()
 

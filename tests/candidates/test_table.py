@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import RoundProblem, Scope
-from morph_opt.candidates.table import CandidateBuilder, scopes_of
+from morph_opt.candidates.nodes import scopes_of
+from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import (
     A800_NODE,
     Cluster,

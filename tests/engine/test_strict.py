@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from morph_opt.clusters import load_cluster
 from morph_opt.domain import (
     GPU_TYPES,
     Allocation,
@@ -21,6 +22,7 @@ from morph_opt.domain import (
 )
 from morph_opt.engine import strict
 from morph_opt.engine.truth import RunFacts, TruthLookup
+from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.base import Decision
 from morph_opt.replay import (
     AllocationError,
@@ -175,6 +177,36 @@ def test_one_gpu_type() -> None:
     mixed = Cluster("mixed", (Node("x", node_type(4)), Node("y", other)))
     assert rules([hold("a", {0: [0], 1: [0]})], mixed) == [("one_gpu_type", ("a",), None)]
     assert rules([hold("a", {0: [0]}), hold("b", {1: [0]})], mixed) == []
+
+
+@pytest.mark.parametrize(
+    ("asks", "runs", "on", "broken"),
+    [
+        ("d2", "d2", {"V100": 2, "P100": 1}, ""),
+        ("d2", "d2", {"P100": 1}, ""),
+        ("d1", "d1", {"V100": 3}, ""),
+        ("d1", "d1", {"P100": 1}, "determinism"),
+        ("d1", "d1", {"V100": 1, "P100": 1}, "one_gpu_type"),
+        ("d1", "d2", {"V100": 1}, "determinism"),
+        ("d0", "d0", {"V100": 4}, ""),
+        ("d0", "d0", {"V100": 3}, "determinism"),
+        ("d2", "", {"V100": 4}, "determinism"),
+    ],
+)
+def test_determinism(asks: str, runs: str, on: dict[str, int], broken: str) -> None:
+    nodes = load_cluster("1x8:V100+1x8:P100")
+    lookup = TruthLookup(ElasticTable({"m": {"V100": "0.1", "P100": "0.2"}}), nodes)
+    known = Job("a", "m", 0.0, 10, 4, ExecutionPlan.ests(4, asks, "V100"))
+    plan = ExecutionPlan.ests(4, runs, "V100") if runs else DP
+    parts = {["V100", "P100"].index(kind): range(count) for kind, count in on.items()}
+    given = Assignment("a", plan, Placement.of(parts))
+    where = StateFacts(active={"a": known}, known={"a"}, held={})
+
+    def facts(job: Job, held: Assignment) -> RunFacts | None:
+        return lookup.facts(job.model, held)
+
+    found = check_allocation((given,), nodes, where, facts)
+    assert [v.rule for v in found] == ([broken] if broken else [])
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ VARIANTS: dict[str, Any] = {
     "promises": "weight:3",
     "durations": "blind",
     "packing": True,
+    "waste_filter": 0.5,
     "entity_weights": {"one": 50.0, "two": 1.0},
     "starvation_knob": 2.0,
 }

@@ -63,7 +63,9 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         plain.workload, sha256="ab", state="s", state_sha256="gh", jobs=5, gpus=8, days=1.5,
         **of_a_log,
     )  # fmt: skip
-    scheduler = other(plain.scheduler, gap=0.5, node_limit=5, rules="r", rules_sha256="cd")
+    scheduler = other(
+        plain.scheduler, gap=0.5, node_limit=5, waste_filter=0.5, rules="r", rules_sha256="cd"
+    )
     engine = other(plain.engine, until_s=9.0, first_start_s=0.5, migrate_s=0.4, resume_s=0.3)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
     changed = Scenario(

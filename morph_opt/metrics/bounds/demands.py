@@ -10,9 +10,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from morph_opt.domain import A800_NODE, Cluster, Job, NodeType, SideDemand, Span, Trace
+from morph_opt.domain import (
+    A800_NODE,
+    Cluster,
+    Job,
+    NodeType,
+    PlanFamily,
+    SideDemand,
+    Span,
+    Trace,
+)
 from morph_opt.domain.placement import DEMAND_TOLERANCE
 from morph_opt.metrics.bounds.lower import Demands, JobDemand
+from morph_opt.perf.ests import why_no_vector, worker_times
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
@@ -131,6 +141,8 @@ def _room(
 
 def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None:
     """The rule that keeps a job from ever running as submitted, or None."""
+    if job.requested_plan.family is PlanFamily.EST and job.model in speeds.models():
+        return why_no_vector(speeds, job, cluster)
     if job.requested_gpus > cluster.gpus:
         return f"requests {job.requested_gpus} GPUs, cluster {cluster.name!r} has {cluster.gpus}"
     if job.model not in speeds.models():
@@ -177,7 +189,7 @@ def impossible_jobs(
 ) -> tuple[tuple[Job, str], ...]:
     """Jobs that can never run on this cluster, each with the rule that says so."""
     reasons: dict[tuple[object, ...], str | None] = {}
-    fastest_s: dict[tuple[str, int], float] = {}
+    fastest_s: dict[tuple[str, int, str], float] = {}
     found = []
     for job in jobs:
         key = (job.model, job.requested_gpus, job.requested_plan, job.cpus_per_gpu)
@@ -185,10 +197,9 @@ def impossible_jobs(
             reasons[key] = why_impossible(job, speeds, cluster)
         reason = reasons[key]
         if reason is None:
-            curve = (job.model, job.cpus_per_gpu)
+            curve = (job.model, job.cpus_per_gpu, job.requested_plan.determinism)
             if curve not in fastest_s:
-                _, iteration_s = speed_curve(speeds, job.model, cluster, job.cpus_per_gpu)
-                fastest_s[curve] = float(iteration_s.min(initial=np.inf))
+                fastest_s[curve] = _least_iteration_s(speeds, job, cluster)
             needed_s = job.iterations * fastest_s[curve]
             if needed_s > LONGEST_JOB_S:
                 reason = (
@@ -198,6 +209,35 @@ def impossible_jobs(
         if reason is not None:
             found.append((job, reason))
     return tuple(found)
+
+
+def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster) -> float:
+    """Seconds per iteration below which the job cannot be, alone on the cluster."""
+    if job.requested_plan.family is PlanFamily.EST:
+        return min(seconds for _, seconds in worker_times(speeds, job, cluster))
+    _, iteration_s = speed_curve(speeds, job.model, cluster, job.cpus_per_gpu)
+    return float(iteration_s.min(initial=np.inf))
+
+
+def _of_workers(
+    job: Job, cluster: Cluster, truth: SpeedModel, start_s: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """GPUs, seconds and GPU type of what a job of workers takes at least, one entry per type.
+
+    A step takes no less than one worker's time on the fastest type, and each worker its time on a
+    GPU of its own type: shares of these entries are within any numbers of GPUs by type, mixed ones
+    too. No GPUs are counted for the start-up, which holds fewer than there are workers.
+    """
+    kinds = [kind.name for kind in cluster.gpu_types]
+    gpus, duration_s, types = [], [], []
+    for name, seconds in worker_times(truth, job, cluster):
+        work_s = job.iterations * seconds
+        pool = sum(n.type.gpus for n in cluster.nodes if n.type.gpu_type.name == name)
+        workers = job.requested_plan.workers * work_s / (start_s + work_s)
+        gpus.append(min(float(pool), workers))
+        duration_s.append(start_s + work_s)
+        types.append(kinds.index(name))
+    return np.asarray(gpus), np.asarray(duration_s), np.asarray(types, dtype=np.int64)
 
 
 def infeasible_slos(
@@ -317,18 +357,23 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
     demands = []
     for job in trace.jobs:
         key = (job.model, job.cpus_per_gpu)
-        if key not in curves:
-            curves[key] = _joined(
-                speed_curve(truth, job.model, part, job.cpus_per_gpu) for part in parts
-            )
-        gpus, iteration_s, kind = curves[key]
+        start_s = timing.first_start_of(job.model)
+        if job.requested_plan.family is PlanFamily.EST:
+            gpus, duration_s, kind = _of_workers(job, cluster, truth, start_s)
+        else:
+            if key not in curves:
+                curves[key] = _joined(
+                    speed_curve(truth, job.model, part, job.cpus_per_gpu) for part in parts
+                )
+            gpus, iteration_s, kind = curves[key]
+            duration_s = start_s + job.iterations * iteration_s
         demands.append(
             JobDemand(
                 job.name,
                 job.submission_s,
                 timing.boundary_at_or_after(job.submission_s) * timing.interval_s,
                 gpus,
-                timing.first_start_of(job.model) + job.iterations * iteration_s,
+                duration_s,
                 kind,
                 job.weight,
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from morph_opt.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
+from morph_opt.perf.ests import elastic_speeds
 from morph_opt.perf.memory.facts import ModelFacts, facts_of
 from morph_opt.perf.memory.plan import fits, plan_memory, tensor_group
 from morph_opt.perf.speed import Configuration, SpeedModel
@@ -78,6 +79,11 @@ class MemoryFilter:
     def models(self) -> Sequence[str]:
         """Names of the models, sorted."""
         return self._speeds.models()
+
+    def worker_units(self, model: str, gpu_type: str) -> int | None:
+        """Workers take turns within the memory of one; see `morph_opt.perf.ests`."""
+        known = elastic_speeds(self._speeds)
+        return None if known is None else known.worker_units(model, gpu_type)
 
     def why_not(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span

@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.linear_model import LinearModel, ModelBuilder
-from morph_opt.policies.easyscale.ests import ElasticAsk
+from morph_opt.perf.ests import ElasticAsk
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 

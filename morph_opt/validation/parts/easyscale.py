@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from morph_opt.perf.ests import UNIT_S, ElasticAsk, ElasticModel, whole
 from morph_opt.policies.easyscale.artifact import ElasticJob, Rules, simulate
-from morph_opt.policies.easyscale.ests import UNIT_S, ElasticAsk, ElasticModel, whole
 from morph_opt.policies.easyscale.pools import gangs, optimum, options_of
 from morph_opt.policies.easyscale.proposals import proposals_of
 from morph_opt.traces.easyscale import read_elastic_rows

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import InputError
+from morph_opt.perf.ests import ElasticAsk, ElasticModel, whole
 from morph_opt.policies.easyscale.artifact import ElasticJob, Rules, simulate
-from morph_opt.policies.easyscale.ests import ElasticAsk, ElasticModel, whole
 from morph_opt.policies.easyscale.pools import gangs, optimum, options_of
 from morph_opt.policies.easyscale.proposals import maps_of, proposals_of
 from morph_opt.traces.easyscale import read_elastic_rows

@@ -1,0 +1,244 @@
+"""EasyScale's steps: a fixed number of workers (ESTs) on any GPUs, several taking turns on one.
+
+With ``n_t`` GPUs of type t, on which one worker takes ``tau_t`` seconds per mini-batch, M workers
+take the least S among the multiples ``k tau_t`` with ``sum_t n_t floor(S / tau_t) >= M``. Times are
+whole numbers of a small unit, so that ``floor`` is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, cast
+
+import numpy as np
+
+from formulations.arrays import Floats, Ints
+from morph_opt.domain import Assignment, Cluster, ExecutionPlan, InputError, Job
+from morph_opt.perf.speed import SpeedModel
+
+UNIT_S = Fraction(1, 10**7)
+"""Of whole times."""
+
+
+def whole(tau_s: Sequence[str | float]) -> Ints:
+    """Seconds as whole numbers of `UNIT_S`; text is read exactly."""
+    return np.asarray([round(Fraction(str(tau)) / UNIT_S) for tau in tau_s], dtype=np.int64)
+
+
+MOST_VECTORS = 1 << 17
+"""Vectors that are looked at; of larger pools counts further apart, which may miss the best."""
+
+
+def _axes(most: Sequence[int]) -> list[Ints]:
+    """Counts of each type that are looked at, 0 and the most among them."""
+    axes = [np.arange(count + 1, dtype=np.int64) for count in most]
+    growth = 1.0
+    while np.prod([float(axis.size) for axis in axes]) > MOST_VECTORS:
+        growth += 0.05
+        axes = [_thinned(count, growth) for count in most]
+    return axes
+
+
+def _thinned(most: int, growth: float) -> Ints:
+    """Counts up to the most, each at least one and at least a factor above the one before."""
+    found = [0]
+    while found[-1] < most:
+        found.append(min(most, max(found[-1] + 1, int(found[-1] * growth))))
+    return np.asarray(found, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticModel:
+    """A job's workers and their speed on every type.
+
+    Parameters
+    ----------
+    workers
+        M, fixed for the job's life.
+    tau
+        Time of one worker's mini-batch by type, in units of `UNIT_S`, shape (T,).
+    """
+
+    workers: int
+    tau: Ints
+
+    @property
+    def levels(self) -> Ints:
+        """All times that a step can take, ascending, shape (L,)."""
+        turns = np.arange(1, self.workers + 1, dtype=np.int64)
+        return np.unique((turns[:, None] * self.tau[None, :]).ravel())
+
+    def steps(self, vectors: Ints) -> Ints:
+        """Time of a step on GPUs by type, shape (V,) of (V, T); 0 where there are none."""
+        levels = self.levels
+        turns = levels[:, None] // self.tau[None, :]
+        done = vectors @ turns.T >= self.workers
+        found: Ints = np.where(done.any(axis=1), levels[done.argmax(axis=1)], 0)
+        return found
+
+    def step_s(self, vector: Sequence[int]) -> float:
+        """Seconds of a step on GPUs by type."""
+        step = self.steps(np.asarray([vector], dtype=np.int64))[0]
+        return float(int(step) * UNIT_S)
+
+    def waste(self, vectors: Ints, steps: Ints) -> Floats:
+        """Share of the GPUs' speed that a step leaves unused, shape (V,)."""
+        speed = vectors @ (1.0 / self.tau.astype(np.float64))
+        found: Floats = 1.0 - self.workers / steps.astype(np.float64) / speed
+        return found
+
+    def vectors(self, pools: Sequence[int]) -> tuple[Ints, Ints]:
+        """GPUs by type within pools that no other vector dominates, and their steps.
+
+        A vector is dominated if one GPU less gives the same step: steps never grow with GPUs.
+        """
+        axes = _axes([min(pool, self.workers) for pool in pools])
+        every = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(pools))
+        every = every[every.any(axis=1)]
+        steps = self.steps(every)
+        if any(axis.size <= axis[-1] for axis in axes):
+            return self._spared(every[steps > 0])
+        kept = steps > 0
+        for kind in range(len(pools)):
+            fewer = every.copy()
+            fewer[:, kind] = np.maximum(fewer[:, kind] - 1, 0)
+            less = self.steps(fewer)
+            kept &= ~((every[:, kind] > 0) & (less > 0) & (less <= steps))
+        return every[kept], steps[kept]
+
+    def _spared(self, vectors: Ints) -> tuple[Ints, Ints]:
+        """The vectors without the GPUs that their steps can do without, each once."""
+        steps = self.steps(vectors)
+        for kind in range(vectors.shape[1]):
+            spare = vectors[:, kind] > 0
+            while spare.any():
+                vectors[spare, kind] -= 1
+                less = self.steps(vectors[spare])
+                needed = (less == 0) | (less > steps[spare])
+                rows = np.flatnonzero(spare)
+                vectors[rows[needed], kind] += 1
+                spare[rows[needed]] = False
+                spare &= vectors[:, kind] > 0
+        vectors = np.unique(vectors, axis=0)
+        return vectors, self.steps(vectors)
+
+
+class ElasticSpeeds(Protocol):
+    """Speeds of jobs with workers that take turns."""
+
+    def worker_units(self, model: str, gpu_type: str) -> int | None:
+        """Time of one worker's mini-batch in `UNIT_S`; None where it does not run."""
+        ...
+
+
+def elastic_speeds(speeds: SpeedModel) -> ElasticSpeeds | None:
+    """The workers that a speed model knows, or None."""
+    known = callable(getattr(speeds, "worker_units", None))
+    return cast(ElasticSpeeds, speeds) if known else None
+
+
+def elastic_model(
+    speeds: SpeedModel, model: str, plan: ExecutionPlan, gpu_types: Sequence[str]
+) -> ElasticModel | None:
+    """Workers of a plan on GPU types, in this order; None where the job runs on one of them not.
+
+    A job that must not mix types runs on its own alone.
+    """
+    known = elastic_speeds(speeds)
+    if known is None or (plan.determinism != "d2" and set(gpu_types) != {plan.gpu_type}):
+        return None
+    units = [known.worker_units(model, kind) for kind in gpu_types]
+    if any(unit is None for unit in units):
+        return None
+    return ElasticModel(plan.workers, np.asarray(units, dtype=np.int64))
+
+
+def allowed_types(
+    speeds: SpeedModel, model: str, plan: ExecutionPlan, cluster: Cluster
+) -> tuple[str, ...]:
+    """GPU types of a cluster on which workers of a plan may run."""
+    names = [kind.name for kind in cluster.gpu_types]
+    return tuple(n for n in names if elastic_model(speeds, model, plan, (n,)) is not None)
+
+
+def worker_times(speeds: SpeedModel, job: Job, cluster: Cluster) -> list[tuple[str, float]]:
+    """GPU types of a cluster on which a job's workers may run, with a mini-batch's seconds."""
+    known = elastic_speeds(speeds)
+    assert known is not None, "jobs without times of their workers are refused before they run"
+    names = allowed_types(speeds, job.model, job.requested_plan, cluster)
+    times = ((name, known.worker_units(job.model, name)) for name in names)
+    return [(name, float(unit * UNIT_S)) for name, unit in times if unit is not None]
+
+
+def why_no_vector(speeds: SpeedModel, job: Job, cluster: Cluster) -> str | None:
+    """The rule that no number of GPUs of a cluster serves a job's workers, or None."""
+    plan = job.requested_plan
+    if elastic_model(speeds, job.model, plan, (plan.gpu_type,)) is None:
+        return f"the speeds know no times of workers of {job.model} on {plan.gpu_type}"
+    names = allowed_types(speeds, job.model, plan, cluster)
+    room = 0
+    for node in cluster.nodes:
+        slots = node.type.gpus
+        if job.cpus_per_gpu:
+            slots = min(slots, node.type.cpus // job.cpus_per_gpu)
+        room += slots if node.type.gpu_type.name in names else 0
+    least = job.requested_gpus if plan.determinism == "d0" else 1
+    if room >= least:
+        return None
+    where = "GPU types" if plan.determinism == "d2" else plan.gpu_type
+    there = f"cluster {cluster.name!r} has room on {room} GPUs of its {where}"
+    return f"its {plan.workers} workers ({plan}) need at least {least}, {there}"
+
+
+def request_step_s(speeds: SpeedModel, job: Job) -> float:
+    """Seconds of a step on the GPUs that a job asks for, be there as many or not.
+
+    Raises
+    ------
+    InputError
+        If the speeds know no times of its workers there.
+    """
+    plan = job.requested_plan
+    found = elastic_model(speeds, job.model, plan, (plan.gpu_type,))
+    if found is None:
+        rule = f"the speeds know no times of workers of {job.model} on {plan.gpu_type}"
+        raise InputError(rule, field=f"job {job.name}")
+    return found.step_s((job.requested_gpus,))
+
+
+def held_step_s(speeds: SpeedModel, model: str, held: Assignment, cluster: Cluster) -> float | None:
+    """Seconds of a step on what a job holds; None where its workers must not run."""
+    counts: dict[str, int] = {}
+    for node, gpus in held.placement.parts:
+        kind = cluster.nodes[node].type.gpu_type.name
+        counts[kind] = counts.get(kind, 0) + len(gpus)
+    found = elastic_model(speeds, model, held.plan, tuple(counts))
+    return None if found is None else found.step_s(tuple(counts.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticAsk:
+    """A job in a round over pools.
+
+    Parameters
+    ----------
+    model
+        Workers and speeds.
+    preferred
+        Type whose speed is the reference: one GPU per worker.
+    mixed
+        Whether it may run on several types at once; otherwise on the preferred one only.
+    """
+
+    model: ElasticModel
+    preferred: int
+    mixed: bool
+
+    def options(self, pools: Sequence[int], *, heter: bool) -> tuple[Ints, Floats]:
+        """GPUs by type, and speed relative to the reference."""
+        if not (heter and self.mixed):
+            pools = [pool if kind == self.preferred else 0 for kind, pool in enumerate(pools)]
+        vectors, steps = self.model.vectors(pools)
+        return vectors, float(self.model.tau[self.preferred]) / steps.astype(np.float64)
