@@ -165,6 +165,9 @@ def test_numbers_in_the_page_are_those_of_the_summary(
 
 def test_any_two_runs_are_chosen_and_drawn(opened: Callable[..., Opened]) -> None:
     page = opened("three", 400, "dark")
+    named = """Bokeh.documents[0].all_roots.find((one) => one.name === 'gantt')
+        .renderers.filter((one) => one.name === 'labels').map((one) => one.visible)"""
+    assert page.page.evaluate(named) == [False]  # names would stand on each other
     points = """(() => { const d = Bokeh.documents.at(-1).get_model_by_name('pairs-points').data;
         return [...d.x].map((x, i) => [x, d.y[i]]); })()"""
     before = page.page.evaluate(points)

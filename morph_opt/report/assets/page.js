@@ -84,18 +84,23 @@
     source.data = { ...source.data, code: Uint8Array.from(source.data.job, (job) => groups[job]) };
   }
 
-  // Above many nodes the jobs of single GPUs are drawn where few nodes are in sight.
+  // Above many nodes the jobs of single GPUs are drawn where few nodes are in sight; names of jobs
+  // are where there is room for them.
+  const roomy = matchMedia("(min-width: 700px)");
   function detail(doc) {
     const gantt = doc.all_roots.find((root) => root.name === "gantt");
-    const shares = gantt?.renderers.find((r) => r.name === "shares");
-    if (shares === undefined || doc.rectangles === undefined) return;
-    const whole = Math.abs(gantt.y_range.end - gantt.y_range.start);
+    if (gantt === undefined || doc.rectangles === undefined) return;
+    const of = (...names) => gantt.renderers.filter((r) => names.includes(r.name));
+    const height = () => Math.abs(gantt.y_range.end - gantt.y_range.start), whole = height();
     const update = () => {
-      const near = Math.abs(gantt.y_range.end - gantt.y_range.start) <= Math.max(whole / 8, 64);
-      shares.visible = !near;
-      for (const r of gantt.renderers) if (["rectangles", "startups", "labels"].includes(r.name)) r.visible = near;
+      const near = of("shares").length === 0 || height() <= Math.max(whole / 8, 64);
+      for (const r of of("shares")) r.visible = !near;
+      for (const r of of("rectangles", "startups")) r.visible = near;
+      for (const r of of("labels")) r.visible = near && roomy.matches;
     };
     gantt.y_range.change.connect(update);
+    roomy.addEventListener("change", update);
+    update();
   }
 
   async function draw(name) {
