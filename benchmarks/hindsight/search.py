@@ -23,6 +23,8 @@ BLOCK = 10_000
 """Steps from hot to cold."""
 HOT_S, COLD_S = 400.0, 5.0
 """Temperatures at the first and last step of a block, seconds of completion time in sum."""
+FIRST_HOT_S, FIRST_LENGTH = 3000.0, 4
+"""The first block is hotter and so many times as long, as it begins far from good."""
 MOST_OUT = 16
 """Jobs that are taken out at a time."""
 ALPHA = (0.2, 2.0)
@@ -68,8 +70,9 @@ def block(work: Work, found: Found, steps: int = BLOCK) -> Found:
     jobs, best = len(work.ways), found
     least = np.asarray([min(w.gpus * w.duration_s for w in ways) for ways in work.ways])
     now_s, paid = jobs * plan.mean_s, np.zeros(1)
-    for step in range(steps):
-        heat_s = HOT_S * (1.0 - step / steps) ** 2 + COLD_S
+    hot_s, length = (HOT_S, 1) if found.blocks else (FIRST_HOT_S, FIRST_LENGTH)
+    for step in range(steps * length):
+        heat_s = hot_s * (1.0 - step / (steps * length)) ** 2 + COLD_S
         if step % FRESH == 0:
             paid = _paid(plan)
         out = _ruined(plan, draw)
