@@ -299,6 +299,11 @@ def _run(options: argparse.Namespace) -> int:
     if unknown:
         known = ", ".join(by_name)
         raise InputError(f"unknown trace {unknown[0]!r}; known are {known}", field="--traces")
+    names = {who.label.replace("`", "") for who in CONTENDERS}
+    for name in options.only:
+        if name not in names:
+            rule = f"unknown contender {name!r}; known are {'; '.join(sorted(names))}"
+            raise InputError(rule, field="--only")
     chosen = [by_name[name] for name in options.traces or by_name]
     chosen = [field for field in chosen if not field.original or find("morphling") is not None]
     began, left = time.monotonic(), 0
@@ -331,6 +336,7 @@ def make_parser() -> LineParser:
                         default=list(TWINS), metavar="N,...", help="of twins (0 to 4)")  # fmt: skip
     parser.add_argument("--minutes", type=Number(Range(0.0, 1e5)), default=1e5,
                         help="no replay is begun later")  # fmt: skip
-    parser.add_argument("--only", type=lambda text: text.split(","), default=[], metavar="NAME,...",
-                        help="contenders by their names in the tables, without marks")  # fmt: skip
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="a contender by its name in the tables, without marks; repeat for "
+                        "several")  # fmt: skip
     return parser

@@ -13,6 +13,8 @@ from scipy import stats
 from morph_opt.table import Table
 
 REFERENCE = "MILP `lookahead`"
+CLOSE = 0.01
+"""Part by which somebody has to be better to be called ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +289,9 @@ def beaten(records: Sequence[Record]) -> list[str]:
             means = {p: _mean([r for r in rows if r.policy == p], "avg_jct_s") for p in whole}
             ours = [p for p in means if p.startswith("MILP")]
             best = min(means, key=means.__getitem__, default="")
-            if not ours or best in ours:
+            mine = min(ours, key=means.__getitem__, default="")
+            if not ours or means[best] > (1.0 - CLOSE) * means[mine]:
                 continue
-            mine = min(ours, key=means.__getitem__)
             what = "that knows durations" if knows == "yes" else "without durations"
             found.append(
                 f"On `{trace}` {best} is ahead of every MILP {what}: {means[best]:,.0f} s against "

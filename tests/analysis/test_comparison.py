@@ -131,3 +131,7 @@ def test_rows_survive_the_file_and_are_not_run_again(tmp_path, monkeypatch) -> N
     assert comparison.main(call) == 0
     assert len(run) == first
     assert comparison.main(["--traces", "nope"]) == 2
+    assert comparison.main([*call, "--only", "MILP lookahead, sigma 0.7", "--only", "nope"]) == 2
+    (tmp_path / "comparison" / "results.csv").unlink()
+    assert comparison.main([*call, "--only", "MILP lookahead, sigma 0.7", "--only", "srtf"]) == 0
+    assert {who for _, who in run[first:]} == {"MILP `lookahead`, sigma 0.7", "`srtf`"}
