@@ -23,12 +23,14 @@ FOLDERS = ("docs", "reports", "instances", "benchmarks")
 ORDER: dict[str, tuple[str, ...]] = {
     "Tutorial": ("docs/tutorial.md",),
     "How to": (
-        "docs/logs.md", "docs/round.md", "docs/sweep.md", "docs/plan.md", "docs/reports.md",
-        "docs/rules.md", "docs/solvers.md", "docs/topology.md", "docs/audit.md", "CONTRIBUTING.md",
+        "docs/how-to/*", "docs/logs.md", "docs/round.md", "docs/sweep.md", "docs/planning.md",
+        "docs/reports.md", "docs/rules.md", "docs/target-shares.md", "docs/solvers.md",
+        "docs/topology.md", "docs/audit.md", "CONTRIBUTING.md",
     ),
     "Explanation": (
         "docs/index.md", "docs/architecture.md", "docs/explanation.md", "docs/performance-model.md",
-        "docs/memory.md", "docs/policies.md", "docs/published-heuristics.md", "docs/validation.md",
+        "docs/memory.md", "docs/policies.md", "docs/published-heuristics.md",
+        "docs/gandiva-easyscale.md", "docs/validation.md", "docs/acme.md",
     ),
     "The mathematics": (
         "docs/formulations/index.md", "docs/formulations/round.md", "docs/formulations/*",
@@ -151,9 +153,14 @@ def _public(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
-    """Fences of mathematics as MathML."""
+    """Fences of mathematics as MathML, one display for every paragraph of a fence."""
     where = page.file.src_uri if page else "?"
-    return MATH.sub(lambda found: f"{ROOM}{_mathml(found[1], where)}</div>", markdown)
+
+    def drawn(found: re.Match[str]) -> str:
+        formulas = re.split(r"\n\s*\n", found[1].strip())
+        return "\n".join(f"{ROOM}{_mathml(one, where)}</div>" for one in formulas)
+
+    return MATH.sub(drawn, markdown)
 
 
 def on_post_page(output: str, **_: Any) -> str:

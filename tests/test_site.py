@@ -50,6 +50,12 @@ def test_every_page_has_one_place(hooks: Any) -> None:
     assert placed["Reference"] == ["docs/new.md"]  # what nobody has sorted yet
 
 
+def test_every_name_in_the_order_is_a_page(hooks: Any, project_root: Path) -> None:
+    made = {"docs/library.md"}
+    for name in sum(hooks.ORDER.values(), ()):
+        assert name in made or any(project_root.glob(name)), name
+
+
 def test_links_are_staged_at_their_places(hooks: Any, tmp_path: Path) -> None:
     root, stage = tmp_path / "root", tmp_path / "stage"
     for name in ("docs/a.md", "reports/x/README.md", "reports/x/p.svg", "code.py"):
@@ -70,10 +76,10 @@ def test_a_fence_of_mathematics_becomes_mathml(hooks: Any) -> None:
     pytest.importorskip("latex2mathml", reason="the extra docs is not installed")
     rows = r"\mathtt{one\_config}_{j} & \sum_j x_{j} \le 1 \\ & \max_{i} \mathit{it}_{i}"
     page = hooks.on_page_markdown(
-        f"a\n\n```math\n\\begin{{array}}{{ll}}\n{rows}\n\\end{{array}}\n```\n\nb\n"
+        f"a\n\n```math\n\\begin{{array}}{{ll}}\n{rows}\n\\end{{array}}\n\ny = 2\n```\n\nb\n"
     )
     assert page.startswith("a\n")
-    assert page.count("<math") == 1
+    assert page.count("<math") == 2
     assert page.count("<mtr>") == 2
     assert '<mtext style="font-family: monospace">one_config</mtext>' in page
     assert '<mtext style="font-style: italic">it</mtext>' in page
