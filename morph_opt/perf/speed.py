@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from morph_opt.domain import (
     ExecutionPlan,
+    InputError,
     NodeType,
     Shape,
     SideDemand,
@@ -36,6 +37,24 @@ class Configuration:
     plan: ExecutionPlan
     iteration_s: float
     side: SideDemand = SideDemand()
+
+
+_SHOWN = 8
+
+
+def require_model(model: str, known: Collection[str], name: str) -> None:
+    """Refuse a training model that the speed model of this name does not know.
+
+    Raises
+    ------
+    InputError
+        Naming some that it knows.
+    """
+    if model not in known:
+        some = sorted(known)[:_SHOWN]
+        rest = f" and {len(known) - len(some)} more" if len(known) > len(some) else ""
+        rule = f"unknown model {model!r}, the speed model {name!r} knows {', '.join(some)}{rest}"
+        raise InputError(rule, field="model")
 
 
 class SpeedModel(Protocol):

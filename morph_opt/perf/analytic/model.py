@@ -11,7 +11,7 @@ from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, C
 from morph_opt.perf.analytic.layout import rails
 from morph_opt.perf.analytic.support import Support, side_demand
 from morph_opt.perf.analytic.terms import predict_s
-from morph_opt.perf.speed import Configuration
+from morph_opt.perf.speed import Configuration, require_model
 
 POD_SLOWDOWN = 2.0
 """Network slowdown across leaf switches when nothing was measured: a 2:1 oversubscribed fabric."""
@@ -115,14 +115,8 @@ class AnalyticModel:
         InputError
             If the model is unknown.
         """
-        try:
-            return self._entries[model]
-        except KeyError:
-            raise InputError(
-                f"unknown model {model!r}, the speed model {self._name!r} knows "
-                f"{', '.join(self._models)}",
-                field="model",
-            ) from None
+        require_model(model, self._entries, self._name)
+        return self._entries[model]
 
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span

@@ -16,7 +16,7 @@ from morph_opt.domain import InputError, NodeType, Shape, Span
 from morph_opt.domain.plan import ExecutionPlan
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.speed import Configuration
+from morph_opt.perf.speed import Configuration, require_model
 from morph_opt.perf.tables.durations import RIGID_PLAN
 
 LEAST_FACTOR = MOST_FACTOR = 4
@@ -174,10 +174,5 @@ class AnchoredSeconds:
         return None if own is None or other is None else own / other
 
     def _gang(self, model: str) -> Gang:
-        if model not in self._gangs:
-            raise InputError(
-                f"unknown model {model!r}, the speed model {self.name!r} knows "
-                + ", ".join(list(self._gangs)[:8]),
-                field="model",
-            )
+        require_model(model, self._gangs, self.name)
         return self._gangs[model]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from morph_opt.domain import ExecutionPlan, InputError, Job, NodeType, PlanFamily, Shape, Span
 from morph_opt.domain.shape import partitions
-from morph_opt.perf.speed import Configuration
+from morph_opt.perf.speed import Configuration, require_model
 
 RIGID_PLAN = ExecutionPlan(PlanFamily.DP)
 """Plan of jobs of which none is known."""
@@ -94,10 +94,5 @@ class RigidSeconds:
         return self._cache[key]
 
     def _gang(self, model: str) -> tuple[str, int]:
-        if model not in self._gangs:
-            raise InputError(
-                f"unknown model {model!r}, the speed model 'rigid' knows "
-                + ", ".join(list(self._gangs)[:8]),
-                field="model",
-            )
+        require_model(model, self._gangs, self.name)
         return self._gangs[model]

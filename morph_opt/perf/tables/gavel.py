@@ -22,7 +22,7 @@ from typing import Any
 from morph_opt.documents import read_json
 from morph_opt.domain import Cluster, ExecutionPlan, InputError, NodeType, Shape, Span
 from morph_opt.domain.shape import partitions
-from morph_opt.perf.speed import Configuration
+from morph_opt.perf.speed import Configuration, require_model
 from morph_opt.perf.tables.durations import RIGID_PLAN
 
 _SPREAD = "_unconsolidated"
@@ -306,10 +306,5 @@ class GavelTable:
         return self._cache[key]
 
     def _key(self, model: str) -> Key:
-        if model not in self._keys:
-            raise InputError(
-                f"unknown model {model!r}, the speed model {self._name!r} knows "
-                f"{len(self._keys)} models such as {next(iter(sorted(self._keys)))!r}",
-                field="model",
-            )
+        require_model(model, self._keys, self._name)
         return self._keys[model]

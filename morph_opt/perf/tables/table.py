@@ -15,7 +15,7 @@ from morph_opt.domain import (
     Span,
 )
 from morph_opt.domain._validate import require_iteration_s, require_name
-from morph_opt.perf.speed import Configuration
+from morph_opt.perf.speed import Configuration, require_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class MeasuredTable:
         InputError
             If the model is unknown.
         """
-        self._require_model(model)
+        require_model(model, self._models, self._name)
         if shape.parts[0] > node_type.gpus:
             return None
         return self._times.get((model, node_type.gpu_type.name, shape, plan))
@@ -149,7 +149,7 @@ class MeasuredTable:
         InputError
             If the model is unknown.
         """
-        self._require_model(model)
+        require_model(model, self._models, self._name)
         gpu_type = node_type.gpu_type.name
         key = (model, gpu_type, node_type.gpus, max_gpus)
         found = self._cache.get(key)
@@ -161,11 +161,3 @@ class MeasuredTable:
             )
             self._cache[key] = found
         return found
-
-    def _require_model(self, model: str) -> None:
-        if model not in self._models:
-            raise InputError(
-                f"unknown model {model!r}, the speed model {self._name!r} knows "
-                f"{', '.join(self._models)}",
-                field="model",
-            )

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from morph_opt.documents import Fields, kind_of
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reading.reader import MOST_GPUS, JsonReader, whole_if
+from morph_opt.traces.logs.reading.reader import MOST_GPUS, Head, JsonReader, fields_of, whole_if
+from morph_opt.traces.logs.reading.records import Record
 from morph_opt.traces.logs.reading.row import Gpus
 
 GPU = "nvidia.com/gpu"
@@ -58,6 +60,22 @@ class KubeReader(JsonReader):
 
     items = "items"
     required = ("metadata", "spec")
+    api_group: ClassVar[str]
+    """API group of the objects, without a version."""
+    api_kind: ClassVar[str]
+
+    @classmethod
+    def layout(cls, head: Head) -> dict[str, str] | None:
+        """By the kind of the first element."""
+        group, _, _ = str(head.entry.get("apiVersion", "")).rpartition("/")
+        return {} if (group, head.entry.get("kind")) == (cls.api_group, cls.api_kind) else None
+
+    @staticmethod
+    def parts_of(record: Record) -> tuple[Fields, Fields, Fields]:
+        """Metadata, spec and status of an element."""
+        fields = fields_of(record)
+        metadata, spec = fields.object("metadata", None), fields.object("spec", None)
+        return metadata, spec, fields.object("status", None, {})
 
     @property
     def resource(self) -> str:
@@ -87,6 +105,13 @@ class KubeReader(JsonReader):
             else:
                 before.append(self._of_container(container))
         return Demand.most((together, *before))
+
+    def asked(self, groups: Iterable[Fields], count: str) -> Demand:
+        """What groups of equal pods ask for together; ``count`` names the field of how many."""
+        found = Demand()
+        for pods in groups:
+            found.add(self.of_pod(pods.object("template", None)), pods.whole(count, 1, least=0))
+        return found
 
     def _of_container(self, container: Fields) -> Demand:
         """Requests; limits where they are missing."""

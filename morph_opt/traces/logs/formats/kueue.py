@@ -6,7 +6,6 @@ from typing import Any
 
 from morph_opt.documents import Fields
 from morph_opt.traces.logs.formats.kube import Demand, KubeReader
-from morph_opt.traces.logs.reading.reader import Head, fields_of
 from morph_opt.traces.logs.reading.records import Record
 from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
@@ -18,21 +17,13 @@ _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSe
 class KueueReader(KubeReader):
     """Reads workloads."""
 
-    @classmethod
-    def layout(cls, head: Head) -> dict[str, str] | None:
-        """By the kind of the first element."""
-        version = str(head.entry.get("apiVersion", ""))
-        is_ours = version.startswith("kueue.x-k8s.io/") and head.entry.get("kind") == "Workload"
-        return {} if is_ours else None
+    api_group = "kueue.x-k8s.io"
+    api_kind = "Workload"
 
     def row(self, record: Record) -> LogRow:
         """The workload of an element; conditions keep their last transition only."""
-        fields = fields_of(record)
-        metadata, spec = fields.object("metadata", None), fields.object("spec", None)
-        status = fields.object("status", None, {})
-        asked = Demand()
-        for pods in spec.objects("podSets", None):
-            asked.add(self.of_pod(pods.object("template", None)), pods.whole("count", 1, least=0))
+        metadata, spec, status = self.parts_of(record)
+        asked = self.asked(spec.objects("podSets", None), "count")
         used, types = self._admitted(status, asked)
         self.judge(used)
         if len(types) > 1:

@@ -72,18 +72,6 @@ class _Tasks:
             self.types = (*self.types, kind)
 
 
-class _TaskReader(TableReader):
-    """Reads the task table for its records alone."""
-
-    def fixed_header(self) -> tuple[str, ...] | None:
-        """Of the task table."""
-        return _TASK
-
-    def row(self, record: Record) -> LogRow:
-        """Not asked for."""
-        raise NotImplementedError
-
-
 class PaiReader(TableReader):
     """Reads the job table, with the task table beside it."""
 
@@ -122,8 +110,7 @@ class PaiReader(TableReader):
             rule = f"needs the task table beside it, {self._task_path.name}: it tells the GPUs"
             raise InputError(rule, file=str(self.path))
         self._tasks.clear()
-        tasks = _TaskReader(self._task_path, self.how, self.clock, self.report)
-        for record in tasks.records():
+        for record in self.rows_of(self._task_path, _TASK):
             try:
                 if isinstance(record.content, InputError):
                     raise record.content

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from morph_opt.documents import Fields
-from morph_opt.traces.logs.formats.kube import Demand, KubeReader
-from morph_opt.traces.logs.reading.reader import Head, fields_of
+from morph_opt.traces.logs.formats.kube import KubeReader
 from morph_opt.traces.logs.reading.records import Record
 from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
@@ -25,6 +24,8 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-
 class VolcanoReader(KubeReader):
     """Reads jobs of ``batch.volcano.sh``."""
 
+    api_group = "batch.volcano.sh"
+    api_kind = "Job"
     statuses: ClassVar[Mapping[str, Outcome]] = {
         "Completed": "completed",
         "Failed": "failed",
@@ -33,23 +34,10 @@ class VolcanoReader(KubeReader):
         **dict.fromkeys((*_WAITING, *_RUNNING), "unknown"),
     }
 
-    @classmethod
-    def layout(cls, head: Head) -> dict[str, str] | None:
-        """By the kind of the first element."""
-        version = str(head.entry.get("apiVersion", ""))
-        is_ours = version.startswith("batch.volcano.sh/") and head.entry.get("kind") == "Job"
-        return {} if is_ours else None
-
     def row(self, record: Record) -> LogRow:
         """The job of an element."""
-        fields = fields_of(record)
-        metadata, spec = fields.object("metadata", None), fields.object("spec", None)
-        status = fields.object("status", None, {})
-        asked = Demand()
-        for task in spec.objects("tasks", None):
-            asked.add(
-                self.of_pod(task.object("template", None)), task.whole("replicas", 1, least=0)
-            )
+        metadata, spec, status = self.parts_of(record)
+        asked = self.asked(spec.objects("tasks", None), "replicas")
         self.judge(asked)
         state = status.object("state", None, {})
         phase = state.text("phase", "")

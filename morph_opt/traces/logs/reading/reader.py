@@ -243,10 +243,13 @@ class TableReader(Reader):
 
     def records(self) -> Iterator[Record]:
         """Rows with as many cells as the header."""
-        file = str(self.path)
+        yield from self.rows_of(self.path, self.fixed_header())
+
+    def rows_of(self, path: Path, fixed: Sequence[str] | None) -> Iterator[Record]:
+        """The same of any table of this format, which may have no header line."""
+        file = str(path)
         header: list[str] | None = None
-        fixed = self.fixed_header()
-        for line, text in table_lines(self.path):
+        for line, text in table_lines(path):
             if self.comment and text.startswith(self.comment):
                 self.remark(text)
                 continue
