@@ -37,7 +37,7 @@ from benchmarks.rounds.rules import audits, moves, ties
 from formulations import node_pattern
 from formulations.linear_model import LinearModel
 from formulations.node_pattern.cells import find_kinds
-from formulations.node_pattern.patterns import reachable_free
+from formulations.node_pattern.patterns import reachable_free_of
 from formulations.round.tables import RoundProblem
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
@@ -252,7 +252,8 @@ def stated(problem: RoundProblem) -> dict[str, int]:
         told_apart = counted[kind]
         held = np.round(holds.demand[holds.node == node][:, told_apart], 9)
         capacity = tuple(nodes.capacity[kind, told_apart].tolist())
-        free += len(reachable_free(capacity, tuple(sorted(tuple(row) for row in held.tolist()))))
+        gangs = tuple((row,) for row in sorted(map(tuple, held.tolist())))
+        free += len(reachable_free_of(capacity, gangs))
         resources += int(told_apart.size)
     return {
         "x": problem.candidates.count,

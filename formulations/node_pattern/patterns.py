@@ -73,19 +73,6 @@ def maximal_patterns(free: Vector, kinds: tuple[Vector, ...]) -> Ints:
     return restored
 
 
-def reachable_free(capacity: Vector, held: tuple[Vector, ...]) -> tuple[Vector, ...]:
-    """What can be free on a node when any subset of its holds stays, fullest last.
-
-    Parameters
-    ----------
-    capacity
-        Amount of every counted resource.
-    held
-        What each running job holds there.
-    """
-    return reachable_free_of(capacity, tuple((part,) for part in held))
-
-
 @lru_cache(maxsize=65536)
 def reachable_free_of(
     capacity: Vector, gangs: tuple[tuple[Vector, ...], ...]

@@ -18,8 +18,6 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import (
-    Cells,
-    Kinds,
     count_parts,
     find_cells,
     find_gang_types,
@@ -247,9 +245,3 @@ class _Slots:
 def _cheapest(slot: Floats, same: Bools, need: Bools) -> Floats:
     """Least price of each kind that is needed in the cells of its class, shape (S,); else 0."""
     return np.where(need, np.where(same, slot, np.inf).min(axis=0), 0.0)
-
-
-def gpu_slots(cells: Cells, kinds: Kinds, gpu: Floats) -> Floats:
-    """Slot prices that amount to a price per GPU of each class, shape (C, S)."""
-    same = cells.node_class[:, None] == kinds.node_class[None, :]
-    return np.where(same, gpu[cells.node_class][:, None] * kinds.gpus[None, :], 0.0)

@@ -70,7 +70,6 @@ SCHEDULERS = (
     Scheduler("fifo-skip", "`fifo:skip`", ("--policy", "fifo:skip")),
     Scheduler("fifo", "`fifo`", ("--policy", "fifo")),
 )  # fmt: skip
-BY_KEY = {scheduler.key: scheduler for scheduler in SCHEDULERS}
 
 
 @dataclass(frozen=True, slots=True)

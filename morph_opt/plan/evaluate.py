@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from morph_opt.documents import exists, read_json, write_atomically
-from morph_opt.domain import Cluster, InputError
+from morph_opt.domain import InputError
 from morph_opt.metrics.bounds.completion import completion_jct_s
 from morph_opt.metrics.bounds.demands import impossible_jobs, job_demands
 from morph_opt.metrics.bounds.lower import (
@@ -239,17 +239,3 @@ def _demands(scenario: Scenario) -> Demands:
     return job_demands(
         workload.trace, scenario.cluster, workload.truth, scenario.engine_rules
     )  # fmt: skip
-
-
-def resized(cluster: Cluster, nodes: int) -> Cluster:
-    """As many nodes of the cluster's one type.
-
-    Raises
-    ------
-    InputError
-        If the cluster has several types, leaves or domains: which nodes would be more?
-    """
-    kinds = {(node.type, node.leaf, node.nvlink_domain) for node in cluster.nodes}
-    if len(kinds) > 1:
-        raise InputError("has several kinds of nodes; give one --node-type", field="cluster")
-    return Cluster.uniform(nodes, cluster.nodes[0].type)

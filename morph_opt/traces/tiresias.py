@@ -17,14 +17,12 @@ import numpy.typing as npt
 
 from morph_opt.documents import read_rows
 from morph_opt.domain import (
-    Cluster,
     InputError,
     NodeType,
     Trace,
 )
 from morph_opt.domain._validate import spoken
 from morph_opt.domain.catalog import GPU_TYPES
-from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES, Node
 from morph_opt.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS
 from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
 
@@ -40,7 +38,6 @@ TRACES = {"60": "60_job.csv"}
 _TIMES = re.compile(r"[1-9][0-9]{0,17}")
 
 _COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
-_SPEC = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,36 +134,6 @@ def read_samples(path: Path) -> npt.NDArray[np.float64]:
     if not found:
         raise InputError("has a header but no samples", file=str(path))
     return np.sort(np.asarray(found, dtype=np.float64))
-
-
-def read_cluster_spec(path: Path) -> Cluster:
-    """A cluster from Tiresias' one-line spec: switches, nodes per switch, GPUs per node.
-
-    Raises
-    ------
-    InputError
-        If the file has not exactly one row, or a number is out of range.
-    """
-    rows = list(read_rows(path, _SPEC, ()))
-    if len(rows) != 1:
-        raise InputError(f"must have exactly one row, got {len(rows)}", file=str(path))
-    row = rows[0]
-    switches = row.integer("num_switch", at_least=1)
-    per_switch = row.integer("num_node_p_switch", at_least=1)
-    if switches * per_switch > MOST_NODES:
-        rule = f"a cluster has at most {MOST_NODES} nodes, got {switches * per_switch}"
-        raise row.error("num_node_p_switch", rule)
-    kind = rigid_node(
-        row.integer("num_gpu_p_node", at_least=1, at_most=MOST_GPUS_PER_NODE),
-        cpus=row.integer("num_cpu_p_node", at_least=0),
-        memory_gib=row.number("mem_p_node", at_least=0.0),
-    )
-    nodes = tuple(
-        Node(f"node-{switch}-{node}", kind, leaf=f"leaf-{switch}")
-        for switch in range(switches)
-        for node in range(per_switch)
-    )
-    return Cluster(path.stem, nodes)
 
 
 def rigid_node(gpus: int, *, cpus: int = 128, memory_gib: float = 256.0) -> NodeType:

@@ -10,7 +10,7 @@ import pytest
 
 from morph_opt.analysis import figure, readme
 from morph_opt.analysis.__main__ import main
-from morph_opt.analysis.cases import BY_KEY, TRACES, TWINS, Case, cases
+from morph_opt.analysis.cases import SCHEDULERS, TRACES, TWINS, Case, cases
 from morph_opt.analysis.rerun import read_measured, run_cases
 from morph_opt.analysis.results import (
     Measured,
@@ -31,6 +31,8 @@ from morph_opt.traces.registry import load_trace
 from tests.runs.worlds import job_row, round_row
 
 DATA = Path("reports") / "readme"
+
+BY_KEY = {scheduler.key: scheduler for scheduler in SCHEDULERS}
 
 
 def row(**changes: object) -> Row:

@@ -116,7 +116,6 @@ def all_readers() -> Iterator[Reader]:
     yield Reader("library.csv", "csv", of_folder(read_table))
     yield Reader("60_job.csv", "csv", tiresias.read_trace_rows)
     yield Reader("samples.csv", "csv", tiresias.read_samples)
-    yield Reader("n8g4.csv", "csv", tiresias.read_cluster_spec)
     yield Reader("x.trace", "lines", gavel.read_rows)
     yield Reader("m.mps", "lines", load_mps)
     yield Reader("m.mps.xz", "xz", load_mps)

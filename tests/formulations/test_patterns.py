@@ -14,7 +14,7 @@ from formulations.node_pattern.patterns import (
     TooManyPatternsError,
     Vector,
     maximal_patterns,
-    reachable_free,
+    reachable_free_of,
 )
 
 SIZES = st.sets(st.integers(1, 12), max_size=5).map(lambda found: tuple(sorted(found)))
@@ -116,7 +116,7 @@ def test_reachable_free_states_are_those_of_the_subsets(held: list[tuple[int, in
     expected = {
         tuple(round(f - sum(p[r] for p in part), 9) for r, f in enumerate(full)) for part in subsets
     }
-    found = reachable_free(full, tuple(parts))
+    found = reachable_free_of(full, tuple((part,) for part in parts))
     assert list(found) == sorted(found)
     assert {tuple(round(v, 6) for v in s) for s in found} == {
         tuple(round(v, 6) for v in s) for s in expected
@@ -125,11 +125,11 @@ def test_reachable_free_states_are_those_of_the_subsets(held: list[tuple[int, in
 
 @pytest.mark.parametrize(("held", "states"), [((), (8,)), ((8,), (0, 8)), ((2, 2), (4, 6, 8))])
 def test_reachable_free_by_hand(held: tuple[int, ...], states: tuple[int, ...]) -> None:
-    found = reachable_free((8.0,), tuple((float(part),) for part in held))
+    found = reachable_free_of((8.0,), tuple(((float(part),),) for part in held))
     assert found == tuple((float(state),) for state in states)
 
 
 def test_free_amounts_never_go_below_zero() -> None:
     """Two gangs of 3 on 4: either may go on, both cannot."""
-    assert reachable_free((4.0,), ((3.0,), (3.0,))) == ((1.0,), (4.0,))
-    assert reachable_free((4.0,), ((5.0,),)) == ((4.0,),)
+    assert reachable_free_of((4.0,), (((3.0,),), ((3.0,),))) == ((1.0,), (4.0,))
+    assert reachable_free_of((4.0,), (((5.0,),),)) == ((4.0,),)

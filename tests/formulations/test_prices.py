@@ -10,7 +10,7 @@ import pytest
 from formulations.check_bound import BoundError, check_bound
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices import Prices, Relaxation, choose_prices, price_bound, shared_rows
-from formulations.prices.bound import gpu_slots, rounded_up
+from formulations.prices.bound import rounded_up
 from formulations.prices.places import Places
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.tables import Level, RoundProblem, Scope
@@ -158,7 +158,7 @@ def test_slot_prices_know_what_a_node_can_hold() -> None:
     odd = tiny([4], [Candidate(0, (3,)), Candidate(1, (3,))])
     level = Level("worth", "points", np.asarray([4.0, 3.0]))
     assert bounded(odd, level, plain(1.0, odd)) == pytest.approx(4.0 + 1.0, rel=1e-11)
-    slots = gpu_slots(find_cells(odd), find_kinds(odd), np.asarray([1.0]))
+    slots = np.asarray([[3.0]])  # one cell, one kind of slot, which has 3 GPUs
     assert bounded(odd, level, replace(plain(0.0, odd), slot=slots)) == pytest.approx(4.0)
 
 

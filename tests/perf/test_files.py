@@ -13,8 +13,8 @@ from morph_opt.perf import cli
 from morph_opt.perf.analytic.modelfile import dump, entries_of, outlines_of, population_of
 from morph_opt.perf.analytic.zoo import builtin_model, builtin_population, zoo_text
 from morph_opt.perf.fitting.runs import Run, public_plan, read_public
-from morph_opt.perf.fitting.runs_csv import read_runs, runs_to_csv
-from tests.perf.worlds import entry, pairs, true_runs
+from morph_opt.perf.fitting.runs_csv import read_runs
+from tests.perf.worlds import entry, pairs, runs_to_csv, true_runs
 
 ZOO = [builtin_model().entry(name) for name in builtin_model().models()]
 

@@ -11,6 +11,7 @@ from morph_opt.perf.analytic.terms import predict_s
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.fitting.discrepancy import Pair
 from morph_opt.perf.fitting.runs import Run
+from morph_opt.perf.fitting.runs_csv import COLUMNS
 
 
 def entry(model: str = "bert") -> ModelEntry:
@@ -31,3 +32,10 @@ def true_runs(model: str, chosen: list[Pair], noise: float = 0.0, seed: int = 0)
         Run(shape, plan, float(seconds * draw))
         for (shape, plan), seconds, draw in zip(chosen, times, draws, strict=True)
     ]
+
+
+def runs_to_csv(runs: list[Run]) -> str:
+    """Text that `read_runs` reads back; phases are not written."""
+    lines = [",".join(COLUMNS)]
+    lines += [f"{run.shape},{run.plan},{run.iteration_s!r}" for run in runs]
+    return "\n".join(lines) + "\n"

@@ -27,13 +27,13 @@ from morph_opt.instances.solution import write_solution
 from morph_opt.perf.analytic.modelfile import dump, entries_of, population_of
 from morph_opt.perf.analytic.zoo import ZOO_FILE, zoo_text
 from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.fitting.runs_csv import runs_to_csv
 from morph_opt.replay.cli import main as replay_main
 from morph_opt.runs.read import read_run
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.sweep.spec import SCHEMA
 from tests.formulations.worlds.random_rounds import random_level, random_round
+from tests.perf.worlds import runs_to_csv
 from tests.round.documents import DOCUMENT
 
 MODEL = "bert"
@@ -101,12 +101,6 @@ def tiresias_trace() -> Documents:
 
 def samples() -> Documents:
     return [b"duration\n120\n4000.5\n77\n900\n"]
-
-
-def switches() -> Documents:
-    return [
-        b"num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n2,3,4,64,128\n"
-    ]
 
 
 @cache

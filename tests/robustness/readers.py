@@ -157,7 +157,6 @@ READERS = (
     Reader("Tiresias trace", "60.csv", "csv", good.tiresias_trace, tiresias.read_trace_rows,
            ("validation.published", ("tiresias", "--trace", "{}", "--gpus", "8"))),
     Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias.read_samples),
-    Reader("Tiresias cluster CSV", "spec.csv", "csv", good.switches, tiresias.read_cluster_spec),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
            ("topology", ("show", "{}"))),
     Reader("rules TOML", "rules.toml", "toml", good.rules, lambda p: read_rules(p, None),

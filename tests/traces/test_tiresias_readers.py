@@ -6,7 +6,6 @@ from morph_opt.domain import InputError, Shape, Span
 from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds
 from morph_opt.traces.tiresias import (
     load,
-    read_cluster_spec,
     read_samples,
     read_trace_rows,
     rigid_node,
@@ -45,16 +44,10 @@ def test_bad_rows(tmp_path, body, rule):
     assert "t.csv" in str(caught.value)
 
 
-def test_samples_and_cluster_spec(tmp_path):
+def test_samples(tmp_path):
     assert read_samples(write(tmp_path / "s.csv", "duration\n5\n3\n")).tolist() == [3.0, 5.0]
     with pytest.raises(InputError, match="above 0"):
         read_samples(write(tmp_path / "s.csv", "duration\n0\n"))
-    head = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n"
-    cluster = read_cluster_spec(write(tmp_path / "n.csv", head + "2,3,4,128,256"))
-    assert (len(cluster.nodes), cluster.gpus) == (6, 24)
-    assert cluster.span([0, 3]) is Span.POD
-    with pytest.raises(InputError, match="exactly one row"):
-        read_cluster_spec(write(tmp_path / "n.csv", head))
 
 
 def test_skewed_models_are_offered_consolidated_only():

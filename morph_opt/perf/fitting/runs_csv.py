@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from morph_opt.documents import Row, read_rows
@@ -63,10 +62,3 @@ def _run(row: Row, phased: bool) -> Run:
         forward, sync, optimizer = (row.number(n, at_least=0.0) for n in PHASE_COLUMNS)
         phases = phases_of(plan, seconds, (forward, sync, optimizer))
     return Run(Shape.parse(row.text("shape")), plan, seconds, phases)
-
-
-def runs_to_csv(runs: Iterable[Run]) -> str:
-    """Text that `read_runs` reads back; phases are not written."""
-    lines = [",".join(COLUMNS)]
-    lines += [f"{run.shape},{run.plan},{run.iteration_s!r}" for run in runs]
-    return "\n".join(lines) + "\n"

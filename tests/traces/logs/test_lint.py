@@ -7,6 +7,7 @@ import json
 import lzma
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -18,7 +19,7 @@ from morph_opt.traces.__main__ import main
 from morph_opt.traces.logs import LOG_FORMATS, Reading, Report
 from morph_opt.traces.logs.capacity import Step, node_events, read_capacity
 from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.reading.checks import CHECKS, SEVERITIES
+from morph_opt.traces.logs.reading.checks import CHECKS, Severity
 from morph_opt.traces.logs.reading.clock import zone_of
 from morph_opt.traces.logs.reading.format import LogFormat
 from morph_opt.traces.logs.survey import survey_page
@@ -28,7 +29,8 @@ HELIOS = SAMPLES["helios"]
 
 
 def test_checks_are_sorted_and_their_sentences_can_be_said() -> None:
-    ranks = [SEVERITIES.index(check.severity) for check in CHECKS.values()]
+    severities = get_args(Severity)
+    ranks = [severities.index(check.severity) for check in CHECKS.values()]
     assert ranks == sorted(ranks)
 
 

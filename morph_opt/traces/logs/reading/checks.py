@@ -8,7 +8,6 @@ from importlib import resources
 from typing import Literal
 
 Severity = Literal["error", "warning", "note"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 @dataclass(frozen=True, slots=True)
