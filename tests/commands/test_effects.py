@@ -86,7 +86,7 @@ replay --time-limit-s | MILP ASK | --time-limit-s 77
 replay --node-limit | MILP ASK | --node-limit 77
 replay --promises | PROMISED | --promises weight
 replay --durations | NAIVE | --durations blind
-replay --durations | NAIVE | --durations noisy:2
+replay --durations | MILP --objective jct | --durations noisy:2
 replay --packing | PAIRS | --packing
 replay --entity-weights | TENANTS ASK | --entity-weights u=50
 replay --starvation-knob | QUEUES | --starvation-knob 0.1
