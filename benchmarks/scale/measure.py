@@ -1,0 +1,202 @@
+"""Measures of one case: the same states decided by the ladder and by its peers."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.scale.rounds import cold_round, round_after, speeds_of
+from morph_opt.decision.ladder import COMPACT, Ladder
+from morph_opt.decision.method import RoundMethod
+from morph_opt.decision.placement import place
+from morph_opt.decision.pose import PosedRound, RoundPoser
+from morph_opt.decision.ranked import ExactMip
+from morph_opt.domain import Allocation, Cluster, RoundState
+from morph_opt.policies.malleable.sia import POWER, WAITING
+from morph_opt.policies.malleable.sia_rule import Column, SiaJob, solve
+from morph_opt.policies.objectives.plain import OBJECTIVES
+from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.registry import make_solver
+
+LIMITS = Limits(gap=1e-3, time_s=60.0)
+
+CLOSE = 2e-4
+"""Gap of the second line of the ladder."""
+
+PEER_S = 20.0
+"""Wall seconds that a peer has for a round."""
+
+EXACT = ("highs", "scip-ortools", "cpsat")
+"""Solvers of the exact MIP."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One decided round; times are CPU seconds, the rest is of its report."""
+
+    gpus: int
+    types: int
+    leaves: int
+    objective: str
+    round: int
+    method: str
+    jobs: int
+    running: int
+    candidates: int
+    columns_s: float
+    solve_s: float
+    nodes_s: float
+    step: str
+    status: str
+    value: float
+    bound: float
+    gap: float
+    gap_of_gain: float
+    peak_mib: float
+
+
+def case(
+    gpus: int, types: int, leaves: int, objective: str, rounds: int, peers: Iterable[str]
+) -> list[Row]:
+    """A cold round and the rounds that follow it, by the ladder, or by its peers if there are any.
+
+    The ladder's decision, to the gap of `LIMITS`, makes the next round for all of them.
+    """
+    state = cold_round(gpus, types, leaves)
+    speeds, make = speeds_of(state.cluster), OBJECTIVES[objective]
+    compact, whole = RoundPoser(speeds, make(), compact_from=COMPACT), RoundPoser(speeds, make())
+    peers = tuple(peers)
+    for poser in (compact, whole) if peers else (compact,):
+        poser.pose(state)  # configurations are enumerated once per cluster
+    climbs = Ladder(make_solver("highs"))
+    found = []
+    for at in range(rounds):
+        row, decided = _measured("ladder", climbs, compact, state, LIMITS)
+        assert row is not None
+        rows = [row]
+        if not peers:
+            close = replace(LIMITS, gap=CLOSE)
+            rows.append(_measured("ladder, closer", climbs, compact, state, close)[0])
+        for name in peers:
+            limits = replace(LIMITS, time_s=PEER_S)
+            if name == "sia":
+                rows.append(_sia(whole, state, limits))
+            else:
+                exact = ExactMip(make_solver(name))
+                rows.append(_measured(name, exact, whole, state, limits)[0])
+        found += [
+            replace(one, gpus=gpus, types=types, leaves=leaves, objective=objective, round=at)
+            for one in rows[1 if peers else 0 :]
+            if one is not None
+        ]
+        if decided is None:
+            break
+        state = round_after(state, decided)
+    return found
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _measured(
+    name: str, method: RoundMethod, poser: RoundPoser, state: RoundState, limits: Limits
+) -> tuple[Row | None, Allocation | None]:
+    """One round by one method; nothing where it found no decision."""
+    with _undisturbed():
+        began = time.process_time()
+        posed = poser.pose(state)
+        columns = time.process_time()
+        solved = method.solve(posed, limits)
+        solve_s = time.process_time() - columns
+        if solved.selection is None:
+            return None, None
+        placing = time.process_time()
+        allocation = place(posed, solved.selection)
+        placed = time.process_time()
+    value, bound = solved.selection.value(posed.worth), solved.outcome.bound
+    possible = bound - float(posed.worth.value[posed.problem.options.stays].sum())
+    missing = max(0.0, bound - value)
+    row = _row(
+        name, posed, posed.problem.candidates.count, columns - began, solve_s, placed - placing,
+        solved.step, str(solved.outcome.status), value, bound, solved.outcome.gap,
+        0.0 if missing <= 1e-9 * abs(bound) else missing / max(possible, missing),
+    )  # fmt: skip
+    return row, allocation
+
+
+def _row(
+    name: str, posed: PosedRound, candidates: int, columns_s: float, solve_s: float,
+    nodes_s: float, step: str, status: str, value: float, bound: float, gap: float, of_gain: float,
+) -> Row:  # fmt: skip
+    jobs = posed.problem.jobs
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Row(
+        0, 0, 0, "", 0, name, jobs.count, int(jobs.running.sum()), candidates, columns_s, solve_s,
+        nodes_s, step, status, value, bound, gap, of_gain, peak,
+    )  # fmt: skip
+
+
+def _sia(poser: RoundPoser, state: RoundState, limits: Limits) -> Row | None:
+    """Sia's program of the round: GPU types and counts, no nodes, its own objective."""
+    with _undisturbed():
+        began = time.process_time()
+        posed = poser.pose(state)
+        columns, jobs, room = _sia_jobs(posed, state.cluster)
+        costs = np.asarray([job.cost(POWER) for job in jobs])
+        built = time.process_time()
+        try:
+            answer = solve(jobs, costs, columns, room, power=POWER, waiting=WAITING, limits=limits)
+        except RuntimeError:
+            return None  # nothing in its time
+        solved = time.process_time()
+    nan = float("nan")
+    return _row(
+        "sia", posed, costs.size, built - began, solved - built, nan, "", "",
+        answer.objective, nan, answer.gap, nan,
+    )  # fmt: skip
+
+
+def _sia_jobs(
+    posed: PosedRound, cluster: Cluster
+) -> tuple[list[Column], list[SiaJob], dict[str, int]]:
+    """Columns of types and counts, the jobs with their goodputs on them, and GPUs of each type."""
+    options, count = posed.problem.options, posed.problem.candidates.count
+    table = posed.problem.candidates
+    width = int(table.gpus.max()) + 1
+    kind = table.node_class * width + table.gpus
+    known, column = np.unique(kind, return_inverse=True)
+    size = int(posed.problem.nodes.capacity[0, 0])
+    columns = [
+        (str(at // width), -(-(at % width) // size), int(at % width)) for at in known.tolist()
+    ]
+    goodput = np.zeros((posed.problem.jobs.count, known.size))
+    np.maximum.at(goodput, (table.job, column.reshape(-1)), 1.0 / table.iteration_s)
+    place = {int(at): k for k, at in enumerate(known.tolist())}
+    held = options.stay
+    jobs = []
+    for job, known_job in enumerate(posed.state.jobs):
+        stay = int(held[job])
+        at = int(options.node_class[stay]) * width + round(float(options.gpus[stay]))
+        jobs.append(
+            SiaJob(
+                goodput[job], goodput[job] > 0, 0.0, 0, known_job.restart_s,
+                place.get(at) if stay >= count else None,
+            )
+        )  # fmt: skip
+    room = {
+        str(t): len(cluster.nodes_of(kind)) * kind.gpus for t, kind in enumerate(cluster.node_types)
+    }
+    return columns, jobs, {name: room[name] for name, _, _ in columns}
