@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.scale.rounds import cold_round, round_after, speeds_of
 from morph_opt.decision.ladder import COMPACT, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip
 from morph_opt.domain import Allocation, Cluster, RoundState
+from morph_opt.instances.scaled import cold_round, round_after, speeds_of
 from morph_opt.policies.malleable.sia import POWER, WAITING
 from morph_opt.policies.malleable.sia_rule import Column, SiaJob, solve
 from morph_opt.policies.objectives.plain import OBJECTIVES
@@ -29,7 +29,7 @@ LIMITS = Limits(gap=1e-3, time_s=60.0)
 CLOSE = 2e-4
 """Gap of the second line of the ladder."""
 
-PEER_S = 20.0
+PEER_S = 10.0
 """Wall seconds that a peer has for a round."""
 
 EXACT = ("highs", "scip-ortools", "cpsat")

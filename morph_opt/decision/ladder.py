@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.arrays import Bools, Floats, Ints
+from formulations.arrays import Bools, Floats
 from formulations.check_bound import check_bound
-from formulations.columns import at_choice
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.prices.placing import decided_by_prices
@@ -31,6 +30,7 @@ from formulations.round.check import RuleError, check
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import residual_round, with_candidates
+from morph_opt.decision.freed import freed_for
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import ExactMip, RoundSolver
@@ -185,8 +185,9 @@ class _Climb:
         for at in range(RESIDUALS if problem.candidates.count >= SMALL else 0):
             if self._done(state, gap) or state.selection is None or failed > 1:
                 break
-            freed = _freed(
-                problem, state.selection, relaxation, surplus, reduced, whole=at % 2 == 0
+            most = FREE_JOBS, FREE_NODES
+            freed = freed_for(
+                problem, state.selection, relaxation, surplus, reduced, at % 2 == 0, most
             )
             better = self._residual(problem, level, state, freed, surplus, reduced, gap)
             failed = 0 if better else failed + 1
@@ -324,76 +325,3 @@ def _outcome(state: _State, gap: float) -> Outcome:
         gap=relative_gap(state.value, state.bound) if state.selection is not None else float("inf"),
         message=state.step,
     )
-
-
-def _freed(
-    problem: RoundProblem,
-    decided: Selection,
-    relaxation: Relaxation,
-    surplus: Floats,
-    reduced: Floats,
-    whole: bool,
-) -> tuple[Bools, Bools]:
-    """Jobs and nodes of a residual round, shapes (J,) and (N,).
-
-    Jobs that lose most against their best option come first, then those whose runner-up is
-    nearest; nodes are theirs and those with the most free GPUs. With ``whole``, half of the jobs
-    are instead all those on the nodes that are cheapest to vacate, so that gangs may form there.
-    """
-    jobs, option = problem.jobs.count, decided.choice
-    regret = np.maximum(0.0, surplus - at_choice(reduced, option))
-    margin = relaxation.margin(reduced, option)
-    spare = _spare(problem, decided)
-    on = np.zeros(problem.nodes.count, dtype=bool)
-    roomy = np.argsort(-spare, kind="stable")[: FREE_NODES // 2]
-    on[roomy[spare[roomy] > 0]] = True
-    nodes = [_nodes_of(problem, decided, job) for job in range(jobs)]
-    queue: list[list[int]] = [[job] for job in np.lexsort([margin, -regret]).tolist()]
-    if whole:
-        queue = _by_node(problem, nodes, np.where(np.isfinite(margin), margin - regret, 0.0), queue)
-    free = np.zeros(jobs, dtype=bool)
-    for group in queue:
-        fresh = [job for job in group if not free[job]]
-        wanted = np.unique(np.concatenate([nodes[job] for job in group]))
-        more = wanted[~on[wanted]]
-        if free.sum() + len(fresh) > FREE_JOBS or on.sum() + more.size > FREE_NODES:
-            continue
-        if all(np.isfinite(margin[job]) for job in group):
-            on[more] = True
-            free[fresh] = True
-    return free, on
-
-
-def _by_node(
-    problem: RoundProblem, nodes: list[Ints], cost: Floats, queue: list[list[int]]
-) -> list[list[int]]:
-    """Some jobs of a queue, then all jobs of one node after the other, cheapest to vacate first."""
-    on_node: dict[int, list[int]] = {}
-    for job, where in enumerate(nodes):
-        for node in where.tolist():
-            on_node.setdefault(node, []).append(job)
-    price = {node: sum(float(cost[job]) for job in there) for node, there in on_node.items()}
-    classes: dict[int, list[int]] = {}
-    for node in sorted(price, key=lambda node: (price[node], node)):
-        if problem.nodes.open[node]:
-            classes.setdefault(int(problem.nodes.node_class[node]), []).append(node)
-    ranked = [list(column) for column in classes.values()]
-    turns = max((len(column) for column in ranked), default=0)
-    in_turn = [column[at] for at in range(turns) for column in ranked if at < len(column)]
-    return [*queue[: FREE_JOBS // 2], *(on_node[node] for node in in_turn), *queue]
-
-
-def _spare(problem: RoundProblem, decided: Selection) -> Floats:
-    """GPUs that a decision leaves free on each open node, shape (N,)."""
-    nodes, here = problem.nodes, problem.options.held.chosen(decided.choice)
-    spare = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
-    np.subtract.at(spare, here.node, here.demand[:, 0])
-    for job in [job for job, nodes_of in enumerate(decided.nodes) if nodes_of]:
-        spare[list(decided.nodes[job])] -= problem.candidates.parts(int(decided.choice[job]))
-    return np.where(nodes.open, spare, 0.0)
-
-
-def _nodes_of(problem: RoundProblem, decided: Selection, job: int) -> Ints:
-    """Nodes that a job holds or was given."""
-    held = problem.holds.node[problem.holds.job == job]
-    return np.unique(np.concatenate([held, np.asarray(decided.nodes[job], dtype=np.int64)]))

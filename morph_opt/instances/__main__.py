@@ -13,6 +13,16 @@ from morph_opt.commandline import LineParser, Number, as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError, Range
 from morph_opt.instances.building import NoPointError
+from morph_opt.instances.certificates import (
+    FOLDER,
+    SEEDED,
+    Seeded,
+    complaints,
+    proven,
+    read_certificate,
+    seeded,
+    write_certificate,
+)
 from morph_opt.instances.checking import check_solution
 from morph_opt.instances.library import default_folder, find, load, load_best, read_table
 from morph_opt.instances.solution import write_solution
@@ -57,9 +67,11 @@ def make_parser() -> LineParser:
     solve.add_argument("--out", type=Path, help="write the solution there")
     solve.set_defaults(run=_solve)
 
-    check = commands.add_parser("check", help="check a solution file")
+    check = commands.add_parser("check", help="check a solution, or a bound's certificate")
     check.add_argument("instance", metavar="INSTANCE")
-    check.add_argument("solution", metavar="SOLUTION", type=Path)
+    check.add_argument(
+        "solution", metavar="SOLUTION", type=Path, help="of a round by seed, its certificate"
+    )
     check.add_argument("--folder", type=Path)
     check.set_defaults(run=_check)
     return parser
@@ -77,10 +89,20 @@ def _build(options: argparse.Namespace) -> int:
         for recipe in recipes()
         if (options.only or "") in recipe.name and (options.large or not recipe.large)
     ]
-    if not wanted:
+    rounds = [
+        one
+        for one in SEEDED
+        if (options.only or "") in one.name and (options.large or not one.large)
+    ]
+    if not wanted and not rounds:
         raise InputError(f"no instance has {options.only!r} in its name", field="--only")
     folder = options.out if options.out is not None else default_folder()
-    build(folder, wanted, options.time_limit_s, lambda line: print(line, flush=True))
+    if wanted:
+        build(folder, wanted, options.time_limit_s, lambda line: print(line, flush=True))
+    for one in rounds:
+        found = proven(one, options.time_limit_s)
+        write_certificate(folder, found)
+        print(f"{one.name}: best {found.best:.9g}, bound {found.bound:.9g}", flush=True)
     return 0
 
 
@@ -97,6 +119,17 @@ def _list(options: argparse.Namespace) -> int:
             f"{row.name:<{width}} {row.gpus:>5} {row.jobs:>5} {row.running:>7} {row.load:>7.2f} "
             f"{row.rows:>6} {row.columns:>7} {-row.best:>12.6g} {gap:>8.1e}  {row.proof}"
         )
+    return _list_rounds(_folder(options))
+
+
+def _list_rounds(folder: Path) -> int:
+    """The rounds by seed that have a certificate; they are maximised."""
+    files = [(one, folder / FOLDER / f"{one.name}.json") for one in SEEDED]
+    given = [(one, read_certificate(path)) for one, path in files if path.is_file()]
+    if given:
+        print(f"\n{'round by seed':<36} {'best':>14} {'bound':>14} {'gap':>8}")
+    for one, found in given:
+        print(f"{one.name:<36} {found.best:>14.9g} {found.bound:>14.9g} {found.gap:>8.1e}")
     return 0
 
 
@@ -133,6 +166,11 @@ def _solve(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    one = seeded(options.instance)
+    if one is not None:
+        if options.folder is not None:
+            raise InputError("a round by seed is made anew and read from nowhere", field="--folder")
+        return _check_certificate(one, options.solution)
     folder = _folder(options)
     instance = find(folder, options.instance)
     verdict = check_solution(folder, instance, options.solution)
@@ -147,6 +185,19 @@ def _check(options: argparse.Namespace) -> int:
         if not verdict.placeable:
             print("no schedule: parts of one job cannot all get nodes of their own")
     return 1 if verdict.complaints else 0
+
+
+def _check_certificate(one: Seeded, path: Path) -> int:
+    found = read_certificate(path)
+    wrong = list(complaints(one, found))
+    for complaint in wrong:
+        print(f"{path}: {complaint}", file=sys.stderr)
+    if not wrong:
+        print(
+            f"{one.name}: no decision is worth more than {found.bound:.9g}; "
+            f"best known {found.best:.9g}, gap {found.gap:.3g}"
+        )
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.scale.rounds import cold_round, round_after, speeds_of
 from formulations.check_bound import check_bound
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
@@ -17,6 +16,7 @@ from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.domain import JobState, RoundState
+from morph_opt.instances.scaled import cold_round, round_after, speeds_of
 from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.rules.model import GangLimit, OperatorRules, TenantQuota
 from morph_opt.solvers.highs import HighsSolver

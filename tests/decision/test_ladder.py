@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from benchmarks.scale.rounds import cold_round, round_after, speeds_of
 from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_promises
@@ -19,6 +18,7 @@ from morph_opt.decision.method import Solved
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
+from morph_opt.instances.scaled import cold_round, round_after, speeds_of
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap

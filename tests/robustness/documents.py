@@ -289,6 +289,13 @@ def solutions() -> Documents:
     return [_in_file(_write_solution, "small.sol")]
 
 
+def certificates() -> Documents:
+    prices = {"gpu": [0.5, 0.25, 0], "side": [[0.0, 0.125, 0.0]] * 3, "uplink": 0.5}
+    name = "scaled-throughput-64g-3t"
+    given = {"instance": name, "bound": 64.5, "best": 53.25, "prices": prices}
+    return [json.dumps(given, indent=1).encode()]
+
+
 def _write_table(folder: Path) -> None:
     problem, model = _instance()
     row = Instance(

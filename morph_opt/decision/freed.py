@@ -1,0 +1,101 @@
+"""Which jobs and nodes of a decided round are decided anew, as a round of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.arrays import Bools, Floats
+from formulations.columns import at_choice
+from formulations.prices import Relaxation
+from formulations.round.tables import RoundProblem, Selection
+
+
+def freed_for(
+    problem: RoundProblem,
+    decided: Selection,
+    relaxation: Relaxation,
+    surplus: Floats,
+    reduced: Floats,
+    whole: bool,
+    most: tuple[int, int],
+) -> tuple[Bools, Bools]:
+    """Jobs and nodes of a residual round, shapes (J,) and (N,).
+
+    Jobs that lose most against their best option come first, then those whose runner-up is
+    nearest; nodes are theirs and those with the most free GPUs. With ``whole``, half of the jobs
+    are instead all those on the nodes that are cheapest to vacate, so that gangs may form there.
+
+    Parameters
+    ----------
+    surplus, reduced
+        At the prices: what each job earns at most, shape (J,), and each option, shape (O,).
+    most
+        Jobs and nodes at most.
+    """
+    option = decided.choice
+    regret = np.maximum(0.0, surplus - at_choice(reduced, option))
+    margin = relaxation.margin(reduced, option)
+    spare = _spare(problem, decided)
+    roomy = np.argsort(-spare, kind="stable")[: most[1] // 2]
+    on = set(roomy[spare[roomy] > 0].tolist())
+    nodes = _nodes_of_jobs(problem, decided)
+    queue: list[list[int]] = [[job] for job in np.lexsort([margin, -regret]).tolist()]
+    movable = np.isfinite(margin)
+    if whole:
+        cost = np.where(movable, margin - regret, 0.0)
+        there = _by_node(problem, nodes, cost)
+        queue = [*queue[: most[0] // 2], *there, *queue]
+    may_move: list[bool] = movable.tolist()
+    free: set[int] = set()
+    for group in queue:
+        if len(free) >= most[0]:
+            break
+        fresh = set(group) - free
+        more = set().union(*(nodes[job] for job in group)) - on
+        fits = len(free) + len(fresh) <= most[0] and len(on) + len(more) <= most[1]
+        if fits and all(may_move[job] for job in group):
+            on |= more
+            free |= fresh
+    jobs = np.zeros(problem.jobs.count, dtype=bool)
+    jobs[sorted(free)] = True
+    places = np.zeros(problem.nodes.count, dtype=bool)
+    places[sorted(on)] = True
+    return jobs, places
+
+
+def _by_node(problem: RoundProblem, nodes: list[set[int]], cost: Floats) -> list[list[int]]:
+    """All jobs of one node after the other, cheapest to vacate first, classes in turn."""
+    on_node: dict[int, list[int]] = {}
+    for job, where in enumerate(nodes):
+        for node in sorted(where):
+            on_node.setdefault(node, []).append(job)
+    costs = cost.tolist()
+    price = {node: sum(costs[job] for job in there) for node, there in on_node.items()}
+    classes: dict[int, list[int]] = {}
+    for node in sorted(price, key=lambda node: (price[node], node)):
+        if problem.nodes.open[node]:
+            classes.setdefault(int(problem.nodes.node_class[node]), []).append(node)
+    ranked = list(classes.values())
+    turns = max((len(column) for column in ranked), default=0)
+    in_turn = [column[at] for at in range(turns) for column in ranked if at < len(column)]
+    return [on_node[node] for node in in_turn]
+
+
+def _spare(problem: RoundProblem, decided: Selection) -> Floats:
+    """GPUs that a decision leaves free on each open node, shape (N,)."""
+    nodes, here = problem.nodes, problem.options.held.chosen(decided.choice)
+    spare = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
+    np.subtract.at(spare, here.node, here.demand[:, 0])
+    for job, own in enumerate(decided.nodes):
+        if own:
+            parts = problem.candidates.parts(int(decided.choice[job]))
+            np.subtract.at(spare, list(own), parts)
+    return np.where(nodes.open, spare, 0.0)
+
+
+def _nodes_of_jobs(problem: RoundProblem, decided: Selection) -> list[set[int]]:
+    """Nodes that each job holds or was given."""
+    found = [set(own) for own in decided.nodes]
+    for job, node in zip(problem.holds.job.tolist(), problem.holds.node.tolist(), strict=True):
+        found[job].add(node)
+    return found
