@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.arrays import Bools
+from formulations.arrays import Bools, Floats, Ints
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, RESOURCES, RoundProblem, Scope, Selection
 
@@ -44,7 +44,10 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     here = problem.options.held.chosen(selection.choice)
     np.add.at(used, here.node, here.demand)
     in_place = set(here.option.tolist())
-    for job in np.flatnonzero(~_goes_on_alone(problem, selection)).tolist():
+    quick, demand, at = _plain_starts(problem, selection)
+    np.add.at(used, at, demand)
+    done = quick | _goes_on_alone(problem, selection) | _waits(selection)
+    for job in np.flatnonzero(~done).tolist():
         choice, nodes = int(selection.choice[job]), selection.nodes[job]
         leads = choice != NONE and _leads(problem, job, choice, selection)
         if (choice == NONE or choice in in_place) and nodes:
@@ -72,6 +75,37 @@ def check(problem: RoundProblem, selection: Selection) -> None:
         raise RuleError(broken[0], None, f"the rule's row {list(broken[1])} is violated")
 
 
+def _waits(selection: Selection) -> Bools:
+    """Jobs that get nothing and name no nodes, shape (J,)."""
+    silent = np.asarray([not nodes for nodes in selection.nodes], dtype=bool)
+    return np.asarray(silent & (selection.choice == NONE))
+
+
+def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, Floats, Ints]:
+    """Jobs that start alone, in one part on one node that it may be on, shape (J,).
+
+    Of each what it takes, and where: nothing but capacity is left to check. Whoever is not among
+    them is looked at by itself.
+    """
+    table, nodes, choice = problem.candidates, problem.nodes, selection.choice
+    one = np.asarray([len(own) == 1 for own in selection.nodes], dtype=bool)
+    one &= (choice >= 0) & (choice < table.count)
+    jobs = np.flatnonzero(one)
+    node = np.asarray([selection.nodes[job][0] for job in jobs.tolist()], dtype=np.int64)
+    picked = choice[jobs]
+    fine = (table.job[picked] == jobs) & (table.scope[picked] == Scope.NODE)
+    fine &= np.diff(table.part_start)[picked] == 1
+    fine &= (node >= 0) & (node < nodes.count)
+    jobs, node, picked = jobs[fine], node[fine], picked[fine]
+    fine = nodes.open[node] & nodes.sets[table.node_set[picked], node]
+    fine &= nodes.node_class[node] == table.part_class[table.part_start[picked]]
+    jobs, node, picked = jobs[fine], node[fine], picked[fine]
+    gpus = table.part_gpus[table.part_start[picked]].astype(np.float64)[:, None]
+    quick = np.zeros(choice.size, dtype=bool)
+    quick[jobs] = True
+    return quick, gpus * np.column_stack([np.ones(jobs.size), table.side[picked]]), node
+
+
 def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
     """Jobs that choose an option in place of their own alone and name no nodes, shape (J,)."""
     options, choice = problem.options, selection.choice
@@ -89,6 +123,8 @@ def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
 def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
     """Network share of what starts across leaves and of what goes on, against each uplink."""
     nodes, candidates = problem.nodes, problem.options.starts
+    if np.isposinf(nodes.uplink_gb_per_s).all():
+        return
     here = problem.options.held.chosen(selection.choice)
     used = np.zeros(nodes.uplink_gb_per_s.size)
     np.add.at(used, nodes.leaf[here.node], here.uplink_gb_per_s)
