@@ -39,7 +39,9 @@ class Places:
         self._side: Floats = nodes.capacity[nodes.node_class, 1:].copy()
         self._uplink: list[float] = nodes.uplink_gb_per_s.tolist()
         # Side resources that nodes of each class may run out of; others need no looking after.
-        self._scarce = [scarce_resources(problem, t)[1:] - 1 for t in range(nodes.classes)]
+        self._scarce: list[list[int]] = [
+            (scarce_resources(problem, t)[1:] - 1).tolist() for t in range(nodes.classes)
+        ]
         self._first_hold = np.searchsorted(problem.holds.job, np.arange(problem.jobs.count + 1))
         self._hold_node: list[int] = problem.holds.node.tolist()
         self._hold_gpus: list[int] = problem.holds.demand[:, 0].astype(np.int64).tolist()
@@ -109,10 +111,9 @@ class Places:
             node = self._hold_node[row]
             if self.free[node] < self._hold_gpus[row]:
                 return False
-            short = self._scarce[self._class[node]]
-            if short.size:
-                left = self._side[node, short]
-                if (left < demand[row, 1 + short] - SLACK * np.maximum(1.0, left)).any():
+            for short in self._scarce[self._class[node]]:
+                left = float(self._side[node, short])
+                if left < demand[row, 1 + short] - SLACK * max(1.0, left):
                     return False
             reserved = float(holds.uplink_gb_per_s[row])
             if reserved > 0.0 and self._uplink[self._leaf[node]] < reserved - SLACK:
@@ -129,7 +130,7 @@ class Places:
         for row in self._rows(job):
             node = self._hold_node[row]
             scarce = self._scarce[self._class[node]]
-            side = sign * holds.demand[row, 1:] if scarce.size else None
+            side = sign * holds.demand[row, 1:] if scarce else None
             self._take(node, sign * self._hold_gpus[row], side)
             self._uplink[self._leaf[node]] -= sign * float(holds.uplink_gb_per_s[row])
 
@@ -165,7 +166,7 @@ class Places:
         scope = int(table.scope[candidate])
         parts, classes = self.parts(candidate), self.classes(candidate)
         plain = scope == Scope.NODE and not table.node_set[candidate]
-        if plain and self._need(candidate, parts[0], classes[0]) is None:
+        if plain and not self._need(candidate, parts[0], classes[0]):
             # Most starts are one part that any node with GPUs will do for.
             node = next(self._candidates(classes[0], parts[0], range(self._groups)), None)
             if node is None:
@@ -192,18 +193,18 @@ class Places:
         side = table.side[candidate]
         crosses = int(table.scope[candidate]) == Scope.POD
         for part, node in zip(parts, nodes, strict=True):
-            needs = self._need(candidate, part, self._class[node]) is not None
+            needs = self._need(candidate, part, self._class[node])
             self._take(node, sign * part, sign * part * side if needs else None)
             if crosses:
                 self._uplink[self._leaf[node]] -= sign * part * float(side[2])
 
-    def _need(self, candidate: int, part: int, node_class: int) -> Floats | None:
-        """What a part takes of what nodes of its class may run out of; None for nothing."""
+    def _need(self, candidate: int, part: int, node_class: int) -> list[tuple[int, float]]:
+        """What a part takes of what nodes of its class may run out of, by resource."""
         short = self._scarce[node_class]
-        if not short.size:
-            return None
-        need: Floats = part * self._problem.candidates.side[candidate, short]
-        return need if need.any() else None
+        if not short:
+            return []
+        side = self._problem.candidates.side[candidate].tolist()
+        return [(resource, part * side[resource]) for resource in short if side[resource]]
 
     def _hosts(
         self, classes: set[int], scope: int, gpus: int
@@ -250,7 +251,7 @@ class Places:
         for part, t in zip(parts, classes, strict=True):
             last = strict and len(chosen) == len(parts) - 1
             same = int(tighter[chosen[0]]) if last and len(set(tighter[chosen])) == 1 else -1
-            short, need = self._scarce[t], self._need(candidate, part, t)
+            need = self._need(candidate, part, t)
             for node in self._candidates(t, part, groups):
                 if inside is not None and node not in inside:
                     continue
@@ -260,9 +261,9 @@ class Places:
                     continue
                 if (allowed is not None and not allowed[node]) or int(tighter[node]) == same:
                     continue
-                if (
-                    need is not None
-                    and (self._side[node, short] < (again + 1) * need - SLACK).any()
+                if any(
+                    self._side[node, resource] < (again + 1) * amount - SLACK
+                    for resource, amount in need
                 ):
                     continue
                 leaf = self._leaf[node]

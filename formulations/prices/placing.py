@@ -61,7 +61,7 @@ class Placing:
         starts = self._own < self._count
         self._starts, self._starter = self._own[starts], self._owner[starts]
         self._worth = self._relaxation.value[self._starts]
-        self._better: Ints = np.arange(self._starts.size, dtype=np.int64)
+        self._better: Ints | None = None
 
     def placed(self, choice: Ints) -> Selection:
         """The decision that comes of a choice of options, shape (J,)."""
@@ -173,8 +173,12 @@ class Placing:
         now = at_choice(value, self.option)
         least = now + SLACK * np.abs(now).max(initial=1e-300)
         # Nobody is ever worth less than before: what is not better now will not be later.
+        if self._better is None:
+            self._better = np.flatnonzero(self._worth > least[self._starter])
+        else:
+            known = self._better
+            self._better = known[self._worth[known] > least[self._starter[known]]]
         better = self._better
-        better = self._better = better[self._worth[better] > least[self._starter[better]]]
         option, owner = self._starts[better], self._starter[better]
         spare = np.asarray(self._places.spare, dtype=np.float64)[self._class[option]]
         room = spare + at_choice(self._gpus, self.option)[owner]
