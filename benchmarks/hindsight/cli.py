@@ -143,13 +143,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     file = options.out / "search.csv"
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    if file.is_file():
-        rows = {(r.cells["trace"], r.cells["seed"]): dict(r.cells) for r in read_rows(file, FIELDS)}
     for name in options.trace or ["base"]:
         for seed in options.seeds:
             row = searched(name, seed, options.blocks, options.out)
-            rows[row["trace"], row["seed"]] = row
+            # Read now: another call may have ended meanwhile.
+            known = [dict(r.cells) for r in read_rows(file, FIELDS)] if file.is_file() else []
+            rows = {(r["trace"], r["seed"]): r for r in [*known, row]}
             buffer = io.StringIO()
             writer = csv.DictWriter(buffer, FIELDS, lineterminator="\n")
             writer.writeheader()
