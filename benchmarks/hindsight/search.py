@@ -67,7 +67,7 @@ def block(work: Work, found: Found, steps: int = BLOCK) -> Found:
     for job, entry in enumerate(found.entries):
         plan.enter(job, entry)
     draw = np.random.default_rng(found.blocks)
-    jobs, best = len(work.ways), found
+    jobs, best, floor_s = len(work.ways), found, work.floor_s
     least = np.asarray([min(w.gpus * w.duration_s for w in ways) for ways in work.ways])
     now_s, paid = jobs * plan.mean_s, np.zeros(1)
     hot_s, length = (HOT_S, 1) if found.blocks else (FIRST_HOT_S, FIRST_LENGTH)
@@ -75,7 +75,7 @@ def block(work: Work, found: Found, steps: int = BLOCK) -> Found:
         heat_s = hot_s * (1.0 - step / (steps * length)) ** 2 + COLD_S
         if step % FRESH == 0:
             paid = _paid(plan)
-        out = _ruined(plan, draw)
+        out = _ruined(plan, floor_s, draw)
         before = [(job, plan.remove(job), float(plan.end_s[job])) for job in out]
         alpha = math.exp(draw.uniform(*np.log(ALPHA)))
         for job in _order(out, work, least, draw):
@@ -145,10 +145,10 @@ def _insert(plan: Plan, job: int, paid: Floats, alpha: float) -> None:
     plan.put(job, best[1], best[2])
 
 
-def _ruined(plan: Plan, draw: Generator) -> list[int]:
+def _ruined(plan: Plan, floor_s: Floats, draw: Generator) -> list[int]:
     """Jobs near one that waits long, or near any, at an instant of its life."""
     work, jobs = plan.work, len(plan.entries)
-    excess = np.maximum(plan.end_s - work.floor_s, 0.0) + 50.0
+    excess = np.maximum(plan.end_s - floor_s, 0.0) + 50.0
     late = draw.random() < 0.7
     about = int(draw.choice(jobs, p=excess / excess.sum()) if late else draw.integers(jobs))
     at = draw.uniform(float(work.release[about]), float(plan.end_s[about]) / work.interval_s)
