@@ -9,6 +9,7 @@ a number fixed beforehand and without looking in between.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from functools import partial
 from morph_opt.domain import InputError
 from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.statement import Confirmations, Judge, Target
-from morph_opt.plan.stats import share_interval
+from morph_opt.plan.stats import mean_interval, share_interval
 from morph_opt.replay.scenario import Scenario
 
 At = Callable[[int, int], Scenario]
@@ -55,18 +56,28 @@ class Trial:
         return sum(verdict.passed for verdict in self.verdicts)
 
     def row(self, confidence: float) -> list[str | int | float | None]:
-        """A row of the evidence: shares with the exact interval, and what decided how many."""
+        """A row of the evidence: shares with the exact interval, what decided how many, means.
+
+        The mean and its interval are of the workloads that were replayed.
+        """
         of = len(self.verdicts)
         low, high = share_interval(self.count, of, confidence) if of else (0.0, 1.0)
         by = Counter(verdict.decided_by for verdict in self.verdicts)
         decided = " ".join(f"{name}:{by[name]}" for name in sorted(by)) if by else ""
         word = "pass" if self.passed else "fail"
-        return [self.size, self.stage, of, self.count, low, high, word, decided]
+        known = [v.value for v in self.verdicts if v.decided_by == "replay"]
+        mean = sum(known) / len(known) if known else math.nan
+        around = mean_interval(known, confidence)
+        return [self.size, self.stage, of, self.count, low, high, word, decided, mean, *around]
 
 
 HEADER = (
     "nodes", "stage", "workloads", "passed", "lower", "upper", "verdict", "decided_by",
+    "mean", "mean_lower", "mean_upper",
 )  # fmt: skip
+
+
+DECIDED = HEADER.index("decided_by")
 
 
 @dataclass
@@ -190,7 +201,7 @@ class Search:
         best = max((t for t in self.tested), key=lambda t: t.size, default=None)
         seen = "" if best is None else (
             f"; at {best.size} {best.count} of {len(best.verdicts)} pass, decided by "
-            f"{best.row(0.95)[-1]}"
+            f"{best.row(0.95)[DECIDED]}"
         )  # fmt: skip
         rule = f"no size up to {self.most} reaches {self.target}{seen}"
         return InputError(rule, field="slo")

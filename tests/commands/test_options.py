@@ -23,6 +23,7 @@ PARSERS: dict[str, Callable[[], LineParser]] = {
         for name in (
             "morph_opt.__main__", "benchmarks.fairness.cli", "benchmarks.highs_options",
             "benchmarks.objectives", "benchmarks.packing", "benchmarks.perf_micro",
+            "benchmarks.planning.cli",
             "benchmarks.perf_online", "benchmarks.perf_speed", "benchmarks.rounds.cli",
             "benchmarks.scale.cli", "benchmarks.solvers.__main__",
         )

@@ -11,7 +11,7 @@ import pytest
 from morph_opt.domain import Cluster, InputError
 from morph_opt.plan import needed
 from morph_opt.plan.evaluate import Verdict
-from morph_opt.plan.search import Search, Trial
+from morph_opt.plan.search import DECIDED, Search, Trial
 from morph_opt.plan.slo import Slo
 from morph_opt.plan.statement import Target
 from morph_opt.replay.api import replay
@@ -66,7 +66,7 @@ def test_it_finds_the_smallest(answer: int) -> None:
         assert stages[more, "explore"].passed
     confirming = stages[answer, "confirm 1"]
     assert isinstance(confirming, Trial)
-    assert confirming.row(0.95)[-1] == "replay:36"
+    assert confirming.row(0.95)[DECIDED:] == ["replay:36", 1.0, 1.0, 1.0]
 
 
 def test_bounds_refuse_without_a_replay() -> None:

@@ -1,0 +1,1 @@
+"""Planning, measured: statistics, nodes for more load, forecasts, and their pictures."""

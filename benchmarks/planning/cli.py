@@ -1,0 +1,146 @@
+"""Planning, measured: the figures and pictures of ``reports/planning``.
+
+    python -m benchmarks.planning [--only statistics load eta] [--runs runs/planning]
+
+``statistics``: on M/M/k queues, how often the search names the k of Erlang's formula, and how often
+each interval holds the truth. ``load``: how many nodes keep an SLO under three policies, at the
+load of a twin and at another 1.3 times that. ``eta``: how much of what came lies in the 80 %
+intervals. Replays are cached in ``--runs``: what is interrupted goes on, and asking again is
+answered from there. Each part writes its files when it is done; the page shows those that are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.planning.calibration import coverages, searches
+from benchmarks.planning.figures import chance_by_nodes, cost_against_service, coverage
+from benchmarks.planning.page import page
+from morph_opt import plan
+from morph_opt.commandline import LineParser, Number, run_command
+from morph_opt.commandline.types import whole
+from morph_opt.documents import exists, read_json, write_atomically
+from morph_opt.domain import Range
+from morph_opt.plan.stats import mean_interval
+
+PARTS = ("statistics", "load", "eta")
+POLICIES = {
+    "fifo:skip": {"policy": "fifo:skip"}, "srtf": {"policy": "srtf"}, "jct": {"objective": "jct"},
+}  # fmt: skip
+MORE_LOAD = 1.3
+SHARE, CONFIDENCE = 0.9, 0.95
+
+
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(prog="python -m benchmarks.planning", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--runs", type=Path, default=Path("runs/planning"), metavar="DIR")
+    parser.add_argument("--out", type=Path, default=Path("reports/planning"), metavar="DIR")
+    parser.add_argument("--trace", default="base", metavar="TWIN", help="a family with seeds")
+    parser.add_argument("--slo", default="avg jct_s <= 1200", help="of part load")
+    parser.add_argument("--policies", nargs="+", choices=tuple(POLICIES), default=list(POLICIES))
+    parser.add_argument("--exploration", type=whole(1, 1000), default=20, metavar="N")
+    parser.add_argument("--share", type=Number(Range(0.1, 0.99)), default=SHARE)
+    parser.add_argument("--confidence", type=Number(Range(0.5, 0.99)), default=CONFIDENCE)
+    parser.add_argument("--repetitions", type=whole(2, 10**6), default=200, metavar="N")
+    parser.add_argument("--eta-trace", default="benchmarks.planning.queue:mmk/600/150/40")
+    parser.add_argument("--eta-cluster", default="5x1", metavar="SPEC")
+    parser.add_argument("--eta-workloads", type=whole(2, 1000), default=12, metavar="N")
+    parser.add_argument("--eta-every", type=whole(1, 10**6), default=30, metavar="ROUNDS")
+    parser.add_argument("--gpu-price", type=Number(Range(0.0, 1e4, above=True)), default=2.0,
+                        metavar="USD", help="per hour, of pictures")  # fmt: skip
+    parser.add_argument("--on", metavar="local:N", help="where replays run")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, draw, write."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(given: argparse.Namespace) -> int:
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name in given.only:
+        {"statistics": _statistics, "load": _load, "eta": _eta}[name](given)
+    write_atomically(given.out / "README.md", page(given.out))
+    return 0
+
+
+def _keep(file: Path, value: Any) -> None:
+    write_atomically(file, json.dumps(value, indent=1) + "\n")
+
+
+def _statistics(given: argparse.Namespace) -> None:
+    def tell(done: int) -> None:
+        if done % 20 == 0:
+            print(f"search {done} of {given.repetitions}", file=sys.stderr, flush=True)
+
+    answered = searches(given.repetitions, tell)
+    right = sum(one.found == one.formula for one in answered)
+    found = {
+        "repetitions": given.repetitions, "right": right,
+        "answers": [asdict(one) for one in answered],
+        "coverage": [asdict(one) for one in coverages(given.repetitions)],
+    }  # fmt: skip
+    _keep(given.out / "statistics.json", found)
+
+
+def _load(given: argparse.Namespace) -> None:
+    """Nodes by policy and load; each is asked twice, the second time from the cells."""
+    file = given.out / "load.json"
+    known = read_json(file) if exists(file) else {}
+    for name in given.policies:
+        for load in (1.0, MORE_LOAD):
+            folder = given.runs / f"nodes-{name.replace(':', '-')}-{load:g}"
+            ask = plan.Ask(given.trace, folder, options=POLICIES[name], load=load, on=given.on)
+            spent = []
+            for _ in range(2):
+                began = time.perf_counter()
+                answer = plan.nodes(
+                    ask, given.slo, of_workloads=given.share, confidence=given.confidence,
+                    exploration=given.exploration,
+                )  # fmt: skip
+                spent.append(time.perf_counter() - began)
+            answer.write(folder)
+            known[f"{name} x{load:g}"] = answer.to_json() | {"seconds": spent}
+            _keep(file, known)
+    evidence = {name: one["evidence"] for name, one in known.items() if name.endswith(" x1")}
+    slo = plan.Slo.parse(given.slo)
+    unit = f"{slo.statistic} {slo.metric}".strip()
+    picture = cost_against_service(evidence, slo.target, unit, 8 * given.gpu_price)
+    write_atomically(given.out / "cost.svg", picture)
+    every = {name: one["evidence"] for name, one in known.items()}
+    write_atomically(given.out / "chance.svg", chance_by_nodes(every, given.share))
+
+
+def _eta(given: argparse.Namespace) -> None:
+    options = {"policy": "srtf", "interval_s": 60.0, "restart_s": 0.0}
+    ask = plan.Ask(given.eta_trace, None, given.eta_cluster, options)
+    seeds = range(given.eta_workloads)
+    found = plan.backtest(ask, given.eta_trace, seeds=seeds, every=given.eta_every)
+    write_atomically(given.out / "eta.csv", found.to_table().to_csv())
+    rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
+    opened = [row for row in rows if row["open"]]
+    groups = []
+    for name, mine in (
+        ("all", opened),
+        ("starts", [row for row in opened if row["what"] == "start"]),
+        ("ends", [row for row in opened if row["what"] == "finish"]),
+    ):
+        by: dict[Any, list[float]] = {}
+        for row in mine:
+            by.setdefault(row["workload"], []).append(float(row["held"] or 0.0))
+        means = [sum(held) / len(held) for held in by.values()]
+        if len(means) > 1:
+            share = sum(float(row["held"] or 0.0) for row in mine) / len(mine)
+            groups.append((f"{name} ({len(mine)})", share, *mean_interval(means, 0.95)))
+    write_atomically(given.out / "eta.svg", coverage(groups))
+    _keep(given.out / "eta.json", found.figures | {"trace": given.eta_trace, "groups": groups})
