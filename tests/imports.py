@@ -20,12 +20,12 @@ BEGIN, END = "<!-- generated: python -m tests.imports -->\n", "<!-- /generated -
 Graph = Mapping[str, frozenset[str]]
 
 
-def modules() -> dict[str, Path]:
+def modules(root: Path = ROOT) -> dict[str, Path]:
     """Every module of the packages by its dotted name."""
     found = {}
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
@@ -60,9 +60,9 @@ class _Imports(ast.NodeVisitor):
 
 
 @cache
-def imports(*, inside_functions: bool = True) -> Graph:
+def imports(root: Path = ROOT, *, inside_functions: bool = True) -> Graph:
     """Modules that each module imports."""
-    known = modules()
+    known = modules(root)
     graph = {}
     for name, path in known.items():
         visitor = _Imports()
