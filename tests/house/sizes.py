@@ -1,4 +1,4 @@
-"""How large the house is: ``python -m tests.house.sizes BEFORE`` rewrites the table of decision 0018.
+"""How large the house is: ``python -m tests.house.sizes BEFORE`` rewrites a table of decision 0018.
 
 Per room the files and lines of code at a commit and now; then functions, circles of imports and the
 largest folder. Lines are all lines of ``.py`` files, docstrings and blank ones included.
