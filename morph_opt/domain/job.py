@@ -51,6 +51,9 @@ class Job:
     deadline_s
         Service-level objective (SLO): instant by which the job is to be complete, seconds since
         the start of the trace, after its submission; None without one.
+    feedback_iterations
+        Iterations after which the job reports for the first time, at most all; None where nobody
+        waits for a report.
 
     Raises
     ------
@@ -69,6 +72,7 @@ class Job:
     weight: float = 1.0
     tenant: str = "default"
     deadline_s: float | None = None
+    feedback_iterations: int | None = None
 
     def __post_init__(self) -> None:
         require_name("name", self.name)
@@ -82,6 +86,9 @@ class Job:
         require_finite("weight", self.weight, at_least=LEAST_WEIGHT, at_most=MOST_WEIGHT)
         if self.deadline_s is not None:
             self._require_future(self.deadline_s)
+        if self.feedback_iterations is not None:
+            most = self.iterations
+            require_int("feedback_iterations", self.feedback_iterations, at_least=1, at_most=most)
         needed = self.requested_plan.gpus
         if needed is not None and needed != self.requested_gpus:
             raise InputError(

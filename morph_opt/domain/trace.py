@@ -6,9 +6,48 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from morph_opt.domain._validate import require_name, require_unique
+from morph_opt.domain._validate import require_int, require_name, require_unique
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A group of jobs that is cut to its best at the boundary at which all have reported.
+
+    What its trials come to is the workload's secret: no policy sees the ranks.
+
+    Parameters
+    ----------
+    name
+        Of the group.
+    ranked
+        Names of its jobs, best first.
+    keep
+        How many of them go on.
+
+    Raises
+    ------
+    InputError
+        If fewer are listed than are kept, or one twice.
+    """
+
+    name: str
+    ranked: tuple[str, ...]
+    keep: int = 1
+
+    def __post_init__(self) -> None:
+        require_name("group", self.name)
+        require_unique("group", self.ranked)
+        require_int("keep", self.keep, at_least=1, at_most=10**9)
+        if self.keep > len(self.ranked):
+            rule = f"search {self.name} has {len(self.ranked)} trials, it cannot keep {self.keep}"
+            raise InputError(rule, field="keep")
+
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """Jobs that do not go on."""
+        return self.ranked[self.keep :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +62,8 @@ class Trace:
         At least one, sorted by submission (equal times keep the order of the file).
     description
         One line on where the jobs come from; twins say here that they are twins.
+    searches
+        Groups of jobs of which only the best go on.
 
     Raises
     ------
@@ -33,6 +74,7 @@ class Trace:
     name: str
     jobs: tuple[Job, ...]
     description: str = ""
+    searches: tuple[Search, ...] = ()
 
     def __post_init__(self) -> None:
         require_name("trace.name", self.name)
@@ -42,11 +84,43 @@ class Trace:
         times = [job.submission_s for job in self.jobs]
         if times != sorted(times):
             raise InputError("must be sorted by submission_s", field="jobs")
+        self._require_searches()
+
+    def _require_searches(self) -> None:
+        require_unique("group", (search.name for search in self.searches))
+        require_unique("group", (name for search in self.searches for name in search.ranked))
+        jobs = {job.name: job for job in self.jobs} if self.searches else {}
+        for search in self.searches:
+            for name in search.ranked:
+                if name not in jobs:
+                    rule = f"search {search.name} has the unknown job {name}"
+                    raise InputError(rule, field="group")
+                if jobs[name].feedback_iterations is None:
+                    rule = f"job {name} of search {search.name} never reports"
+                    raise InputError(rule, field="feedback_iterations")
 
     @classmethod
-    def of(cls, name: str, jobs: Iterable[Job], description: str = "") -> Trace:
+    def of(
+        cls,
+        name: str,
+        jobs: Iterable[Job],
+        description: str = "",
+        searches: Iterable[Search] = (),
+    ) -> Trace:
         """A trace of these jobs, sorted by submission (stable)."""
-        return cls(name, tuple(sorted(jobs, key=lambda job: job.submission_s)), description)
+        ordered = tuple(sorted(jobs, key=lambda job: job.submission_s))
+        return cls(name, ordered, description, tuple(searches))
+
+    def of_jobs(self, jobs: Iterable[Job]) -> Trace:
+        """The trace of some of its jobs; searches are about those of their trials that are left."""
+        kept = tuple(jobs)
+        names = {job.name for job in kept}
+        left = (
+            Search(search.name, ranked, min(search.keep, len(ranked)))
+            for search in self.searches
+            if (ranked := tuple(name for name in search.ranked if name in names))
+        )
+        return Trace(self.name, kept, self.description, tuple(left))
 
     @property
     def sha256(self) -> str:
@@ -54,12 +128,14 @@ class Trace:
         digest = hashlib.sha256()
         for job in self.jobs:
             digest.update("|".join(_content(job)).encode() + b"\n")
+        for search in self.searches:
+            digest.update("|".join((search.name, str(search.keep), *search.ranked)).encode())
         return digest.hexdigest()
 
 
 def _content(job: Job) -> tuple[str, ...]:
-    """What the digest covers; a job without a deadline has the digest that it always had."""
-    content = (
+    """What the digest covers; a job without deadline and report has the digest of always."""
+    content: tuple[str, ...] = (
         job.name,
         job.model,
         repr(float(job.submission_s)),
@@ -71,4 +147,8 @@ def _content(job: Job) -> tuple[str, ...]:
         repr(float(job.weight)),
         job.tenant,
     )
-    return content if job.deadline_s is None else (*content, repr(float(job.deadline_s)))
+    if job.deadline_s is not None:
+        content = (*content, repr(float(job.deadline_s)))
+    if job.feedback_iterations is not None:
+        content = (*content, f"feedback {job.feedback_iterations}")
+    return content

@@ -22,10 +22,12 @@ from morph_opt.engine.coming import Completions, NodeStatuses
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.live import LiveJob
 from morph_opt.engine.node_events import NodeEvent
+from morph_opt.engine.searches import Searches
 from morph_opt.engine.strict import AllocationError, StateFacts, changes, check_allocation
 from morph_opt.engine.taking_up import take_up
 from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.events.log import (
+    Cancelled,
     Completed,
     Ended,
     EndReason,
@@ -46,7 +48,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 
 # order of events at the same instant
-_COMPLETE, _NODE, _STOP, _ARRIVE = range(4)
+_COMPLETE, _NODE, _STOP, _ARRIVE, _CANCEL = range(5)
 
 
 class Engine:
@@ -94,6 +96,7 @@ class Engine:
         self._idle_rounds = 0
         self._last: RoundDecided | None = None  # of a round that changed nothing
         self._last_completion_s = 0.0
+        self._searches = Searches(trace)
         self._decision_due = False
         self._ended = False
         self._settled: list[tuple[float, int, Event]] = []
@@ -152,21 +155,13 @@ class Engine:
         if not self._decision_due:
             raise RuntimeError("there is no round to decide")
         assignments = decision.allocation.assignments
-        before = StateFacts(
-            {name: live.job for name, live in self._active.items()},
-            self._known,
-            self._held,
-            self._nodes.unavailable,
-            self._nodes.failed,
-        )
+        jobs = {name: live.job for name, live in self._active.items()}
+        down = self._nodes.unavailable, self._nodes.failed
+        before = StateFacts(jobs, self._known, self._held, *down)
         violations = check_allocation(
-            assignments,
-            self._cluster,
-            before,
-            self._facts_of,
-            self._lookup.paired_iteration_s,
-            held_passed=True,
-        )
+            assignments, self._cluster, before, self._facts_of,
+            self._lookup.paired_iteration_s, held_passed=True,
+        )  # fmt: skip
         if violations:
             raise AllocationError(self._round, self.now_s, violations)
         granted = {assignment.job: assignment for assignment in assignments}
@@ -204,6 +199,7 @@ class Engine:
         if (
             self._last is None
             or self._decision_due
+            or self._searches.open
             or self._idle_rounds >= config.stall_rounds
             or (config.until_s is not None and time_s > config.until_s)
             or (self._arrived < len(jobs) and jobs[self._arrived].submission_s <= time_s)
@@ -254,6 +250,8 @@ class Engine:
             self._arrived += 1
             submitted = Submitted(job.submission_s, job.name)
             self._settled.append((job.submission_s, _ARRIVE, submitted))
+        if until_s == self.now_s:
+            self._cancel(until_s)
         if self._settled:
             self._settled.sort(key=lambda entry: entry[:2])
             self._events += [event for _, _, event in self._settled]
@@ -268,6 +266,17 @@ class Engine:
             self._last_completion_s = finish_s
             self._settled.append((finish_s, _COMPLETE, Completed(finish_s, live.job.name)))
             self._leave_alone(live.partner, finish_s)
+
+    def _cancel(self, now_s: float) -> None:
+        """End the trials that are not among the best of searches that have reported."""
+        for name in self._searches.cut(self._active, self._arrived, now_s):
+            live = self._active.pop(name)
+            done = live.iterations_at(now_s)
+            self._settled.append((now_s, _CANCEL, Cancelled(now_s, name, done)))
+            if live.running is not None:
+                self._release(live)
+                self._leave_alone(live.partner, now_s)
+            self._last_completion_s = now_s
 
     def _end(self, reason: EndReason, time_s: float) -> None:
         self._events.append(Ended(time_s, reason))
@@ -321,16 +330,10 @@ class Engine:
         self._hold(live, assignment, facts)
         self._events.append(
             Started(
-                self.now_s,
-                assignment.job,
-                kind,
-                assignment.plan,
-                assignment.placement,
-                iteration_s,
-                start_up_s,
-                live.done_iterations,
+                self.now_s, assignment.job, kind, assignment.plan, assignment.placement,
+                iteration_s, start_up_s, live.done_iterations,
             )
-        )
+        )  # fmt: skip
 
     def _hold(self, live: LiveJob, assignment: Assignment, facts: RunFacts) -> None:
         """Book what the job holds from now on, and when it will be complete."""
@@ -387,12 +390,8 @@ class Engine:
 
     def _snapshot(self) -> RoundState:
         now_s = self.now_s
+        jobs = tuple(live.snapshot(now_s) for live in self._active.values())
         return RoundState(
-            index=self._round,
-            time_s=now_s,
-            interval_s=self._config.interval_s,
-            cluster=self._cluster,
-            jobs=tuple(live.snapshot(now_s) for live in self._active.values()),
-            unavailable=self._nodes.unavailable,
-            failed=self._nodes.failed,
-        )
+            self._round, now_s, self._config.interval_s, self._cluster, jobs,
+            self._nodes.unavailable, self._nodes.failed,
+        )  # fmt: skip

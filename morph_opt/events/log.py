@@ -162,6 +162,15 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A job was ended at a boundary before it was complete: others of its search are better."""
+
+    time_s: float
+    job: str
+    iterations_done: float
+
+
+@dataclass(frozen=True, slots=True)
 class NodeChanged:
     """A node failed, was drained or came back."""
 
@@ -221,6 +230,7 @@ Event = (
     | Preempted
     | Shared
     | Completed
+    | Cancelled
     | NodeChanged
     | SloChanged
     | RoundDecided
@@ -235,6 +245,7 @@ _LABELS: dict[type[Event], str] = {
     Preempted: "preempt",
     Shared: "share",
     Completed: "complete",
+    Cancelled: "cancel",
     NodeChanged: "node",
     SloChanged: "slo",
     RoundDecided: "round",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from morph_opt.domain import Cluster, Placement
 from morph_opt.events.log import (
+    Cancelled,
     Completed,
     Event,
     NodeChanged,
@@ -57,7 +58,7 @@ class CapacityCount:
                 self._partner[event.job] = event.partner
                 for node in self._held[event.job].nodes if event.job in self._held else ():
                     self._judge(node)
-            case Preempted() | Completed():
+            case Preempted() | Completed() | Cancelled():
                 self._free(event.job)
             case NodeChanged():
                 node = self._cluster.node_index[event.node]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from morph_opt.domain import InputError, Job, Placement, Trace
 from morph_opt.events.log import (
     Begun,
+    Cancelled,
     Completed,
     Ended,
     EndReason,
@@ -47,8 +48,8 @@ class Segment:
         Where partners came and went: instant, whether one is there from then on, and seconds per
         iteration; empty for a segment that was alone.
     kind, ended_by
-        Why it began, and what ended it: ``complete``, ``change`` (other GPUs or another plan),
-        ``policy``, ``node-failure``, or ``end`` of the replay.
+        Why it began, and what ended it: ``complete``, ``cancel``, ``change`` (other GPUs or another
+        plan), ``policy``, ``node-failure``, or ``end`` of the replay.
     iterations_lost
         Progress that the stop took away.
     partners
@@ -86,18 +87,18 @@ class Segment:
         begin_s = self.start_s + self.startup_s
         return sum(
             max(0.0, until_s - max(from_s, begin_s)) / seconds
-            for from_s, until_s, _, seconds in self._stretches()
+            for from_s, until_s, _, seconds in self.stretches()
         )
 
     def partner_stretches(self) -> Iterator[tuple[float, float, str | None]]:
         """From, until, and who was on the same GPUs meanwhile."""
         for (from_s, until_s, _, _), partner in zip(
-            self._stretches(), (None, *self.partners), strict=True
+            self.stretches(), (None, *self.partners), strict=True
         ):
             if until_s > from_s:
                 yield from_s, until_s, partner
 
-    def _stretches(self) -> Iterator[tuple[float, float, bool, float]]:
+    def stretches(self) -> Iterator[tuple[float, float, bool, float]]:
         """From, until, whether shared, seconds per iteration."""
         marks = ((self.start_s, False, self.iteration_s), *self.sharing)
         ends = (*(mark[0] for mark in marks[1:]), self.end_s)
@@ -108,7 +109,7 @@ class Segment:
         """Seconds of a window in which a partner held the same GPUs."""
         return sum(
             max(0.0, min(until_s, close_s) - max(from_s, begin_s))
-            for from_s, until_s, shared, _ in self._stretches()
+            for from_s, until_s, shared, _ in self.stretches()
             if shared
         )
 
@@ -147,8 +148,8 @@ class JobRecord:
         Whether the replay got as far as its arrival.
     segments
         In order of time.
-    finish_s
-        Instant of completion; None if it did not complete.
+    finish_s, cancelled_s
+        Instants of completion, and of the end of its search for it; None if it did not come to it.
     preemptions, node_failures, changes
         Times that the policy stopped it, that a node failure stopped it, that it got other GPUs
         or another plan without a stop.
@@ -164,6 +165,7 @@ class JobRecord:
     submitted: bool = False
     segments: list[Segment] = field(default_factory=list)
     finish_s: float | None = None
+    cancelled_s: float | None = None
     preemptions: int = 0
     node_failures: int = 0
     changes: int = 0
@@ -280,6 +282,9 @@ class _OpenSegments:
                 yield self._ended(event.job, event.time_s, cause, lost)
             case Completed():
                 yield self._ended(event.job, event.time_s, "complete")
+            case Cancelled():
+                if event.job in self._open:
+                    yield self._ended(event.job, event.time_s, "cancel")
             case Shared():
                 self._sharing.setdefault(event.job, []).append(event)
             case _:
@@ -349,6 +354,8 @@ class HistoryReader:
                 record.node_failures += event.cause is StopCause.NODE_FAILURE
             case Completed():
                 self._record(event.job).finish_s = event.time_s
+            case Cancelled():
+                self._record(event.job).cancelled_s = event.time_s
             case SloChanged():
                 self._record(event.job).slo_drops += event.change is SloChange.DROPPED
             case RoundDecided():
@@ -370,7 +377,7 @@ class HistoryReader:
             raise InputError("the event log has no beginning or no end", field="events")
         self._keep(self._segments.all_at(self._ended.time_s))
         if self._ended.reason is EndReason.COMPLETE and any(
-            record.finish_s is None for record in self._records.values()
+            r.finish_s is None and r.cancelled_s is None for r in self._records.values()
         ):
             raise InputError("the event log is not one of this trace", field="events")
         return History(self._begun, tuple(self._records.values()), self._rounds, self._ended)

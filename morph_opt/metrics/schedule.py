@@ -16,7 +16,7 @@ class ScheduleMetrics:
     """Figures of one replay.
 
     Means and quantiles of completion times are over completed jobs and None without any;
-    ``makespan_s`` is None while a job is unfinished.
+    ``makespan_s`` is None while a job is neither complete nor cancelled by its search.
     """
 
     jobs: int
@@ -48,6 +48,7 @@ def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> Schedu
     """Metrics of records that were already read."""
     jobs = history.jobs
     done = [record for record in jobs if record.finish_s is not None]
+    gone = sum(record.cancelled_s is not None for record in jobs)
     jct_s = [record.turnaround_s for record in done if record.turnaround_s is not None]
     first_s = min(record.job.submission_s for record in jobs)
     last_s = max((record.finish_s for record in done if record.finish_s is not None), default=0.0)
@@ -64,7 +65,7 @@ def metrics_of(history: History, cluster: Cluster, over_capacity: int) -> Schedu
         median_jct_s=quantile(jct_s, 0.5),
         p99_jct_s=quantile(jct_s, 0.99),
         max_jct_s=quantile(jct_s, 1.0),
-        makespan_s=last_s - first_s if len(done) == len(jobs) else None,
+        makespan_s=last_s - first_s if len(done) + gone == len(jobs) else None,
         avg_queue_s=_mean([queued_s(record) for record in done]),
         gpu_utilization=held_gpu_s / window_gpu_s if window_gpu_s > 0.0 else 0.0,
         gpu_productive_share=1.0 - startup_gpu_s / held_gpu_s if held_gpu_s > 0.0 else None,

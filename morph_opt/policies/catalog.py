@@ -19,6 +19,7 @@ from morph_opt.policies.malleable.pollux_rule import Budget
 from morph_opt.policies.malleable.sia import Sia
 from morph_opt.policies.objectives.attained_service import QueuedService
 from morph_opt.policies.objectives.cost import CostWithSlos
+from morph_opt.policies.objectives.feedback import Feedback
 from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
 from morph_opt.policies.objectives.follow_shares import FollowShares, Makespan
 from morph_opt.policies.objectives.plain import Jct, Lookahead, Throughput
@@ -35,6 +36,7 @@ BaselineSpec = PolicySpec[Policy]
 _FAIR, _HIERARCHICAL = "formulations/fairness.md", "formulations/hierarchical.md"
 _LAS, _GITTINS = "formulations/las.md", "formulations/gittins.md"
 _PLAIN_PAGE = "formulations/objectives.md"
+_SLICES, _REPORTS = "formulations/feedback.md", ("feedback_share",)
 _TENANTS, _QUEUES, _LEFT = ("entity_weights",), ("starvation_knob",), ("durations",)
 
 
@@ -70,6 +72,14 @@ def _rigid(gittins: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
     index = default_index() if gittins else None
     made = ArtifactQueues if options.artifact_quirks else RigidQueues
     return made(belief, starvation_knob=options.starvation_knob, index=index)
+
+
+def _feedback(then: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    middle: dict[str, Objective[Any] | None] = {
+        "turn": None, "jct": Jct(), "las": QueuedService(rigid=False),
+    }  # fmt: skip
+    name = "feedback" if then == "turn" else f"feedback,{then}"
+    return Feedback(belief, name, middle[then], options.feedback_share)
 
 
 _MEMORY, _REMAINDER = Needs(memory=True), Needs(memory=True, rest="yes")
@@ -141,6 +151,21 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         PolicySpec(
             "srpt", partial(_follow, "srpt"), "shares by remaining time",
             "Gavel", _FAIR, needs=_REMAINDER,
+        ),
+        PolicySpec(
+            "feedback", partial(_feedback, "turn"),
+            "first reports soon, then equal turns, then GPUs in use: rounds as time slices",
+            "Gandiva, this project", _SLICES, _REPORTS, Needs(slices=True),
+        ),
+        PolicySpec(
+            "feedback,jct", partial(_feedback, "jct"),
+            "first reports soon, then shortest remaining time", "this project", _SLICES,
+            _REPORTS, Needs(rest="yes", slices=True),
+        ),
+        PolicySpec(
+            "feedback,las", partial(_feedback, "las"),
+            "first reports soon, then least attained service", "this project", _SLICES,
+            _REPORTS, Needs(memory=True, slices=True),
         ),
         PolicySpec(
             "las", partial(_queued, "las", False, False),

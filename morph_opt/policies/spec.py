@@ -123,6 +123,10 @@ OPTIONS = {
             "starvation_knob", "of las, gittins, tiresias:* (0: never)", "K", Range(0.0, 1e6)
         ),
         PolicyOption(
+            "feedback_share", "of feedback: GPUs for first reports at most, as a share (1)",
+            "SHARE", Range(0.0, 1.0),
+        ),
+        PolicyOption(
             "artifact_quirks", "tiresias:*, morphling: as the published code decides", flag=True
         ),
     )
@@ -163,6 +167,8 @@ class PolicyOptions:
         Weight of a tenant by name; 1 where not given. Of the hierarchical policies.
     starvation_knob
         K of Tiresias' queues, at least 0; 0 for never. Of policies with queues.
+    feedback_share
+        Share of the GPUs that jobs may have for the sake of their first reports; of ``feedback``.
     artifact_quirks
         Whether `tiresias:*` decides as the published code does, defects included.
 
@@ -187,6 +193,7 @@ class PolicyOptions:
     waste_filter: float | None = None
     entity_weights: Mapping[str, float] = field(default_factory=dict)
     starvation_knob: float = 0.0
+    feedback_share: float = 1.0
     artifact_quirks: bool = False
 
     def __post_init__(self) -> None:
@@ -213,11 +220,14 @@ class Needs:
         To see every round of the replay in order.
     rest
         Whether it needs to know how much of a job is left: ``"no"``, ``"yes"``, or what instead.
+    slices
+        Starts shorter than a round: it stops and starts jobs round by round.
     """
 
     prices: bool = False
     memory: bool = False
     rest: str = "no"
+    slices: bool = False
 
 
 @dataclass(frozen=True, slots=True)

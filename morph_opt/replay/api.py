@@ -25,6 +25,7 @@ from morph_opt.metrics.history import History
 from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.promises import promise_metrics
 from morph_opt.metrics.schedule import metrics_of
+from morph_opt.metrics.service import service_metrics
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Policy
 from morph_opt.replay.drive import Drive, Progress
@@ -32,7 +33,7 @@ from morph_opt.replay.initial import require_initial
 from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
 from morph_opt.runs.read import Parts, folder_parts
 from morph_opt.runs.rounds import RoundRow
-from morph_opt.runs.summary import Scalar, Values, build_summary, summary_json
+from morph_opt.runs.summary import BOUND_KEYS, Scalar, Values, build_summary, summary_json
 from morph_opt.runs.tally import Tally
 from morph_opt.runs.write import Recorded, RunWriter, create_folder, reopen_rounds
 
@@ -216,6 +217,9 @@ def _result(inputs: _Inputs, tally: Tally, demands: Demands, extras: RunExtras) 
     by_type = gpu_utilization_by_type(history, cluster)
     types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
     labels = types | fairness.as_dict() | cost_metrics(history, cluster).as_dict()
+    labels |= service_metrics(history)
+    if inputs.trace.searches:
+        labels |= dict.fromkeys(BOUND_KEYS)
     if extras.packing or tally.shares:
         demands = inputs.demands(packed_demands)
         labels |= packing_metrics(history)

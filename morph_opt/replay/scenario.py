@@ -35,7 +35,8 @@ class Scheduler:
     Parameters
     ----------
     policy, objective, solver, formulation, method, gap, time_limit_s, node_limit, promises, \
-durations, packing, waste_filter, entity_weights, starvation_knob, artifact_quirks
+durations, packing, waste_filter, entity_weights, starvation_knob, feedback_share, \
+artifact_quirks
         See `morph_opt.policies.spec.PolicyOptions`.
     seed
         Of the solver.
@@ -65,6 +66,7 @@ durations, packing, waste_filter, entity_weights, starvation_knob, artifact_quir
     belief: str = "truth"
     online_fit: bool = False
     starvation_knob: float = 0.0
+    feedback_share: float = 1.0
     artifact_quirks: bool = False
     entity_weights: Mapping[str, float] = field(default_factory=dict)
 

@@ -118,6 +118,7 @@ def prepare(scenario: Scenario) -> Prepared:
     belief = make_belief(scheduler.belief, loaded.truth)
     policy_options = _policy_options(scenario, loaded.trace, snapshot)
     _require_models(scenario, loaded.trace)
+    _require_slices(scenario)
     policy = _policy(scheduler, belief, loaded.truth, policy_options)
     stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, cluster)
     infeasible = _infeasible_slos_of(scenario, loaded.trace, loaded.truth)
@@ -271,6 +272,19 @@ def _require_models(scenario: Scenario, trace: Trace) -> None:
             )
 
 
+def _require_slices(scenario: Scenario) -> None:
+    """Refuse time slices that end before what runs in them has started."""
+    from morph_opt.policies.registry import needs_of
+
+    engine, who = scenario.engine, scenario.scheduler
+    slowest_s = max(engine.restart_s, *engine.restart_s_by_model.values(), 0.0)
+    if needs_of(who.policy, who.objective).slices and slowest_s >= engine.interval_s:
+        rule = (
+            f"must be below the round of {engine.interval_s:g} s for time slices, got {slowest_s:g}"
+        )
+        raise InputError(rule, field="--restart-s")
+
+
 def _some(names: list[str]) -> str:
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
@@ -342,7 +356,7 @@ def _possible(
         raise InputError(
             "no job of the trace can ever run", file=scenario.workload.trace, field="jobs"
         )
-    return Trace(trace.name, kept, trace.description), found
+    return trace.of_jobs(kept), found
 
 
 def _require_same(what: str, recorded: str | None, found: str | None, file: str | None) -> None:

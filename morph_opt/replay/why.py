@@ -18,6 +18,7 @@ from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError, Range, RoundState
 from morph_opt.engine.engine import Engine
 from morph_opt.events.log import (
+    Cancelled,
     Completed,
     Event,
     Preempted,
@@ -81,7 +82,7 @@ def stretches(events: Sequence[Event], job: str, from_s: float, until_s: float) 
             case Started():
                 gpus = event.placement.gpus
                 now = f"running on {gpus} GPU{'s' * (gpus > 1)} with {event.plan.label}"
-            case Completed():
+            case Completed() | Cancelled():
                 now = ""
             case _:
                 continue

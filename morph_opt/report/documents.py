@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
 _ID = re.compile(r"p\d+")
-ENDS = ("complete", "change", "policy", "node-failure", "end")
+ENDS = ("complete", "cancel", "change", "policy", "node-failure", "end")
 """What ends a segment, by code."""
 
 

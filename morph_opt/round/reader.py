@@ -42,7 +42,7 @@ JOB = (
     "cpus_per_gpu", "guaranteed", "weight", "tenant", "deadline_s", "iterations_done", "running",
     "restart_left_s", "restart_s", "attained_gpu_s", "executed_s", "queued_s", "starts",
     "first_start_s", "last_start_s", "last_stop_s", "recent_starts_s", "resume_s", "migrate_s",
-    "last_held",
+    "last_held", "feedback_iterations",
 )  # fmt: skip
 LAST_HELD = ("plan", "nodes")
 RUNNING = (*LAST_HELD, "partner")
@@ -199,6 +199,9 @@ def _job(row: Fields) -> Job:
             weight=row.number("weight", 1.0),
             tenant=row.text("tenant", "default"),
             deadline_s=row.number("deadline_s") if row.has("deadline_s") else None,
+            feedback_iterations=(
+                row.whole("feedback_iterations") if row.has("feedback_iterations") else None
+            ),
         )
     )
 

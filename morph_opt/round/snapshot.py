@@ -133,6 +133,7 @@ def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
         "weight": job.weight,
         "tenant": job.tenant,
         **_given("deadline_s", job.deadline_s),
+        **_given("feedback_iterations", job.feedback_iterations),
         "iterations_done": known.iterations_done,
         "running": running,
         "restart_left_s": known.restart_left_s,

@@ -126,7 +126,7 @@ def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | N
         weight=float(job.weight),
         iterations=job.iterations,
         success=done,
-        final_state="COMPLETED_SUCCESSFULLY" if done else "UNFINISHED",
+        final_state=_state(record),
         starting_time=_known(start_s),
         execution_time=held_s,
         finish_time=_known(record.finish_s),
@@ -151,6 +151,12 @@ def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | N
         shared_s=shared_s(record),
         shared_gpu_s=record.shared_gpu_s,
     )
+
+
+def _state(record: JobRecord) -> str:
+    if record.finish_s is not None:
+        return "COMPLETED_SUCCESSFULLY"
+    return "UNFINISHED" if record.cancelled_s is None else "CANCELLED"
 
 
 def _known(value: float | None) -> float:

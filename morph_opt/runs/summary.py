@@ -60,6 +60,13 @@ KEYS = (
 """Keys that every summary has, in this order; more follow."""
 
 
+BOUND_KEYS = (
+    "avg_jct_lower_bound_s", "avg_jct_lower_bound_by", "makespan_lower_bound_s",
+    "makespan_lower_bound_by",
+)  # fmt: skip
+"""Of whole jobs; nothing is known of traces whose searches cancel some."""
+
+
 def build_summary(
     history: History,
     metrics: ScheduleMetrics,

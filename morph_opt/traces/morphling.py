@@ -21,6 +21,7 @@ from pathlib import Path
 from morph_opt.documents import Row, read_rows
 from morph_opt.domain import ExecutionPlan, InputError, Job, PlanFamily, Shape, Trace
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.traces.searches import SEARCH_COLUMNS, Trials, feedback_of
 
 GPU_TYPE = "A800-80GB"
 """GPU type on which the artifact's tables were measured."""
@@ -41,7 +42,7 @@ _REQUIRED = (
     "name", "submission_time", "application", "num_gpus", "num_cpus", "exec_plan", "steps",
     "is_sla",
 )  # fmt: skip
-_OPTIONAL = ("duration", "bandwidth", "weight", "tenant", "deadline")
+_OPTIONAL = ("duration", "bandwidth", "weight", "tenant", "deadline", *SEARCH_COLUMNS)
 _DEGREES = re.compile(r"([1-9])([1-9])([1-9])")
 _PLACEMENT = re.compile(r"[1-9]+")
 _LABELS = {
@@ -105,8 +106,10 @@ def read_workload(
     ----------
     path
         The file. Besides the artifact's columns it may have ``weight``, ``tenant`` and
-        ``deadline`` (seconds since the start of the trace, -1 for none); ``duration`` and
-        ``bandwidth`` may be left out.
+        ``deadline`` (seconds since the start of the trace, -1 for none),
+        ``feedback_iterations``, ``group``, ``keep`` and ``rank``
+        (`morph_opt.traces.searches`; empty for none); ``duration`` and ``bandwidth`` may be
+        left out.
     name, description
         Of the trace.
     models
@@ -121,8 +124,10 @@ def read_workload(
     """
     first_line: dict[str, int] = {}
     jobs: list[Job] = []
+    trials = Trials()
     for row in read_rows(path, _REQUIRED, _OPTIONAL):
         job = _job(row, models)
+        trials.add(row, job)
         if job.name in first_line:
             raise row.error(
                 "name", f"must be unique, {job.name!r} is also on line {first_line[job.name]}"
@@ -131,7 +136,7 @@ def read_workload(
         jobs.append(job)
     if not jobs:
         raise InputError("has a header but no jobs", file=str(path))
-    return Trace.of(name, jobs, description)
+    return Trace.of(name, jobs, description, trials.searches())
 
 
 def _job(row: Row, models: Collection[str]) -> Job:
@@ -161,6 +166,7 @@ def _job(row: Row, models: Collection[str]) -> Job:
             weight=row.number("weight", at_least=-math.inf) if "weight" in row.cells else 1.0,
             tenant=row.text("tenant") if "tenant" in row.cells else "default",
             deadline_s=_deadline(row),
+            feedback_iterations=feedback_of(row),
         )
     except InputError as error:
         named = row.cells["name"] and error.field == "weight"

@@ -29,6 +29,7 @@ from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
 from morph_opt.traces.twins.easyscale import EASYSCALE_TWIN, easyscale_twin
 from morph_opt.traces.twins.gavel import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.twins.morphling import TWINS, twin
+from morph_opt.traces.twins.search import ONE_SEARCH, SEARCH_TWIN, search_twin
 from morph_opt.traces.twins.tiresias import TIRESIAS_TWIN, tiresias_twin
 
 ENTRY_POINT_GROUP = "morph_opt.traces"
@@ -73,6 +74,11 @@ def _load_fair_twin(name: str, argument: str, *, seed: int) -> LoadedTrace:
     trace, truth = (
         gavel_twin(seed, slos=bool(argument)) if name == GAVEL_TWIN else tiresias_twin(seed)
     )
+    return LoadedTrace(trace, truth, "twin", trace.description)
+
+
+def _load_search_twin(argument: str, *, seed: int) -> LoadedTrace:
+    trace, truth = search_twin(argument, seed)
     return LoadedTrace(trace, truth, "twin", trace.description)
 
 
@@ -159,6 +165,7 @@ FORMATS: dict[str, TraceFormat] = {
             "a table drawn like Gavel's, by GPU type, pairs included", _GAVEL_CLUSTER,
         ),
         TraceFormat(TIRESIAS_TWIN, ("",), partial(_load_fair_twin, TIRESIAS_TWIN), _SECONDS),
+        TraceFormat(SEARCH_TWIN, ("", *ONE_SEARCH), _load_search_twin, _SECONDS, "2x4:V100"),
         *(
             TraceFormat(
                 name, tuple(arguments), partial(_load_cluster_twin, name), _SECONDS,

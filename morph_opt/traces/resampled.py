@@ -74,6 +74,9 @@ def resample(
     load, blocks, base = float(found[1]), found[2], found[3]
     LOADS.require("load", load)
     loaded: LoadedTrace = load_trace(base, seed=seed if blocks == AS_IS else 0)
+    if loaded.trace.searches:
+        rule = f"{loaded.trace.name} has searches, whose trials cannot be drawn one by one"
+        raise InputError(rule, field="trace")
     jobs = loaded.trace.jobs if blocks == AS_IS else drawn(loaded.trace, blocks, seed)
     jobs = loaded_by(jobs, load, seed)
     if not jobs:

@@ -27,6 +27,7 @@ WHERE = {
     "CAPACITY": "capacity c.csv --trace helios:helios.csv --cluster 1x8",
     "LOG": "--policy fifo --trace helios:helios.csv",
     "SHUFFLE": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_shuffler",
+    "SEARCH": "--trace search-twin --objective feedback --restart-s 20 --until-s 9000",
     "NAIVE": "--trace naive --policy srtf --until-s 2000",
     "QUEUES": "--trace tiresias-480 --policy tiresias:2d-las --interval 600 --until-s 40000",
     "PAIRS": "--trace gavel-96 --interval 3600 --until-s 15000",
@@ -89,6 +90,7 @@ replay --durations | NAIVE | --durations blind
 replay --durations | MILP --objective jct | --durations noisy:2
 replay --packing | PAIRS | --packing
 replay --entity-weights | TENANTS ASK | --entity-weights u=50
+replay --feedback-share | SEARCH | --feedback-share 0.2
 replay --starvation-knob | QUEUES | --starvation-knob 0.1
 replay --artifact-quirks | QUEUES | --artifact-quirks
 replay --belief | MILP | --belief model

@@ -42,6 +42,7 @@ VARIANTS: dict[str, Any] = {
     "waste_filter": 0.5,
     "entity_weights": {"one": 50.0, "two": 1.0},
     "starvation_knob": 2.0,
+    "feedback_share": 0.3,
 }
 """A value of each option that is not the one by default."""
 

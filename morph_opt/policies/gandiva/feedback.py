@@ -13,6 +13,7 @@ import numpy as np
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel, ModelBuilder
+from formulations.objectives.feedback import soon, turn, turn_weights
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
@@ -72,19 +73,21 @@ class FeedbackRound:
     @property
     def weights(self) -> Floats:
         """How far each job is behind its turn, in rounds, plus 1."""
-        behind = [self.share * job.age_s - job.executed_s for job in self.jobs]
-        found: Floats = np.maximum(0.0, np.asarray(behind)) / self.interval_s + 1.0
-        return found
+        age_s, executed_s = self._column("age_s"), self._column("executed_s")
+        gpus = float(self.servers * self.per_server)
+        return turn_weights(gpus, self._column("gpus"), age_s, executed_s, self.interval_s)
+
+    def _column(self, name: str) -> Floats:
+        return np.asarray([float(getattr(job, name)) for job in self.jobs])
 
     def values(self) -> dict[str, Floats]:
         """What running each job is worth, by level, most important first."""
-        length = self.interval_s
-        charge = np.asarray([job.charge_s for job in self.jobs])
-        left = np.asarray([job.feedback_left_s for job in self.jobs])
-        soon = np.where(left > 0, length / np.maximum(length, charge + left), 0.0)
-        turn = self.weights * np.maximum(0.0, length - charge) / length
-        gpus = np.asarray([float(job.gpus) for job in self.jobs])
-        return {"feedback": soon, "turn": turn, "gpus": gpus}
+        charge_s, left_s = self._column("charge_s"), self._column("feedback_left_s")
+        return {
+            "feedback": soon(self.interval_s, charge_s, left_s),
+            "turn": turn(self.interval_s, charge_s, self.weights),
+            "gpus": self._column("gpus"),
+        }
 
     def model(self) -> LinearModel:
         """Who runs on which server: one server at most each, GPUs of every server."""

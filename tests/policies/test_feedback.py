@@ -1,0 +1,144 @@
+"""Objective ``feedback``: its levels by hand and against brute force, its cap, what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations.objectives import feedback
+from formulations.objectives.feedback import Turns
+from formulations.round.check import check
+from morph_opt.decision.ranked import RoundSolver
+from morph_opt.domain import (
+    Assignment,
+    Cluster,
+    InputError,
+    Job,
+    JobState,
+    Placement,
+    RoundState,
+)
+from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds, rigid_job
+from morph_opt.policies.objectives.feedback import Feedback, _hurried
+from morph_opt.policies.registry import OBJECTIVES, make_objective, make_policy
+from morph_opt.policies.spec import PolicyOptions
+from morph_opt.replay.cli import main
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.traces.tiresias import rigid_node
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import EVERYTHING, SMALL, random_round
+from tests.formulations.worlds.solving import EXACT, FORMULATIONS
+
+SPEEDS = RigidSeconds([("m", 1), ("m", 2), ("m", 4)])
+
+
+def gang(name: str, gpus: int = 1, work: int = 3600, **more: int) -> Job:
+    return replace(rigid_job(name, "m", gpus, 0.0, work), **more)  # type: ignore[arg-type]
+
+
+def round_of(*jobs: JobState, nodes: int = 1, time_s: float = 600.0) -> RoundState:
+    return RoundState(9, time_s, 60.0, Cluster.uniform(nodes, rigid_node(4)), jobs)
+
+
+def test_levels_by_hand() -> None:
+    """Interval 60 s; shares: 4 GPUs of 8 asked for, so half of the time for everybody."""
+    # r + f = 20 + 100, 60 / 120; r + f = 20 + 30 is within a round; who has reported is worth 0
+    soon = feedback.soon(60.0, np.full(3, 20.0), np.asarray([100.0, 30.0, 0.0]))
+    assert soon.tolist() == [0.5, 1.0, 0.0]
+    # half of 600 s is 300 s: 300, 180 and -100 s behind, in rounds, plus one
+    weight = feedback.turn_weights(
+        4.0, np.asarray([4.0, 3.0, 1.0]), np.full(3, 600.0), np.asarray([0.0, 120.0, 400.0]), 60.0
+    )
+    assert weight.tolist() == [6.0, 4.0, 1.0]
+    # a start-up of 15 s leaves three quarters of the round, one of 90 s nothing
+    assert feedback.turn(60.0, np.asarray([15.0, 90.0]), weight[:2]).tolist() == [4.5, 0.0]
+
+
+def test_what_is_observed() -> None:
+    told = gang("told", feedback_iterations=500)
+    state = round_of(
+        JobState(told, 200.0, executed_s=200.0), JobState(gang("mute")),
+        JobState(gang("short", work=40)), JobState(gang("done"), 100.0, executed_s=100.0),
+    )  # fmt: skip
+    turns, _ = Feedback(SPEEDS).observe(state)
+    # 300 of 500 left; 100 where nobody says; a whole job of 40; reported at 100
+    assert turns.feedback_left_s.tolist() == [300.0, 100.0, 40.0, 0.0]
+    assert turns.weight.tolist() == [(600 - 200) / 60 + 1, 11.0, 11.0, 500 / 60 + 1]
+
+
+def test_the_cap_hurries_the_shortest_that_fit() -> None:
+    left, asked = np.asarray([50.0, 10.0, 30.0, 0.0]), np.asarray([4.0, 2.0, 2.0, 1.0])
+    assert _hurried(left, asked, 8.0).tolist() == [50.0, 10.0, 30.0, 0.0]
+    assert _hurried(left, asked, 4.0).tolist() == [0.0, 10.0, 30.0, 0.0]
+    assert _hurried(left, asked, 1.0).tolist() == [0.0, 10.0, 0.0, 0.0]  # one at least
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_both_formulations_and_brute_force_agree(block: int) -> None:
+    for i in range(8):
+        draw = np.random.default_rng((block, i, 23))
+        problem = random_round(draw, EVERYTHING if block else SMALL)
+        jobs = problem.jobs.count
+        turns = Turns(
+            draw.choice([0.0, 30.0, 400.0], jobs), draw.integers(1, 9, jobs).astype(float)
+        )
+        levels = [
+            feedback.feedback_level(problem, turns), feedback.turn_level(problem, turns),
+            feedback.work_level(problem),
+        ]  # fmt: skip
+        best = oracle.best(problem, levels)
+        for formulation in FORMULATIONS:
+            # Ranks hold up to a slack, which a bound may use and a decision may not.
+            found = RoundSolver(HighsSolver(), EXACT, formulation).ranked(problem, levels).selection
+            assert found is not None
+            check(problem, found)
+            for level in levels:
+                assert found.value(level) == pytest.approx(best.value(level), rel=1e-5, abs=1e-9)
+
+
+def _running(job: Job, node: int, *gpus: int) -> Assignment:
+    return Assignment(job.name, RIGID_PLAN, Placement.of({node: gpus}))
+
+
+@pytest.mark.parametrize("name", ["feedback", "feedback,jct", "feedback,las"])
+def test_who_has_not_reported_runs_first(name: str) -> None:
+    """Four GPUs held by a job that has reported; one that has not comes, and takes its turn."""
+    old, new = gang("old", 4), gang("new", 1)
+    held = JobState(
+        old, 500.0, _running(old, 0, 0, 1, 2, 3), 0.0, 20.0, executed_s=500.0, starts=1,
+        first_start_s=60.0, last_start_s=60.0, migrate_s=5.0, resume_s=1.0,
+    )  # fmt: skip
+    state = round_of(held, JobState(new, restart_s=20.0))
+    policy = make_policy("milp", SPEEDS, PolicyOptions(objective=name))
+    (granted,) = policy.decide(state).allocation.assignments
+    assert granted.job == "new"
+    # Nobody is hurried where no GPU may be used for it: equal turns then, or another goal.
+    assert make_objective(name, SPEEDS).levels is not None
+    assert OBJECTIVES[name].needs.slices
+
+
+def test_a_job_comes_back_to_its_node_and_not_to_another() -> None:
+    """Both nodes are free; back costs 1 s and anywhere else 5 s."""
+    job = gang("a", 2)
+    for node in (0, 1):
+        known = JobState(
+            job, 500.0, restart_s=20.0, executed_s=500.0, starts=1, first_start_s=60.0,
+            last_start_s=60.0, last_stop_s=540.0, migrate_s=5.0, resume_s=1.0,
+            last_held=_running(job, node, 2, 3),
+        )  # fmt: skip
+        for formulation in FORMULATIONS:
+            options = PolicyOptions(objective="feedback", formulation=formulation, gap=0.0)
+            policy = make_policy("milp", SPEEDS, options)
+            (granted,) = policy.decide(round_of(known, nodes=2)).allocation.assignments
+            assert granted.placement.parts == ((node, (0, 1)),)
+
+
+def test_restarts_as_long_as_rounds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--trace", "search-twin/16", "--objective", "feedback"]
+    assert main([*words, "--restart-s", "60"]) == 2
+    told = capsys.readouterr().err
+    assert told == ("error: --restart-s: must be below the round of 60 s for time slices, got 60\n")
+    with pytest.raises(InputError, match="feedback-share"):
+        make_policy("milp", SPEEDS, PolicyOptions(objective="jct", feedback_share=0.5))
