@@ -175,13 +175,13 @@ def _add_side(
     kinds: Kinds,
     lies: PartPlaces,
 ) -> None:
-    """Rows ``side``: what a cell's open nodes have together of each lazy resource."""
+    """Rows ``side``: what a cell's open nodes have together of each aggregated resource."""
     nodes = problem.nodes
     size = np.bincount(cells.of_node[nodes.open], minlength=cells.count)
     labels = [
         (cell, int(resource))
         for cell in range(cells.count)
-        for resource in kinds.lazy[int(cells.node_class[cell])]
+        for resource in kinds.aggregated[int(cells.node_class[cell])]
     ]
     if not labels:
         return

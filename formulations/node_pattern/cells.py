@@ -107,7 +107,7 @@ class Kinds:
     scarce
         Resources that the kinds of each class tell apart: its scarce ones, or GPUs alone where
         these would make too many patterns.
-    lazy
+    aggregated
         The other scarce resources of each class; formulations bound them per cell, and decode
         makes sure of them on every node.
     of_part
@@ -119,7 +119,7 @@ class Kinds:
     vectors: tuple[tuple[Vector, ...], ...]
     first: Ints
     scarce: tuple[Ints, ...]
-    lazy: tuple[Ints, ...]
+    aggregated: tuple[Ints, ...]
     of_part: Ints
 
     @property
@@ -140,7 +140,7 @@ def find_kinds(problem: RoundProblem) -> Kinds:
     demand: Floats = np.column_stack([np.ones(owner.size), c.side[owner]]) * gpus
     of_part = np.zeros(owner.size, dtype=np.int64)
     scarce: list[Ints] = []
-    lazy: list[Ints] = []
+    aggregated: list[Ints] = []
     vectors: list[tuple[Vector, ...]] = []
     first = [0]
     for t in range(problem.nodes.classes):
@@ -153,7 +153,7 @@ def find_kinds(problem: RoundProblem) -> Kinds:
             rows, inverse = _distinct(demand[np.ix_(mine, counted)])
         of_part[mine] = first[-1] + inverse
         scarce.append(counted)
-        lazy.append(np.setdiff1d(resources, counted))
+        aggregated.append(np.setdiff1d(resources, counted))
         vectors.append(tuple(tuple(row) for row in rows.tolist()))
         first.append(first[-1] + rows.shape[0])
     sizes = np.diff(first)
@@ -163,7 +163,7 @@ def find_kinds(problem: RoundProblem) -> Kinds:
         vectors=tuple(vectors),
         first=np.asarray(first, dtype=np.int64),
         scarce=tuple(scarce),
-        lazy=tuple(lazy),
+        aggregated=tuple(aggregated),
         of_part=of_part,
     )
 
@@ -205,7 +205,7 @@ class GangTypes:
     uplink_per_gpu
         Network share per GPU that the type reserves on uplinks, shape (G,).
     side
-        Lazy resources that the type holds per GPU, shape (G, R - 1); 0 for the others.
+        Aggregated resources that the type holds per GPU, shape (G, R - 1); 0 for the others.
     counts
         Parts by kind, shape (G, S).
     """
@@ -229,7 +229,7 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     """Types in lexicographic order of their attributes.
 
     Types are told apart by the uplink share only where uplinks matter, and by other resources
-    only where these are lazy.
+    only where these are aggregated.
     """
     c = problem.options.starts
     counts = np.zeros((c.count, kinds.count), dtype=np.int64)
@@ -237,12 +237,12 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     share = np.where(c.scope == Scope.POD, c.side[:, RESOURCES.index("rdma_gb_per_s") - 1], 0.0)
     if not uplinks_matter(problem):
         share = np.zeros_like(share)
-    is_lazy = np.zeros((problem.nodes.classes, len(RESOURCES)), dtype=bool)
-    for t, resources in enumerate(kinds.lazy):
-        is_lazy[t, resources] = True
-    lazy = is_lazy[c.node_class, 1:]
-    np.logical_or.at(lazy, c.part_candidate, is_lazy[c.part_class, 1:])
-    side = np.where(lazy, c.side, 0.0)
+    is_aggregated = np.zeros((problem.nodes.classes, len(RESOURCES)), dtype=bool)
+    for t, resources in enumerate(kinds.aggregated):
+        is_aggregated[t, resources] = True
+    aggregated = is_aggregated[c.node_class, 1:]
+    np.logical_or.at(aggregated, c.part_candidate, is_aggregated[c.part_class, 1:])
+    side = np.where(aggregated, c.side, 0.0)
     table = np.column_stack([c.node_class, c.scope, c.node_set, c.strict, share, side, counts])
     unique, inverse = distinct_rows(table)
     whole = unique[:, :3].astype(np.int64)

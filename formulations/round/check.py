@@ -56,7 +56,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
             check_start(problem, job, choice, nodes)
             for part, node in zip(problem.options.starts.parts(choice), nodes, strict=True):
                 used[node] += problem.options.starts.demand(choice, part)
-    _check_guests(problem, selection)
+    _check_partners(problem, selection)
     _check_returns(problem, selection)
     _check_one_gang(problem, selection)
     capacity = problem.nodes.capacity[problem.nodes.node_class]
@@ -161,7 +161,7 @@ def _leads(problem: RoundProblem, job: int, choice: int, selection: Selection) -
     return job == mine[0]
 
 
-def _check_guests(problem: RoundProblem, selection: Selection) -> None:
+def _check_partners(problem: RoundProblem, selection: Selection) -> None:
     """Who comes to where another job runs may be there."""
     members, held = problem.options.members, problem.options.held
     mine = members.chosen(selection.choice)

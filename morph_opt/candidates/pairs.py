@@ -32,8 +32,8 @@ LEAST_GAIN = 1.0
 """Sum of the kept fractions of speed above which two jobs may share: taking turns gives 1."""
 
 PARTNERS = 16
-"""Partners that a queued job is offered with, and guests that a running job is: one per training
-model, best first. A job needs a choice of models more than a choice of jobs of the best one, which
+"""Partners that a queued job is offered with, or a running one: one per training model, best
+first. A job needs a choice of models more than a choice of jobs of the best one, which
 all the others want as well; ``docs/decisions/0008-packing.md`` has the measurements."""
 
 MOST_FRESH = 32_000
@@ -185,11 +185,11 @@ class PairBuilder:
             kind = state.cluster.node_types.index(state.cluster.nodes[nodes[0]].type)
             key = (view.states[host].job.model, kind, held.placement.shape)
             turn = turns[key] = turns.get(key, -1) + 1
-            ranked = self._guests(view, groups, host, kind)
-            for guest, (row, pace_s) in _guests_of(groups, ranked, turn, self._partners):
-                yield from _coming(view, (host, guest), row, pace_s, kind)
+            ranked = self._ranked_partners(view, groups, host, kind)
+            for partner, (row, pace_s) in _turns_of(groups, ranked, turn, self._partners):
+                yield from _coming(view, (host, partner), row, pace_s, kind)
 
-    def _guests(
+    def _ranked_partners(
         self, view: RoundView, groups: dict[int, list[int]], host: int, node_class: int
     ) -> list[tuple[int, tuple[int, tuple[float, float]]]]:
         """Slices of queued jobs that may come to a job: row and paces, most gain first."""
@@ -252,13 +252,13 @@ def _partners_of(
             yield others[0], recipes
 
 
-def _guests_of(
+def _turns_of(
     groups: dict[int, list[int]],
     ranked: list[tuple[int, tuple[int, tuple[float, float]]]],
     turn: int,
     limit: int,
 ) -> Iterator[tuple[int, tuple[int, tuple[float, float]]]]:
-    """Guests of the ``turn``-th job that runs in the same way, one per slice."""
+    """Partners of the ``turn``-th job that runs in the same way, one per slice."""
     for key, how in ranked[:limit]:
         yield groups[key][turn % len(groups[key])], how
 
@@ -273,18 +273,18 @@ def _fresh_rows(
 ) -> Iterator[_Row]:
     table, nodes = view.problem.candidates, view.problem.nodes
     for recipe in recipes:
-        halves = (
+        alone = (
             int(view.offset[jobs[0]]) + recipe.rows[0],
             int(view.offset[jobs[1]]) + recipe.rows[1],
         )
-        sets = {int(table.node_set[half]) for half in halves}
-        kind = int(table.node_class[halves[0]])
-        side = table.side[halves[0]] + table.side[halves[1]]
-        largest = table.parts(halves[0])[0]
+        sets = {int(table.node_set[row]) for row in alone}
+        kind = int(table.node_class[alone[0]])
+        side = table.side[alone[0]] + table.side[alone[1]]
+        largest = table.parts(alone[0])[0]
         roomy = (largest * side <= nodes.capacity[kind, 1:] * (1 + 1e-9)).all()
         # Jobs that are confined to different sets of nodes are not offered together.
         if roomy and len(sets - {0}) <= 1:
-            yield _Row(jobs, halves, recipe.pace_s)
+            yield _Row(jobs, alone, recipe.pace_s)
 
 
 def _coming(
@@ -295,12 +295,12 @@ def _coming(
     node_class: int,
 ) -> Iterator[_Row]:
     problem = view.problem
-    half = int(view.offset[jobs[1]]) + row
-    side = _held_side(problem, jobs[0]) + problem.candidates.side[half]
+    candidate = int(view.offset[jobs[1]]) + row
+    side = _held_side(problem, jobs[0]) + problem.candidates.side[candidate]
     mine = problem.holds.job == jobs[0]
     most = float(problem.holds.demand[mine, 0].max())
     if (most * side <= problem.nodes.capacity[node_class, 1:] * (1 + 1e-9)).all():
-        yield _Row(jobs, (-1, half), pace_s)
+        yield _Row(jobs, (-1, candidate), pace_s)
 
 
 def _held_side(problem: RoundProblem, job: int) -> Floats:

@@ -58,10 +58,10 @@ def _wanted(
     return make
 
 
-def joined(plain: RoundProblem, guest: int) -> RoundProblem:
+def joined(plain: RoundProblem, partner: int) -> RoundProblem:
     """A round of which job 0 runs; its last row is the pair that a candidate's job comes to it."""
-    jobs = np.asarray([0, int(plain.candidates.job[guest])])
-    shared = SharedTable(np.zeros(2, np.int64), jobs, np.asarray([-1, guest]), np.full(2, 1.5))
+    jobs = np.asarray([0, int(plain.candidates.job[partner])])
+    shared = SharedTable(np.zeros(2, np.int64), jobs, np.asarray([-1, partner]), np.full(2, 1.5))
     return with_shared(plain, shared)
 
 
@@ -81,7 +81,7 @@ def _joined(
     return make
 
 
-_GUEST = [Candidate(1, (1,)), Candidate(2, (1,)), Candidate(2, (2,))]
+_PARTNER = [Candidate(1, (1,)), Candidate(2, (1,)), Candidate(2, (2,))]
 _HOST = [Hold(0, 0, 1)]
 _ACROSS = [Candidate(job, (1, 1), side=(0.0, 0.0, 2.0)) for job in (1, 2)]
 _LEAVES: dict[str, Any] = {
@@ -96,11 +96,11 @@ _FULL: dict[str, Any] = {"holds": [Hold(0, 0, 1, (4.0, 0.0, 0.0))], "side": (10.
 PACKED_PAIRS: dict[str, Pair] = {
     # a pair in place holds its GPU: one of two is left
     "packed.node_free": Pair(
-        _joined([2], _GUEST, [1], holds=_HOST), _joined([2], _GUEST, [2], holds=_HOST)
+        _joined([2], _PARTNER, [1], holds=_HOST), _joined([2], _PARTNER, [2], holds=_HOST)
     ),
     "packed.capacity": Pair(
-        _joined([2], _GUEST, [1], node_assignment.build, holds=_HOST),
-        _joined([2], _GUEST, [2], node_assignment.build, holds=_HOST),
+        _joined([2], _PARTNER, [1], node_assignment.build, holds=_HOST),
+        _joined([2], _PARTNER, [2], node_assignment.build, holds=_HOST),
     ),
     # the two reserve 1 + 2 GB/s in each leaf, the third job 2
     "packed.uplink": Pair(

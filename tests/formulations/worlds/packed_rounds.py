@@ -85,7 +85,7 @@ def _with_sharing(draw: np.random.Generator, problem: RoundProblem) -> RoundProb
     queued = np.flatnonzero(~problem.jobs.running)
     if not running.size or not queued.size or draw.random() < 0.4:
         return problem
-    host, guest = int(draw.choice(running)), int(draw.choice(queued))
+    host, partner = int(draw.choice(running)), int(draw.choice(queued))
     holds = problem.holds
     mine = holds.job == host
     demand = holds.demand[mine].copy()
@@ -93,17 +93,17 @@ def _with_sharing(draw: np.random.Generator, problem: RoundProblem) -> RoundProb
     demand[:, 1:] = np.minimum(demand[:, 1:], np.maximum(0.0, room[holds.node[mine], 1:]))
     demand[:, 1:] *= draw.choice([0.0, 0.5, 1.0])
     pace = problem.jobs.stay_iteration_s.copy()
-    pace[guest] = draw.uniform(0.2, 4.0)
+    pace[partner] = draw.uniform(0.2, 4.0)
     return replace(
         problem,
         jobs=replace(problem.jobs, stay_iteration_s=pace),
         holds=HoldTable(
-            np.concatenate([holds.job, np.full(int(mine.sum()), guest)]),
+            np.concatenate([holds.job, np.full(int(mine.sum()), partner)]),
             np.concatenate([holds.node, holds.node[mine]]),
             np.concatenate([holds.demand, demand]),
             np.concatenate([holds.uplink_gb_per_s, np.zeros(int(mine.sum()))]),
         ),
-        shared=SharedTable(gang=_one_gang(problem.jobs.count, host, guest)),
+        shared=SharedTable(gang=_one_gang(problem.jobs.count, host, partner)),
     )
 
 
@@ -144,12 +144,16 @@ def _in_place(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
     found = [_Row(one, two, -1, -1) for one, two in sharing if draw.random() < 0.85]
     for host in np.flatnonzero(problem.jobs.running).tolist():
         kind = int(nodes.node_class[holds.node[holds.job == host][0]])
-        for guest in range(problem.jobs.count):
-            own = np.flatnonzero((table.job == guest) & (table.node_class == kind))
-            if guest == host or not own.size or [min(host, guest), max(host, guest)] in sharing:
+        for partner in range(problem.jobs.count):
+            own = np.flatnonzero((table.job == partner) & (table.node_class == kind))
+            if (
+                partner == host
+                or not own.size
+                or [min(host, partner), max(host, partner)] in sharing
+            ):
                 continue
             if draw.random() < 0.6:
-                found.append(_Row(host, guest, -1, int(draw.choice(own))))
+                found.append(_Row(host, partner, -1, int(draw.choice(own))))
     return found
 
 
@@ -227,7 +231,7 @@ def room_in_place(problem: RoundProblem, choice: Sequence[int]) -> oracle.Room |
         return None
     holds, nodes, table = problem.holds, problem.nodes, problem.candidates
     for picked in {k for k in choice if oracle.starts(problem, k)}:
-        (host, *guests), (first, *others) = jobs_of(problem, picked), starts_of(problem, picked)
+        (host, *partners), (first, *others) = jobs_of(problem, picked), starts_of(problem, picked)
         if first >= 0:
             continue
         rows = np.flatnonzero(holds.job == host).tolist()
@@ -235,9 +239,9 @@ def room_in_place(problem: RoundProblem, choice: Sequence[int]) -> oracle.Room |
         for row in rows:
             node, gpus = int(holds.node[row]), float(holds.demand[row, 0])
             need = holds.demand[row].copy()
-            for guest, start in zip(guests, others, strict=True):
+            for partner, start in zip(partners, others, strict=True):
                 if start < 0:
-                    theirs = (holds.job == guest) & (holds.node == node)
+                    theirs = (holds.job == partner) & (holds.node == node)
                     need[1:] += holds.demand[theirs, 1:].sum(axis=0)
                     continue
                 usable = nodes.open[node] and nodes.node_class[node] == table.node_class[start]
