@@ -29,7 +29,8 @@ def elastic_slice(
 ) -> ModelSlice:
     """Numbers of GPUs by node class that no other dominates, with the time of a step.
 
-    A job of level d0 has one, its request; ``request_only`` gives every job that alone.
+    A job of level d0 has one, its request; ``request_only`` gives every job that alone, where there
+    are so many GPUs of its type.
 
     Parameters
     ----------
@@ -57,6 +58,11 @@ def elastic_slice(
     if model is not None:
         fixed = request_only or plan.determinism == "d0"
         vectors, steps = _gang(model, job, room) if fixed else model.vectors(room)
+        if request_only and not steps.size and plan.determinism != "d0":
+            # A gang larger than its type runs as it can, the fastest first.
+            vectors, steps = model.vectors(room)
+            order = np.argsort(steps, kind="stable")
+            vectors, steps = vectors[order], steps[order]
         if waste_filter is not None:
             single = (vectors > 0).sum(axis=1) == 1
             kept = single | (model.waste(vectors, steps) <= waste_filter)

@@ -11,6 +11,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.allox import AlloX
 from morph_opt.policies.base import Policy
+from morph_opt.policies.easyscale.policy import EasyScale
 from morph_opt.policies.gavel.policy import GavelRounds
 from morph_opt.policies.malleable.greedy import Greedy, Optimus
 from morph_opt.policies.malleable.morphling import Morphling
@@ -90,17 +91,17 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         PolicySpec(
             "throughput", lambda *_: Throughput(),
             "speed relative to the request, restarts priced; guarantees first",
-            "Morphling", _PLAIN_PAGE, workers=True,
+            "Morphling", _PLAIN_PAGE, workers="yes",
         ),
         PolicySpec(
             "jct", lambda *_: Jct(),
             "completions per second: shortest remaining time, for malleable jobs",
-            "classical rule, restarts priced", _PLAIN_PAGE, needs=Needs(rest="yes"), workers=True,
+            "classical rule, restarts priced", _PLAIN_PAGE, needs=Needs(rest="yes"), workers="yes",
         ),
         PolicySpec(
             "lookahead", lambda *_: Lookahead(),
             "completion time saved, GPU-seconds priced by the backlog",
-            "this project", "formulations/lookahead.md", needs=Needs(rest="yes"), workers=True,
+            "this project", "formulations/lookahead.md", needs=Needs(rest="yes"), workers="yes",
         ),
         PolicySpec(
             "jct-blind", lambda *_: Lookahead(name="jct-blind"),
@@ -134,7 +135,7 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         PolicySpec(
             "makespan", _makespan, "the end of the last job",
             "this project; Gavel on mixed types", "formulations/makespan.md", needs=_REMAINDER,
-            workers=True,
+            workers="yes",
         ),
         PolicySpec(
             "max_throughput", partial(_follow, "max_throughput"),
@@ -267,21 +268,66 @@ MALLEABLE: tuple[BaselineSpec, ...] = (
 
 _TIRESIAS = (*_QUEUES, "artifact_quirks")
 
+
+def _yarn(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    if options.artifact_quirks:
+        return EasyScale(belief, "fifo", quirks=True)
+    fair = Fifo(belief)
+    fair.name = "easyscale:yarn-cs"
+    return fair
+
+
+def _elastic(rule: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    return EasyScale(belief, rule, quirks=options.artifact_quirks)
+
+
+_EASYSCALE_PAGE, _QUIRKS = "gandiva-easyscale.md", ("artifact_quirks",)
+
+EASYSCALE = (
+    PolicySpec(
+        "easyscale:yarn-cs",
+        _yarn,
+        "a GPU of its type for each worker, in order of arrival",
+        "EasyScale",
+        _EASYSCALE_PAGE,
+        _QUIRKS,
+        workers="only",
+    ),
+    PolicySpec(
+        "easyscale:homo",
+        partial(_elastic, "homo"),
+        "workers on one type: GPUs to whom they help most, never fewer",
+        "EasyScale",
+        _EASYSCALE_PAGE,
+        _QUIRKS,
+        workers="only",
+    ),
+    PolicySpec(
+        "easyscale:heter",
+        partial(_elastic, "heter"),
+        "the same on any types, for jobs whose kernels are equal on all",
+        "EasyScale",
+        _EASYSCALE_PAGE,
+        _QUIRKS,
+        workers="only",
+    ),
+)
+
 BASELINES: dict[str, BaselineSpec] = {
     spec.name: spec
     for spec in (
         PolicySpec(
             "fifo", lambda belief, _: Fifo(belief),
-            "requested gangs in order of arrival", "classical rule", workers=True,
+            "requested gangs in order of arrival", "classical rule", workers="yes",
         ),
         PolicySpec(
             "fifo:skip", lambda belief, _: Fifo(belief, skip_blocked=True),
-            "the same, others may pass a blocked one", "classical rule", workers=True,
+            "the same, others may pass a blocked one", "classical rule", workers="yes",
         ),
         PolicySpec(
             "srtf", lambda belief, _: Srtf(belief),
             "requested gangs, shortest remaining time first, preemptive", "classical rule",
-            options=_LEFT, needs=Needs(rest="yes"), workers=True,
+            options=_LEFT, needs=Needs(rest="yes"), workers="yes",
         ),
         PolicySpec(
             "equal_split", lambda belief, _: EqualSplit(belief),
@@ -304,6 +350,7 @@ BASELINES: dict[str, BaselineSpec] = {
         ),
         *(_gavel(policy) for policy in _GAVEL_RULES),
         *MALLEABLE,
+        *EASYSCALE,
     )
 }  # fmt: skip
 """Policies that are compared with, in the same strict engine."""

@@ -181,7 +181,11 @@ def require_effect(policy: str, options: PolicyOptions, jobs: Iterable[Job]) -> 
     jobs = tuple(jobs)
     decides = _spec(policy, options.objective)
     workers = next((job for job in jobs if job.requested_plan.family is PlanFamily.EST), None)
-    if workers is not None and decides is not None and not decides.workers:
+    others = next((job for job in jobs if job.requested_plan.family is not PlanFamily.EST), None)
+    if others is not None and decides is not None and decides.workers == "only":
+        rule = f"has no workers that take turns ({others.requested_plan}), as {policy} needs"
+        raise InputError(rule, field=f"job {others.name}")
+    if workers is not None and decides is not None and decides.workers == "no":
         who = f"objective {options.objective!r}" if policy == "milp" else f"policy {policy!r}"
         rule = f"has workers that take turns ({workers.requested_plan}), which {who} does not know"
         raise InputError(rule, field=f"job {workers.name}")

@@ -127,7 +127,8 @@ OPTIONS = {
             "SHARE", Range(0.0, 1.0),
         ),
         PolicyOption(
-            "artifact_quirks", "tiresias:*, morphling: as the published code decides", flag=True
+                        "artifact_quirks",
+            "tiresias:*, morphling, easyscale:*: as the published code decides", flag=True,
         ),
     )
 }  # fmt: skip
@@ -170,7 +171,7 @@ class PolicyOptions:
     feedback_share
         Share of the GPUs that jobs may have for the sake of their first reports; of ``feedback``.
     artifact_quirks
-        Whether `tiresias:*` decides as the published code does, defects included.
+        Whether `tiresias:*` or `easyscale:*` decides as the published code does, defects included.
 
     Raises
     ------
@@ -253,7 +254,8 @@ class PolicySpec(Generic[Made_co]):
     blind
         Whether it is always shown estimates of what jobs have left.
     workers
-        Whether it knows jobs whose workers take turns on any number of GPUs.
+        Whether it knows jobs whose workers take turns on any number of GPUs: ``"no"``, ``"yes"``,
+        or ``"only"`` such.
     """
 
     name: str
@@ -264,4 +266,4 @@ class PolicySpec(Generic[Made_co]):
     options: tuple[str, ...] = ()
     needs: Needs = Needs()
     blind: bool = False
-    workers: bool = False
+    workers: str = "no"

@@ -63,6 +63,8 @@ class Rules:
         ``fifo``: the first job alone on its gang; ``homo``: one type per job; ``heter``.
     slowest_maps
         Whether placements keep the slowest map enumerated for them, as published.
+    keeps_idle
+        Whether a grant keeps GPUs that its map leaves idle, as published.
     rounded_ties
         Whether scores are compared after rounding, so that rounding errors decide nothing.
     """
@@ -70,6 +72,7 @@ class Rules:
     policy: str
     slowest_maps: bool = True
     rounded_ties: bool = False
+    keeps_idle: bool = True
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -177,9 +180,9 @@ def simulate(jobs: Sequence[ElasticJob], pools: Sequence[int], rules: Rules) -> 
         clock += STEP_S
         active = [one for one in live if one.end_s is None and one.job.submit_s <= clock]
         if rules.policy == "fifo":
-            _first_alone(active)
+            grant_first_alone(active)
         else:
-            _greedy(active, list(pools), rules)
+            grant_greedily(active, list(pools), rules)
         given.append(sum(one.now.total for one in active if one.now is not None))
     run = ElasticRun({one.job.name: float(one.end_s or 0.0) for one in live})
     run.avg_jct_s = sum(run.end_s[one.job.name] - one.job.submit_s for one in live) / len(live)
@@ -191,12 +194,14 @@ def _grant(proposal: Proposal) -> Grant:
     return Grant(proposal.gpus, proposal.workers, proposal.speed)
 
 
-def _first_alone(active: list[Live]) -> None:
+def grant_first_alone(active: list[Live]) -> None:
+    """The first job has its gang, and nobody else anything."""
     for position, one in enumerate(active):
-        one.now = _grant(one.proposals[0]) if position == 0 else None
+        alone = position == 0 and one.proposals
+        one.now = (one.now or _grant(one.proposals[0])) if alone else None
 
 
-def _greedy(active: list[Live], free: list[int], rules: Rules) -> None:
+def grant_greedily(active: list[Live], free: list[int], rules: Rules) -> None:
     """First starts, then grants by score; who runs keeps what it has."""
     asks = []
     for one in active:
@@ -206,7 +211,7 @@ def _greedy(active: list[Live], free: list[int], rules: Rules) -> None:
         asks += [(ask, one) for ask in _asks(one, rules)]
     served: list[Live] = []
     for one in active:
-        if one.now is None:
+        if one.now is None and one.proposals:
             first = one.proposals[-1]
             if all(n <= room for n, room in zip(first.gpus, free, strict=True)):
                 free[:] = [a - b for a, b in zip(free, first.gpus, strict=True)]
@@ -251,5 +256,6 @@ def _asks(one: Live, rules: Rules) -> list[Ask]:
         if kind not in best or score > best[kind].score:
             # What it has of other types it keeps, be it idle under the new map.
             gpus = tuple(proposal.gpus[k] if k == kind else n for k, n in enumerate(now.gpus))
+            gpus = gpus if rules.keeps_idle else proposal.gpus
             best[kind] = Ask(kind, more, score, Grant(gpus, proposal.workers, proposal.speed))
     return [best[kind] for kind in sorted(best)]
