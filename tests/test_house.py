@@ -57,6 +57,8 @@ EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"all", "dev"})
 PAGES = files(".md")
 MODULES_A_FOLDER = 14
 LINES_A_FUNCTION = 60
+NO_MODULES = {f"morph_opt.{name}" for name in ("COMMAND", "NAME", "executors", "objectives")}
+"""Placeholders, and groups of entry points that no room is named after."""
 SOURCES = [path for path in files(".py") if path.parts[0] in PACKAGES]
 
 
@@ -336,6 +338,35 @@ def test_no_function_is_longer_than_a_page() -> None:
                 if lines > LINES_A_FUNCTION:
                     long[f"{path}: {node.name}"] = lines
     assert long == {}
+
+
+def leads_somewhere(name: str) -> bool:
+    """Whether a dotted name is a module of ours, or stands in the file of the module before it."""
+    parts = name.split(".")
+    while not (ROOT.joinpath(*parts).is_dir() or ROOT.joinpath(*parts).with_suffix(".py").exists()):
+        parts.pop()
+    rest = name.split(".")[len(parts) :]
+    path = ROOT.joinpath(*parts)
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    text = source.read_text("utf-8") if source.exists() else ""
+    return not rest or re.search(rf"\b{rest[0]}\b", text) is not None
+
+
+def test_dotted_names_lead_somewhere() -> None:
+    """In code, docstrings and pages; changes and decisions speak of their time."""
+    pattern = re.compile(r"(?<![\w./-])((?:morph_opt|formulations|benchmarks)(?:\.[a-zA-Z_]\w*)+)")
+    now = [
+        path
+        for path in files(".py", ".md", ".toml")
+        if not {"tests", "decisions", "CHANGELOG.md"} & set(path.parts)
+    ]
+    lost = [
+        (path.as_posix(), name)
+        for path in now
+        for name in sorted(set(pattern.findall((ROOT / path).read_text("utf-8"))) - NO_MODULES)
+        if not leads_somewhere(name)
+    ]
+    assert lost == []
 
 
 def test_no_folder_holds_more_modules_than_a_reader_takes_in_at_once() -> None:

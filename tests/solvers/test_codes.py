@@ -33,7 +33,7 @@ def test_highs() -> None:
 
 
 def test_cpsat() -> None:
-    codes = library("cpsat", "ortools").CODES  # type: ignore[attr-defined]
+    codes = library("cpsat.adapter", "ortools").CODES  # type: ignore[attr-defined]
     from ortools.sat.python import cp_model_helper
 
     assert set(codes) == set(cp_model_helper.CpSolverStatus.__members__)

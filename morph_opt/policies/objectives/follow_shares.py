@@ -49,7 +49,7 @@ class FollowShares(Objective[OwedShares]):
     belief
         Speeds that the policy goes by.
     policy
-        See `morph_opt.shares.policies.SHARE_POLICIES`.
+        See `morph_opt.shares.request.SHARE_POLICIES`.
     packing
         Lets pairs of jobs on the same GPUs count in the target shares; None: no pairs.
     horizon_s, amortise_s
