@@ -24,6 +24,10 @@ class Objective(ABC, Generic[Data]):
     remembers: bool = True
     """Whether what it observes depends on earlier rounds."""
 
+    faster_is_better: bool = False
+    """Whether no option is worth less for fewer seconds per iteration or less start-up, whatever
+    the GPUs that it takes, and none is worth less than waiting."""
+
     @abstractmethod
     def observe(self, state: RoundState) -> Data:
         """What the goals of a round need beyond its tables; called once per round, in order."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem, Selection
+from morph_opt.decision.at_best import at_best
 from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import best_at_hand
 from morph_opt.decision.holding import HoldingCheck, Needs
@@ -122,7 +123,8 @@ class MilpPolicy:
         laps = Laps()
         posed = self._poser.pose(state)
         laps.end("candidates")
-        solved = self._method.solve(posed, self._limits)
+        settled = at_best(posed)
+        solved = settled or self._method.solve(posed, self._limits)
         laps.end("solve")
         if solved.outcomes[0].status is Status.INFEASIBLE:
             raise InfeasibleRoundError(posed)
@@ -151,7 +153,8 @@ class MilpPolicy:
             place_ms=solved.times.place_ms + laps.ms["place"],
             check_ms=laps.ms["check"],
         )
-        return Decision(allocation, report, Evidence(posed, solved, selection))
+        evidence = Evidence(posed, solved, selection)
+        return Decision(allocation, report, evidence, stands=settled is not None)
 
     def _report(self, posed: PosedRound, solved: Solved, selection: Selection) -> RoundReport:
         """How the round was answered, times apart; its bound is stated however it ended."""

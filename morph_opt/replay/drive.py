@@ -74,7 +74,7 @@ class Drive:
             began = time.perf_counter()
             if standing is not None and self._engine.go_on():
                 engine_ms = 1e3 * (time.perf_counter() - began)
-                self._taken(writer, standing, 0.0, engine_ms)
+                self._taken(writer, _untimed(standing), 0.0, engine_ms)
                 continue
             state = self._engine.advance()
             if state is None:
@@ -85,9 +85,12 @@ class Drive:
             self._engine.apply(decision)
             round_ms = 1e3 * (decided - asked)
             engine_ms = 1e3 * (time.perf_counter() - began) - round_ms
-            self._taken(writer, decision.report, round_ms, engine_ms)
-            stands = decision.stands and not sees_all
-            standing = _untimed(decision.report) if stands else None
+            report = decision.report
+            if decision.stands:
+                # Worth changes with time and is not asked for again, so no such row states it.
+                report = replace(report, objective=float("nan"), bound=float("nan"))
+            standing = report if decision.stands and not sees_all else None
+            self._taken(writer, report, round_ms, engine_ms)
         last = self._engine.take_events()
         if writer is not None:
             writer.commit(last, None)

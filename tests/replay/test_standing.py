@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import RoundState, Trace
+from morph_opt.domain import Cluster, RoundState, Trace
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import Event, NodeStatus, RoundDecided
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import ReplayConfig, replay
+from morph_opt.runs.rounds import row_to_line
 from tests.engine.toys import ToySpeeds, cluster, job, random_trace
 
 STANDING = ("fifo", "fifo:skip", "srtf", "equal_split", "tiresias:2d-las")
@@ -25,19 +26,41 @@ class Asked:
         self._policy, self._every = policy, every
         self.name, self.asked = policy.name, 0
 
+    @property
+    def remembers(self) -> bool:
+        """Who remembers sees every round."""
+        return self._every
+
     def decide(self, state: RoundState) -> Decision:
         self.asked += 1
-        decision = self._policy.decide(state)
-        return replace(decision, stands=False) if self._every else decision
+        return self._policy.decide(state)
+
+
+def made(name: str) -> Policy:
+    """A policy, or ``milp:OBJECTIVE``."""
+    policy, _, objective = name.partition(":")
+    if policy != "milp":
+        return make_policy(name, SPEEDS, PolicyOptions())
+    return make_policy(policy, SPEEDS, PolicyOptions(objective=objective))
 
 
 def run(
-    name: str, trace: Trace, every: bool, config: ReplayConfig, nodes: tuple[NodeEvent, ...]
-) -> tuple[tuple[Event, ...], int]:
-    """The log, and how often the policy was asked."""
-    policy = Asked(make_policy(name, SPEEDS, PolicyOptions()), every)
-    found = replay(trace, cluster(2, 4), policy, SPEEDS, config, node_events=nodes)
-    return found.events, policy.asked
+    name: str,
+    trace: Trace,
+    every: bool,
+    config: ReplayConfig,
+    nodes: tuple[NodeEvent, ...],
+    where: Cluster | None = None,
+) -> tuple[tuple[Event, ...], list[str], int]:
+    """The log, the rows of its rounds without wall times, and how often the policy was asked."""
+    policy = Asked(made(name), every)
+    found = replay(trace, where or cluster(2, 4), policy, SPEEDS, config, node_events=nodes)
+    untimed = [
+        replace(row, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0)
+        for row in found.rounds
+    ]
+    rows = [row_to_line(replace(row, round_ms=0.0, engine_ms=0.0)) for row in untimed]
+    return found.events, rows, policy.asked
 
 
 @pytest.mark.parametrize("name", STANDING)
@@ -51,17 +74,38 @@ def test_the_log_is_that_of_a_policy_that_is_always_asked(name: str, seed: int) 
         NodeEvent(4000.0, 1, NodeStatus.UP),
     )
     config = ReplayConfig(restart_s=90.0, until_s=9000.0 if seed == 0 else None)
-    log, asked = run(name, trace, False, config, nodes)
-    always, rounds = run(name, trace, True, config, nodes)
+    log, rows, asked = run(name, trace, False, config, nodes)
+    always, asked_rows, rounds = run(name, trace, True, config, nodes)
     assert log == always
+    assert rows == asked_rows
     assert rounds == sum(isinstance(event, RoundDecided) for event in log)
     assert asked < rounds
+
+
+@pytest.mark.parametrize("objective", ["jct", "throughput"])
+def test_milp_is_not_asked_while_every_job_runs_as_fast_as_it_can(objective: str) -> None:
+    """One node of 4: a job alone has all of it, two share it and the rounds are solved."""
+    trace = Trace.of(
+        "three",
+        [job("a", iterations=900), job("b", 1000.0, 300), job("c", 7000.0, 900)],
+    )
+    where, config = cluster(1, 4), ReplayConfig(restart_s=90.0)
+    log, rows, asked = run(f"milp:{objective}", trace, False, config, (), where)
+    always, asked_rows, rounds = run(f"milp:{objective}", trace, True, config, (), where)
+    assert log == always
+    assert rows == asked_rows
+    assert asked < rounds
+    decided = [event for event in log if isinstance(event, RoundDecided)]
+    assert all(event.gap is not None and event.gap <= 1e-4 for event in decided)
+    stays = [row for row in rows if ",stays," in row]
+    # a alone needs about 1,800 s, c alone as much: most of 60 rounds.
+    assert len(stays) > rounds - asked > 25
 
 
 def test_a_job_that_runs_alone_is_asked_about_when_it_starts_and_once_more() -> None:
     """100,000 s of work: boundary 60 starts it, boundary 120 finds it running, 1,666 more pass."""
     trace = Trace.of("one", [job("a", iterations=12_500, gpus=1)])
-    log, asked = run("fifo", trace, False, ReplayConfig(restart_s=0.0), ())
+    log, _, asked = run("fifo", trace, False, ReplayConfig(restart_s=0.0), ())
     assert asked == 2
     # It is complete at 60 + 12,500 x 8 s = 100,060 s: boundaries 60, 120 ... 100,020 are rounds.
     assert sum(isinstance(event, RoundDecided) for event in log) == 1667
@@ -71,30 +115,19 @@ def test_jobs_that_wait_are_asked_about_where_time_decides() -> None:
     """Whoever waits for an order that time changes is asked about in every round, else in two."""
     trace = Trace.of("two", [job("a", iterations=600, gpus=4), job("b", iterations=600, gpus=8)])
     asked = {
-        name: run(name, trace, False, ReplayConfig(restart_s=0.0, until_s=600.0), ())[1]
+        name: run(name, trace, False, ReplayConfig(restart_s=0.0, until_s=600.0), ())[2]
         for name in ("fifo", "srtf")
     }
     # a takes 600 x 2 s on 4 GPUs, b waits for all 8: ten rounds, until the horizon.
     assert asked == {"fifo": 2, "srtf": 10}
 
 
-@pytest.mark.parametrize("name", ["fifo"])
-def test_a_replay_in_which_nothing_can_run_still_stalls(name: str) -> None:
+def test_a_replay_in_which_nothing_can_run_still_stalls() -> None:
     """Both nodes have failed: rounds pass without an event, and count as idle as ever."""
     nodes = tuple(NodeEvent(1.0, node, NodeStatus.FAILED) for node in range(2))
     config = ReplayConfig(stall_rounds=7)
     trace = Trace.of("one", [job("a")])
-    assert run(name, trace, False, config, nodes) == (run(name, trace, True, config, nodes)[0], 1)
-
-
-class Remembering(Asked):
-    """Has to see every round."""
-
-    remembers = True
-
-
-def test_who_remembers_sees_every_round() -> None:
-    trace = Trace.of("one", [job("a", iterations=100)])
-    policy = Remembering(make_policy("fifo", SPEEDS, PolicyOptions()), every=False)
-    found = replay(trace, cluster(2, 4), policy, SPEEDS, ReplayConfig(restart_s=0.0))
-    assert policy.asked == found.summary["rounds"] == 14  # 800 s of work from 60 s on
+    log, _, asked = run("fifo", trace, False, config, nodes)
+    assert asked == 1
+    assert log == run("fifo", trace, True, config, nodes)[0]
+    assert sum(isinstance(event, RoundDecided) for event in log) == 7

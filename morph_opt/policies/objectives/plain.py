@@ -18,6 +18,7 @@ class Throughput(Stateless):
 
     horizon_s: float | None = None
     name: str = "throughput"
+    faster_is_better: bool = True
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
         """One level, in normalised speed."""
@@ -30,6 +31,7 @@ class Jct(Stateless):
 
     restart_weight: float = 2.0
     name: str = "jct"
+    faster_is_better: bool = True
 
     def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
         """One level, in completions per second."""
