@@ -41,6 +41,7 @@ WHERE = {
     "PLAN": "plan-profiling --model bert",
     "SHARE": "share.json",
     "TWIN": "--trace acme-twin --policy fifo --restart-s 0 --until-s 1200",
+    "WORKERS": "--trace easyscale-twin --gap 0.01 --until-s 540",
     "RIGID": "tiresias --trace t.csv --gpus 4",
 }
 
@@ -89,6 +90,7 @@ replay --promises | PROMISED | --promises weight
 replay --durations | NAIVE | --durations blind
 replay --durations | MILP --objective jct | --durations noisy:2
 replay --packing | PAIRS | --packing
+replay --waste-filter | WORKERS | --waste-filter 0.01
 replay --entity-weights | TENANTS ASK | --entity-weights u=50
 replay --feedback-share | SEARCH | --feedback-share 0.2
 replay --starvation-knob | QUEUES | --starvation-knob 0.1
@@ -128,6 +130,7 @@ round --node-limit | STATE ASK | --node-limit 77
 round --promises | --state promised.json | --promises weight:50
 round --durations | STATE --objective jct | --durations blind
 round --packing | STATE | --packing
+round --waste-filter | STATE | --waste-filter 0.5
 round --entity-weights | STATE --objective hierarchical | --entity-weights alice=50
 round --starvation-knob | --state starved.json --policy tiresias:2d-las | --starvation-knob 1
 round --artifact-quirks | --state served.json --policy tiresias:2d-las | --artifact-quirks

@@ -99,6 +99,21 @@ def tiresias_trace() -> Documents:
     return [TIRESIAS.encode()]
 
 
+def elastic_trace() -> Documents:
+    return [
+        b"name,time,application,max_parallelism,batch_size,epochs,"
+        b"enable_heterogeneous_deterministic,preferred_gpu,\n"
+        b"one,0,bert,4,8,2,1,v100,0.4\ntwo,30,resnet50,8,64,3,0,p100\n"
+    ]
+
+
+def overhead() -> Documents:
+    return [
+        b"model,bs,gpu,ddp_nondeterminism,ddp_determinism,ddp_hetero\n"
+        b"Bert,8,v100,0.2,0.3,0.4\nResNet50,64,p100,0.2,0.3,0.6\n"
+    ]
+
+
 def samples() -> Documents:
     return [b"duration\n120\n4000.5\n77\n900\n"]
 

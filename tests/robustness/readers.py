@@ -29,7 +29,7 @@ from morph_opt.runs.read import read_run
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
 from morph_opt.sweep.spec import read_list, read_spec
-from morph_opt.traces import gavel, morphling, tiresias
+from morph_opt.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.traces.logs import Scan, log_format
 from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.traces.logs.lint import lint
@@ -157,6 +157,9 @@ READERS = (
            lambda: {"gavel.trace": good.gavel_trace()[0]}),
     Reader("Tiresias trace", "60.csv", "csv", good.tiresias_trace, tiresias.read_trace_rows,
            ("validation.published", ("tiresias", "--trace", "{}", "--gpus", "8"))),
+    Reader("EasyScale trace", "workload-test.csv", "csv", good.elastic_trace,
+           easyscale.read_elastic_rows),
+    Reader("EasyScale times", "overhead.csv", "csv", good.overhead, easyscale.read_overhead),
     Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias.read_samples),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
            ("topology", ("show", "{}"))),

@@ -9,6 +9,9 @@ from morph_opt.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Sh
 from morph_opt.perf.ests import UNIT_S, elastic_model
 from morph_opt.perf.speed import Configuration
 
+LONGEST_S = 10**6
+"""Of a worker's mini-batch: steps of all workers stay whole numbers of 64 bits."""
+
 
 class ElasticTable:
     """Speed model of jobs with a fixed number of workers.
@@ -26,8 +29,10 @@ class ElasticTable:
         for model, times in seconds.items():
             units = {kind: round(Fraction(str(time)) / UNIT_S) for kind, time in times.items()}
             for kind, unit in units.items():
-                if unit < 1:
-                    rule = f"must be at least {float(UNIT_S):g} s on {kind}, got {times[kind]}"
+                if not 1 <= unit <= LONGEST_S / UNIT_S:
+                    rule = f"from {float(UNIT_S):g} to {LONGEST_S:g} s"
+                    got = f"{float(unit * UNIT_S):g}"
+                    rule = f"must take a worker {rule} on {kind}, got {got}"
                     raise InputError(rule, field=f"model {model}")
             self._units[model] = units
 
