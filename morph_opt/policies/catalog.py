@@ -12,6 +12,7 @@ from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.allox import AlloX
 from morph_opt.policies.base import Policy
 from morph_opt.policies.easyscale.policy import EasyScale
+from morph_opt.policies.gandiva.policy import GandivaSlices
 from morph_opt.policies.gavel.policy import GavelRounds
 from morph_opt.policies.malleable.greedy import Greedy, Optimus
 from morph_opt.policies.malleable.morphling import Morphling
@@ -73,6 +74,10 @@ def _rigid(gittins: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
     index = default_index() if gittins else None
     made = ArtifactQueues if options.artifact_quirks else RigidQueues
     return made(belief, starvation_knob=options.starvation_knob, index=index)
+
+
+def _slices(any_affinity: bool, belief: SpeedModel, _options: PolicyOptions) -> Policy:
+    return GandivaSlices(belief, any_affinity=any_affinity)
 
 
 def _feedback(then: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
@@ -337,6 +342,16 @@ BASELINES: dict[str, BaselineSpec] = {
             "allox", lambda belief, _: AlloX(belief),
             "requested gangs, matched to GPU types and places in line for the least total time",
             "AlloX", _HEURISTICS, _LEFT, Needs(rest="yes"),
+        ),
+        PolicySpec(
+            "gandiva", partial(_slices, False),
+            "requested gangs take turns on servers of their size, and are moved to make room",
+            "Gandiva", "gandiva-easyscale.md", (), Needs(memory=True, slices=True),
+        ),
+        PolicySpec(
+            "gandiva:any-affinity", partial(_slices, True),
+            "the same; a gang may join a full server of another size", "this project",
+            "gandiva-easyscale.md", (), Needs(memory=True, slices=True),
         ),
         PolicySpec(
             "tiresias:2d-las", partial(_rigid, False),

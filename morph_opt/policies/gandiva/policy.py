@@ -1,0 +1,199 @@
+"""Policy ``gandiva``: time slices on whole servers in the replay, by `slices`' rules.
+
+Hosts are remembered and are a function of the states alone. What a job pays is the engine's
+business: it comes back to its GPU counts where it was whenever its host still has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.holding import Holding, Needs
+from morph_opt.domain import (
+    Allocation,
+    Assignment,
+    ExecutionPlan,
+    InputError,
+    JobState,
+    Placement,
+    RoundState,
+)
+from morph_opt.domain.starting import same_place
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.base import Decision
+from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices, Slot
+
+Dealt = tuple[JobState, int, tuple[int, ...]]
+"""A job that runs, its GPUs, and the servers of its host."""
+
+
+class _Hosts(Slices):
+    """Hosts round by round; time and work are the engine's."""
+
+    def __init__(self, rules: SliceRules) -> None:
+        super().__init__((), rules)
+        self.closed: frozenset[int] = frozenset()
+        self.known: dict[str, Slot] = {}
+
+    def _empty(self) -> list[int]:
+        return [server for server in super()._empty() if server not in self.closed]
+
+    def _serve(self, slot: Slot, gpus: int, now: float) -> None:
+        slot.gpus, slot.last_end_s, slot.moved = gpus, now + self.rules.quantum_s, False
+
+    def follow(self, state: RoundState, gangs: dict[str, int]) -> dict[str, tuple[int, ...]]:
+        """Who runs in a round, with the servers of the host."""
+        here = {known.job.name for known in state.jobs}
+        gone = {id(slot) for name, slot in self.known.items() if name not in here}
+        self.known = {name: slot for name, slot in self.known.items() if name in here}
+        self.queue = [slot for slot in self.queue if id(slot) not in gone]
+        self._leave(lambda slot: id(slot) in gone)
+        self.closed = state.unavailable
+        for host in [host for host in self.hosts if not self.closed.isdisjoint(host.servers)]:
+            self.queue = [*sorted(host.slots, key=lambda slot: slot.turn), *self.queue]
+            self.hosts.remove(host)
+        for known in state.jobs:
+            name = known.job.name
+            if name not in self.known and gangs[name]:
+                at = SliceJob(len(self.slots), gangs[name], known.job.submission_s, 1.0)
+                self.known[name] = Slot(at, 1.0)
+                self.slots.append(self.known[name])
+                self.queue.append(self.known[name])
+        return self._dealt(state.time_s)
+
+    def _dealt(self, now: float) -> dict[str, tuple[int, ...]]:
+        if self.rules.migrate:
+            self._unshare()
+            self._defragment()
+        self._admit()
+        self.rounds.clear()
+        self._deal(now)
+        running = self.rounds[0][1] if self.rounds else []
+        servers = {number: where for number, _, where in running}
+        return {
+            name: servers[slot.job.name]
+            for name, slot in self.known.items()
+            if slot.job.name in servers
+        }
+
+
+class GandivaSlices:
+    """Gangs at their request take turns on servers of their size.
+
+    Parameters
+    ----------
+    belief
+        Which shapes can run, and what they need next to GPUs; speeds are not looked at.
+    any_affinity
+        Whether a gang may join a full server of another size (ours; the paper keeps it waiting).
+    migrate
+        Whether jobs are moved: off overloaded servers, together, and to make room for gangs.
+    """
+
+    def __init__(
+        self, belief: SpeedModel, *, any_affinity: bool = False, migrate: bool = True
+    ) -> None:
+        self.name = "gandiva:any-affinity" if any_affinity else "gandiva"
+        self._tables = CandidateBuilder(belief, requests_only=True)
+        self._needs = Needs(belief)
+        self._any_affinity, self._migrate = any_affinity, migrate
+        self._hosts: _Hosts | None = None
+
+    def observe(self, state: RoundState) -> None:
+        """See a round that is not decided here."""
+        self._follow(state)
+
+    def decide(self, state: RoundState) -> Decision:
+        """Deal GPUs: who goes on keeps his, who comes back takes as many where he was.
+
+        A gang whose shape no speed is known of, or whose other resources its servers do not have,
+        waits for its next turn.
+        """
+        dealt = self._follow(state)
+        rest: list[Dealt] = []
+        holding = Holding(state.cluster, self._needs, state.failed)
+        made: list[Assignment] = []
+        free = {
+            node: set(range(state.cluster.nodes[node].type.gpus))
+            for _, _, servers in dealt
+            for node in servers
+        }
+
+        def take(known: JobState, held: Assignment) -> None:
+            if self._needs.of(known.job, held, state.cluster) is None:
+                return
+            for node, gpus in held.placement.parts:
+                if holding.take(known.job.name, node, gpus) is not None:
+                    return
+                if holding.add_side(known.job, held, node) is not None:
+                    return
+            for node, gpus in held.placement.parts:
+                free[node] -= set(gpus)
+            made.append(held)
+
+        for known, gpus, servers in dealt:
+            held = known.running
+            if held is not None and _is_there(held, gpus, servers):
+                take(known, held)
+            else:
+                rest.append((known, gpus, servers))
+        # Who was there comes before those who do not care where they are.
+        for known, gpus, servers in sorted(rest, key=lambda one: one[0].last_held is None):
+            where = _placement(known, gpus, servers, free)
+            if where is not None:
+                plan = self._plan(known, state)
+                take(known, Assignment(known.job.name, plan, where))
+        return Decision(Allocation(tuple(made)))
+
+    def _follow(self, state: RoundState) -> list[Dealt]:
+        sizes = {node.type.gpus for node in state.cluster.nodes}
+        if len(sizes) > 1:
+            raise InputError("needs servers of one size", field="--policy gandiva")
+        if self._hosts is None:
+            rules = SliceRules(
+                len(state.cluster.nodes), sizes.pop(), migrate=self._migrate,
+                any_affinity=self._any_affinity, quantum_s=state.interval_s,
+            )  # fmt: skip
+            self._hosts = _Hosts(rules)
+        most = state.cluster.gpus
+        gangs = {known.job.name: self._gang(known, state, most) for known in state.jobs}
+        servers = self._hosts.follow(state, gangs)
+        return [
+            (known, gangs[known.job.name], servers[known.job.name])
+            for known in state.jobs
+            if known.job.name in servers
+        ]
+
+    def _gang(self, known: JobState, state: RoundState, most: int) -> int:
+        """GPUs of the request, or what stands in for it; 0 for what cannot run."""
+        rows = self._tables.all_of(known.job, state.cluster).rows
+        gpus = rows[0].row.shape.gpus if rows else 0
+        return gpus if gpus <= most else 0
+
+    def _plan(self, known: JobState, state: RoundState) -> ExecutionPlan:
+        return self._tables.all_of(known.job, state.cluster).rows[0].row.plan
+
+
+def _is_there(held: Assignment, gpus: int, servers: Sequence[int]) -> bool:
+    """Whether a job has or had so many GPUs on servers of a host."""
+    return held.placement.gpus == gpus and set(held.placement.nodes) <= set(servers)
+
+
+def _placement(
+    known: JobState, gpus: int, servers: Sequence[int], free: dict[int, set[int]]
+) -> Placement | None:
+    """Free GPUs of a host: where the job was if there are as many, else on the freest servers."""
+    before = known.kept
+    if before is not None and _is_there(before, gpus, servers):
+        counts = {node: len(held) for node, held in before.placement.parts}
+        if all(len(free[node]) >= count for node, count in counts.items()):
+            found = Placement.of({n: sorted(free[n])[:count] for n, count in counts.items()})
+            assert same_place(found, before.placement)
+            return found
+    parts: dict[int, list[int]] = {}
+    for node in sorted(servers, key=lambda node: (-len(free[node]), node)):
+        taken = sorted(free[node])[: gpus - sum(map(len, parts.values()))]
+        if taken:
+            parts[node] = taken
+    return Placement.of(parts) if sum(map(len, parts.values())) == gpus else None
