@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -125,14 +125,21 @@ def read_rows(path: Path) -> list[Row]:
 
 
 class RawFile:
-    """Appends rows, so that a run that was broken off is taken up where it ended."""
+    """Appends rows, so that a run that was broken off is taken up where it ended.
 
-    def __init__(self, path: Path) -> None:
+    Rows that do not hold any more, such as those of instances that were made anew, are dropped.
+    """
+
+    def __init__(self, path: Path, holds: Callable[[Row], bool] = lambda _: True) -> None:
         self._path = path
-        self.done = {row.key for row in read_rows(path)}
-        if not path.is_file():
+        found = read_rows(path)
+        kept = [row for row in found if holds(row)]
+        self.done = {row.key for row in kept}
+        if not path.is_file() or len(kept) < len(found):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(",".join(f.name for f in fields(Row)) + "\n", "utf-8")
+            for row in kept:
+                self.append(row)
 
     def append(self, row: Row) -> None:
         """Write a row at once."""

@@ -22,8 +22,11 @@ from morph_opt.solvers.worker.isolated import IsolatedSolver
 
 def run(folder: Path, raw: Path, effort: Effort, solvers: tuple[str, ...]) -> int:
     """Append the rows that are missing; the number of solves that were made."""
-    file = RawFile(raw)
     instances = read_table(folder)
+    known = {row.name: (row.columns, row.best, row.bound) for row in instances}
+    file = RawFile(
+        raw, lambda row: known.get(row.instance) == (row.columns, row.best, row.best_bound)
+    )
     models = {
         row.name: load(folder, row.name) for row in instances if row.gpus <= effort.largest_gpus
     }

@@ -99,6 +99,15 @@ def test_raw_rows_are_read_back_and_taken_up(tmp_path: Path) -> None:
     assert [row.seed for row in read_rows(path)] == [0, 1]
 
 
+def test_rows_of_what_was_made_anew_are_solved_again(tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv"
+    RawFile(path).append(GOOD)
+    RawFile(path).append(replace(GOOD, instance="older", columns=GOOD.columns + 1))
+    again = RawFile(path, lambda row: row.columns == GOOD.columns)
+    assert again.done == {GOOD.key}
+    assert read_rows(path) == [GOOD]
+
+
 def test_random_models_are_of_both_kinds() -> None:
     rng = np.random.default_rng(2026)
     known = [brute_force(small(rng)) for _ in range(100)]
