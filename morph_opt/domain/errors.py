@@ -6,7 +6,7 @@ import re
 
 MOST_SHOWN = 120
 """Characters of foreign content (a word, a quotation, a field) that a message repeats."""
-MOST_RULE = 500
+MOST_RULE = 700
 """Characters of a whole rule, lists of what is known included."""
 _QUOTED = re.compile(rf"(?<!\w)(['\"])(?:(?!\1).){{{MOST_SHOWN + 1},}}\1")
 _WORD = re.compile(rf"\S{{{MOST_SHOWN + 1},}}")
