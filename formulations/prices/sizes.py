@@ -69,13 +69,13 @@ class Sizes:
     def best(self, price: Floats) -> tuple[Floats, Ints]:
         """What each job earns at most at prices of the GPUs of each class, and its option."""
         surplus = np.where(self._idle, 0.0, -np.inf)
-        row = np.full(surplus.size, -1, dtype=np.int64)
+        row = np.full(surplus.size, -1, dtype=np.int32)
         paid = (price[self.node_class] * self.gpus).tolist()
         earned, better = np.empty_like(surplus), np.empty(surplus.size, dtype=bool)
         for size, pays in enumerate(paid):
             np.subtract(self.worth[size], pays, out=earned)
             np.greater(earned, surplus, out=better)
-            np.copyto(surplus, earned, where=better)
+            np.maximum(surplus, earned, out=surplus)
             np.copyto(row, size, where=better)
         starts = np.flatnonzero(row >= 0)
         choice = np.full(surplus.size, -1, dtype=np.int64)
