@@ -78,7 +78,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                 axes.loglog(x, y, "o-", color=colour, label=title, base=10)
         axes.set_xlabel("GPUs of three types, steady rounds of `throughput`")
         axes.set_ylabel("CPU seconds, columns and solve")
-        axes.legend(frameon=False)
+        if axes.lines:
+            axes.legend(frameon=False)
         metadata: Any = {"Date": None}
         figure.savefig(path, metadata=metadata)
         plt.close(figure)

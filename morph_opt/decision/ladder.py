@@ -41,7 +41,7 @@ from morph_opt.solvers.small_lp import SmallLp
 LARGE = 10_000
 """Candidates from which on rounds are not solved exactly at once, where the size decides."""
 
-COMPACT = 40_000
+COMPACT = 100_000
 """Candidates from which on rounds for the ladder are posed compactly: prices choose no others."""
 
 FREE_JOBS, FREE_NODES = 100, 60
