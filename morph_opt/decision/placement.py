@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from formulations.round.tables import Selection
 from morph_opt.candidates.table import RoundView
 from morph_opt.decision.pose import PosedRound
-from morph_opt.domain import Allocation, Assignment, Placement, RoundState
+from morph_opt.domain import Allocation, Assignment, Cluster, Placement, RoundState
 
 
 def place(posed: PosedRound, selection: Selection) -> Allocation:
@@ -25,7 +26,6 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     plan on the same nodes with the same counts as it runs now, it is a stay and keeps its GPUs.
     Both jobs of a pair get the same GPUs, in place those of the first, and name each other.
     """
-    nodes = state.cluster.nodes
     problem = view.problem
     choice = selection.choice.tolist()
     members, options = problem.options.members, problem.options
@@ -43,6 +43,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
         spots = tuple(
             own or problem.named_nodes(picked) for own, picked in zip(spots, choice, strict=True)
         )
+    # Who keeps GPUs takes them before anybody who starts is given any: first all that is kept.
     taken: dict[int, set[int]] = {node: set() for nodes_of in spots for node in nodes_of}
     for job, picked in enumerate(choice):
         running = view.states[job].running
@@ -61,6 +62,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             continue
         if picked < 0:
             continue
+        # Who shares an option gets what the first of them was given; in place, what its host keeps.
         host = made.get(picked) or kept[together.get(job, [job])[0]]
         if host is not None:
             plan = view.configuration(job, picked).plan
@@ -68,21 +70,24 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
                 Assignment(view.states[job].job.name, plan, host.placement, host.job)
             )
             continue
-        parts: dict[int, list[int]] = {}
-        counts = problem.parts_of(picked)
-        for count, node in zip(counts, spots[job], strict=True):
-            used = taken[node]
-            free = [gpu for gpu in range(nodes[node].type.gpus) if gpu not in used][:count]
-            used.update(free)
-            parts.setdefault(node, []).extend(free)
-        made[picked] = Assignment(
-            view.states[job].job.name,
-            view.configuration(job, picked).plan,
-            Placement.of(parts),
-            name[job],
-        )
+        there = _granted(state.cluster, problem.parts_of(picked), spots[job], taken)
+        plan = view.configuration(job, picked).plan
+        made[picked] = Assignment(view.states[job].job.name, plan, there, name[job])
         assignments.append(made[picked])
     return Allocation(tuple(assignments))
+
+
+def _granted(
+    cluster: Cluster, counts: Iterable[int], spots: Iterable[int], taken: dict[int, set[int]]
+) -> Placement:
+    """The lowest-numbered free GPUs of the nodes that parts are on; they are taken from then on."""
+    parts: dict[int, list[int]] = {}
+    for count, node in zip(counts, spots, strict=True):
+        used = taken[node]
+        free = [gpu for gpu in range(cluster.nodes[node].type.gpus) if gpu not in used][:count]
+        used.update(free)
+        parts.setdefault(node, []).extend(free)
+    return Placement.of(parts)
 
 
 def _same(view: RoundView, selection: Selection, job: int, running: Assignment) -> bool:
