@@ -131,6 +131,7 @@ round --promises | --state promised.json | --promises weight:50
 round --durations | STATE --objective jct | --durations blind
 round --packing | STATE | --packing
 round --waste-filter | STATE | --waste-filter 0.5
+round --feedback-share | STATE --objective feedback | --feedback-share 0.1
 round --entity-weights | STATE --objective hierarchical | --entity-weights alice=50
 round --starvation-knob | --state starved.json --policy tiresias:2d-las | --starvation-knob 1
 round --artifact-quirks | --state served.json --policy tiresias:2d-las | --artifact-quirks

@@ -164,7 +164,7 @@ def test_every_rule_about_effect_has_a_line() -> None:
 
 SAMPLES = {
     "objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5",
-    "durations": "blind", "promises": "weight",
+    "durations": "blind", "promises": "weight", "waste_filter": "0.3", "feedback_share": "0.3",
 }  # fmt: skip
 
 

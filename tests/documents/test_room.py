@@ -32,6 +32,7 @@ KEPT = {
     "solvers/worker/process.py: read_text",  # /proc
     "traces/cluster_twins/facts.py: read_text",  # part of the package
     "traces/cluster_twins/facts.py: loads",
+    "traces/registry.py: load",  # a reader of ours
     "sweep/cell.py: read_bytes",  # a digest only
     "sweep/driver.py: read_bytes",  # sent along as it is
     "sweep/store.py: write_bytes",  # in a folder that is renamed into place
