@@ -27,7 +27,7 @@ NEAR = 0.7
 
 Means of runs scatter; 36 of 36 runs on k servers are below it, and most on k - 1 are not.
 """
-TRUTH = 2000
+TRUTH = 1000
 """Runs that the true means of the intervals' coverage are taken from."""
 
 

@@ -36,6 +36,8 @@ POLICIES = {
 }  # fmt: skip
 MORE_LOAD = 1.3
 SHARE, CONFIDENCE = 0.9, 0.95
+JOBS_PER_STATE = 8
+"""That are forecast together: continuations are replays until the last of them ends."""
 
 
 def make_parser() -> LineParser:
@@ -53,7 +55,7 @@ def make_parser() -> LineParser:
     parser.add_argument("--repetitions", type=whole(2, 10**6), default=200, metavar="N")
     parser.add_argument("--eta-trace", default="benchmarks.planning.queue:mmk/600/150/40")
     parser.add_argument("--eta-cluster", default="5x1", metavar="SPEC")
-    parser.add_argument("--eta-workloads", type=whole(2, 1000), default=12, metavar="N")
+    parser.add_argument("--eta-workloads", type=whole(2, 1000), default=30, metavar="N")
     parser.add_argument("--eta-every", type=whole(1, 10**6), default=30, metavar="ROUNDS")
     parser.add_argument("--gpu-price", type=Number(Range(0.0, 1e4, above=True)), default=2.0,
                         metavar="USD", help="per hour, of pictures")  # fmt: skip
@@ -125,7 +127,9 @@ def _eta(given: argparse.Namespace) -> None:
     options = {"policy": "srtf", "interval_s": 60.0, "restart_s": 0.0}
     ask = plan.Ask(given.eta_trace, None, given.eta_cluster, options)
     seeds = range(given.eta_workloads)
-    found = plan.backtest(ask, given.eta_trace, seeds=seeds, every=given.eta_every)
+    found = plan.backtest(
+        ask, given.eta_trace, seeds=seeds, every=given.eta_every, jobs_per_state=JOBS_PER_STATE
+    )
     write_atomically(given.out / "eta.csv", found.to_table().to_csv())
     rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
     opened = [row for row in rows if row["open"]]
@@ -141,6 +145,7 @@ def _eta(given: argparse.Namespace) -> None:
         means = [sum(held) / len(held) for held in by.values()]
         if len(means) > 1:
             share = sum(float(row["held"] or 0.0) for row in mine) / len(mine)
-            groups.append((f"{name} ({len(mine)})", share, *mean_interval(means, 0.95)))
+            low, high = mean_interval(means, 0.95)
+            groups.append((f"{name} ({len(mine)})", share, max(0.0, low), min(1.0, high)))
     write_atomically(given.out / "eta.svg", coverage(groups))
     _keep(given.out / "eta.json", found.figures | {"trace": given.eta_trace, "groups": groups})

@@ -210,6 +210,7 @@ def _figures(rows: Sequence[_Row]) -> dict[str, int | float]:
     return {
         "forecasts": len(rows), "open": len(every), "closed": len(closed),
         "closed_right": right, "workloads": len(hits),
-        "coverage": sum(every) / len(every) if every else float("nan"), "lower": low,
-        "upper": high, **{f"pinball_{q:g}_s": float(np.mean(losses[q])) for q in QUANTILES},
+        "coverage": sum(every) / len(every) if every else float("nan"),
+        "lower": max(0.0, low), "upper": min(1.0, high),
+        **{f"pinball_{q:g}_s": float(np.mean(losses[q])) for q in QUANTILES},
     }  # fmt: skip
