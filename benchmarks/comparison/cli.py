@@ -250,11 +250,15 @@ def read_records(path: Path) -> list[Record]:
 
 
 def write_records(records: Sequence[Record]) -> None:
-    """All rows, in the order of traces, seeds and contenders, and the page made of them."""
+    """All rows, in the order of traces, seeds and contenders, and the page made of them.
+
+    Of two of one scenario, as calls at a time may make them, the last.
+    """
     order = [who.label for who in CONTENDERS]
     names = [field.name for field in FIELDS]
     records = sorted(
-        records, key=lambda r: (_place(names, r.trace), r.seed, _place(order, r.policy), r.digest)
+        {record.digest: record for record in records}.values(),
+        key=lambda r: (_place(names, r.trace), r.seed, _place(order, r.policy), r.digest),
     )
     FOLDER.mkdir(parents=True, exist_ok=True)
     buffer = io.StringIO()

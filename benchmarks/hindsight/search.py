@@ -21,12 +21,13 @@ from formulations.arrays import Floats
 
 BLOCK = 10_000
 """Steps from hot to cold."""
-HOT_S, COLD_S = 400.0, 5.0
+HOT_S, COLD_S = 1500.0, 5.0
 """Temperatures at the first and last step of a block, seconds of completion time in sum."""
 FIRST_HOT_S, FIRST_LENGTH = 3000.0, 4
 """The first block is hotter and so many times as long, as it begins far from good."""
-MOST_OUT = 16
-"""Jobs that are taken out at a time."""
+MOST_OUT, MOST_WIDE, WIDE = 16, 90, 0.07
+"""Jobs that are taken out at a time, and in some steps: a gang that holds half of the cluster for
+hours moves only where everybody near it does."""
 ALPHA = (0.2, 2.0)
 """Factors on the prices."""
 FRESH = 5
@@ -155,7 +156,8 @@ def _ruined(plan: Plan, floor_s: Floats, draw: Generator) -> list[int]:
     starts = np.asarray([entry.start for entry in plan.entries if entry is not None])
     ends = plan.end_s / work.interval_s
     far = np.maximum(0.0, np.maximum(starts - at, at - ends)) + draw.uniform(0.0, 30.0, jobs)
-    count = int(draw.integers(2, MOST_OUT))
+    wide = draw.random() < WIDE
+    count = int(draw.integers(MOST_OUT, MOST_WIDE) if wide else draw.integers(2, MOST_OUT))
     near = np.argsort(far, kind="stable")[: count * (4 if draw.random() < 0.5 else 1)]
     return sorted({about, *draw.permutation(near)[:count].tolist()})
 

@@ -130,6 +130,9 @@ def test_rows_survive_the_file_and_are_not_run_again(tmp_path, monkeypatch) -> N
     )
     assert comparison.main(call) == 0
     assert len(run) == first
+    comparison.write_records([*kept, kept[0]])
+    again = comparison.read_records(tmp_path / "comparison" / "results.csv")
+    assert [record.digest for record in again] == [record.digest for record in kept]
     assert comparison.main(["--traces", "nope"]) == 2
     assert comparison.main([*call, "--only", "MILP lookahead, sigma 0.7", "--only", "nope"]) == 2
     (tmp_path / "comparison" / "results.csv").unlink()
