@@ -59,8 +59,12 @@ def test_workers_of_one_type_and_of_one_number() -> None:
 def test_the_request_alone_is_the_whole_gang_of_its_type() -> None:
     asked = elastic_slice(job("d2", workers=2), TWO, SPEEDS, 0, request_only=True)
     assert vectors(asked) == pytest.approx({(2, 0): 0.1})
-    with pytest.raises(InputError, match=r"^job j: "):
-        elastic_slice(job("d2"), TWO, SPEEDS, 0, request_only=True)
+    # Four do not fit the type: as it can, the fastest first; a fixed number is impossible.
+    fewer = elastic_slice(job("d2"), TWO, SPEEDS, 0, request_only=True)
+    assert vectors(fewer) == pytest.approx({(2, 0): 0.2, (1, 0): 0.4})
+    assert fewer.iteration_s.tolist() == sorted(fewer.iteration_s.tolist())
+    with pytest.raises(InputError, match=r"^job j: its 4 workers .* need at least 3"):
+        elastic_slice(job("d0", gpus=3), TWO, SPEEDS, 0, request_only=True)
 
 
 def test_types_without_times_are_left_out() -> None:
