@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from morph_opt.clusters import load_cluster
+from morph_opt.decision.method import Solved
+from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.explain import Effort
+from morph_opt.explain.case import Case
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
@@ -210,7 +213,10 @@ def test_watching_changes_nothing_and_is_deterministic(
 def test_a_replay_is_explained_from_the_solves_that_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No round whose own solve is exact is solved again, and memory is judged once for the run."""
+    """No round is solved twice: those decided without a solve once, exact ones not again.
+
+    And memory is judged once for the run.
+    """
     monkeypatch.chdir(tmp_path)
     judges: list[object] = []
 
@@ -219,16 +225,22 @@ def test_a_replay_is_explained_from_the_solves_that_decided(
             judges.append(speeds)
             super().__init__(speeds)
 
-    def again(*_: object) -> object:
-        raise AssertionError("a round was solved again")
+    solve = Case.solve
+    solved: list[int] = []
+
+    def once(case: Case, posed: PosedRound, *forced: tuple[int, ...]) -> Solved:
+        solved.append(posed.state.index)
+        return solve(case, posed, *forced)
 
     monkeypatch.setattr("morph_opt.explain.refusals.MemoryFilter", Counted)
-    monkeypatch.setattr("morph_opt.explain.case.Case.solve", again)
+    monkeypatch.setattr("morph_opt.explain.case.Case.solve", once)
     assert cli.main([*MORE, "--gap", "0", "--out", "run", "--explain"]) == 0
     lines = [json.loads(line) for line in Path("run/explain.jsonl").read_text().splitlines()]
     assert any(line["prices"] for line in lines)
     assert not any(job["displaces"] for line in lines for job in line["jobs"])
     assert len(judges) <= 1
+    rows = csv.DictReader(Path("run/rounds.csv").read_text().splitlines())
+    assert solved == [int(row["round"]) for row in rows if row["step"] == "stays"]
 
 
 def test_a_resumed_run_has_the_same_explanations(
