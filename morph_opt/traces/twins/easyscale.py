@@ -53,6 +53,8 @@ def easyscale_twin(seed: int = 0) -> tuple[Trace, ElasticTable]:
         model = str(rng.choice(list(_MODELS)))
         draw = float(rng.random())
         kind = next(name for upto, name in _PREFERRED if draw <= upto)
+        # A gang is no larger than its type's part of the cluster.
+        kind = kind if workers[number] <= 16 else "V100"
         step_s = float(seconds[model][kind])
         jobs.append(
             Job(
