@@ -89,7 +89,9 @@ def plan_of(label: str, gpus: int) -> ExecutionPlan:
 def _parse_ours(label: str) -> ExecutionPlan:
     try:
         return ExecutionPlan.parse(label)
-    except InputError:
+    except InputError as error:
+        if not error.rule.startswith("unknown plan"):
+            raise InputError(error.rule, field="exec_plan") from error
         known = ", ".join((*_LABELS, "tp+ga"))
         raise InputError(
             f"unknown plan {label!r}; known are {known}, three digits pp tp dp, dp, ppP-tpT-dpD",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from morph_opt.metrics.bounds.demands import impossible_jobs, job_demands
 from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.traces import load_trace
 
 SPEEDS = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}})
 NODES = load_cluster("1x2:V100+2x2:P100")
@@ -162,3 +164,11 @@ def test_labels_that_say_nothing_are_refused(label: str, rule: str) -> None:
 def test_more_gpus_than_workers_are_refused() -> None:
     with pytest.raises(InputError, match="requested_gpus: must be at most 4"):
         Job("a", "m", 0.0, 1, 5, ExecutionPlan.ests(4, "d1", "V100"))
+
+
+def test_a_level_that_nobody_knows_is_told_with_its_place(tmp_path: Path) -> None:
+    header = "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,weight,"
+    row = "a,100,gpt2,8,64,est8-d3-V100,900,0,1,t,-1"
+    (tmp_path / "t.csv").write_text(f"{header}tenant,deadline\n{row}\n")
+    with pytest.raises(InputError, match=r"line 2, exec_plan: unknown determinism level 'd3'"):
+        load_trace(str(tmp_path / "t.csv"))
