@@ -13,6 +13,7 @@ from morph_opt.policies.allox import AlloX
 from morph_opt.policies.base import Policy
 from morph_opt.policies.easyscale.policy import EasyScale
 from morph_opt.policies.gandiva.policy import GandivaSlices
+from morph_opt.policies.gavel.pairs import GavelPairs
 from morph_opt.policies.gavel.policy import GavelRounds
 from morph_opt.policies.malleable.greedy import Greedy, Optimus
 from morph_opt.policies.malleable.morphling import Morphling
@@ -68,6 +69,11 @@ def _queued(
 
 def _rounds(policy: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
     return GavelRounds(belief, policy, entity_weights=options.entity_weights)
+
+
+def _equal_parts(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    pairs = require_pair_speeds(belief) if options.packing else None
+    return GavelPairs(belief, pairs, options.seed)
 
 
 def _rigid(gittins: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
@@ -262,6 +268,7 @@ MALLEABLE: tuple[BaselineSpec, ...] = (
     PolicySpec(
         "pollux", lambda belief, options: PolluxSearch(belief, Budget(seed=options.seed)),
         "Pollux' genetic search for goodput relative to a fair share", "Pollux", _HEURISTICS,
+        draws="yes",
     ),
     PolicySpec(
         "pollux:counts", lambda belief, _: PolluxCounts(belief),
@@ -364,6 +371,11 @@ BASELINES: dict[str, BaselineSpec] = {
             "Tiresias", _GITTINS, _TIRESIAS, _MEMORY,
         ),
         *(_gavel(policy) for policy in _GAVEL_RULES),
+        PolicySpec(
+            "gavel:gandiva", _equal_parts,
+            "on equal parts; with packing random pairs while jobs ask for more than there is",
+            "Gavel", "gandiva-easyscale.md", ("packing",), _MEMORY, draws="packing",
+        ),
         *MALLEABLE,
         *EASYSCALE,
     )

@@ -29,6 +29,7 @@ __all__ = [
     "OBJECTIVES",
     "POLICIES",
     "PolicyOptions",
+    "draws",
     "make_objective",
     "make_policy",
     "needs_of",
@@ -122,7 +123,7 @@ def _solver(options: PolicyOptions) -> Solver:
 POLICIES: Mapping[str, BaselineSpec] = {
     "milp": PolicySpec(
         "milp", _milp, "one MILP per round under an objective", "this project",
-        "formulations/round.md", MILP_OPTIONS,
+        "formulations/round.md", MILP_OPTIONS, draws="yes",
     ),
     **BASELINES,
 }  # fmt: skip
@@ -138,6 +139,12 @@ def needs_of(policy: str, objective: str) -> Needs:
     """What a policy needs; of a user's own nothing is known."""
     spec = _spec(policy, objective)
     return Needs() if spec is None else spec.needs
+
+
+def draws(policy: str, *, packing: bool) -> bool:
+    """Whether the seed has an effect on a policy; of a user's own nothing is known."""
+    spec = POLICIES.get(policy)
+    return spec is None or spec.draws == "yes" or (spec.draws == "packing" and packing)
 
 
 def require_understood(policy: str, objective: str, given: Iterable[str]) -> None:

@@ -109,7 +109,8 @@ OPTIONS = {
             "true|blind|noisy:SIGMA", parse=Durations.parse,
         ),
         PolicyOption(
-            "packing", "milp may put two jobs on the same GPUs, where speeds have pairs", flag=True
+            "packing", "milp and gavel:gandiva may put two jobs on the same GPUs, where speeds "
+            "have pairs", flag=True,
         ),
         PolicyOption(
             "waste_filter", "milp: of workers on several GPU types leave out what wastes more of "
@@ -256,6 +257,8 @@ class PolicySpec(Generic[Made_co]):
     workers
         Whether it knows jobs whose workers take turns on any number of GPUs: ``"no"``, ``"yes"``,
         or ``"only"`` such.
+    draws
+        Whether the seed has an effect on it: ``"no"``, ``"yes"``, or ``"packing"``: with that only.
     """
 
     name: str
@@ -267,3 +270,4 @@ class PolicySpec(Generic[Made_co]):
     needs: Needs = Needs()
     blind: bool = False
     workers: str = "no"
+    draws: str = "no"

@@ -13,7 +13,7 @@ from morph_opt.commandline.types import NamedNumber, whole
 from morph_opt.domain import A800_NODE, SEEDS, Cluster, InputError, Range, default_cluster
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.engine.config import RANGES
-from morph_opt.policies.registry import BASELINES, require_understood
+from morph_opt.policies.registry import draws, require_understood
 from morph_opt.policies.spec import OPTIONS
 from morph_opt.replay.belief import BELIEFS
 from morph_opt.replay.initial import STATE_TRACE
@@ -49,7 +49,7 @@ def make_parser() -> LineParser:
     parser.only(
         "--solver-seed",
         "has no effect on this policy",
-        lambda given: getattr(given, "policy", "milp") not in BASELINES,
+        lambda given: draws(getattr(given, "policy", "milp"), packing="packing" in given),
     )
     parser.only(
         "--checkpoint-s",
@@ -98,7 +98,9 @@ def _what(group: argparse._ArgumentGroup) -> None:
         "--failure-seed", type=Number(SEEDS), help="of random failures alone (that of --seed)"
     )
     group.add_argument(
-        "--solver-seed", type=Number(SEEDS), help="of the solver alone (that of --seed)"
+        "--solver-seed",
+        type=Number(SEEDS),
+        help="of the solver, or a policy that draws, alone (that of --seed)",
     )
     group.add_argument(
         "--skip-impossible", action="store_true", help="drop jobs that can never run, and say so"
@@ -235,7 +237,7 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     if begin is not None:
         values.setdefault("interval_s", begin.interval_s)
     policy = str(values.get("policy", "milp"))
-    solving = policy not in BASELINES
+    solving = draws(policy, packing="packing" in given)
     require_understood(
         policy,
         str(values.get("objective", "throughput")),

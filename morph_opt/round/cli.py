@@ -12,7 +12,7 @@ from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError
 from morph_opt.explain import Effort, RuleConflictError, UnexplainedError, explanation_text
 from morph_opt.policies.milp import ClaimError
-from morph_opt.policies.registry import BASELINES, PolicyOptions, require_effect, require_understood
+from morph_opt.policies.registry import PolicyOptions, draws, require_effect, require_understood
 from morph_opt.policies.spec import OPTIONS
 from morph_opt.round.decide import BrokenWordError, RoundDecision, decide_round
 from morph_opt.round.live import Live, live_text, read_live
@@ -57,7 +57,9 @@ def make_parser() -> LineParser:
     )
     parser.only("--indent", "has an effect on JSON only", lambda given: given.format == "json")
     parser.only(
-        "--seed", "has no effect on this policy", lambda given: given.policy not in BASELINES
+        "--seed",
+        "has no effect on this policy",
+        lambda given: draws(given.policy, packing="packing" in given),
     )
     return parser
 

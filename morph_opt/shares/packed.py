@@ -40,20 +40,24 @@ class PackedTargets:
         self._cluster: Cluster | None = None
         self._known: dict[tuple[Kind, Kind, int], Floats] = {}
 
+    def use(self, cluster: Cluster) -> None:
+        """Take a cluster; forgets the speeds of another one."""
+        if cluster is not self._cluster:
+            self._cluster = cluster
+            self._known.clear()
+
     def with_pairs(self, problem: ShareProblem, state: RoundState) -> ShareProblem:
         """The problem with the pairs of equal gangs that gain on some GPU type.
 
         On other types a pair is left out: taking turns is at least as good.
         """
-        if state.cluster is not self._cluster:
-            self._cluster = state.cluster
-            self._known.clear()
+        self.use(state.cluster)
         first, second, speed = [], [], []
         for i, one in enumerate(state.jobs):
             for j in range(i + 1, len(state.jobs)):
                 if problem.gang[i] != problem.gang[j]:
                     continue
-                both = self._of(one, state.jobs[j], int(problem.gang[i]))
+                both = self.together(one, state.jobs[j], int(problem.gang[i]))
                 alone = np.stack([problem.speed[i], problem.speed[j]], axis=1)
                 with np.errstate(divide="ignore", invalid="ignore"):
                     kept = np.where(alone > 0, both / alone, 0.0).sum(axis=1)
@@ -67,7 +71,7 @@ class PackedTargets:
             problem, pairs=PairTable(np.asarray(first), np.asarray(second), np.asarray(speed))
         )
 
-    def _of(self, one: JobState, two: JobState, gang: int) -> Floats:
+    def together(self, one: JobState, two: JobState, gang: int) -> Floats:
         """Steps per second of both on each GPU type, shape (T, 2); 0 where they cannot share."""
         key = (
             (one.job.model, one.job.requested_plan),

@@ -61,6 +61,8 @@ replay --seed 1000000000000000000000000000000 | argument --seed: must be a whole
 replay --seed 3 --trace jobs.csv --policy fifo | --seed: has no effect
 replay --seed 3 --solver-seed 4 --trace jobs.csv | --seed: has no effect
 replay --failure-seed 3 | argument --failure-seed: has an effect together with --mtbf-s only
+replay --solver-seed 3 --policy gavel:gandiva | argument --solver-seed: has no effect on this policy
+replay --policy gavel:gandiva --packing --trace base | the speed table 'model' measures no pairs
 replay --solver-seed 3 --policy fifo | argument --solver-seed: has no effect on this policy
 replay --cluster 2x8 --nodes 3 | argument --nodes: cannot be combined with --cluster
 replay --cluster 2x8 --gpus-per-node 3 | argument --gpus-per-node: cannot be combined with --cluster

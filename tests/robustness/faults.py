@@ -40,6 +40,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "mt, equal_split": ("--trace", "mt", "--policy", "equal_split", "--until-s", "9000"),
     "packing": ("--trace", "gavel-96", "--packing", "--objective", "las", "--until-s", "15000",
                 "--interval", "360"),
+    "packing at random": ("--trace", "gavel-96", "--packing", "--policy", "gavel:gandiva",
+                          "--until-s", "15000", "--interval", "360"),
     "failures": ("--trace", "naive", "--policy", "srtf", "--mtbf-s", "20000", "--mttr-s", "900",
                  "--checkpoint-s", "600", "--until-s", "30000"),
     "learning": ("--trace", "naive", "--online-fit", "--until-s", "2400"),

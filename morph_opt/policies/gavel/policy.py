@@ -9,8 +9,9 @@ a start-up of minutes, jobs that take turns would never make a step).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -18,11 +19,24 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
 from morph_opt.policies.gavel.mechanism import RESET_S, ROUND_S, Mechanism
+from morph_opt.policies.objectives.deadlines import SloNames
 from morph_opt.policies.objectives.share_book import ShareBook
 from morph_opt.policies.rigid import _Filling, _Rigid, requested
+from morph_opt.shares.policies import Shares
 
 _TYPE_ORDER = ("V100", "P100", "K80")
 """Order in which the published code serves the types; others follow, as in the cluster."""
+
+
+class Book(Protocol):
+    """Target shares of the jobs of a round, and SLOs that are dropped."""
+
+    shares: Shares | None
+    slos: SloNames
+
+    def observe(self, state: RoundState) -> None:
+        """Take a round."""
+        ...
 
 
 class GavelRounds(_Rigid):
@@ -38,6 +52,8 @@ class GavelRounds(_Rigid):
         Least time between two solves of the shares.
     entity_weights
         See `morph_opt.policies.objectives.share_book.ShareBook`.
+    book
+        Where the shares come from; None: such a share book.
     """
 
     def __init__(
@@ -46,12 +62,13 @@ class GavelRounds(_Rigid):
         policy: str,
         reset_s: float = RESET_S,
         entity_weights: Mapping[str, float] | None = None,
+        book: Book | None = None,
     ) -> None:
         super().__init__(belief)
         self.name = f"gavel:{policy}"
         self._policy = policy
         self._reset_s = reset_s
-        self._book = ShareBook(belief, policy, entity_weights)
+        self._book: Book = book or ShareBook(belief, policy, entity_weights)
         self._mechanism = Mechanism(0, 0)
         self._numbers: dict[str, int] = {}
         self._executed_s: dict[str, float] = {}
@@ -74,15 +91,18 @@ class GavelRounds(_Rigid):
         names = tuple(s.job.name for s in state.jobs)
         self._changed |= names != self._active
         self._active, self._state = names, state
-        last = self._mechanism.reset_s
-        due = last == 0.0 or state.time_s - last >= self._reset_s or not self._any_known()
-        if self._changed and due and self._book.shares is not None:
+        if self._changed and self._book.shares is not None and self.due(state, names):
             rows = np.asarray([self._numbers[name] for name in names], dtype=np.int64)
             self._mechanism.reset(state.time_s, rows, self._book.shares.x)
             self._changed = False
 
-    def _any_known(self) -> bool:
-        return any(self._mechanism.known[self._numbers[name]] for name in self._active)
+    def due(self, state: RoundState, names: Iterable[str]) -> bool:
+        """Whether it is time to solve the shares again, or nobody of these is in them."""
+        last = self._mechanism.reset_s
+        if last == 0.0 or state.time_s - last >= self._reset_s:
+            return True
+        numbers = (self._numbers.get(name) for name in names)
+        return not any(self._mechanism.known[n] for n in numbers if n is not None)
 
     def _grow(self, names: list[str], types: int, interval_s: float) -> None:
         """Numbers for new jobs, and room for them in the mechanism's tables."""
@@ -115,7 +135,7 @@ class GavelRounds(_Rigid):
         state = self._state
         if state is None or not state.jobs:
             return
-        if not _begins_round(state):
+        if not begins_round(state):
             for job in range(len(state.jobs)):
                 if state.jobs[job].running is not None:
                     filling.keep(job)
@@ -154,6 +174,6 @@ class GavelRounds(_Rigid):
         return filling.start(job, candidates)
 
 
-def _begins_round(state: RoundState) -> bool:
+def begins_round(state: RoundState) -> bool:
     """Whether one of the mechanism's own rounds begins at this boundary of the engine."""
     return int(state.time_s // ROUND_S) > int((state.time_s - state.interval_s) // ROUND_S)

@@ -1,0 +1,133 @@
+"""Pairs of jobs as one job of a round: what decides deals with groups, then partners join in.
+
+A group is a job alone, or two jobs with equal gangs. It is shown as the job of it that runs, and
+what is given to that one its partner holds as well, if the pair was measured there and the node
+has CPUs and host memory for both; otherwise the partner waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.holding import Holding, Needs
+from morph_opt.domain import (
+    Allocation,
+    Assignment,
+    ExecutionPlan,
+    Job,
+    JobState,
+    Placement,
+    RoundState,
+)
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import PairSpeeds
+
+Groups = Mapping[str, tuple[str, ...]]
+"""One or two jobs by the name of their group."""
+
+
+class Sharing:
+    """Groups of jobs in rounds.
+
+    Parameters
+    ----------
+    belief, pairs
+        Speeds that the policy goes by, alone and of pairs.
+    """
+
+    def __init__(self, belief: SpeedModel, pairs: PairSpeeds) -> None:
+        self._needs = Needs(belief)
+        self._tables = CandidateBuilder(belief, requests_only=True)
+        self._pairs = pairs
+
+    def grouped(
+        self, state: RoundState, groups: Groups, executed_s: Mapping[str, float]
+    ) -> RoundState:
+        """The round with a job per group, which bears its name.
+
+        Parameters
+        ----------
+        executed_s
+            Seconds for which each group ran.
+        """
+        known = {one.job.name: one for one in state.jobs}
+        return replace(
+            state,
+            jobs=tuple(
+                _named(_leader(members, known), name, executed_s[name])
+                for name, members in groups.items()
+            ),
+        )
+
+    def joined(self, state: RoundState, groups: Groups, allocation: Allocation) -> Allocation:
+        """What every job gets where groups get so much."""
+        known = {one.job.name: one for one in state.jobs}
+        holding = Holding(state.cluster, self._needs, state.failed)
+        given: list[tuple[Assignment, JobState | None]] = []
+        for held in allocation.assignments:
+            members = groups[held.job]
+            leader = _leader(members, known)
+            other = next((known[name] for name in members if name != leader.job.name), None)
+            given.append((replace(held, job=leader.job.name, partner=None), other))
+            for node, _ in held.placement.parts:
+                holding.add_side(leader.job, given[-1][0], node)
+        made: list[Assignment] = []
+        for held, other in given:
+            beside = None if other is None else self._beside(known[held.job], held, other, state)
+            if beside is None or not self._fits(holding, known[beside.job].job, beside):
+                made.append(held)
+            else:
+                made += [replace(held, partner=beside.job), beside]
+        return Allocation(tuple(made))
+
+    def _beside(
+        self, leader: JobState, held: Assignment, other: JobState, state: RoundState
+    ) -> Assignment | None:
+        """The partner on the same GPUs; None where the pair was not measured on such."""
+        there, running = held.placement, other.running
+        if running is not None and running.placement == there:
+            plan = running.plan
+        elif state.unavailable.isdisjoint(there.nodes):
+            plan = self._tables.all_of(other.job, state.cluster).rows[0].row.plan
+        else:
+            return None  # nobody comes to a drained node
+        jobs, plans = (leader.job, other.job), (held.plan, plan)
+        if self.pace_s(jobs, plans, there, state) is None:
+            return None
+        return Assignment(other.job.name, plan, there, held.job)
+
+    def pace_s(
+        self,
+        jobs: tuple[Job, Job],
+        plans: tuple[ExecutionPlan, ExecutionPlan],
+        there: Placement,
+        state: RoundState,
+    ) -> tuple[float, float] | None:
+        """Seconds per iteration of two jobs on the same GPUs of one node, if they were measured."""
+        if len(there.nodes) > 1:
+            return None
+        kind = state.cluster.nodes[there.nodes[0]].type
+        models = jobs[0].model, jobs[1].model
+        return self._pairs.paired_iteration_s(models, plans, kind, there.shape)
+
+    def _fits(self, holding: Holding, job: Job, held: Assignment) -> bool:
+        # What does not fit stays in the sums, so that later partners there do without, too.
+        return all(holding.add_side(job, held, node) is None for node, _ in held.placement.parts)
+
+
+def _leader(members: tuple[str, ...], known: Mapping[str, JobState]) -> JobState:
+    """Who runs of a group, the first if both do or none."""
+    return next((known[m] for m in members if known[m].running is not None), known[members[0]])
+
+
+def _named(known: JobState, name: str, executed_s: float) -> JobState:
+    """A job under the name of its group."""
+    return replace(
+        known,
+        job=replace(known.job, name=name),
+        executed_s=executed_s,
+        running=None if known.running is None else replace(known.running, job=name, partner=None),
+        last_held=None if known.last_held is None else replace(known.last_held, job=name),
+    )
