@@ -146,7 +146,7 @@ def _load_easyscale(folder: str, argument: str, *, seed: int) -> LoadedTrace:
 
 
 _EASYSCALE = "easyscale:"
-"""Begins the spec of a copy of EasyScale's trace, which nobody may be offered."""
+"""Begins the spec of a folder with EasyScale's trace and times, which nobody may be offered."""
 
 _WORKERS = "seconds of one worker's mini-batch by GPU type; a step on any GPUs follows"
 _MODEL = "the built-in performance model"
@@ -214,8 +214,9 @@ def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedT
 
 
 def _format_of(spec: str) -> TraceFormat | None:
-    if spec.startswith(_EASYSCALE):
-        load = partial(_load_easyscale, spec.removeprefix(_EASYSCALE))
+    copy = spec.removeprefix(_EASYSCALE)
+    if copy != spec and Path(copy).is_dir():  # one file of it is a log of gangs as they asked
+        load = partial(_load_easyscale, copy)
         return TraceFormat("easyscale", ("",), load, _WORKERS, easyscale.HOME, "easyscale")
     log = LogSpec.of(spec)
     if log is not None:

@@ -33,7 +33,8 @@ def decided(
     whole["cluster"]["leaves"] = [
         {"name": leaf, "uplink_gb_per_s": uplink} for leaf in sorted(leaves)
     ]
-    queued = whole["jobs"][1]
+    past = ("migrate_s", "resume_s", "last_held")  # a first start, or a stay
+    queued = {key: value for key, value in whole["jobs"][1].items() if key not in past}
     whole["jobs"] = [
         {**queued, "name": name, "model": name, "restart_s": 0.0, **job}
         for name, job in jobs.items()
