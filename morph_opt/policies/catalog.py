@@ -352,7 +352,7 @@ BASELINES: dict[str, BaselineSpec] = {
         ),
         PolicySpec(
             "gandiva", partial(_slices, False),
-            "requested gangs take turns on servers of their size, and are moved to make room",
+            "requested gangs take turns on servers of their size, move to make room, grow if idle",
             "Gandiva", "gandiva-easyscale.md", (), Needs(memory=True, slices=True),
         ),
         PolicySpec(

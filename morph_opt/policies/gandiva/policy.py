@@ -6,13 +6,14 @@ business: it comes back to its GPU counts where it was whenever its host still h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.decision.holding import Holding, Needs
 from morph_opt.domain import (
     Allocation,
     Assignment,
+    Cluster,
     ExecutionPlan,
     InputError,
     JobState,
@@ -22,17 +23,28 @@ from morph_opt.domain import (
 from morph_opt.domain.starting import same_place
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices, Slot
+from morph_opt.policies.gandiva.growth import Growth
+from morph_opt.policies.gandiva.slices import Host, SliceJob, SliceRules, Slices, Slot
 
 Dealt = tuple[JobState, int, tuple[int, ...]]
 """A job that runs, its GPUs, and the servers of its host."""
 
 
 class _Hosts(Slices):
-    """Hosts round by round; time and work are the engine's."""
+    """Hosts round by round; time and work are the engine's.
 
-    def __init__(self, rules: SliceRules) -> None:
+    Parameters
+    ----------
+    grown
+        GPUs of a job on servers of which it may have so many.
+    """
+
+    def __init__(
+        self, rules: SliceRules, grown: Callable[[JobState, tuple[int, ...], int], int]
+    ) -> None:
         super().__init__((), rules)
+        self._grown = grown
+        self._jobs: dict[int, JobState] = {}
         self.closed: frozenset[int] = frozenset()
         self.known: dict[str, Slot] = {}
 
@@ -42,8 +54,14 @@ class _Hosts(Slices):
     def _serve(self, slot: Slot, gpus: int, now: float) -> None:
         slot.gpus, slot.last_end_s, slot.moved = gpus, now + self.rules.quantum_s, False
 
-    def follow(self, state: RoundState, gangs: dict[str, int]) -> dict[str, tuple[int, ...]]:
-        """Who runs in a round, with the servers of the host."""
+    def _more(self, slot: Slot, host: Host, idle: int) -> int:
+        known, gang = self._jobs[slot.job.name], slot.job.gpus
+        return self._grown(known, host.servers, gang + idle) - gang if idle else 0
+
+    def follow(
+        self, state: RoundState, gangs: dict[str, int]
+    ) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """Who runs in a round, with his GPUs and the servers of the host."""
         here = {known.job.name for known in state.jobs}
         gone = {id(slot) for name, slot in self.known.items() if name not in here}
         self.known = {name: slot for name, slot in self.known.items() if name in here}
@@ -60,9 +78,14 @@ class _Hosts(Slices):
                 self.known[name] = Slot(at, 1.0)
                 self.slots.append(self.known[name])
                 self.queue.append(self.known[name])
+        self._jobs = {
+            self.known[known.job.name].job.name: known
+            for known in state.jobs
+            if known.job.name in self.known
+        }
         return self._dealt(state.time_s)
 
-    def _dealt(self, now: float) -> dict[str, tuple[int, ...]]:
+    def _dealt(self, now: float) -> dict[str, tuple[int, tuple[int, ...]]]:
         if self.rules.migrate:
             self._unshare()
             self._defragment()
@@ -70,11 +93,11 @@ class _Hosts(Slices):
         self.rounds.clear()
         self._deal(now)
         running = self.rounds[0][1] if self.rounds else []
-        servers = {number: where for number, _, where in running}
+        given = {number: (gpus, where) for number, gpus, where in running}
         return {
-            name: servers[slot.job.name]
+            name: given[slot.job.name]
             for name, slot in self.known.items()
-            if slot.job.name in servers
+            if slot.job.name in given
         }
 
 
@@ -84,7 +107,7 @@ class GandivaSlices:
     Parameters
     ----------
     belief
-        Which shapes can run, and what they need next to GPUs; speeds are not looked at.
+        Which shapes can run, what they need next to GPUs, and whether more GPUs make them faster.
     any_affinity
         Whether a gang may join a full server of another size (ours; the paper keeps it waiting).
     migrate
@@ -97,8 +120,10 @@ class GandivaSlices:
         self.name = "gandiva:any-affinity" if any_affinity else "gandiva"
         self._tables = CandidateBuilder(belief, requests_only=True)
         self._needs = Needs(belief)
+        self._growth = Growth(belief)
         self._any_affinity, self._migrate = any_affinity, migrate
         self._hosts: _Hosts | None = None
+        self._cluster: Cluster | None = None
 
     def observe(self, state: RoundState) -> None:
         """See a round that is not decided here."""
@@ -111,9 +136,26 @@ class GandivaSlices:
         waits for its next turn.
         """
         dealt = self._follow(state)
+        gangs = {known.job.name: self._gang(known, state) for known, _, _ in dealt}
+        while True:
+            made = self._place(dealt, state)
+            short = {
+                known.job.name
+                for known, gpus, _ in dealt
+                if known.job.name not in made and gpus > gangs[known.job.name]
+            }
+            if not short:
+                return Decision(Allocation(tuple(made.values())))
+            # There are GPUs to grow into, and not what is needed next to them.
+            dealt = [
+                (known, gangs[known.job.name] if known.job.name in short else gpus, servers)
+                for known, gpus, servers in dealt
+            ]
+
+    def _place(self, dealt: Sequence[Dealt], state: RoundState) -> dict[str, Assignment]:
         rest: list[Dealt] = []
         holding = Holding(state.cluster, self._needs, state.failed)
-        made: list[Assignment] = []
+        made: dict[str, Assignment] = {}
         free = {
             node: set(range(state.cluster.nodes[node].type.gpus))
             for _, _, servers in dealt
@@ -130,7 +172,7 @@ class GandivaSlices:
                     return
             for node, gpus in held.placement.parts:
                 free[node] -= set(gpus)
-            made.append(held)
+            made[held.job] = held
 
         for known, gpus, servers in dealt:
             held = known.running
@@ -144,7 +186,7 @@ class GandivaSlices:
             if where is not None:
                 plan = self._plan(known, state)
                 take(known, Assignment(known.job.name, plan, where))
-        return Decision(Allocation(tuple(made)))
+        return made
 
     def _follow(self, state: RoundState) -> list[Dealt]:
         sizes = {node.type.gpus for node in state.cluster.nodes}
@@ -155,21 +197,27 @@ class GandivaSlices:
                 len(state.cluster.nodes), sizes.pop(), migrate=self._migrate,
                 any_affinity=self._any_affinity, quantum_s=state.interval_s,
             )  # fmt: skip
-            self._hosts = _Hosts(rules)
-        most = state.cluster.gpus
-        gangs = {known.job.name: self._gang(known, state, most) for known in state.jobs}
-        servers = self._hosts.follow(state, gangs)
-        return [
-            (known, gangs[known.job.name], servers[known.job.name])
-            for known in state.jobs
-            if known.job.name in servers
-        ]
+            self._hosts = _Hosts(rules, self._grown)
+        self._cluster = state.cluster
+        gangs = {known.job.name: self._gang(known, state) for known in state.jobs}
+        given = self._hosts.follow(state, gangs)
+        return [(known, *given[known.job.name]) for known in state.jobs if known.job.name in given]
 
-    def _gang(self, known: JobState, state: RoundState, most: int) -> int:
+    def _gang(self, known: JobState, state: RoundState) -> int:
         """GPUs of the request, or what stands in for it; 0 for what cannot run."""
         rows = self._tables.all_of(known.job, state.cluster).rows
         gpus = rows[0].row.shape.gpus if rows else 0
-        return gpus if gpus <= most else 0
+        return gpus if gpus <= state.cluster.gpus else 0
+
+    def _grown(self, known: JobState, servers: tuple[int, ...], most: int) -> int:
+        """GPUs at which a job is fastest on servers of one type."""
+        assert self._cluster is not None
+        nodes = [self._cluster.nodes[server].type for server in servers]
+        row = self._tables.all_of(known.job, self._cluster).rows[0].row
+        gang = row.shape.gpus
+        if any(kind != nodes[0] for kind in nodes):
+            return gang
+        return self._growth.best(known.job.model, row.plan, nodes[0], len(servers), gang, most)
 
     def _plan(self, known: JobState, state: RoundState) -> ExecutionPlan:
         return self._tables.all_of(known.job, state.cluster).rows[0].row.plan

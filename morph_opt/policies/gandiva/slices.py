@@ -349,7 +349,7 @@ class Slices:
             if len(chosen) == len(order) and not self.queue:
                 grown = []
                 for slot, gpus in chosen:
-                    more = max(0, min(free, slot.job.most - gpus))
+                    more = self._more(slot, host, free)
                     free -= more
                     grown.append((slot, gpus + more))
                 chosen = grown
@@ -358,6 +358,10 @@ class Slices:
                 running.append((slot.job.name, gpus, host.servers))
         if running:
             self.rounds.append((now, sorted(running)))
+
+    def _more(self, slot: Slot, host: Host, idle: int) -> int:  # noqa: ARG002 - others look at it
+        """GPUs beyond its gang that a job takes of those that are idle on its host."""
+        return max(0, min(idle, slot.job.most - slot.job.gpus))
 
     def _serve(self, slot: Slot, gpus: int, now: float) -> None:
         rules = self.rules

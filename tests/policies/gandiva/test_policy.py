@@ -7,15 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import Cluster, InputError, RoundState, Trace
+from morph_opt.domain import (
+    Cluster,
+    ExecutionPlan,
+    InputError,
+    NodeType,
+    RoundState,
+    Shape,
+    Span,
+    Trace,
+)
 from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import NodeStatus
+from morph_opt.events.log import NodeStatus, Started
 from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
 from morph_opt.policies.base import Decision
 from morph_opt.policies.gandiva.policy import GandivaSlices
 from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.traces.tiresias import rigid_node
+from tests.engine.toys import ToySpeeds, job
 
 GANGS = (1, 1, 1, 2, 2, 4, 8)
 SPEEDS = RigidSeconds([("m", gang) for gang in GANGS])
@@ -103,3 +113,84 @@ def test_servers_of_two_sizes_are_refused() -> None:
     two = Cluster("two", (*servers(1).nodes, *Cluster.uniform(2, rigid_node(2)).nodes[1:]))
     with pytest.raises(InputError, match="servers of one size"):
         replay(trace_of(drawn(0, 2, 1)), two, GandivaSlices(SPEEDS), SPEEDS, CONFIG)
+
+
+class Elastic(ToySpeeds):
+    """A model ``GANG-MOST`` needs a second on its gang and is linear up to so many GPUs."""
+
+    def __init__(self, jobs: list[SliceJob], counts: tuple[int, ...] = tuple(range(1, 9))) -> None:
+        super().__init__({f"{j.gpus}-{j.most}": float(j.gpus) for j in jobs}, counts, across=1.0)
+
+    def iteration_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        gang, most = map(int, model.split("-"))
+        if not gang <= shape.gpus <= max(gang, most):
+            return None
+        return super().iteration_s(model, node_type, shape, plan, span)
+
+    def trace(self, jobs: list[SliceJob]) -> Trace:
+        return Trace.of(
+            "elastic",
+            [
+                job(f"{j.name:03d}", j.submit_s, int(j.work_s), j.gpus, model=f"{j.gpus}-{j.most}")
+                for j in jobs
+            ],
+        )
+
+
+@pytest.mark.parametrize("widest", [3, 8])
+@pytest.mark.parametrize("seed", range(3))
+def test_growth_is_that_of_the_simulation(seed: int, widest: int) -> None:
+    """Every start costs the same, so that it does not count whether a pause changed the GPUs."""
+    draw = random.Random(seed)
+    jobs = [
+        replace(j, submit_s=2 * widest * j.submit_s, most=j.gpus + draw.choice([0, 1, 3]))
+        for j in drawn(seed, 20, widest)
+    ]
+    prices = {"first_s": 20.0, "resume_s": 20.0, "move_s": 20.0, "resize_s": 20.0}
+    rules = SliceRules(3, 4, **prices, migrate=bool(seed % 2))  # type: ignore[arg-type]
+    slices = Slices(jobs, rules)
+    slots = slices.run()
+    dealt = [(name, gpus) for _, running in slices.rounds for name, gpus, _ in running]
+    assert sum(gpus > jobs[name].gpus for name, gpus in dealt) >= 4
+    speeds = Elastic(jobs)
+    policy = GandivaSlices(speeds, migrate=rules.migrate)
+    found = replay(speeds.trace(jobs), servers(3), policy, speeds, ReplayConfig(restart_s=20.0))
+    assert found.summary["rounds_over_capacity"] == 0
+    for slot, record in zip(
+        sorted(slots, key=lambda slot: slot.job.name),
+        sorted(found.history.jobs, key=lambda record: record.job.name),
+        strict=True,
+    ):
+        assert record.finish_s == pytest.approx(slot.end_s, abs=1e-6)
+
+
+def grown(
+    counts: tuple[int, ...], cpus: int = 128, cpus_per_gpu: int = 0, beside: int = 0
+) -> list[int]:
+    """GPUs of every start of a gang of 1 on a server of 4; from 120 to 180 s one is beside it."""
+    jobs = [SliceJob(0, 1, 0.0, 900.0, most=4)]
+    jobs += [SliceJob(1, beside, 100.0, 60.0, most=beside)] if beside else []
+    speeds = Elastic(jobs, counts)
+    trace = speeds.trace(jobs)
+    own = [replace(one, cpus_per_gpu=cpus_per_gpu) for one in trace.jobs]
+    where = Cluster.uniform(1, rigid_node(4, cpus=cpus))
+    config = ReplayConfig(restart_s=0.0)
+    policy = GandivaSlices(speeds, any_affinity=True)
+    found = replay(Trace.of("t", own), where, policy, speeds, config)
+    return [e.placement.gpus for e in found.events if isinstance(e, Started) and e.job == "000"]
+
+
+def test_who_is_alone_grows_as_far_as_speeds_are_known_and_cpus_there() -> None:
+    assert grown((1, 2, 3, 4)) == [4]
+    assert grown((1, 2, 3)) == [3]
+    assert grown((1, 2, 4), cpus=12, cpus_per_gpu=4) == [1], "4 GPUs need 16 CPUs: no growth at all"
+    assert grown((1,)) == [1]
+
+
+def test_grown_gpus_are_given_back_at_once() -> None:
+    """Alone on 4; what the other leaves of them; at 180 alone again."""
+    assert grown((1, 2, 4), beside=2) == [4, 2, 4]
+    assert grown((1, 2, 3, 4), beside=1) == [4, 3, 4]
+    assert grown((1, 4), beside=1) == [4, 1, 4], "3 GPUs are no configuration"
