@@ -54,7 +54,9 @@ def check_bound(problem: RoundProblem, level: Level, prices: Prices, claim: floa
         p is not None and (p < 0).any() for p in (prices.slot, prices.stay)
     ):
         raise ValueError("prices must be at least 0")
-    proven = _Definition(problem, level, prices).bound()
+    # Prices that overflow prove nothing: inf and NaN are no less than any claim.
+    with np.errstate(over="ignore", invalid="ignore"):
+        proven = _Definition(problem, level, prices).bound()
     if not claim >= proven - TOLERANCE * abs(claim):
         raise BoundError(claim, proven)
 

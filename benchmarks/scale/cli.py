@@ -25,13 +25,14 @@ from benchmarks.scale.measure import EXACT, Row, case
 from benchmarks.scale.page import draw, page
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
+from morph_opt.domain import InputError
+from morph_opt.instances.scaled import SLOWER
 
 SIZES = (64, 512, 1024, 2048, 8192)
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
     """The raw rows, the page and its picture."""
-    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "rounds.csv").open("w", newline="") as file:
         out = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         out.writeheader()
@@ -61,8 +62,9 @@ def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.scale", description=__doc__)
     size, count, most = whole(8, 10**6), whole(1, 100), whole(0, 10**6)
+    kinds = whole(1, len(SLOWER))
     parser.add_argument("--sizes", type=size, nargs="+", default=list(SIZES), help="GPUs")
-    parser.add_argument("--types", type=count, nargs="+", default=[1, 3], help="numbers of types")
+    parser.add_argument("--types", type=kinds, nargs="+", default=[1, 3], help="numbers of types")
     parser.add_argument("--rounds", type=count, default=4, help="of each case, the first is cold")
     parser.add_argument("--peers-to", type=most, default=512, help="GPUs of the exact peers")
     parser.add_argument("--sia-to", type=most, default=8192, help="GPUs of Sia's program")
@@ -76,6 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    # The page states both numbers, so they are those of the cluster.
+    for gpus in options.sizes:
+        if gpus % 8 or gpus < 8 * max(options.types):
+            rule = f"must be nodes of 8 GPUs, one of each type or more, got {gpus} GPUs"
+            raise InputError(rule, field="--sizes")
+    options.out.mkdir(parents=True, exist_ok=True)
     cases = [
         (gpus, types, leaves, objective)
         for gpus in options.sizes

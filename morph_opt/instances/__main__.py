@@ -125,7 +125,14 @@ def _list(options: argparse.Namespace) -> int:
 def _list_rounds(folder: Path) -> int:
     """The rounds by seed that have a certificate; they are maximised."""
     files = [(one, folder / FOLDER / f"{one.name}.json") for one in SEEDED]
-    given = [(one, read_certificate(path)) for one, path in files if path.is_file()]
+    given = []
+    for one, path in files:
+        if path.is_file():
+            found = read_certificate(path)
+            if found.instance != one.name:
+                rule = f"must be {one.name!r}, got {found.instance!r}"
+                raise InputError(rule, file=str(path), field="instance")
+            given.append((one, found))
     if given:
         print(f"\n{'round by seed':<36} {'best':>14} {'bound':>14} {'gap':>8}")
     for one, found in given:

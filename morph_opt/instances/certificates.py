@@ -112,8 +112,9 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Share of the bound that the best decision known may miss."""
-        return (self.bound - self.best) / abs(self.bound)
+        """Share of the bound that the best decision known may miss; inf of a bound of 0."""
+        missing = self.bound - self.best
+        return missing / abs(self.bound) if self.bound else float("inf" if missing else 0.0)
 
 
 def seeded(name: str) -> Seeded | None:
@@ -209,7 +210,7 @@ def read_certificate(path: Path) -> Certificate:
 def complaints(one: Seeded, given: Certificate) -> Iterator[str]:
     """What is wrong with a certificate; nothing if it proves its bound."""
     if given.instance != one.name:
-        yield f"is for {given.instance}, not for {one.name}"
+        yield f"is for {given.instance!r}, not for {one.name!r}"
         return
     problem, level = tables_of(one)
     if given.prices.gpu.size != problem.nodes.classes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from formulations.check_bound import BoundError, check_bound
@@ -66,7 +68,9 @@ def test_a_certificate_is_made_anew_to_the_byte(tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_said() -> None:
     given = read_certificate(file_of(SMALL))
-    assert list(complaints(SEEDED[1], given)) == [f"is for {SMALL.name}, not for {SEEDED[1].name}"]
+    assert list(complaints(SEEDED[1], given)) == [
+        f"is for {SMALL.name!r}, not for {SEEDED[1].name!r}"
+    ]
     low = replace(given, bound=0.9 * given.best)
     first, second = complaints(SMALL, low)
     assert "worth more than its bound" in first
@@ -75,6 +79,28 @@ def test_what_is_wrong_is_said() -> None:
     assert list(complaints(SMALL, replace(given, prices=one_class))) == [
         "has prices of 1 node classes, not 3"
     ]
+
+
+def test_prices_that_overflow_prove_nothing_and_say_so_in_a_line() -> None:
+    """inf of an uplink without a limit, NaN of inf - inf; warnings are errors here."""
+    given = read_certificate(file_of(SMALL))
+    for name in ("gpu", "side"):
+        huge = replace(given.prices, **{name: np.full_like(getattr(given.prices, name), 1e308)})
+        (said,) = complaints(SMALL, replace(given, prices=huge))
+        assert "the prices prove" in said
+
+
+def test_the_list_shows_certificates_of_their_own_rounds_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bound of 0 has no share that is missing: its gap is infinite, not an error."""
+    shutil.copy(default_folder() / "library.csv", tmp_path)
+    write_certificate(tmp_path, replace(read_certificate(file_of(SMALL)), bound=0.0, best=-1.0))
+    assert main(["list", "--folder", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == [SMALL.name, "-1", "0", "inf"]
+    shutil.copy(file_of(SEEDED[1]), tmp_path / FOLDER / f"{SMALL.name}.json")
+    assert main(["list", "--folder", str(tmp_path)]) == 2
+    assert f"instance: must be {SMALL.name!r}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""What the measurement of rounds at scale refuses before it measures anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scale.cli import main
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--types", "4"], "--types"),  # speeds are known of three
+        (["--sizes", "12", "--types", "1"], "--sizes: must be nodes of 8 GPUs"),
+        (["--sizes", "64", "8", "--types", "3"], "got 8 GPUs"),  # one node is of one type
+    ],
+)
+def test_clusters_that_cannot_be_as_stated(
+    line: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main([*line, "--out", str(tmp_path / "out")])
+    except SystemExit as ended:
+        code = ended.code  # type: ignore[assignment]
+    assert code == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").touch()
+    line = ["--sizes", "64", "--types", "1", "--out", str(tmp_path / "out")]
+    assert main(line) == 2
+    shown = capsys.readouterr()
+    assert "File exists" in shown.err
+    assert not shown.out
