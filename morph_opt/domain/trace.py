@@ -24,7 +24,7 @@ class Search:
     ranked
         Names of its jobs, best first.
     keep
-        How many of them go on.
+        How many of them go on; 0 where those who do are complete.
 
     Raises
     ------
@@ -39,7 +39,7 @@ class Search:
     def __post_init__(self) -> None:
         require_name("group", self.name)
         require_unique("group", self.ranked)
-        require_int("keep", self.keep, at_least=1, at_most=10**9)
+        require_int("keep", self.keep, at_least=0, at_most=10**9)
         if self.keep > len(self.ranked):
             rule = f"search {self.name} has {len(self.ranked)} trials, it cannot keep {self.keep}"
             raise InputError(rule, field="keep")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -91,16 +90,19 @@ class ReplayConfig:
         ):
             RANGES[name].require(name, getattr(self, name))
         least_s = min((self.restart_s, *self.restart_s_by_model.values()))
-        for name in ("first_start_s", "migrate_s", "resume_s"):
+        for name, dearer_s, what in (
+            ("first_start_s", least_s, "restart"),
+            ("migrate_s", least_s, "restart"),
+            ("resume_s", least_s, "restart"),
+            ("resume_s", self.migrate_s, "migration"),
+        ):
             seconds = getattr(self, name)
             if seconds is None:
                 continue
             RANGES[name].require(name, seconds)
-            if seconds > least_s:
-                raise InputError("must be at most that of a restart", field=name)
-        migrate_s = math.inf if self.migrate_s is None else self.migrate_s
-        if self.resume_s is not None and self.resume_s > migrate_s:
-            raise InputError("must be at most that of a migration", field="resume_s")
+            if dearer_s is not None and seconds > dearer_s:
+                rule = f"must be at most that of a {what}, {dearer_s:g} s, got {seconds:g}"
+                raise InputError(rule, field=name)
         for model, seconds in self.restart_s_by_model.items():
             RANGES["restart_s"].require(f"restart_s of {model}", seconds)
         if self.until_s is not None:

@@ -104,11 +104,13 @@ class LiveJob:
         """The job as a snapshot at ``now_s`` has it; its `snapshot` there is the same again.
 
         What a stop may cost is counted from the job's last start: up to now its segment has made
-        ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``.
+        ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. Who holds GPUs
+        or held some has started once at least, whatever the snapshot says.
         """
         live = cls(known.job, order, known.prices, known.iterations_done)
         live.last_held = known.last_held
-        live.starts, live.recent_starts_s = known.starts, known.recent_starts_s
+        once = known.running is not None or known.last_held is not None
+        live.starts, live.recent_starts_s = max(known.starts, int(once)), known.recent_starts_s
         live.first_start_s, live.last_start_s = known.first_start_s, known.last_start_s
         live.last_stop_s = known.last_stop_s
         live.closed_gpu_s, live.closed_run_s = known.attained_gpu_s, known.executed_s

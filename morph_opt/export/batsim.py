@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator
 
+from morph_opt.events.log import Cancelled
 from morph_opt.metrics.history import Segment
 from morph_opt.runs.jobs import JobRow
 from morph_opt.table import Cell, Table
@@ -46,11 +47,12 @@ def batsim_schedule(view: RunView) -> str:
     waits = [row.waiting_time for row in view.jobs if math.isfinite(row.waiting_time)]
     turnarounds = [row.turnaround_time for row in done]
     stretches = [row.stretch for row in done if math.isfinite(row.stretch)]
+    killed = len(_cancelled(view))
     found = {
         "nb_jobs": summary.jobs,
-        "nb_jobs_finished": len(done),
+        "nb_jobs_finished": len(done) + killed,
         "nb_jobs_success": len(done),
-        "nb_jobs_killed": 0,
+        "nb_jobs_killed": killed,
         "success_rate": len(done) / summary.jobs if summary.jobs else None,
         "makespan": view.end_s,
         "mean_waiting_time": _mean(waits),
@@ -86,11 +88,12 @@ def _by_segment(view: RunView) -> Iterator[list[Cell]]:
 
 
 def _by_job(view: RunView) -> Iterator[list[Cell]]:
+    cancelled = _cancelled(view)
     for job, numbers in view.segments_by_job.items():
         row, segment = view.jobs[job], view.segments[numbers[-1]][1]
         state = "COMPLETED_SUCCESSFULLY" if row.success else "COMPLETED_KILLED"
         about = _cells(view, row, segment, row.job_id, row.success, state)
-        finish_s = row.finish_time if row.success else view.end_s
+        finish_s = row.finish_time if row.success else cancelled.get(row.job_id, view.end_s)
         about |= {
             "starting_time": row.starting_time,
             "execution_time": finish_s - row.starting_time,
@@ -100,6 +103,11 @@ def _by_job(view: RunView) -> Iterator[list[Cell]]:
         }
         about["stretch"] = _ratio(about["turnaround_time"], row.execution_time)
         yield [about[name] for name in COLUMNS]
+
+
+def _cancelled(view: RunView) -> dict[str, float]:
+    """When jobs were cancelled by their searches."""
+    return {event.job: event.time_s for event in view.run.events if isinstance(event, Cancelled)}
 
 
 def _cells(

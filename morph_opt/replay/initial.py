@@ -10,6 +10,7 @@ from pathlib import Path
 from morph_opt.documents import JSON_BYTES, parse_json, read_bytes
 from morph_opt.documents.source import read_text
 from morph_opt.domain import Cluster, InputError, Job, JobState, RoundState, Trace
+from morph_opt.domain.trace import Search
 from morph_opt.engine.config import ReplayConfig
 
 STATE_TRACE = "state"
@@ -45,10 +46,17 @@ def require_initial(
         raise InputError(f"{rule}, got {config.until_s:g}", field="until_s")
 
 
-def continued(state: RoundState, later: Sequence[Job], name: str, description: str = "") -> Trace:
-    """The state's jobs, and those of a trace that are submitted behind it.
+def continued(
+    state: RoundState,
+    later: Sequence[Job],
+    name: str,
+    description: str = "",
+    searches: Sequence[Search] = (),
+) -> Trace:
+    """The state's jobs, and those of a trace that are submitted behind it, with its searches.
 
-    A job of the trace that is submitted before and not in the state is complete.
+    A job of the trace that is submitted before and not in the state is complete, or cancelled; so
+    a search that has been cut has nobody left to cut, and one that has not been cuts whom it would.
 
     Raises
     ------
@@ -64,7 +72,13 @@ def continued(state: RoundState, later: Sequence[Job], name: str, description: s
     arrivals = [job for job in later if job.submission_s > state.time_s]
     if not known and not arrivals:
         raise InputError("the state has no jobs, and no job arrives behind it", field="state")
-    return Trace.of(name, (*known.values(), *arrivals), description)
+    there = {*known, *(job.name for job in arrivals)}
+    left = []
+    for search in searches:
+        ranked = tuple(trial for trial in search.ranked if trial in there)
+        if ranked:
+            left.append(Search(search.name, ranked, len(ranked) - len(there & {*search.cut})))
+    return Trace.of(name, (*known.values(), *arrivals), description, left)
 
 
 def on_cluster(state: RoundState, cluster: Cluster, jobs: Sequence[Job]) -> RoundState:

@@ -158,7 +158,8 @@ def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:
             trace = continued(state, (), name, notice)
             return LoadedTrace(trace, snapshot.speeds, "file", notice)
         loaded = load_trace(workload.trace, seed=workload.seed, **workload.trace_options)
-        trace = continued(state, loaded.trace.jobs, loaded.trace.name, loaded.trace.description)
+        full = loaded.trace
+        trace = continued(state, full.jobs, full.name, full.description, full.searches)
     except InputError as error:
         if error.field != "state":
             raise

@@ -8,6 +8,7 @@ priced again: prices are those of the solve that is there.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -175,7 +176,8 @@ def why(
     events = tuple(read_run(path).events)
     found = stretches(events, job, from_s, until_s)
     if not found:
-        window = f"{from_s / HOUR_S:g} h to {until_s / HOUR_S:g} h"
+        until = "the end" if math.isinf(until_s) else f"{until_s / HOUR_S:g} h"
+        window = f"{from_s / HOUR_S:g} h to {until}"
         raise InputError(f"job {job!r} is not there from {window}", file=str(path), field="job")
     there = _rounds_of(events, found)
     said = [f"{job} was {one.words} from {_hours(one.from_s)} to {_hours(one.until_s)}"

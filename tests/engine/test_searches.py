@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import morph_opt as mo
-from morph_opt.domain import InputError, Trace
+from morph_opt.domain import Allocation, InputError, RoundState, Trace
 from morph_opt.domain.trace import Search
 from morph_opt.events.log import Cancelled, Ended, event_from_line, event_to_line
 from morph_opt.metrics.service import longest_wait_s, reported_s
+from morph_opt.policies.base import Decision
 from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay.initial import continued
 from morph_opt.traces.morphling import read_workload
 from morph_opt.traces.registry import load_trace
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
@@ -56,6 +58,38 @@ def test_the_worst_are_cancelled_at_the_boundary_at_which_the_last_has_reported(
     assert [row.final_state for row in result.jobs].count("CANCELLED") == 2
 
 
+class _Turns:
+    """Whoever had a GPU least, a round each; remembers what it was asked."""
+
+    name = "turns"
+
+    def __init__(self) -> None:
+        self.seen: list[RoundState] = []
+
+    def decide(self, state: RoundState) -> Decision:
+        self.seen.append(state)
+        if not state.jobs:
+            return Decision(Allocation(()))
+        one = min(state.jobs, key=lambda known: (known.executed_s, known.job.name))
+        return Decision(Allocation((hold(one.job.name, {0: [0]}),)))
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_replay_from_any_of_its_states_cuts_whom_the_whole_one_cuts(keep: int) -> None:
+    """Best is a, which is complete before c reports; of the states behind that it is gone."""
+    jobs = [trial("a", 30, 50), trial("b"), trial("c", 90, 300), trial("d")]
+    trace = Trace.of("search", jobs, searches=[Search("s", tuple("abcd"), keep)])
+    whole_policy = _Turns()
+    whole = replay(trace, cluster(1, 1), whole_policy, SPEEDS, FREE)
+    gone = {e.job: e.time_s for e in whole.events if isinstance(e, Cancelled)}
+    assert set(gone) == set("bcd"[keep - 1 :])
+    for state in whole_policy.seen:
+        left = continued(state, jobs, "search", searches=trace.searches)
+        rest = replay(left, cluster(1, 1), _Turns(), SPEEDS, FREE, initial=state)
+        late = {e.job: e.time_s for e in rest.events if isinstance(e, Cancelled)}
+        assert late == {name: at for name, at in gone.items() if at > state.time_s}
+
+
 def test_who_is_complete_stays_so_and_the_end_may_be_a_cancellation() -> None:
     """a is complete at 110 and best; b reports at 180 and is cancelled there, as it runs."""
     jobs = [trial("a", 50, 50), trial("b", 60, 500)]
@@ -71,7 +105,7 @@ def test_who_is_complete_stays_so_and_the_end_may_be_a_cancellation() -> None:
     ("searches", "field"),
     [
         (lambda: [Search("s", ("a",), 2)], "keep"),
-        (lambda: [Search("s", ("a",), 0)], "keep"),
+        (lambda: [Search("s", ("a",), -1)], "keep"),
         (lambda: [Search("s", ("a", "a"))], "group"),
         (lambda: [Search("s", ("x",))], "group"),
         (lambda: [Search("s", ("a",)), Search("s", ("b",))], "group"),

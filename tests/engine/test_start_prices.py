@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from morph_opt.domain import Cluster, InputError, RoundState, Trace
+from morph_opt.domain import Cluster, InputError, JobState, RoundState, Trace
 from morph_opt.domain.starting import StartPrices
 from morph_opt.engine.node_events import NodeEvent
-from morph_opt.events.log import NodeStatus, Started, event_from_line, event_to_line
+from morph_opt.events.log import NodeStatus, Started, StartKind, event_from_line, event_to_line
 from morph_opt.metrics.bounds.demands import job_demands
 from morph_opt.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
 from morph_opt.metrics.bounds.taken_up import taken_up_demands
@@ -162,3 +162,21 @@ def test_a_state_without_prices_is_given_those_of_the_engine() -> None:
     priced = with_prices(state, PRICES).jobs[0]
     assert (priced.restart_s, priced.migrate_s, priced.resume_s) == (40.0, 9.0, 2.0)
     assert with_prices(with_prices(state, PRICES), ReplayConfig(migrate_s=1.0)).jobs[0] == priced
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["running", "queued"])
+def test_who_holds_or_held_gpus_pays_what_the_policy_was_told(runs: bool) -> None:
+    """A snapshot by hand that leaves out how often the job has started: back for 2 s."""
+    held = replace(ON_0, job="a")
+    known = JobState(
+        job("a", 0.0, 10_000), 10.0, held if runs else None, restart_s=40.0, resume_s=2.0,
+        migrate_s=9.0, last_held=None if runs else held,
+    )  # fmt: skip
+    state = RoundState(1, 60.0, 60.0, cluster(3, 2), (known,))
+    assert known.start_up_s(ON_0.plan, ON_0.placement) == 2.0
+    policy = Scripted({0: [ON_0], 1: [], 2: [ON_0]} if runs else {0: [ON_0]})
+    config = replace(PRICES, until_s=300.0)
+    trace = continued(state, (), "one")
+    result = replay(trace, cluster(3, 2), policy, SPEEDS, config, initial=state)
+    begun = [e for e in result.events if isinstance(e, Started) and e.kind is not StartKind.HELD]
+    assert [(e.kind, e.restart_s) for e in begun] == [(StartKind.RESUME, 2.0)]

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
+import morph_opt as mo
 from morph_opt.export.batsim import COLUMNS, batsim_jobs, batsim_schedule
 from morph_opt.export.cli import main
 from morph_opt.export.perfetto import STARTUP, perfetto_trace, trace_records
 from morph_opt.export.tables import parquet_bytes, tidy_tables
+from morph_opt.replay import ReplayConfig
 from morph_opt.views import RunView, open_run
 from tests.views.worlds import HOSTILE, hostile, moved, paired
 
@@ -141,6 +143,21 @@ def test_one_row_per_job_has_the_times_of_the_job(folders: dict[str, Path]) -> N
     turnarounds = [job.turnaround_time for job in view.jobs]
     assert about["mean_turnaround_time"] == pytest.approx(sum(turnarounds) / 12)
     assert about["nb_jobs_finished"] == about["nb_jobs"] == 12
+
+
+def test_who_is_cancelled_leaves_the_gpus_to_others(tmp_path: Path) -> None:
+    """Two trials after each other on one GPU; both have reported at 180 s, and the second goes on.
+
+    The first ran from 60 to 120 s and was cancelled at 180 s: not at the end of the run.
+    """
+    rules = ReplayConfig(restart_s=0.0)
+    mo.Scenario("search-twin/2", "1x1:V100", objective="feedback", engine=rules).run(tmp_path / "r")
+    view = open_run(tmp_path / "r")
+    rows = list(csv.DictReader(io.StringIO(batsim_jobs(view, per_job=True).to_csv())))
+    killed = [float(row["finish_time"]) for row in rows if row["success"] == "0"]
+    assert killed == [180.0]
+    about = json.loads(batsim_schedule(view))
+    assert (about["nb_jobs_finished"], about["nb_jobs_killed"]) == (2, 1)
 
 
 EVALYS = Path(sys.prefix) / "evalys"
