@@ -92,3 +92,24 @@ class SpeedModel(Protocol):
         `Span.NODE`. The order is deterministic.
         """
         ...
+
+
+class LearningModel(SpeedModel, Protocol):
+    """A belief that takes in what running jobs show, between rounds."""
+
+    @property
+    def version(self) -> int:
+        """Grows with every observation that changes an answer."""
+        ...
+
+    def observe(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,
+        iteration_s: float,
+    ) -> bool:
+        """Take in seconds per iteration; returns whether answers have changed."""
+        ...

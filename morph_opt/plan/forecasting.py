@@ -16,9 +16,8 @@ from morph_opt.engine.engine import Engine
 from morph_opt.events.log import Completed, Event, Started
 from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, require_blocks
 from morph_opt.policies.base import Policy
-from morph_opt.policies.registry import make_policy
 from morph_opt.replay.initial import continued
-from morph_opt.replay.setup import Prepared
+from morph_opt.replay.setup import Prepared, policy_of
 from morph_opt.traces.registry import load_trace
 from morph_opt.traces.resampled import BLOCK_S, DAYS
 
@@ -277,4 +276,4 @@ def _look(
 def fresh_policy(prepared: Prepared) -> Policy:
     """A policy of its own: an object serves one run."""
     scheduler = prepared.scenario.scheduler
-    return make_policy(scheduler.policy, prepared.belief, prepared.policy_options)
+    return policy_of(scheduler, prepared.belief, prepared.truth, prepared.policy_options)

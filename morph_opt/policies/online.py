@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from morph_opt.domain import InputError, JobState, RoundState
-from morph_opt.perf.fitting.online import OnlineModel
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.domain import InputError, JobState, NodeType, RoundState
+from morph_opt.perf.speed import LearningModel, SpeedModel
+from morph_opt.perf.tables.pairs import pair_speeds
+from morph_opt.perf.tables.tried import TriedModel
 from morph_opt.policies.base import Decision, Policy
 
 
@@ -15,7 +16,9 @@ class OnlinePolicy:
 
     What a job's training log would show is taken from the truth: the iteration time of every job
     that has run past its start-up, in the round after it ran. Jobs on nodes of several types are
-    not observed, because their time tells nothing of one type.
+    not observed, because their time tells nothing of one type. Two jobs on the same GPUs show what
+    the pair needs, once both have run past their start-up, and nothing of either alone; a belief
+    that does not try pairs does not see them.
 
     The decision depends on the states of *all* rounds so far. A resumed replay shows the policy
     the recorded rounds through `observe`, so it believes and decides as the uninterrupted one.
@@ -29,6 +32,8 @@ class OnlinePolicy:
     make
         Makes the deciding policy from the belief. Called again whenever the belief has changed,
         since policies cache what they believe; so it must not make policies with a memory.
+    option
+        Named where a policy is refused.
 
     Raises
     ------
@@ -37,10 +42,15 @@ class OnlinePolicy:
     """
 
     def __init__(
-        self, belief: OnlineModel, truth: SpeedModel, make: Callable[[SpeedModel], Policy]
+        self,
+        belief: LearningModel,
+        truth: SpeedModel,
+        make: Callable[[SpeedModel], Policy],
+        option: str = "--online-fit",
     ) -> None:
         self._belief = belief
         self._truth = truth
+        self._pairs = pair_speeds(truth)
         self._make = make
         self._policy = make(belief)
         self._version = belief.version
@@ -48,7 +58,7 @@ class OnlinePolicy:
             raise InputError(
                 f"the policy {self._policy.name!r} remembers earlier rounds and cannot be remade "
                 "when the belief changes",
-                field="--online-fit",
+                field=option,
             )
 
     @property
@@ -58,8 +68,17 @@ class OnlinePolicy:
 
     def observe(self, state: RoundState) -> None:
         """Take in what the running jobs show; of a round that is decided elsewhere, too."""
+        by_name = {job.job.name: job for job in state.jobs}
         for job in state.jobs:
-            self._observe(job, state)
+            if job.running is None or not _has_run(job, state):
+                continue
+            types = {state.cluster.nodes[node].type for node in job.running.placement.nodes}
+            if len(types) > 1:
+                continue
+            if job.running.partner is None:
+                self._observe(job, state, types.pop())
+            elif job.job.name < job.running.partner:
+                self._observe_pair(job, by_name[job.running.partner], state, types.pop())
 
     def decide(self, state: RoundState) -> Decision:
         """Observe, then decide."""
@@ -69,16 +88,30 @@ class OnlinePolicy:
             self._version = self._belief.version
         return self._policy.decide(state)
 
-    def _observe(self, job: JobState, state: RoundState) -> None:
-        held, since = job.running, job.last_start_s
-        if held is None or since is None or state.time_s <= since + job.restart_s:
-            return
-        types = {state.cluster.nodes[node].type for node in held.placement.nodes}
-        if len(types) > 1:
-            return
-        node_type = types.pop()
+    def _observe(self, job: JobState, state: RoundState, node_type: NodeType) -> None:
+        held = job.running
+        assert held is not None
         where = (node_type, held.placement.shape, held.plan)
         span = state.cluster.span(held.placement.nodes)
         seconds = self._truth.iteration_s(job.job.model, *where, span)
         if seconds is not None:
             self._belief.observe(job.job.model, *where, span, seconds)
+
+    def _observe_pair(
+        self, one: JobState, two: JobState, state: RoundState, node_type: NodeType
+    ) -> None:
+        held, beside = one.running, two.running
+        assert held is not None
+        if self._pairs is None or beside is None or not _has_run(two, state):
+            return
+        models, plans = (one.job.model, two.job.model), (held.plan, beside.plan)
+        where = (node_type, held.placement.shape)
+        pace_s = self._pairs.paired_iteration_s(models, plans, *where)
+        if pace_s is not None and isinstance(self._belief, TriedModel):
+            self._belief.observe_pair(models, plans, *where, pace_s)
+
+
+def _has_run(job: JobState, state: RoundState) -> bool:
+    """Whether a job that holds GPUs has made iterations since it came to them."""
+    since = job.last_start_s
+    return since is not None and state.time_s > since + job.restart_s

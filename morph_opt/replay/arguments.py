@@ -15,7 +15,6 @@ from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
 from morph_opt.engine.config import RANGES
 from morph_opt.policies.registry import draws, require_understood
 from morph_opt.policies.spec import OPTIONS
-from morph_opt.replay.belief import BELIEFS
 from morph_opt.replay.initial import STATE_TRACE
 from morph_opt.replay.scenario import Scenario
 from morph_opt.round.reader import read_snapshot
@@ -146,7 +145,11 @@ def _who(group: argparse._ArgumentGroup) -> None:
     )
     for option in OPTIONS.values():
         option.add_to(group)
-    group.add_argument("--belief", choices=BELIEFS, help="speeds that the policy sees (truth)")
+    group.add_argument(
+        "--belief", metavar="NAME",
+        help="speeds that the policy sees: truth (default), model, table, or measured[:PRIOR], "
+        "what pairs and places were seen to do",
+    )  # fmt: skip
     group.add_argument(
         "--online-fit", action="store_true", help="correct the belief by what running jobs show"
     )

@@ -9,11 +9,17 @@ configuration that the truth cannot run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from morph_opt.domain import ExecutionPlan, InputError, NodeType, Shape, Span
+from morph_opt.perf.ests import elastic_speeds
 from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.tables.tried import KEPT, PRIOR, TriedModel
 
-BELIEFS = ("truth", "model", "table")
+if TYPE_CHECKING:
+    from morph_opt.replay.scenario import Scheduler
+
+BELIEFS = ("truth", "model", "table", "measured")
 
 
 class FeasibleBelief:
@@ -70,14 +76,53 @@ class FeasibleBelief:
         return self._cache[key]
 
 
-def make_belief(name: str, truth: SpeedModel) -> SpeedModel:
-    """The belief of this name: the truth itself, the built-in model, or the measured table.
+def parse_belief(text: str) -> tuple[str, float | None]:
+    """Name of a belief, and the prior of its pairs if one is given: ``measured:0.7``.
 
     Raises
     ------
     InputError
-        If the name is unknown, or the measured table is not on this machine.
+        If the name is unknown, or the prior no number of its range.
     """
+    name, colon, number = text.partition(":")
+    if name not in BELIEFS or (colon and name != "measured"):
+        known = ", ".join((*BELIEFS, "measured:PRIOR"))
+        raise InputError(f"unknown belief {text!r}; known are {known}", field="--belief")
+    if not colon:
+        return name, None
+    try:
+        return name, float(KEPT.parse(number))
+    except ValueError as error:
+        raise InputError(f"the prior {error}", field="--belief") from error
+
+
+def require_belief(scheduler: Scheduler) -> None:
+    """Refuse a belief that is none, and one whose prior or learning would be ignored.
+
+    Raises
+    ------
+    InputError
+        Naming the option that is in vain.
+    """
+    name, prior = parse_belief(scheduler.belief)
+    if prior is not None and not scheduler.packing:
+        rule = "the prior of pairs has an effect together with --packing only"
+        raise InputError(rule, field="--belief")
+    if name == "measured" and scheduler.online_fit:
+        rule = "cannot be combined with --belief measured, which learns by itself"
+        raise InputError(rule, field="--online-fit")
+
+
+def make_belief(text: str, truth: SpeedModel) -> SpeedModel:
+    """The truth itself, the built-in model, the measured table, or what jobs were seen to do.
+
+    Raises
+    ------
+    InputError
+        If the text names none, the measured table is not on this machine, or the speeds are of
+        workers that take turns, which have nothing to be tried.
+    """
+    name, prior = parse_belief(text)
     if name == "truth":
         return truth
     if name == "model":
@@ -89,4 +134,7 @@ def make_belief(name: str, truth: SpeedModel) -> SpeedModel:
         from morph_opt.traces.morphling import read_tables
 
         return FeasibleBelief(read_tables(locate("morphling")), truth)
-    raise InputError(f"unknown belief {name!r}; known are {', '.join(BELIEFS)}", field="--belief")
+    if elastic_speeds(truth) is not None:
+        rule = "workers that take turns are as fast anywhere: there is nothing to be tried"
+        raise InputError(rule, field="--belief")
+    return TriedModel(truth, PRIOR if prior is None else prior)

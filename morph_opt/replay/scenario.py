@@ -43,7 +43,8 @@ artifact_quirks
     rules, rules_sha256
         File of operator's rules with its digest; None without one.
     belief
-        Speeds that the policy sees: ``truth``, ``model`` or ``table``.
+        Speeds that the policy sees: ``truth``, ``model``, ``table``, or ``measured`` (what pairs
+        and places were seen to do; ``measured:0.7`` with that prior for pairs).
     online_fit
         Whether the belief learns from the iteration times of running jobs.
     """
@@ -78,6 +79,13 @@ artifact_quirks
                 for key, number in values:
                     known.range.require(key, number)
         SEEDS.require("seed", self.seed)
+
+    @property
+    def learns(self) -> str:
+        """The option by which the belief changes as jobs run; empty if it does not."""
+        if self.online_fit:
+            return "--online-fit"
+        return "--belief measured" if self.belief.partition(":")[0] == "measured" else ""
 
 
 @dataclass(frozen=True, slots=True)

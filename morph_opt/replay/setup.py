@@ -17,7 +17,7 @@ from morph_opt.metrics.bounds.demands import impossible_jobs, infeasible_slos
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
-from morph_opt.replay.belief import BELIEFS, make_belief
+from morph_opt.replay.belief import make_belief, require_belief
 from morph_opt.replay.initial import (
     STATE_TRACE,
     continued,
@@ -115,11 +115,12 @@ def prepare(scenario: Scenario) -> Prepared:
     require_cluster = getattr(loaded.truth, "require_cluster", None)
     if require_cluster is not None:
         require_cluster(cluster)
+    require_belief(scheduler)
     belief = make_belief(scheduler.belief, loaded.truth)
     policy_options = _policy_options(scenario, loaded.trace, snapshot)
     _require_models(scenario, loaded.trace)
     _require_slices(scenario)
-    policy = _policy(scheduler, belief, loaded.truth, policy_options)
+    policy = policy_of(scheduler, belief, loaded.truth, policy_options)
     stranded = stranded_jobs(policy_options.rules, loaded.trace.jobs, belief, cluster)
     infeasible = _infeasible_slos_of(scenario, loaded.trace, loaded.truth)
     trace, skipped = _possible(loaded.trace, scenario, (loaded.truth, belief), stranded)
@@ -206,16 +207,21 @@ def require_scheduler(scheduler: Scheduler) -> None:
     ruled = ("rules",) if scheduler.rules else ()
     require_understood(scheduler.policy, scheduler.objective, (*options.changed(), *ruled))
     require_solver_named(scheduler.solver)
-    if scheduler.belief not in BELIEFS:
-        known = ", ".join(BELIEFS)
-        rule = f"unknown belief {scheduler.belief!r}; known are {known}"
-        raise InputError(rule, field="--belief")
+    require_belief(scheduler)
 
 
-def _policy(
+def policy_of(
     scheduler: Scheduler, belief: SpeedModel, truth: SpeedModel, options: PolicyOptions
 ) -> Policy:
+    """A fresh policy; what it learns stays with it, and the belief as it is.
+
+    Raises
+    ------
+    InputError
+        If the policy cannot be made, or cannot learn.
+    """
     from morph_opt.perf.fitting.online import OnlineModel
+    from morph_opt.perf.tables.tried import TriedModel
     from morph_opt.policies.online import OnlinePolicy
     from morph_opt.policies.registry import make_policy
 
@@ -223,10 +229,15 @@ def _policy(
         raise InputError("cannot be combined with --online-fit", field="--packing")
     if scheduler.packing:
         require_pair_speeds(truth)
-    if not scheduler.online_fit:
-        return make_policy(scheduler.policy, belief, options)
-    model = OnlineModel(belief)
-    return OnlinePolicy(model, truth, lambda b: make_policy(scheduler.policy, b, options))
+
+    def make(known: SpeedModel) -> Policy:
+        return make_policy(scheduler.policy, known, options)
+
+    if isinstance(belief, TriedModel):
+        return OnlinePolicy(belief.fresh(), truth, make, "--belief")
+    if scheduler.online_fit:
+        return OnlinePolicy(OnlineModel(belief), truth, make)
+    return make(belief)
 
 
 def _resolved(scenario: Scenario, trace: Trace, *, is_file: bool) -> Scenario:

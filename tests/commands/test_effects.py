@@ -98,6 +98,7 @@ replay --feedback-share | SEARCH | --feedback-share 0.2
 replay --starvation-knob | QUEUES | --starvation-knob 0.1
 replay --artifact-quirks | QUEUES | --artifact-quirks
 replay --belief | MILP | --belief model
+replay --belief | PAIRS --objective jct --packing | --belief measured:0.6
 replay --online-fit | MILP --objective las | --online-fit
 replay --interval | TOY | --interval 120
 replay --restart-s | TOY | --restart-s 10

@@ -85,6 +85,15 @@ replay --solver cpsat --node-limit 5 --trace naive | --node-limit: solver 'cpsat
 replay --policy fifo --explain --trace naive | argument --explain: explains the policy milp only
 replay --resume x --interval 30 | --resume: takes everything from the run, not --interval
 replay --resume x --lost-work 3 --gap 0.1 | not --gap, --lost-work
+replay --belief nope | --belief: unknown belief 'nope'; known are truth, model, table, measured,
+replay --belief truth:0.7 | --belief: unknown belief 'truth:0.7'; known are
+replay --belief measured:0.7 | --belief: the prior of pairs has an effect together
+replay --belief measured:0.5 --packing --trace gavel-96 | --belief: the prior must be a number above
+replay --belief measured: --packing --trace gavel-96 | --belief: the prior must be a number
+replay --belief measured --online-fit | --online-fit: cannot be combined with --belief measured
+replay --belief measured --packing --trace naive | --packing: the speed table
+replay --belief measured --policy gavel:fairness | --belief: the policy 'gavel:fairness' remembers
+replay --belief measured --trace easyscale-twin | --belief: workers that take turns are as fast
 replay --explai | unrecognized arguments: --explai
 round STATE --explain-jobs -1 | argument --explain-jobs: must be
 round STATE --explain-jobs 3 | argument --explain-jobs: has an effect together with --explain or

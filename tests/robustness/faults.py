@@ -45,6 +45,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "failures": ("--trace", "naive", "--policy", "srtf", "--mtbf-s", "20000", "--mttr-s", "900",
                  "--checkpoint-s", "600", "--until-s", "30000"),
     "learning": ("--trace", "naive", "--online-fit", "--until-s", "2400"),
+    "introspection": ("--trace", "gavel-96", "--packing", "--belief", "measured", "--objective",
+                      "jct", "--until-s", "9000", "--interval", "360"),
 }  # fmt: skip
 """What is killed; short cuts of the traces."""
 

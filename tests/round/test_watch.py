@@ -136,6 +136,25 @@ def test_dumped_states_decide_as_the_replay_did(
         ),
         (
             {
+                "trace": "gavel-96",
+                "cluster": "1x4:V100+1x4:P100+1x4:K80",
+                "packing": True,
+                "belief": "measured",
+                "until_s": 4000.0,
+            },
+            True,
+        ),
+        (
+            {
+                "trace": "naive",
+                "cluster": "8x8:A800-80GB",
+                "belief": "measured",
+                "until_s": 900.0,
+            },
+            False,
+        ),
+        (
+            {
                 "trace": "naive",
                 "cluster": "8x8:A800-80GB",
                 "belief": "model",
@@ -314,6 +333,10 @@ def test_rules_in_conflict_stop_a_replay(
     [
         (["--explain", "--policy", "fifo"], "policy milp only"),
         (["--dump-rounds", "d", "--online-fit", "--policy", "srtf"], "with --online-fit milp only"),
+        (
+            ["--dump-rounds", "d", "--belief", "measured", "--policy", "srtf"],
+            "--belief measured milp",
+        ),
         (["--dump-every", "2"], "together with --dump-rounds only"),
         (["--dump-gz"], "together with --dump-rounds only"),
         (["--dump-rounds", "dump", "--dump-every", "0"], "from 1 to"),

@@ -45,7 +45,7 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
         watchers.append(
             RoundDumper(
                 folder,
-                None if prepared.scenario.scheduler.online_fit else prepared.belief,
+                None if prepared.scenario.scheduler.learns else prepared.belief,
                 prepared.scenario.cluster,
                 models,
                 rules,
@@ -68,8 +68,8 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
 
 def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
     options = prepared.scenario.scheduler
-    if dump and options.online_fit and options.policy != "milp":
-        rule = f"what {options.policy!r} has learnt is not known; with --online-fit milp only"
+    if dump and options.learns and options.policy != "milp":
+        rule = f"what {options.policy!r} has learnt is not known; with {options.learns} milp only"
         raise InputError(rule, field="--dump-rounds")
     if explain and options.policy != "milp":
         rule = f"explains the policy milp only, not {options.policy!r}"

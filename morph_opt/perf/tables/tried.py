@@ -1,0 +1,202 @@
+"""A belief that knows what was tried: priors for pairs and places, then what they measured.
+
+The introspection of Gandiva (OSDI'18) as a speed model. What a job does alone in its most compact
+place is known (it was profiled); what it does spread over other places, or next to another job, is
+known only once it has run so. Until then a place is believed to be as good as the most compact one,
+and either job of a pair to keep a fixed fraction of its speed. Both are hopes, so they are tried;
+trials run at the true speed, and what they measure replaces the hope.
+
+Which configurations and pairs are possible is a fact, as for any belief: they fit in memory or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from morph_opt.domain import ExecutionPlan, NodeType, Range, Shape, Span
+from morph_opt.perf.speed import Configuration, SpeedModel
+from morph_opt.perf.tables.pairs import pair_speeds
+
+KEPT = Range(0.5, 1.0, above=True)
+"""Fraction of its speed that a job may be believed to keep next to another: at half or less no
+pair gains over taking turns, so none would ever be tried."""
+
+PRIOR = 0.7
+"""Fraction of its speed that a job is believed to keep next to another before they were tried."""
+
+_Where = tuple[str, NodeType, Shape, ExecutionPlan]
+_Pair = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], NodeType, Shape]
+
+
+class TriedModel:
+    """Speeds of pairs and places that were tried, and priors of the others.
+
+    Parameters
+    ----------
+    truth
+        Where it is asked what is possible, and for the speed alone in the most compact place: on
+        the fewest nodes, the fastest of their shapes, under one leaf switch.
+    kept
+        Fraction of their speed that jobs of a pair keep before they were tried; see `KEPT`.
+
+    Raises
+    ------
+    InputError
+        If ``kept`` is out of its range.
+
+    Notes
+    -----
+    A wider span is never believed faster than a tighter one of the same shape: a measured span
+    bounds those that were not. Call `observe` and `observe_pair` between rounds only. `version`
+    grows with every observation that changes an answer. What is believed depends on the set of
+    observations, not on their order.
+    """
+
+    def __init__(self, truth: SpeedModel, kept: float = PRIOR) -> None:
+        KEPT.require("belief", kept)
+        self._truth = truth
+        self._pairs = pair_speeds(truth)
+        self._kept = kept
+        self._version = 0
+        self._places: dict[_Where, dict[Span, float]] = {}
+        self._shared: dict[_Pair, tuple[float, float]] = {}
+        self._alone: dict[tuple[str, NodeType, int], dict[tuple[int, ExecutionPlan], float]] = {}
+        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
+
+    @property
+    def name(self) -> str:
+        """That of the truth, with ``+tried``."""
+        return f"{self._truth.name}+tried"
+
+    @property
+    def version(self) -> int:
+        """Number of observations that changed an answer."""
+        return self._version
+
+    @property
+    def measures_pairs(self) -> bool:
+        """Whether there are pairs to be tried."""
+        return self._pairs is not None
+
+    def fresh(self) -> TriedModel:
+        """The same before anything was tried."""
+        return TriedModel(self._truth, self._kept)
+
+    def models(self) -> Sequence[str]:
+        """Names that the truth knows."""
+        return self._truth.models()
+
+    def observe(
+        self,
+        model: str,
+        node_type: NodeType,
+        shape: Shape,
+        plan: ExecutionPlan,
+        span: Span,
+        iteration_s: float,
+    ) -> bool:
+        """Take in what a job alone was seen to need; returns whether that changes an answer."""
+        believed = self.iteration_s(model, node_type, shape, plan, span)
+        seen = self._places.setdefault((model, node_type, shape, plan), {})
+        if believed is None or _at(shape, span) in seen:
+            return False
+        seen[_at(shape, span)] = iteration_s
+        self._rows.clear()
+        self._version += believed != iteration_s
+        return believed != iteration_s
+
+    def observe_pair(
+        self,
+        models: tuple[str, str],
+        plans: tuple[ExecutionPlan, ExecutionPlan],
+        node_type: NodeType,
+        shape: Shape,
+        pace_s: tuple[float, float],
+    ) -> bool:
+        """Take in what two jobs on the same GPUs were seen to need, likewise."""
+        believed = self.paired_iteration_s(models, plans, node_type, shape)
+        if believed is None or (models, plans, node_type, shape) in self._shared:
+            return False
+        self._shared[models, plans, node_type, shape] = pace_s
+        self._shared[models[::-1], plans[::-1], node_type, shape] = pace_s[::-1]
+        self._version += believed != pace_s
+        return believed != pace_s
+
+    def iteration_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        """Measured seconds per iteration, else the prior; None if the truth cannot run it."""
+        if self._truth.iteration_s(model, node_type, shape, plan, span) is None:
+            return None
+        return self._believed_s(model, node_type, shape, plan, span)
+
+    def configurations(
+        self, model: str, node_type: NodeType, max_gpus: int, span: Span
+    ) -> Sequence[Configuration]:
+        """The truth's configurations, in its order, with believed times."""
+        key = (model, node_type, max_gpus, span)
+        if key not in self._rows:
+            rows = []
+            for row in self._truth.configurations(model, node_type, max_gpus, span):
+                seconds = self._believed_s(model, node_type, row.shape, row.plan, span)
+                if seconds is not None:
+                    rows.append(replace(row, iteration_s=seconds))
+            self._rows[key] = tuple(rows)
+        return self._rows[key]
+
+    def paired_iteration_s(
+        self,
+        models: tuple[str, str],
+        plans: tuple[ExecutionPlan, ExecutionPlan],
+        node_type: NodeType,
+        shape: Shape,
+    ) -> tuple[float, float] | None:
+        """Measured seconds per iteration of either, else the prior; None if they cannot share."""
+        measured = self._shared.get((models, plans, node_type, shape))
+        if measured is not None or self._pairs is None:
+            return measured
+        if self._pairs.paired_iteration_s(models, plans, node_type, shape) is None:
+            return None
+        alone_s = [
+            self.iteration_s(model, node_type, shape, plan, Span.LEAF)
+            for model, plan in zip(models, plans, strict=True)
+        ]
+        first_s, second_s = alone_s
+        if first_s is None or second_s is None:
+            return None
+        return first_s / self._kept, second_s / self._kept
+
+    def _believed_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
+        """Of what the truth can run."""
+        at = _at(shape, span)
+        seen = self._places.get((model, node_type, shape, plan), {})
+        if at in seen:
+            return seen[at]
+        alone_s = self._compact(model, node_type, shape.gpus).get((shape.gpus, plan))
+        if alone_s is None:
+            return None
+        tighter = [seconds for other, seconds in seen.items() if other < at]
+        wider = [seconds for other, seconds in seen.items() if other > at]
+        return min([max([alone_s, *tighter]), *wider])
+
+    def _compact(
+        self, model: str, node_type: NodeType, gpus: int
+    ) -> dict[tuple[int, ExecutionPlan], float]:
+        """Seconds per iteration in the most compact place, by GPUs and plan."""
+        most = max(1 << (gpus - 1).bit_length(), node_type.gpus)
+        key = (model, node_type, most)
+        if key not in self._alone:
+            best: dict[tuple[int, ExecutionPlan], tuple[int, float]] = {}
+            for row in self._truth.configurations(model, node_type, most, Span.LEAF):
+                what, how = (row.shape.gpus, row.plan), (row.shape.nodes, row.iteration_s)
+                best[what] = min(best.get(what, how), how)
+            self._alone[key] = {what: seconds for what, (_, seconds) in best.items()}
+        return self._alone[key]
+
+
+def _at(shape: Shape, span: Span) -> Span:
+    """The span of a shape: one node has its own, whatever was asked."""
+    return span if shape.nodes > 1 else Span.NODE
