@@ -29,8 +29,9 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     problem = view.problem
     choice = selection.choice.tolist()
     members, options = problem.options.members, problem.options
-    shared = options.shared.tolist()
-    together = {job: options.jobs_of(k) for job, k in enumerate(choice) if k >= 0 and shared[k]}
+    decided = np.flatnonzero(selection.choice >= 0)
+    with_others = decided[options.shared[selection.choice[decided]]].tolist()
+    together = {job: options.jobs_of(choice[job]) for job in with_others}
     name: list[str | None] = [None] * len(choice)
     for job, jobs in together.items():
         name[job] = next(view.states[other].job.name for other in jobs if other != job)

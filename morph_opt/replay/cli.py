@@ -157,7 +157,7 @@ def _resumable(out: Path) -> Iterator[None]:
         yield
     except (OSError, MemoryError, KeyboardInterrupt, InputError) as error:
         outside = not isinstance(error, InputError) or isinstance(error.__cause__, OSError)
-        if outside and (out / CONFIG).is_file():
+        if outside and all((out / name).is_file() for name in (CONFIG, EVENTS + PARTIAL)):
             error.add_note(
                 f"no decision is lost: python -m morph_opt.replay --resume {out} finishes the run"
             )

@@ -222,3 +222,17 @@ def test_progress_without_a_terminal(
     assert " s: 13 of 14 jobs complete, " in lines[-1]
     assert " of 8 GPUs, 0 queued, simulated " in lines[-1]
     assert len(lines) > 5
+
+
+def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(tmp_path: Path) -> None:
+    """Removed while the replay went on: what it had decided is nowhere."""
+    folder = tmp_path / "run"
+    running = run_until_begun(folder, "--quiet")
+    (folder / "events.jsonl.partial").unlink()
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert (running.returncode, said) == (INTERRUPTED, "interrupted\n")
+    again = ["--resume", str(folder), "--quiet", "--allow-code"]
+    found = process("replay", *again, stdout=subprocess.DEVNULL)
+    assert (found.returncode, one_line(found.stderr)) == (2, True), found.stderr
+    assert "finishes the run" not in found.stderr
