@@ -12,6 +12,7 @@ from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.allox import AlloX
 from morph_opt.policies.base import Policy
 from morph_opt.policies.easyscale.policy import EasyScale
+from morph_opt.policies.gandiva.packed import PackedSlices
 from morph_opt.policies.gandiva.policy import GandivaSlices
 from morph_opt.policies.gavel.pairs import GavelPairs
 from morph_opt.policies.gavel.policy import GavelRounds
@@ -82,7 +83,9 @@ def _rigid(gittins: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
     return made(belief, starvation_knob=options.starvation_knob, index=index)
 
 
-def _slices(any_affinity: bool, belief: SpeedModel, _options: PolicyOptions) -> Policy:
+def _slices(any_affinity: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    if options.packing:
+        return PackedSlices(belief, require_pair_speeds(belief), any_affinity=any_affinity)
     return GandivaSlices(belief, any_affinity=any_affinity)
 
 
@@ -352,13 +355,13 @@ BASELINES: dict[str, BaselineSpec] = {
         ),
         PolicySpec(
             "gandiva", partial(_slices, False),
-            "requested gangs take turns on servers of their size, move to make room, grow if idle",
-            "Gandiva", "gandiva-easyscale.md", (), Needs(memory=True, slices=True),
+            "requested gangs take turns on servers of their size, move, grow; with packing pairs",
+            "Gandiva", "gandiva-easyscale.md", ("packing",), Needs(memory=True, slices=True),
         ),
         PolicySpec(
             "gandiva:any-affinity", partial(_slices, True),
             "the same; a gang may join a full server of another size", "this project",
-            "gandiva-easyscale.md", (), Needs(memory=True, slices=True),
+            "gandiva-easyscale.md", ("packing",), Needs(memory=True, slices=True),
         ),
         PolicySpec(
             "tiresias:2d-las", partial(_rigid, False),

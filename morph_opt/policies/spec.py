@@ -109,7 +109,7 @@ OPTIONS = {
             "true|blind|noisy:SIGMA", parse=Durations.parse,
         ),
         PolicyOption(
-            "packing", "milp and gavel:gandiva may put two jobs on the same GPUs, where speeds "
+            "packing", "milp and gandiva may put two jobs on the same GPUs, where speeds "
             "have pairs", flag=True,
         ),
         PolicyOption(

@@ -91,6 +91,7 @@ replay --durations | NAIVE | --durations blind
 replay --durations | MILP --objective jct | --durations noisy:2
 replay --packing | PAIRS | --packing
 replay --packing | PAIRS --policy gavel:gandiva | --packing
+replay --packing | PAIRS --cluster 1x4:V100 --policy gandiva | --packing
 replay --solver-seed | PAIRS --policy gavel:gandiva --packing | --solver-seed 7
 replay --waste-filter | WORKERS | --waste-filter 0.01
 replay --entity-weights | TENANTS ASK | --entity-weights u=50

@@ -62,6 +62,8 @@ replay --seed 3 --trace jobs.csv --policy fifo | --seed: has no effect
 replay --seed 3 --solver-seed 4 --trace jobs.csv | --seed: has no effect
 replay --failure-seed 3 | argument --failure-seed: has an effect together with --mtbf-s only
 replay --solver-seed 3 --policy gavel:gandiva | argument --solver-seed: has no effect on this policy
+replay --policy gandiva --packing --trace base --restart-s 5 | table 'model' measures no pairs
+replay --policy gandiva --packing --trace gavel-96 --solver-seed 3 | argument --solver-seed: has no
 replay --policy gavel:gandiva --packing --trace base | the speed table 'model' measures no pairs
 replay --solver-seed 3 --policy fifo | argument --solver-seed: has no effect on this policy
 replay --cluster 2x8 --nodes 3 | argument --nodes: cannot be combined with --cluster

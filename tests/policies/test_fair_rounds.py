@@ -78,6 +78,7 @@ def test_every_baseline_completes_a_trace_on_mixed_types(name: str) -> None:
         ["--policy", "gavel:fairness"],
         ["--policy", "gavel:ftf"],
         ["--policy", "gavel:gandiva", "--packing"],
+        ["--policy", "gandiva", "--packing"],
         ["--objective", "fairness"],
         ["--objective", "jct-blind"],
     ],

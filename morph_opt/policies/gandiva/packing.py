@@ -7,7 +7,7 @@ there are more groups (jobs alone and pairs) than GPUs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Pair = tuple[int, int]
 
@@ -24,6 +24,8 @@ class PackingTask:
         Of each job alone, by its name.
     speed
         Relative speeds of the two jobs of a pair, smaller name first.
+    gang
+        GPUs of each; 1 where not given. Pairs are of equal gangs.
     """
 
     gpus: int
@@ -31,6 +33,7 @@ class PackingTask:
     utilisation: Mapping[int, float]
     needs_gib: Mapping[int, float]
     speed: Mapping[Pair, tuple[float, float]]
+    gang: Mapping[int, int] = field(default_factory=dict)
 
     def together(self, one: int, other: int) -> float:
         """Sum of the relative speeds of a pair."""
@@ -39,7 +42,8 @@ class PackingTask:
     def fits(self, one: int, other: int) -> bool:
         """Whether the memory of a GPU holds both, and their speeds are known."""
         known = (min(one, other), max(one, other)) in self.speed
-        return known and self.needs_gib[one] + self.needs_gib[other] <= self.memory_gib
+        equal = self.gang.get(one, 1) == self.gang.get(other, 1)
+        return known and equal and self.needs_gib[one] + self.needs_gib[other] <= self.memory_gib
 
     def value(self, pairs: Sequence[Pair]) -> float:
         """Speed in sum: groups share the GPUs equally."""
@@ -55,9 +59,10 @@ def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]
     trials: list[tuple[int, int, bool]] = []
     pairs: list[Pair] = []
     paired: set[int] = set()
+    load = sum(task.gang.get(job, 1) for job in order)
     for one in order:
         for other in order:
-            if one in paired or len(order) - len(pairs) <= task.gpus:
+            if one in paired or load <= task.gpus:
                 break
             if other == one or other in paired or not task.fits(one, other):
                 continue
@@ -66,6 +71,7 @@ def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]
             if kept:
                 pairs.append((min(one, other), max(one, other)))
                 paired |= {one, other}
+                load -= task.gang.get(one, 1)
     return trials, sorted(pairs)
 
 

@@ -112,6 +112,11 @@ class GandivaSlices:
         Whether a gang may join a full server of another size (ours; the paper keeps it waiting).
     migrate
         Whether jobs are moved: off overloaded servers, together, and to make room for gangs.
+
+    Attributes
+    ----------
+    rigid
+        Jobs that do not grow.
     """
 
     def __init__(
@@ -122,6 +127,7 @@ class GandivaSlices:
         self._needs = Needs(belief)
         self._growth = Growth(belief)
         self._any_affinity, self._migrate = any_affinity, migrate
+        self.rigid: frozenset[str] = frozenset()
         self._hosts: _Hosts | None = None
         self._cluster: Cluster | None = None
 
@@ -215,7 +221,7 @@ class GandivaSlices:
         nodes = [self._cluster.nodes[server].type for server in servers]
         row = self._tables.all_of(known.job, self._cluster).rows[0].row
         gang = row.shape.gpus
-        if any(kind != nodes[0] for kind in nodes):
+        if known.job.name in self.rigid or any(kind != nodes[0] for kind in nodes):
             return gang
         return self._growth.best(known.job.model, row.plan, nodes[0], len(servers), gang, most)
 

@@ -43,22 +43,21 @@ class Sharing:
         self._pairs = pairs
 
     def grouped(
-        self, state: RoundState, groups: Groups, executed_s: Mapping[str, float]
+        self, state: RoundState, groups: Groups, executed_s: Mapping[str, float] | None = None
     ) -> RoundState:
         """The round with a job per group, which bears its name.
 
         Parameters
         ----------
         executed_s
-            Seconds for which each group ran.
+            Seconds for which each group ran; None: those of the job that it is shown as.
         """
         known = {one.job.name: one for one in state.jobs}
+        leaders = {name: _leader(members, known) for name, members in groups.items()}
+        ran_s = executed_s or {name: known.executed_s for name, known in leaders.items()}
         return replace(
             state,
-            jobs=tuple(
-                _named(_leader(members, known), name, executed_s[name])
-                for name, members in groups.items()
-            ),
+            jobs=tuple(_named(leader, name, ran_s[name]) for name, leader in leaders.items()),
         )
 
     def joined(self, state: RoundState, groups: Groups, allocation: Allocation) -> Allocation:
