@@ -17,16 +17,20 @@ from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.search import Search
 from morph_opt.plan.slo import Slo
 from morph_opt.plan.statement import Target
-from morph_opt.plan.stats import mean_at_most, mean_interval, paired, share_at_least
+from morph_opt.plan.stats import mean_at_most, mean_interval, share_at_least
 
 SERVICE_S, JOBS, INTERVAL_S = 100.0, 2000, 1.0
 BUSY, BETWEEN = (1, 2, 3), (0.3, 0.7)
 """Servers that are busy on average, of the queues that are searched: whole part and the rest."""
-NEAR = 0.7
-"""Where between the mean waits of k - 1 and k servers the target lies, on their logarithms.
+NEAR = (0.7, 0.5, 0.3)
+"""Where between the mean waits of k (0) and of k - 1 servers (1) the target lies, on logarithms.
 
-Means of runs scatter; 36 of 36 runs on k servers are below it, and most on k - 1 are not.
+Means of runs scatter: the nearer to k, the more workloads on k servers miss the target.
 """
+HELD = 100
+"""Other workloads on which a size that was named is tried."""
+SHARE = 0.9
+"""Of workloads that must reach the target."""
 TRUTH = 1000
 """Runs that the true means of the intervals' coverage are taken from."""
 
@@ -58,31 +62,38 @@ class _Judge:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A search on a queue: servers by the formula and as found, None where none was."""
+    """A search on a queue: servers by the formula and as found, None where none was.
 
+    ``holds`` is the share of `HELD` other workloads in which what was found reaches the target.
+    """
+
+    near: float
     load: float
     target_s: float
     formula: int
     found: int | None
+    holds: float | None
 
 
-def search(repetition: int) -> Answered:
+def search(repetition: int, near: float) -> Answered:
     """One queue: the target lies between the mean waits of the formula's k and of k - 1."""
     draw = random.Random(f"calibration/{repetition}")
     load = draw.choice(BUSY) + draw.uniform(*BETWEEN)
     gap_s = SERVICE_S / load
     formula = math.floor(load) + 2
     waits = [mean_wait_s(k, SERVICE_S, gap_s) for k in (formula - 1, formula)]
-    target_s = waits[0] ** NEAR * waits[1] ** (1.0 - NEAR)
-    target = Target(Slo("queued_s", "avg", at_most=target_s), 0.9, 0.95)
+    target_s = waits[0] ** near * waits[1] ** (1.0 - near)
+    target = Target(Slo("queued_s", "avg", at_most=target_s), SHARE, 0.95)
     first, fresh = target.workloads(range(10_000 * repetition, 10_000 * repetition + 400), 20)
     judge = _Judge(gap_s)
     looked = Search(judge, target, lambda n, s: cast(Any, (n, s)), first, fresh, 64)
     try:
-        found: int | None = looked.run()
+        found = looked.run()
     except InputError:
-        found = None
-    return Answered(load, target_s, formula, found)
+        return Answered(near, load, target_s, formula, None, None)
+    others = [(found, 10_000 * repetition + 400 + k) for k in range(HELD)]
+    passed = sum(one.passed for one in judge.verdicts(others, target.slo))
+    return Answered(near, load, target_s, formula, found, passed / HELD)
 
 
 @cache
@@ -110,22 +121,22 @@ def coverages(repetitions: int) -> list[Coverage]:
     passes = five <= np.quantile(five, 0.9)
 
     def holds(what: str, chosen: np.ndarray) -> bool:
-        mine, others = five[chosen].tolist(), six[chosen].tolist()
+        mine = five[chosen].tolist()
         if what == "mean":
             low, high = mean_interval(mine, 0.95)
             return low <= truth <= high
         if what == "mean at most":
             return truth <= mean_at_most(mine, 0.95)
-        if what == "paired difference":
-            found = paired(mine, others, 0.95)
-            return found.low <= gain <= found.high
+        if what == "paired difference":  # the interval of `paired`, without its test
+            low, high = mean_interval((six[chosen] - five[chosen]).tolist(), 0.95)
+            return low <= gain <= high
         return share_at_least(int(passes[chosen].sum()), chosen.size, 0.95) <= passes.mean()
 
     found = []
     for what, count in (
-        ("mean", 8), ("mean", 20), ("mean", 36), ("mean at most", 36),
-        ("paired difference", 10), ("paired difference", 30), ("share at least", 36),
-        ("share at least", 100),
+        ("mean", 8), ("mean", 10), ("mean", 20), ("mean", 36), ("mean at most", 36),
+        ("paired difference", 10), ("paired difference", 20), ("paired difference", 30),
+        ("share at least", 36), ("share at least", 100),
     ):  # fmt: skip
         draw = np.random.default_rng(count)
         held = sum(bool(holds(what, draw.integers(0, TRUTH, count))) for _ in range(repetitions))
@@ -134,9 +145,10 @@ def coverages(repetitions: int) -> list[Coverage]:
 
 
 def searches(repetitions: int, tell: Callable[[int], None]) -> list[Answered]:
-    """So many searches."""
+    """So many searches for every place of the target."""
     found = []
-    for repetition in range(repetitions):
-        found.append(search(repetition))
-        tell(repetition)
+    for near in NEAR:
+        for repetition in range(repetitions):
+            found.append(search(repetition, near))
+            tell(len(found))
     return found

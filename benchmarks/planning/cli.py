@@ -2,11 +2,12 @@
 
     python -m benchmarks.planning [--only statistics load eta] [--runs runs/planning]
 
-``statistics``: on M/M/k queues, how often the search names the k of Erlang's formula, and how often
-each interval holds the truth. ``load``: how many nodes keep an SLO under three policies, at the
-load of a twin and at another 1.3 times that. ``eta``: how much of what came lies in the 80 %
-intervals. Replays are cached in ``--runs``: what is interrupted goes on, and asking again is
-answered from there. Each part writes its files when it is done; the page shows those that are.
+``statistics``: on M/M/k queues, how often the search names the k of Erlang's formula and a size
+that keeps the SLO, and how often each interval holds the truth. ``load``: how many nodes keep an
+SLO under three policies, at the load of a twin and at another 1.3 times that. ``eta``: how much of
+what came lies in the 80 % intervals. Replays are cached in ``--runs``: what is interrupted goes on,
+and asking again is answered from there. Each part writes its files when it is done; the page shows
+those that are. ``--only guide --out docs/figures`` draws for ``docs/how-to/planning.md``.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.planning.calibration import coverages, searches
+from benchmarks.planning.calibration import NEAR, coverages, searches
 from benchmarks.planning.figures import chance_by_nodes, cost_against_service, coverage
+from benchmarks.planning.guide import pictures
 from benchmarks.planning.page import page
 from morph_opt import plan
 from morph_opt.commandline import LineParser, Number, run_command
@@ -34,6 +36,8 @@ PARTS = ("statistics", "load", "eta")
 POLICIES = {
     "fifo:skip": {"policy": "fifo:skip"}, "srtf": {"policy": "srtf"}, "jct": {"objective": "jct"},
 }  # fmt: skip
+GUIDE = "guide"
+"""Part that only draws, for docs/how-to: ``--only guide --out docs/figures``."""
 MORE_LOAD = 1.3
 SHARE, CONFIDENCE = 0.9, 0.95
 JOBS_PER_STATE = 8
@@ -43,7 +47,7 @@ JOBS_PER_STATE = 8
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.planning", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--only", nargs="+", choices=(*PARTS, GUIDE), default=list(PARTS))
     parser.add_argument("--runs", type=Path, default=Path("runs/planning"), metavar="DIR")
     parser.add_argument("--out", type=Path, default=Path("reports/planning"), metavar="DIR")
     parser.add_argument("--trace", default="base", metavar="TWIN", help="a family with seeds")
@@ -52,7 +56,10 @@ def make_parser() -> LineParser:
     parser.add_argument("--exploration", type=whole(1, 1000), default=20, metavar="N")
     parser.add_argument("--share", type=Number(Range(0.1, 0.99)), default=SHARE)
     parser.add_argument("--confidence", type=Number(Range(0.5, 0.99)), default=CONFIDENCE)
-    parser.add_argument("--repetitions", type=whole(2, 10**6), default=200, metavar="N")
+    parser.add_argument("--repetitions", type=whole(2, 10**6), default=200, metavar="N",
+                        help="searches per place of the target")  # fmt: skip
+    parser.add_argument("--intervals", type=whole(2, 10**6), default=1000, metavar="N",
+                        help="repetitions of each interval")  # fmt: skip
     parser.add_argument("--eta-trace", default="benchmarks.planning.queue:mmk/600/150/40")
     parser.add_argument("--eta-cluster", default="5x1", metavar="SPEC")
     parser.add_argument("--eta-workloads", type=whole(2, 1000), default=30, metavar="N")
@@ -71,8 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.only:
-        {"statistics": _statistics, "load": _load, "eta": _eta}[name](given)
-    write_atomically(given.out / "README.md", page(given.out))
+        {"statistics": _statistics, "load": _load, "eta": _eta, GUIDE: _guide}[name](given)
+    if given.only != [GUIDE]:
+        write_atomically(given.out / "README.md", page(given.out))
     return 0
 
 
@@ -80,18 +88,22 @@ def _keep(file: Path, value: Any) -> None:
     write_atomically(file, json.dumps(value, indent=1) + "\n")
 
 
+def _guide(given: argparse.Namespace) -> None:
+    for name, picture in pictures(given.runs, given.on):
+        write_atomically(given.out / name, picture)
+
+
 def _statistics(given: argparse.Namespace) -> None:
     def tell(done: int) -> None:
         if done % 20 == 0:
-            print(f"search {done} of {given.repetitions}", file=sys.stderr, flush=True)
+            of = given.repetitions * len(NEAR)
+            print(f"search {done} of {of}", file=sys.stderr, flush=True)
 
-    answered = searches(given.repetitions, tell)
-    right = sum(one.found == one.formula for one in answered)
+    coverage = [asdict(one) for one in coverages(given.intervals)]
     found = {
-        "repetitions": given.repetitions, "right": right,
-        "answers": [asdict(one) for one in answered],
-        "coverage": [asdict(one) for one in coverages(given.repetitions)],
-    }  # fmt: skip
+        "answers": [asdict(one) for one in searches(given.repetitions, tell)],
+        "coverage": coverage,
+    }
     _keep(given.out / "statistics.json", found)
 
 

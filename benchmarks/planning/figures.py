@@ -1,4 +1,4 @@
-"""Pictures of planning, as SVG: cost against service, chance of the target by nodes, coverage."""
+"""Pictures of planning, as SVG: cost against service, chance by nodes, coverage, forecasts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 Row = Mapping[str, Any]
 COLOURS = ("#1b6ca8", "#c2571a", "#3c8d40", "#7a4fa3")
@@ -59,6 +60,9 @@ def cost_against_service(
         axes.annotate("target", (1.0, target), xycoords=("axes fraction", "data"), ha="right",
                       va="bottom", color="#555555")  # fmt: skip
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:,g}")  # its own would be mathematics, which STYLE prints
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("price of the fleet, dollars per hour")
         axes.set_ylabel(unit)
         axes.legend(frameon=False)
@@ -97,4 +101,28 @@ def coverage(groups: Sequence[tuple[str, float, float, float]]) -> str:
         axes.set_ylim(len(groups) - 0.5, -0.5)
         axes.set_xlim(0.5, 1.0)
         axes.set_xlabel("share of starts and ends within the 80 % interval")
+        return svg()
+
+
+def forecasts(rows: Sequence[Row]) -> str:
+    """Open forecasts as 10 to 90 % intervals with their medians, and what came, in minutes."""
+    shown = [row for row in rows if row["open"]]
+    with _drawn() as (axes, svg):
+        for place, row in enumerate(shown):
+            low, middle, high = (row[f"q{q}_s"] / 60.0 for q in (10, 50, 90))
+            first = place == 0
+            axes.plot([low, high], [place, place], color=COLOURS[0], lw=5.0, alpha=0.35,
+                      solid_capstyle="butt", label="10 to 90 %" if first else None)  # fmt: skip
+            axes.plot([middle], [place], "|", color=COLOURS[0], ms=9.0, mew=1.6,
+                      label="50 %" if first else None)  # fmt: skip
+            axes.plot([row["actual_s"] / 60.0], [place], "x", color=COLOURS[1], ms=5.0,
+                      label="what came" if first else None)  # fmt: skip
+        words = {"start": "starts", "finish": "ends"}
+        names = [
+            f"{row['job']} {words[row['what']]}, told at {row['at_s'] / 60:.0f}" for row in shown
+        ]
+        axes.set_yticks(range(len(shown)), names)
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.set_xlabel("minutes from the beginning")
+        axes.legend(frameon=False)
         return svg()

@@ -43,7 +43,10 @@ def share_interval(passed: int, of: int, confidence: float) -> tuple[float, floa
 def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
     """Two-sided interval of a mean over workloads: Student's t, BCa from 20 workloads on.
 
-    NaN with fewer than two values; a point where all are the same.
+    Percentiles of resampled means scatter with the variance of the sample, which is (n - 1) / n of
+    its estimate, and know no t: BCa is asked for the normal quantile ``sqrt(n / (n - 1)) t`` in
+    place of z, as Hesterberg 2015 widens percentile intervals. NaN with fewer than two values; a
+    point where all are the same.
     """
     sample = np.asarray(values, dtype=np.float64)
     if sample.size < 2:
@@ -51,9 +54,11 @@ def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, fl
     if float(np.ptp(sample)) == 0.0:
         return float(sample[0]), float(sample[0])
     if sample.size >= LEAST_FOR_BOOTSTRAP:
+        n = sample.size
+        reach = math.sqrt(n / (n - 1)) * float(stats.t.ppf((1.0 + confidence) / 2.0, n - 1))
         found = stats.bootstrap(
-            (sample,), np.mean, confidence_level=confidence, method="BCa",
-            rng=np.random.default_rng(0),
+            (sample,), np.mean, confidence_level=1.0 - 2.0 * float(stats.norm.sf(reach)),
+            method="BCa", rng=np.random.default_rng(0),
         ).confidence_interval  # fmt: skip
         return float(found.low), float(found.high)
     low, high = stats.t.interval(

@@ -57,6 +57,24 @@ def test_intervals_of_means_hold_as_often_as_they_say(count: int, times: int) ->
     assert mean_at_most([1.0, 2.0, 3.0], 0.95) == pytest.approx(2.0 + 2.91998558 / math.sqrt(3.0))
 
 
+def test_a_bootstrap_of_few_is_as_wide_as_they_need() -> None:
+    """Exponential samples of 20 at 95 %: 93.6 % of 2,000 hold the mean, of plain BCa 91.6 %.
+
+    The sample itself is asked: the interval is wider than BCa's at z, and reaches further up.
+    """
+    draw = np.random.default_rng(3)
+    for count in (20, 40):
+        sample = draw.exponential(1.0, count)
+        low, high = mean_interval(sample.tolist(), 0.95)
+        plain = scipy_stats.bootstrap(
+            (sample,), np.mean, method="BCa", rng=np.random.default_rng(0)
+        ).confidence_interval  # fmt: skip
+        # t(0.975, 19) sqrt(20 / 19) = 2.147 for 1.960, t(0.975, 39) sqrt(40 / 39) = 2.048.
+        ratio = {20: 2.147, 40: 2.048}[count] / 1.960
+        assert (high - low) / (plain.high - plain.low) == pytest.approx(ratio, abs=0.06)
+        assert high - sample.mean() > sample.mean() - low
+
+
 def test_the_sign_flip_test_is_exact() -> None:
     """Six differences of one sign: 2 of 2^6 arrangements are as far out. Below 6: none."""
     before = [float(k) for k in range(6)]

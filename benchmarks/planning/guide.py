@@ -1,0 +1,33 @@
+"""The pictures of ``docs/how-to/planning.md``, from questions small enough to be asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.planning.figures import chance_by_nodes, cost_against_service, forecasts
+from morph_opt import plan
+
+TRACE, SLO, SHARE, NODE_PRICE = "naive", "p90 queued_s <= 900", 0.5, 16.0
+POLICIES = ("fifo:skip", "srtf")
+QUEUE = "benchmarks.planning.queue:mmk/600/150/24"
+
+
+def pictures(runs: Path, on: str | None) -> Iterator[tuple[str, str]]:
+    """Names and texts of the pictures; replays are kept in a folder."""
+    evidence = {}
+    for policy in POLICIES:
+        folder = runs / f"guide-{policy.replace(':', '-')}"
+        answer = plan.nodes(
+            plan.Ask(TRACE, folder, options={"policy": policy}, on=on), SLO,
+            of_workloads=SHARE, confidence=0.8, exploration=3, most=12,
+        )  # fmt: skip
+        evidence[policy] = answer.to_json()["evidence"]
+    target = plan.Slo.parse(SLO).target
+    cost = cost_against_service(evidence, target, "p90 queued_s", NODE_PRICE)
+    yield "planning-cost.svg", cost
+    yield "planning-chance.svg", chance_by_nodes(evidence, SHARE)
+    options = {"policy": "srtf", "interval_s": 60.0, "restart_s": 0.0}
+    ask = plan.Ask(QUEUE, None, "5x1", options)
+    found = plan.backtest(ask, QUEUE, seeds=(0,), every=18, jobs_per_state=6)
+    yield "planning-eta.svg", forecasts(found.to_json()["evidence"])
