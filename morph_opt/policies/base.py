@@ -103,7 +103,8 @@ class Decision:
         The round as it was posed and solved, for explanations; None for policies without one.
     stands
         Whether it changed nothing, and the policy would decide just the same at later boundaries
-        until a job arrives or completes or a node changes. The engine then need not ask.
+        until a job arrives or completes or a node changes. The engine then need not ask a policy
+        whose ``remembers`` is False; one that does not say so sees every round.
     """
 
     allocation: Allocation

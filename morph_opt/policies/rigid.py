@@ -100,6 +100,11 @@ class _Baseline(ABC):
     def __init__(self, belief: SpeedModel, *, requests_only: bool = False) -> None:
         self._builder = CandidateBuilder(belief, prune=False, requests_only=requests_only)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a decision depends on more than the state."""
+        return hasattr(self, "observe")
+
     @abstractmethod
     def deal(self, filling: _Filling) -> None:
         """Decide every job through ``filling``."""

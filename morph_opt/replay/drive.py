@@ -67,8 +67,9 @@ class Drive:
         """Decide round after round until the end; ``begun``: the first line is written."""
         if writer is not None and not begun:
             writer.commit([self._begun], None)
-        # Who remembers has to see every round.
-        sees_all = getattr(self._policy, "remembers", hasattr(self._policy, "observe"))
+        # Who remembers has to see every round, and so has who hands on what another one decides
+        # and does not say that it keeps nothing of what it sees.
+        sees_all = getattr(self._policy, "remembers", True)
         standing: RoundReport | None = None
         while True:
             began = time.perf_counter()

@@ -102,6 +102,28 @@ def test_milp_is_not_asked_while_every_job_runs_as_fast_as_it_can(objective: str
     assert len(stays) > rounds - asked > 25
 
 
+class Keeper:
+    """Keeps the rounds that another policy decides, and says nothing of a memory."""
+
+    def __init__(self, inner: Policy) -> None:
+        self._inner, self.name = inner, inner.name
+        self.seen: list[int] = []
+
+    def decide(self, state: RoundState) -> Decision:
+        self.seen.append(state.index)
+        return self._inner.decide(state)
+
+
+@pytest.mark.parametrize("name", ["fifo", "milp:jct"])
+def test_who_hands_on_what_another_decides_sees_every_round(name: str) -> None:
+    """Collectors of states know nothing of decisions that stand, which pass through them."""
+    keeper = Keeper(made(name))
+    trace = Trace.of("one", [job("a", iterations=600)])
+    found = replay(trace, cluster(1, 4), keeper, SPEEDS, ReplayConfig(restart_s=0.0))
+    assert keeper.seen == list(range(len(found.rounds)))
+    assert len(keeper.seen) > 10
+
+
 def test_a_job_that_runs_alone_is_asked_about_when_it_starts_and_once_more() -> None:
     """100,000 s of work: boundary 60 starts it, boundary 120 finds it running, 1,666 more pass."""
     trace = Trace.of("one", [job("a", iterations=12_500, gpus=1)])
