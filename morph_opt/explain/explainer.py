@@ -17,7 +17,7 @@ from formulations.arrays import Floats, Ints
 from formulations.round.tables import NONE, Level, Selection
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.pose import PosedRound
-from morph_opt.domain import Allocation
+from morph_opt.domain import Allocation, PlanFamily, Shape
 from morph_opt.explain.case import Case, first_change, reached, small
 from morph_opt.explain.conflict import RuleConflictError, rules_in_conflict
 from morph_opt.explain.prices import CellPrice, Prices
@@ -195,6 +195,8 @@ class _Round:
         else:
             row = posed.view.configuration(job, choice)
             shape, plan = row.shape, row.plan
+            if plan.family is PlanFamily.EST:  # on any nodes: its shape says nothing but how many
+                shape = Shape.of(shape.gpus)
         paid = self._prices.of(choice)
         beside = None
         for partner in (other for other in options.jobs_of(choice) if other != job):

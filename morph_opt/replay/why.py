@@ -190,14 +190,20 @@ def why(
 
 
 def _rounds_of(events: Sequence[Event], found: Sequence[Stretch]) -> list[int]:
-    """Rounds in which the job waits; all of its rounds where it never does."""
-    waits = [one for one in found if one.words == "queued"] or found
-    return [
-        event.index
-        for event in events
-        if isinstance(event, RoundDecided)
-        and any(one.from_s <= event.time_s < one.until_s for one in waits)
-    ]
+    """Rounds in which the job waits; all of its rounds where it waits in none.
+
+    It may wait for the next boundary alone.
+    """
+
+    def of(stretches: Sequence[Stretch]) -> list[int]:
+        return [
+            event.index
+            for event in events
+            if isinstance(event, RoundDecided)
+            and any(one.from_s <= event.time_s < one.until_s for one in stretches)
+        ]
+
+    return of([one for one in found if one.words == "queued"]) or of(found)
 
 
 def _reasons(

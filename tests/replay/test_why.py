@@ -9,6 +9,7 @@ import pytest
 import morph_opt as mo
 from morph_opt.domain import InputError
 from morph_opt.events.log import RoundDecided
+from morph_opt.replay import ReplayConfig
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.setup import prepare
 from morph_opt.replay.why import main, states, stretches, why
@@ -61,6 +62,26 @@ def test_it_is_said_in_sentences(folder: Path, capsys: pytest.CaptureFixture[str
     words = run.why(longest.job_id, longest.submission_time)
     assert words.startswith("at ")
     assert longest.job_id in words
+
+
+def test_who_waits_for_the_next_boundary_alone_is_explained_where_it_runs(tmp_path: Path) -> None:
+    """Both are submitted at 0 and given GPUs at 60 s, the first boundary: no round leaves them."""
+    run = mo.Scenario("search-twin/2", "1x2:V100", engine=ReplayConfig(until_s=240.0)).run(
+        out=tmp_path / "r"
+    )
+    for row in run.jobs:
+        assert (row.submission_time, row.starting_time) == (0.0, 60.0)
+        *_, said = why(tmp_path / "r", row.job_id)
+        assert said.startswith("at ")
+
+
+def test_workers_that_take_turns_are_explained_by_their_gpus(tmp_path: Path) -> None:
+    """Alone in the first round, with a GPU for each of 16 workers, wherever these are."""
+    rules = ReplayConfig(restart_s=20.0, until_s=330.0)
+    mo.Scenario("easyscale-twin", engine=rules).run(out=tmp_path / "r")
+    *_, said = why(tmp_path / "r", "job-00")
+    assert "job-00: start 16 est16-d2-V100 on " in said
+    assert "1+1" not in said
 
 
 @pytest.mark.parametrize(

@@ -361,6 +361,15 @@ def test_refused(
     assert not Path("runs").exists()
 
 
+def test_states_without_a_place_for_the_speeds_are_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--trace", "easyscale-twin", "--quiet", "--out", str(tmp_path / "run")]
+    assert cli.main([*words, "--dump-rounds", str(tmp_path / "dump")]) == 2
+    assert "--dump-rounds: states have no place" in capsys.readouterr().err
+    assert not (tmp_path / "dump").exists()
+
+
 def test_an_empty_decision_is_explained_nowhere() -> None:
     """What the wrapper hands on is the policy's own decision, not a copy."""
     from morph_opt.round.watch import WatchedPolicy

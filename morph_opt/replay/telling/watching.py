@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.domain import InputError
+from morph_opt.domain import InputError, PlanFamily
 from morph_opt.replay.setup import Prepared
 from morph_opt.runs.write import EXPLAIN
 
@@ -68,6 +68,9 @@ def watched(prepared: Prepared, out: Path, given: Mapping[str, Any]) -> Prepared
 
 def _require_watchable(prepared: Prepared, explain: bool, dump: bool) -> None:
     options = prepared.scenario.scheduler
+    if dump and any(job.requested_plan.family is PlanFamily.EST for job in prepared.trace.jobs):
+        rule = "states have no place for the speeds of workers that take turns"
+        raise InputError(rule, field="--dump-rounds")
     if dump and options.learns and options.policy != "milp":
         rule = f"what {options.policy!r} has learnt is not known; with {options.learns} milp only"
         raise InputError(rule, field="--dump-rounds")
