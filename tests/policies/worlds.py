@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from morph_opt.domain import (
     partitions,
 )
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
+from morph_opt.policies.base import Decision
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
@@ -255,3 +256,30 @@ class FakeSolver:
             bound=best.bound,
             gap=gap,
         )
+
+
+class Watched:
+    """Decides, and has another one decide after it had only observed.
+
+    Parameters
+    ----------
+    make
+        The policy, anew at every call.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._one, self._other = make(), make()
+        self.name, self.rounds = self._one.name, 0
+
+    def decide(self, state: RoundState) -> Decision:
+        self.rounds += 1
+        decision = self._one.decide(state)
+        if self.rounds < 15:
+            self._other.observe(state)
+        else:
+            again = self._other.decide(state).allocation
+            assert again == decision.allocation
+            assert [held.partner for held in again.assignments] == [
+                held.partner for held in decision.allocation.assignments
+            ]
+        return decision

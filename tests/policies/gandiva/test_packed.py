@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from morph_opt.clusters import load_cluster
-from morph_opt.domain import RoundState, Trace
+from morph_opt.domain import Trace
 from morph_opt.events.log import Shared
 from morph_opt.perf.tables.pairs import require_pair_speeds
-from morph_opt.policies.base import Decision
 from morph_opt.policies.gandiva.packed import PackedSlices
 from morph_opt.policies.gandiva.packing import PackingTask, by_trial
 from morph_opt.replay import ReplayConfig, ReplayResult, replay
@@ -104,36 +103,19 @@ def test_a_pair_without_cpus_for_both_is_parted_and_not_tried_again() -> None:
     assert abs(one - two) <= 120.0, "neither waits for the other's end"
 
 
-class _Watched:
-    """Decides, and has another one decide after it had only observed."""
-
-    def __init__(self, speeds: object) -> None:
-        pairs = require_pair_speeds(speeds)  # type: ignore[arg-type]
-        self._one, self._other = (
-            PackedSlices(speeds, pairs, any_affinity=True)  # type: ignore[arg-type]
-            for _ in range(2)
-        )
-        self.name, self.rounds = self._one.name, 0
-
-    def decide(self, state: RoundState) -> Decision:
-        self.rounds += 1
-        decision = self._one.decide(state)
-        if self.rounds < 15:
-            self._other.observe(state)
-        else:
-            again = self._other.decide(state).allocation
-            assert again == decision.allocation
-            assert [held.partner for held in again.assignments] == [
-                held.partner for held in decision.allocation.assignments
-            ]
-        return decision
-
-
 def test_a_mixed_cluster_is_packed_within_its_capacity() -> None:
     trace, speeds = gavel_twin(0)
     jobs = [replace(one, submission_s=one.submission_s / 20) for one in trace.jobs[:24]]
     config = ReplayConfig(interval_s=120.0, restart_s=20.0, until_s=9000.0)
     where = load_cluster("1x4:V100+1x4:P100+1x4:K80")
-    found = replay(Trace.of("twin", jobs), where, _Watched(speeds), speeds, config)
+    found = replay(
+        Trace.of("twin", jobs),
+        where,
+        worlds.Watched(
+            lambda: PackedSlices(speeds, require_pair_speeds(speeds), any_affinity=True)
+        ),
+        speeds,
+        config,
+    )
     assert found.summary["rounds_over_capacity"] == 0
     assert len({name for _, name, _ in shared(found)}) >= 4

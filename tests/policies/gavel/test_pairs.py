@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.clusters import load_cluster
-from morph_opt.domain import RoundState, Trace
+from morph_opt.domain import Trace
 from morph_opt.events.log import Shared
 from morph_opt.perf.tables.pairs import pair_speeds
-from morph_opt.policies.base import Decision
 from morph_opt.policies.gandiva.packing import gavel_shares
 from morph_opt.policies.gavel.pairs import EqualParts, GavelPairs, RandomPairs
 from morph_opt.replay import ReplayConfig, ReplayResult, replay
@@ -89,35 +88,11 @@ def test_a_pair_needs_cpus_for_both() -> None:
     assert not [event for event in found.events if isinstance(event, Shared)]
 
 
-class _Watched:
-    """Decides, and has another one decide after it had only observed."""
-
-    name = "watched"
-
-    def __init__(self, speeds: object) -> None:
-        pairs = pair_speeds(speeds)  # type: ignore[arg-type]
-        self._one, self._other = (GavelPairs(speeds, pairs, 5) for _ in range(2))  # type: ignore[arg-type]
-        self.rounds = 0
-
-    def decide(self, state: RoundState) -> Decision:
-        self.rounds += 1
-        decision = self._one.decide(state)
-        if self.rounds < 15:
-            self._other.observe(state)
-        else:
-            again = self._other.decide(state).allocation
-            assert again == decision.allocation
-            assert [held.partner for held in again.assignments] == [
-                held.partner for held in decision.allocation.assignments
-            ]
-        return decision
-
-
 @pytest.mark.parametrize("interval_s", [120.0, 360.0])
 def test_a_mixed_cluster_is_packed_within_its_capacity(interval_s: float) -> None:
     trace, speeds = gavel_twin(0)
     jobs = [replace(one, submission_s=one.submission_s / 20) for one in trace.jobs[:24]]
-    policy = _Watched(speeds)
+    policy = worlds.Watched(lambda: GavelPairs(speeds, pair_speeds(speeds), 5))
     config = ReplayConfig(interval_s=interval_s, restart_s=20.0, until_s=30 * 360.0)
     found = replay(Trace.of("twin", jobs), MIXED, policy, speeds, config)
     assert found.summary["rounds_over_capacity"] == 0
