@@ -15,12 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.planning.asking import Meter
 from benchmarks.planning.calibration import NEAR, coverages, searches
 from benchmarks.planning.figures import chance_by_nodes, cost_against_service, coverage
 from benchmarks.planning.guide import pictures
@@ -31,6 +31,7 @@ from morph_opt.commandline.types import whole
 from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.domain import Range
 from morph_opt.plan.stats import mean_interval
+from morph_opt.sweep.driver import shown_progress
 
 PARTS = ("statistics", "load", "eta")
 POLICIES = {
@@ -113,18 +114,13 @@ def _load(given: argparse.Namespace) -> None:
     known = read_json(file) if exists(file) else {}
     for name in given.policies:
         for load in (1.0, MORE_LOAD):
-            folder = given.runs / f"nodes-{name.replace(':', '-')}-{load:g}"
-            ask = plan.Ask(given.trace, folder, options=POLICIES[name], load=load, on=given.on)
-            spent = []
-            for _ in range(2):
-                began = time.perf_counter()
-                answer = plan.nodes(
-                    ask, given.slo, of_workloads=given.share, confidence=given.confidence,
-                    exploration=given.exploration,
-                )  # fmt: skip
-                spent.append(time.perf_counter() - began)
-            answer.write(folder)
-            known[f"{name} x{load:g}"] = answer.to_json() | {"seconds": spent}
+            asked = _nodes(given, name, load)
+            same = ("trace", "slo", "of_workloads", "confidence", "exploration")
+            known = {
+                old: one
+                for old, one in known.items()
+                if all(one["asked"][key] == asked["asked"][key] for key in same)
+            } | {f"{name} x{load:g}": asked}
             _keep(file, known)
     evidence = {name: one["evidence"] for name, one in known.items() if name.endswith(" x1")}
     slo = plan.Slo.parse(given.slo)
@@ -133,6 +129,26 @@ def _load(given: argparse.Namespace) -> None:
     write_atomically(given.out / "cost.svg", picture)
     every = {name: one["evidence"] for name, one in known.items()}
     write_atomically(given.out / "chance.svg", chance_by_nodes(every, given.share))
+
+
+def _nodes(given: argparse.Namespace, name: str, load: float) -> dict[str, Any]:
+    """One question, with what it took."""
+    folder = given.runs / f"nodes-{name.replace(':', '-')}-{load:g}"
+    with shown_progress(quiet=False) as shown:
+        meter = Meter(folder, shown)
+        ask = plan.Ask(
+            given.trace, folder, options=POLICIES[name], load=load, on=given.on,
+            progress=meter.progress,
+        )  # fmt: skip
+        answer, spent = meter.measured(
+            lambda: plan.nodes(
+                ask, given.slo, of_workloads=given.share, confidence=given.confidence,
+                exploration=given.exploration,
+            )
+        )  # fmt: skip
+    answer.write(folder)
+    print(f"{name} x{load:g}: {answer.said[0]}", file=sys.stderr, flush=True)
+    return answer.to_json() | {"spent": spent}
 
 
 def _eta(given: argparse.Namespace) -> None:

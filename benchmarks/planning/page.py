@@ -108,7 +108,8 @@ def _load(found: Any) -> list[str]:
     said = [
         f"- `{name}`: {'; '.join(one['said'])}; {one['figures']['replays']} replays, sizes refused "
         f"by bounds: {', '.join(map(str, one['figures']['refused_by_bounds'])) or 'none'}; "
-        f"{one['seconds'][0]:.0f} s, asked again {one['seconds'][1]:.1f} s"
+        f"{one['spent']['wall_s'] / 60:.1f} minutes ({one['spent']['cpu_s'] / 60:.1f} of CPU), "
+        f"asked again {one['spent']['again_s']:.1f} s"
         for name, one in found.items()
     ]
     return [
