@@ -17,6 +17,11 @@ Look at what happened
     Summary         The figures of a run; a float is NaN where nothing can be said
     Table           Rows under a header
 
+Ask what takes many runs
+
+    plan            Capacity planning: how many nodes, which fleet, what is worth what
+    sweep           Many replays: cells with keys, a cache, executors, failures as rows
+
 Decide one round
 
     decide          Decide one round, given by a snapshot or the file of one
@@ -44,6 +49,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from morph_opt import plan, sweep
     from morph_opt.clusters import load_cluster
     from morph_opt.domain import Cluster, InputError, Job, Trace
     from morph_opt.engine.config import ReplayConfig
@@ -83,10 +89,12 @@ __all__ = [
     "decide",
     "load_cluster",
     "load_trace",
+    "plan",
     "read_run",
     "read_scenario",
     "read_snapshot",
     "report",
+    "sweep",
 ]
 
 # Loaded when first asked for: the import of the package alone takes a millisecond.
@@ -104,10 +112,13 @@ _WHERE = {
     "table": ("Table",),
     "traces.registry": ("load_trace",),
 }
+_ROOMS = ("plan", "sweep")
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

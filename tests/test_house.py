@@ -139,7 +139,10 @@ def test_commands_in_the_docs_exist(page: Path) -> None:
         assert target in targets, f"{page}: the Makefile has no target {target}"
     for module, rest in re.findall(r"python -m (morph_opt[\w.]*)([^`\n|]*)", text):
         assert runnable(module), f"{page}: python -m {module} cannot be run"
-        words = re.findall(r"(?:^| )(--[a-z][\w-]*|[a-z]+(?= ))", rest)
+        quoted = " ".join(re.findall(r'"([^"]*)"', rest))  # options of a replay, or a value
+        for option in re.findall(r"--[a-z][\w-]*", quoted):
+            assert option in help_text("morph_opt.replay", ""), f"{page}: no option {option}"
+        words = re.findall(r"(?:^| )(--[a-z][\w-]*|[a-z]+(?= ))", re.sub(r'"[^"]*"', "", rest))
         known = help_text(module, words[0] if words and words[0][0] != "-" else "")
         for option in (word for word in words if word.startswith("--")):
             assert option in known, f"{page}: {module} has no option {option}"

@@ -22,6 +22,8 @@ average: float = run.summary.average_jct_s
 longest = max(row.turnaround_time for row in run.jobs)
 late = run.segments.to_pandas()["start_s"].max()
 print(run.jobs.to_table("job_id", "turnaround_time").to_markdown(), average, longest, late)
+answer: mo.plan.Answer = mo.plan.nodes(mo.plan.Ask(scenario), "avg jct_s <= 1500")
+print(answer.evidence["nodes"], mo.sweep.Cell(scenario).key)
 decided: mo.RoundDecision = mo.decide("state.json")
 print(decided.why("job-17"), [job.name for job in mo.load_trace("base").trace.jobs])
 try:
@@ -69,8 +71,8 @@ def test_unknown_names_are_refused() -> None:
     ("more", "complaint"),
     [
         ("", None),
-        ("mo.Scenario(trace=3)\n", r"user\.py:17: error: Argument .trace."),
-        ("jct: str = run.summary.average_jct_s\n", r"user\.py:17: error: Incompatible types"),
+        ("mo.Scenario(trace=3)\n", r"user\.py:19: error: Argument .trace."),
+        ("jct: str = run.summary.average_jct_s\n", r"user\.py:19: error: Incompatible types"),
     ],
 )
 def test_a_user_s_script_is_checked_strictly(

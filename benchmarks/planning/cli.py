@@ -31,6 +31,7 @@ from morph_opt.commandline.types import whole
 from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.domain import Range
 from morph_opt.plan.stats import mean_interval
+from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.driver import shown_progress
 
 PARTS = ("statistics", "load", "eta")
@@ -137,7 +138,7 @@ def _nodes(given: argparse.Namespace, name: str, load: float) -> dict[str, Any]:
     with shown_progress(quiet=False) as shown:
         meter = Meter(folder, shown)
         ask = plan.Ask(
-            given.trace, folder, options=POLICIES[name], load=load, on=given.on,
+            Scenario(given.trace, **POLICIES[name]), folder, load=load, on=given.on,
             progress=meter.progress,
         )  # fmt: skip
         answer, spent = meter.measured(
@@ -152,12 +153,10 @@ def _nodes(given: argparse.Namespace, name: str, load: float) -> dict[str, Any]:
 
 
 def _eta(given: argparse.Namespace) -> None:
-    options = {"policy": "srtf", "interval_s": 60.0, "restart_s": 0.0}
-    ask = plan.Ask(given.eta_trace, None, given.eta_cluster, options)
+    scenario = Scenario(given.eta_trace, given.eta_cluster, policy="srtf")
+    ask = plan.Ask(scenario.replaced(restart_s=0.0))
     seeds = range(given.eta_workloads)
-    found = plan.backtest(
-        ask, given.eta_trace, seeds=seeds, every=given.eta_every, jobs_per_state=JOBS_PER_STATE
-    )
+    found = plan.backtest(ask, seeds=seeds, every=given.eta_every, jobs_per_state=JOBS_PER_STATE)
     write_atomically(given.out / "eta.csv", found.to_table().to_csv())
     rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
     opened = [row for row in rows if row["open"]]

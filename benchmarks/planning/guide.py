@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.planning.figures import chance_by_nodes, cost_against_service, forecasts
 from morph_opt import plan
+from morph_opt.replay.scenario import Scenario
 
 TRACE, SLO, SHARE, NODE_PRICE = "naive", "p90 queued_s <= 900", 0.5, 16.0
 POLICIES = ("fifo:skip", "srtf")
@@ -19,7 +20,7 @@ def pictures(runs: Path, on: str | None) -> Iterator[tuple[str, str]]:
     for policy in POLICIES:
         folder = runs / f"guide-{policy.replace(':', '-')}"
         answer = plan.nodes(
-            plan.Ask(TRACE, folder, options={"policy": policy}, on=on), SLO,
+            plan.Ask(Scenario(TRACE, policy=policy), folder, on=on), SLO,
             of_workloads=SHARE, confidence=0.8, exploration=3, most=12,
         )  # fmt: skip
         evidence[policy] = answer.to_json()["evidence"]
@@ -27,7 +28,6 @@ def pictures(runs: Path, on: str | None) -> Iterator[tuple[str, str]]:
     cost = cost_against_service(evidence, target, "p90 queued_s", NODE_PRICE)
     yield "planning-cost.svg", cost
     yield "planning-chance.svg", chance_by_nodes(evidence, SHARE)
-    options = {"policy": "srtf", "interval_s": 60.0, "restart_s": 0.0}
-    ask = plan.Ask(QUEUE, None, "5x1", options)
-    found = plan.backtest(ask, QUEUE, seeds=(0,), every=18, jobs_per_state=6)
+    ask = plan.Ask(Scenario(QUEUE, "5x1", policy="srtf").replaced(restart_s=0.0))
+    found = plan.backtest(ask, seeds=(0,), every=18, jobs_per_state=6)
     yield "planning-eta.svg", forecasts(found.to_json()["evidence"])

@@ -1,4 +1,4 @@
-"""Capacity planning: how many nodes, which fleet, what is worth what, with evidence.
+"""Capacity planning: how many nodes, which fleet, what is worth what.
 
 >>> from morph_opt import plan
 >>> plan.needed(0.9, 0.95)

@@ -1,20 +1,18 @@
-"""What every question shares: a base scenario, workloads, where it runs, where it is kept."""
+"""What every question shares: a scenario, workloads, where it runs, where it is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from morph_opt.clusters import load_cluster
 from morph_opt.clusters.short import sized_node
-from morph_opt.domain import A800_NODE, Cluster, InputError, NodeType
+from morph_opt.domain import A800_NODE, InputError, NodeType
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep import Limits, Progress
-from morph_opt.traces.registry import home_cluster
 
 EXPLORATION = 20
 """Workloads that a search looks at before it names a fleet."""
@@ -26,24 +24,20 @@ class Ask:
 
     Parameters
     ----------
-    trace
-        Where workloads come from; see `morph_opt.plan.workloads.source_of`.
+    scenario
+        What the question varies. Its trace is where workloads come from
+        (`morph_opt.plan.workloads.source_of`); seeds of jobs and failures are those of each
+        workload, whatever it says.
     out
         Folder of the answer, its cells included; None: ``runs/plan-QUESTION``.
-    cluster
-        Cluster, short form or file; None: that of the trace.
-    options
-        Fields of the scenario by name: ``policy``, ``objective``, ``interval_s`` ...
     blocks, load
         Of the workloads.
     on, limits, progress
         See `morph_opt.sweep.run_cells`.
     """
 
-    trace: str = "base"
+    scenario: Scenario = field(default_factory=Scenario)
     out: Path | None = None
-    cluster: str | Cluster | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     blocks: str | None = None
     load: float = 1.0
     on: str | None = None
@@ -60,31 +54,33 @@ class Ask:
 
     def source(self, load: float | None = None) -> Source:
         """Its workloads, at another load if one is given."""
+        workload = self.scenario.workload
         return source_of(
-            self.trace, load=self.load if load is None else load, blocks=self.blocks
+            workload.trace, load=self.load if load is None else load, blocks=self.blocks,
+            options=workload.trace_options,
         )  # fmt: skip
 
-    @property
-    def base(self) -> Scenario:
-        """The scenario that the question varies."""
-        return Scenario("naive", self.whole_cluster).replaced(**self.options)
-
-    @property
-    def whole_cluster(self) -> Cluster:
-        """The cluster that it starts from."""
-        if isinstance(self.cluster, Cluster):
-            return self.cluster
-        given = self.cluster or home_cluster(self.trace) or "8x8"
-        return load_cluster(given)
-
     def asked(self, **more: Any) -> dict[str, Any]:
-        """The question in plain values."""
-        options = {k: v if isinstance(v, int | float) else str(v) for k, v in self.options.items()}
+        """The question in plain values: what differs from a scenario's defaults, and the rest."""
         plain = {
-            "trace": self.trace, "cluster": self.whole_cluster.name, "blocks": self.blocks,
-            "load": self.load, **options,
+            "trace": self.scenario.workload.trace, "cluster": self.scenario.cluster.name,
+            "blocks": self.blocks, "load": self.load, **_changed(self.scenario),
         }  # fmt: skip
         return plain | {k: v for k, v in more.items() if v is not None}
+
+
+def _changed(scenario: Scenario) -> dict[str, Any]:
+    """Fields by name that have other values than those they have by themselves, but the trace."""
+    parts = (scenario.workload, scenario.scheduler, scenario.engine, scenario.failures)
+    changed = {}
+    for part in parts:
+        usual = type(part)()
+        for one in fields(part):
+            value = getattr(part, one.name)
+            if value != getattr(usual, one.name) and one.name not in ("trace", "seed"):
+                kept = isinstance(value, int | float | Mapping)
+                changed[one.name] = value if kept else str(value)
+    return changed
 
 
 def node_type_of(name: str | None, gpus: int | None = None) -> NodeType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,9 +26,9 @@ from morph_opt.plan.questions.growth import growth
 from morph_opt.plan.questions.removing import remove
 from morph_opt.plan.questions.sizes import nodes
 from morph_opt.plan.questions.worth import worth
-from morph_opt.policies.registry import require_understood
+from morph_opt.replay.arguments import CLUSTER_SIZES, WATCHING, scenario_from
 from morph_opt.replay.arguments import make_parser as replay_parser
-from morph_opt.replay.arguments import scenario_from
+from morph_opt.replay.scenario import Scenario, Workload
 from morph_opt.sweep.driver import shown_progress
 from morph_opt.traces.resampled import DAYS, LOADS, WEEKS
 
@@ -100,10 +101,9 @@ def make_parser() -> LineParser:
 def _scheduler(one: argparse.ArgumentParser) -> None:
     one.add_argument("--policy", metavar="NAME", help="default milp")
     one.add_argument("--objective", metavar="NAME", help="of milp")
-    one.add_argument(
-        "--interval", dest="interval_s", type=Number(RANGES["interval_s"]), metavar="S"
-    )
+    one.add_argument("--interval", type=Number(RANGES["interval_s"]), metavar="S")
     one.add_argument("--restart-s", type=Number(RANGES["restart_s"]), metavar="S")
+    one.add_argument("--options", metavar="OPTIONS", help="more, of morph_opt.replay, quoted")
 
 
 def _common(one: argparse.ArgumentParser, *, cluster: bool = True) -> None:
@@ -150,19 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     with shown_progress(given.quiet) as progress:
-        options = {
-            name: getattr(given, name)
-            for name in ("policy", "objective", "interval_s", "restart_s")
-            if getattr(given, name, None) is not None
-        }
-        if "objective" in options:
-            policy = options.get("policy", "milp")
-            require_understood(policy, options["objective"], ("objective",))
         ask = Ask(
-            trace=getattr(given, "trace", "base"), out=given.out,
-            cluster=getattr(given, "cluster", None), options=options,
-            blocks=getattr(given, "blocks", None), load=getattr(given, "at_load", 1.0),
-            on=getattr(given, "on", None), progress=progress,
+            _scenario(given), given.out, getattr(given, "blocks", None),
+            getattr(given, "at_load", 1.0), getattr(given, "on", None), progress=progress,
         )  # fmt: skip
         answer = _QUESTIONS[given.command](ask, given)
     folder = ask.folder(given.command)
@@ -175,6 +165,43 @@ def _run(given: argparse.Namespace) -> int:
     if not given.quiet:
         print(f"answer, evidence and cells: {folder}", file=sys.stderr)
     return 0
+
+
+_SHORT = ("trace", "cluster", "policy", "objective", "interval", "restart_s")
+"""Options of a replay that a question has itself; ``--state`` is a replay's ``--from-state``."""
+_FIXED = {
+    *("trace", "cluster", "seed", "failure_seed", "solver_seed", "from_state"),
+    *("out", "resume", "allow_code", "json"), *WATCHING,
+    *(name[2:].replace("-", "_") for name in CLUSTER_SIZES),
+}  # fmt: skip
+"""Options of a replay that no question takes among its others."""
+
+
+def _scenario(given: argparse.Namespace) -> Scenario:
+    """What the question varies: the replay that its options would be."""
+    words = []
+    for name in _SHORT:
+        if getattr(given, name, None) is not None:
+            words += [f"--{name.replace('_', '-')}", str(getattr(given, name))]
+    if getattr(given, "state", None) is not None:
+        words += ["--from-state", given.state]
+    more = _words(given.options or "", "--options")
+    if "prices" in vars(replay_parser().parse_args(more)) and not hasattr(given, "cluster"):
+        raise InputError("--prices has no effect: this question has no cluster", field="--options")
+    return scenario_from(replay_parser().parse_args([*words, *more]))
+
+
+def _words(text: str, field: str) -> list[str]:
+    """Options of a replay that stand in quotes."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"{text!r}: {error}", field=field) from error
+    fixed = _FIXED & set(vars(replay_parser().parse_args(words)))
+    if fixed:
+        rule = f"{text!r}: --{min(fixed).replace('_', '-')} cannot be among them"
+        raise InputError(rule, field=field)
+    return words
 
 
 def _seeds(given: argparse.Namespace) -> range | None:
@@ -247,20 +274,22 @@ def _growth(ask: Ask, given: argparse.Namespace) -> Answer:
 def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
     variants = {}
     for text in (given.a, *given.b):
-        words = text.split()
-        parsed = replay_parser().parse_args(words)
-        if {"trace", "cluster", "out", "seed", "resume"} & set(vars(parsed)):
-            rule = f"{text!r}: trace, cluster and seeds are the same for all"
+        words = _words(text, "--a/--b")
+        scenario = scenario_from(replay_parser().parse_args(words))
+        if scenario.workload != Workload():
+            rule = f"{text!r}: jobs are the same for all, so that this stands in --options"
             raise InputError(rule, field="--a/--b")
-        scenario = scenario_from(parsed)
         variants[text] = {
             "scheduler": scenario.scheduler, "engine": scenario.engine,
             "failures": scenario.failures,
         }  # fmt: skip
     if len(variants) < 1 + len(given.b):
         raise InputError("two of them are the same", field="--a/--b")
-    if ask.options:
-        raise InputError("options of the scheduler stand in --a and --b", field=min(ask.options))
+    usual = Scenario()
+    for part in ("scheduler", "engine", "failures"):
+        if getattr(ask.scenario, part) != getattr(usual, part):
+            rule = "who decides and rules of the engine stand in --a and --b"
+            raise InputError(rule, field=part)
     return compare(
         ask, variants, metric=given.metric, seeds=tuple(_seeds(given) or ()),
         confidence=given.confidence, noise=not given.no_noise,
@@ -288,7 +317,7 @@ def _remove(ask: Ask, given: argparse.Namespace) -> Answer:
 
 def _eta(ask: Ask, given: argparse.Namespace) -> Answer:
     return eta(
-        ask, given.state, history=given.history, jobs=given.job,
+        ask, history=given.history, jobs=given.job,
         continuations=given.continuations, seed=given.seed,
     )  # fmt: skip
 

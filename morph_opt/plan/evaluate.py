@@ -229,13 +229,13 @@ def _impossible(scenario: Scenario) -> str:
     """A job that nothing on the cluster can run as requested; empty if there is none."""
     if scenario.workload.skip_impossible:
         return ""
-    workload = loaded(scenario.workload.trace, scenario.workload.seed)
+    workload = loaded(scenario.workload)
     found = impossible_jobs(workload.trace.jobs, workload.truth, scenario.cluster)
     return f"job {found[0][0].name} {found[0][1]}" if found else ""
 
 
 def _demands(scenario: Scenario) -> Demands:
-    workload = loaded(scenario.workload.trace, scenario.workload.seed)
+    workload = loaded(scenario.workload)
     return job_demands(
         workload.trace, scenario.cluster, workload.truth, scenario.engine_rules
     )  # fmt: skip

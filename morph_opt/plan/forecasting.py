@@ -18,6 +18,7 @@ from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, require_bloc
 from morph_opt.policies.base import Policy
 from morph_opt.replay.initial import continued
 from morph_opt.replay.setup import Prepared, policy_of
+from morph_opt.replay.workload import Workload
 from morph_opt.traces.registry import load_trace
 from morph_opt.traces.resampled import BLOCK_S, DAYS
 
@@ -96,7 +97,7 @@ def members(
     """What a member of a family has between two instants of its own clock."""
     return [
         _renamed(job, f"+{seed}", 0.0, taken)
-        for job in loaded(family, seed).trace.jobs
+        for job in loaded(Workload(family, seed)).trace.jobs
         if from_s < job.submission_s <= until_s
     ]
 

@@ -13,7 +13,7 @@ import numpy as np
 from formulations.fleet import FleetProblem, build, check, decode
 from morph_opt.domain import Cluster, InputError, Node, NodeType
 from morph_opt.metrics.bounds.demands import speed_curve
-from morph_opt.plan.workloads import Source, loaded
+from morph_opt.plan.workloads import Source
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
 
@@ -62,7 +62,7 @@ def fleet_problem(
     arrivals: dict[tuple[int, tuple[str, int], int], list[float]] = {}
     configs: dict[tuple[str, int], list[tuple[int, float, float]]] = {}
     for w, seed in enumerate(seeds):
-        workload = loaded(source.spec, seed)
+        workload = source.workload(seed)
         for job in workload.trace.jobs:
             group = job.model, job.cpus_per_gpu
             if group not in configs:

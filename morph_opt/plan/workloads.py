@@ -6,13 +6,15 @@ the node failures, the solver keeps its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from morph_opt.domain import InputError, Trace
 from morph_opt.replay.scenario import Scenario
+from morph_opt.replay.workload import Workload
 from morph_opt.sweep.cell import trace_file
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.registry import load_trace, takes_seed
@@ -37,12 +39,15 @@ class Source:
         Load factor.
     note
         What the answer has to say about it.
+    options
+        What the trace is told, as `morph_opt.traces.registry.load_trace` takes it.
     """
 
     trace: str
     blocks: str = AS_IS
     load: float = 1.0
     note: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def spec(self) -> str:
@@ -51,15 +56,23 @@ class Source:
 
     def put(self, scenario: Scenario, seed: int) -> Scenario:
         """A scenario under one of its workloads."""
-        from dataclasses import replace
-
         return scenario.replaced(
             workload=replace(scenario.workload, trace=self.spec, seed=seed),
             failures=replace(scenario.failures, seed=seed),
         )
 
+    def workload(self, seed: int) -> LoadedTrace:
+        """Jobs and speeds of one of its workloads."""
+        return loaded(Workload(self.spec, seed, **self.options))
 
-def source_of(trace: str, *, load: float = 1.0, blocks: str | None = None) -> Source:
+
+def source_of(
+    trace: str,
+    *,
+    load: float = 1.0,
+    blocks: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Source:
     """The workloads of a trace: the members of a seeded family, else draws from a history.
 
     Parameters
@@ -70,6 +83,8 @@ def source_of(trace: str, *, load: float = 1.0, blocks: str | None = None) -> So
         See `morph_opt.traces.resampled`.
     blocks
         ``weeks`` or ``days``; None: as the history allows.
+    options
+        What the trace is told, as `morph_opt.traces.registry.load_trace` takes it.
 
     Raises
     ------
@@ -79,16 +94,17 @@ def source_of(trace: str, *, load: float = 1.0, blocks: str | None = None) -> So
     base = trace_file(trace)
     if base is not None:
         trace = trace.replace(base, str(Path(base).resolve()))
+    told = {name: value for name, value in (options or {}).items() if value is not None}
     if blocks is None and is_family(trace):
-        return Source(trace, AS_IS, load)
-    history = load_trace(trace).trace
+        return Source(trace, AS_IS, load, options=told)
+    history = load_trace(trace, **told).trace
     if blocks is None:
         blocks = WEEKS if whole_blocks(history, WEEKS) >= LEAST_WEEKS else DAYS
     count = require_blocks(history, blocks)
     note = f"{count} {blocks} of history"
     if count < FEW_BLOCKS:
         note += f": the interval cannot know rarer {blocks}"
-    return Source(trace, blocks, load, note)
+    return Source(trace, blocks, load, note, told)
 
 
 def is_family(trace: str) -> bool:
@@ -136,7 +152,14 @@ def distinct(seeds: Sequence[int]) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-@lru_cache(maxsize=64)
-def loaded(spec: str, seed: int) -> LoadedTrace:
+def loaded(workload: Workload) -> LoadedTrace:
     """A workload's jobs and speeds; the last ones are remembered."""
-    return load_trace(spec, seed=seed)
+    told = {k: v for k, v in workload.trace_options.items() if v is not None}
+    plain = {k: tuple(v.items()) if isinstance(v, Mapping) else v for k, v in told.items()}
+    return _loaded(workload.trace, workload.seed, tuple(plain.items()))
+
+
+@lru_cache(maxsize=64)
+def _loaded(spec: str, seed: int, told: tuple[tuple[str, Any], ...]) -> LoadedTrace:
+    options = {k: dict(v) if isinstance(v, tuple) else v for k, v in told}
+    return load_trace(spec, seed=seed, **options)

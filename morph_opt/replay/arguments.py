@@ -66,13 +66,13 @@ def make_parser() -> LineParser:
         "explains the policy milp only",
         lambda given: getattr(given, "policy", "milp") == "milp",
     )
-    for option in ("--cluster", *_CLUSTER_SIZES):
+    for option in ("--cluster", *CLUSTER_SIZES):
         parser.only(
             option,
             "cannot be combined with --from-state, which has a cluster",
             lambda given: "from_state" not in given,
         )
-    for option in _CLUSTER_SIZES:
+    for option in CLUSTER_SIZES:
         parser.only(
             option, "cannot be combined with --cluster", lambda given: "cluster" not in given
         )
@@ -207,15 +207,16 @@ def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--dump-gz", action="store_true", help="compress the states")
 
 
+CLUSTER_SIZES = (
+    "--nodes", "--gpus-per-node", "--gpu-type", "--cpus-per-node", "--host-memory-gib",
+    "--nvlink-gb-per-s", "--rdma-gb-per-s",
+)  # fmt: skip
+
 WATCHING = {"quiet", "watch", "explain", "dump_rounds", "dump_every", "dump_gz"}
 """What looks at a run and decides nothing of it; may be given again with ``--resume``."""
 
 _OUTPUT = {"out", "resume", "allow_code", "json"} | WATCHING
-_CLUSTER_SIZES = (
-    "--nodes", "--gpus-per-node", "--gpu-type", "--cpus-per-node", "--host-memory-gib",
-    "--nvlink-gb-per-s", "--rdma-gb-per-s",
-)  # fmt: skip
-_CLUSTER = {"cluster", "prices", *(name[2:].replace("-", "_") for name in _CLUSTER_SIZES)}
+_CLUSTER = {"cluster", "prices", *(name[2:].replace("-", "_") for name in CLUSTER_SIZES)}
 
 
 def scenario_from(arguments: argparse.Namespace) -> Scenario:

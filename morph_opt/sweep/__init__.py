@@ -1,4 +1,4 @@
-"""Many replays: cells with keys, a cache that nothing can tear, executors, failures as rows.
+"""Many replays: cells with keys, a cache, executors, failures as rows.
 
 >>> from morph_opt.sweep import Cell, run_cells
 >>> import morph_opt as mo

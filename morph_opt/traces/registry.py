@@ -94,8 +94,8 @@ def _load_cluster_twin(name: str, argument: str, *, seed: int, **options: Any) -
     return LoadedTrace(trace, truth, "twin", trace.description)
 
 
-def _load_resampled(argument: str, *, seed: int) -> LoadedTrace:
-    return resample(argument, seed=seed, load_trace=load_trace)
+def _load_resampled(argument: str, *, seed: int, **options: Any) -> LoadedTrace:
+    return resample(argument, seed=seed, load_trace=partial(load_trace, **options))
 
 
 PUBLISHED_LOGS = {
@@ -236,13 +236,15 @@ def home_cluster(spec: str, **options: Any) -> str | None:
     """
     spec = split_resampled(spec)[-1]
     known = _format_of(spec)
-    options = _understood(spec, known, options)
+    options = _understood(spec, options)
     home = known.home if known is not None else None
     return home(spec.partition("/")[2], **options) if callable(home) else home
 
 
-def _understood(spec: str, known: TraceFormat | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given; refuses those that the trace does not take."""
+def _understood(spec: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given; refuses those that the trace, or what it draws from, has not."""
+    spec = split_resampled(spec)[-1]
+    known = _format_of(spec)
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if known is None or name not in known.options:
@@ -312,7 +314,7 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
         (both ways to get them are told), or a file is wrong (file, line, field and rule).
     """
     known = _format_of(spec)
-    options = _understood(spec, known, options)
+    options = _understood(spec, options)
     source = _source(spec) if known is None else (known.load, spec.partition("/")[2])
     if source is not None:
         return source[0](source[1], seed=seed, **options)

@@ -13,13 +13,13 @@ import morph_opt as mo
 from morph_opt import plan
 from morph_opt.domain import InputError
 from morph_opt.plan.ask import node_type_of
-from morph_opt.plan.cli import main
+from morph_opt.plan.cli import _scenario, main, make_parser
 from morph_opt.plan.evaluate import Evaluator, judged
 from morph_opt.plan.forecasting import Forecast, arrivals
 from morph_opt.plan.mixes import cheapest, fleet_problem
 from morph_opt.plan.questions.backtest import pinball
 from morph_opt.plan.workloads import source_of
-from morph_opt.replay.scenario import read_scenario
+from morph_opt.replay.scenario import Workload, read_scenario
 from morph_opt.runs.jobs import jobs_csv
 from morph_opt.runs.summary import summary_json
 from morph_opt.runs.write import CONFIG
@@ -80,9 +80,9 @@ def test_nodes_twice(here: list[str], capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_bounds_decide_where_they_can(here: list[str]) -> None:
     """No schedule has these jobs complete within a second; and a job of 8 GPUs fits no 1."""
-    ask = plan.Ask("naive", Path("o"), "8x8", {"policy": "fifo"})
+    ask = plan.Ask(mo.Scenario("naive", "8x8", policy="fifo"), Path("o"))
     evaluator = Evaluator(Path("o"))
-    scenario = source_of("naive").put(ask.base, 0)
+    scenario = source_of("naive").put(ask.scenario, 0)
     found = evaluator.verdicts([scenario], plan.Slo.parse("avg jct_s <= 1"))[0]
     assert (found.passed, found.decided_by) == (False, "bound floor")
     assert found.value > 1.0
@@ -223,10 +223,10 @@ def test_arrivals_are_whole_days_at_their_time_of_day() -> None:
 
 def test_a_backtest_counts_what_the_interval_holds() -> None:
     """Under `fifo` nothing that arrives matters, so every forecast is closed and right."""
-    options = {"interval_s": 10.0, "restart_s": 0.0}
-    asks = [plan.Ask(QUEUE, Path("b"), "2x1", options | {"policy": p}) for p in ("fifo", "srtf")]
+    base = mo.Scenario(QUEUE, "2x1").replaced(interval_s=10.0, restart_s=0.0)
     first, found = (
-        plan.backtest(ask, QUEUE, seeds=(0, 1), every=25, continuations=5) for ask in asks
+        plan.backtest(plan.Ask(base.replaced(policy=name)), seeds=(0, 1), every=25, continuations=5)
+        for name in ("fifo", "srtf")
     )
     assert first.figures["open"] == 0
     assert first.figures["closed_right"] == first.figures["closed"] == len(first.rows)
@@ -296,7 +296,13 @@ BAD = [
     ("growth --slo 'avg jct_s <= 1' --load 2:1:0.1", "--load: must ascend"),
     ("growth --slo 'avg jct_s <= 1' --load 1:2:1 --workloads 3", "fewer than the statement"),
     ("compare --a '--policy fifo' --b '--policy fifo'", "two of them are the same"),
-    ("compare --a '--policy fifo' --b '--trace mt'", "are the same for all"),
+    ("compare --a '--policy fifo' --b '--trace mt'", "--trace cannot be among them"),
+    ("compare --a '--policy fifo' --b '--policy srtf --skip-impossible'", "stands in --options"),
+    ("compare --policy fifo --a '--policy fifo' --b '--policy srtf'", "stand in --a and --b"),
+    ("nodes --slo 'avg jct_s <= 9' --options '--seed 3'", "--seed cannot be among them"),
+    ("nodes --slo 'avg jct_s <= 9' --options '--prices V100=1 '", "has no cluster"),
+    ("nodes --slo 'avg jct_s <= 9' --policy fifo --options '--gap 0.1'", "--gap: policy 'fifo'"),
+    ("eta --state none.json --options '--nodes 3'", "--nodes cannot be among them"),
     ("compare --a '--policy fifo' --b '--policy srtf' --seeds 1", "needs two workloads"),
     ("compare --a '--policy fifo' --b '--policy srtf' --metric x", "unknown metric 'x'"),
     ("rules --rules none.toml", "none.toml"),
@@ -319,6 +325,36 @@ def test_bad_input_is_one_line(
     assert complaint in said.err
 
 
+def test_whatever_a_replay_is_told_a_question_can_be_told() -> None:
+    """On the command line in quotes; as a library by the scenario, a log's reading included."""
+    words = ["worth", "--trace", "mt", "--objective", "lookahead", "--cluster", "2x8", "--options"]
+    words += ["--interval 30 --promises weight --restart-s gpt2=9 --mtbf-s 900 --mttr-s 90"]
+    assert _scenario(make_parser().parse_args(words)) == mo.Scenario(
+        "mt", "2x8", objective="lookahead"
+    ).replaced(
+        interval_s=30.0,
+        promises="weight",
+        restart_s_by_model={"gpt2": 9.0},
+        mtbf_s=900.0,
+        mttr_s=90.0,
+    )
+    # A job of four processors for ten minutes, every hour of four days, as SWF has it.
+    Path("log.swf").write_text(
+        "; UnixStartTime: 0\n; TimeZoneString: UTC\n"
+        + "".join(
+            f"{k + 1} {k * 3600} 0 600 4 -1 -1 4 600 -1 1 1 1 -1 1 -1 -1 -1\n" for k in range(97)
+        )
+    )
+    for procs, gpus in ((1, 4), (2, 2)):
+        scenario = mo.Scenario("swf:log.swf", workload=Workload(procs_per_gpu=procs))
+        ask = plan.Ask(scenario.replaced(policy="fifo"), load=1.5)
+        jobs = ask.source().workload(3).trace.jobs
+        assert {one.requested_gpus for one in jobs} == {gpus}
+        assert len(jobs) > 100
+        assert len(ask.source().put(ask.scenario, 3).replaced(until_s=9000.0).run().jobs) > 100
+        assert ask.asked()["procs_per_gpu"] == procs
+
+
 def test_a_replay_that_refuses_its_input_is_no_size_that_fails(tmp_path: Path) -> None:
     """Else a mistyped policy has the answer that no size reaches the target."""
     slo = plan.Slo.parse("avg jct_s <= 9")
@@ -330,10 +366,8 @@ def test_a_replay_that_refuses_its_input_is_no_size_that_fails(tmp_path: Path) -
 
 
 def test_an_slo_s_answer_is_a_value(here: list[str]) -> None:
-    ask = plan.Ask(
-        QUEUE, Path("v"), "4x1", {"policy": "fifo", "interval_s": 10.0, "restart_s": 0.0},
-        on="tests.sweep.poison:Inline",
-    )  # fmt: skip
+    scenario = mo.Scenario(QUEUE, "4x1", policy="fifo").replaced(interval_s=10.0, restart_s=0.0)
+    ask = plan.Ask(scenario, Path("v"), on="tests.sweep.poison:Inline")
     found = plan.nodes(
         ask, "avg queued_s <= 60", gpus_per_node=1, of_workloads=0.5, confidence=0.7, most=8,
         exploration=4,

@@ -62,7 +62,6 @@ HEADER = (
 
 def backtest(
     ask: Ask,
-    trace: str,
     *,
     seeds: Sequence[int] = tuple(range(10)),
     every: int = 60,
@@ -84,9 +83,7 @@ def backtest(
     Parameters
     ----------
     ask
-        Policy and cluster.
-    trace
-        What is replayed: a family, or a history.
+        Of a scenario whose trace is a family, or a history.
     seeds
         Members of the family; a history is replayed once.
     every, jobs_per_state
@@ -99,16 +96,17 @@ def backtest(
     InputError
         If no state had a job to forecast.
     """
-    base = ask.base
+    base = ask.scenario
+    trace = base.workload.trace
     given = distinct(seeds) if is_family(trace) else (0,)
     rows: list[_Row] = []
     for seed in given:
-        scenario = base.replaced(workload=replace(base.workload, trace=trace, seed=seed))
+        scenario = base.replaced(workload=replace(base.workload, seed=seed))
         rows += _of_workload(prepare(scenario), trace, seed, every, jobs_per_state, continuations)
     if not rows:
         raise InputError("no state of the replay has a job to forecast", field="trace")
     asked = ask.asked(
-        trace=trace, seeds=list(given), every=every, jobs_per_state=jobs_per_state,
+        seeds=list(given), every=every, jobs_per_state=jobs_per_state,
         continuations=continuations,
     )  # fmt: skip
     figures = _figures(rows)

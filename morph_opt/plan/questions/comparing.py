@@ -119,7 +119,7 @@ def _compared(
     if len(distinct(seeds)) < 2:
         raise InputError("a comparison needs two workloads at least", field="workloads")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator(question)
-    bases = {name: ask.base.replaced(**fields) for name, fields in variants.items()}
+    bases = {name: ask.scenario.replaced(**fields) for name, fields in variants.items()}
     names = list(bases)
     every = [source.put(base, seed) for base in bases.values() for seed in seeds]
     values = evaluator.values(every, statistic)

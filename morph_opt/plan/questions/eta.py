@@ -10,7 +10,6 @@ from morph_opt.domain import InputError
 from morph_opt.plan.answer import NOT_MODELLED, Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.forecasting import NOTHING, Forecast, coming, forecast
-from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import prepare
 from morph_opt.round.reader import read_snapshot
 from morph_opt.table import Cell
@@ -20,7 +19,6 @@ HEADER = ("job", "what", "q10_s", "q50_s", "q90_s", "in_continuations", "decided
 
 def eta(
     ask: Ask,
-    state: str,
     *,
     history: str | None = None,
     jobs: Sequence[str] | None = None,
@@ -32,9 +30,7 @@ def eta(
     Parameters
     ----------
     ask
-        Policy and so on; the cluster is that of the state.
-    state
-        File of a snapshot (``docs/round.md``).
+        Of a scenario that begins with a state (``Scenario(state="now.json")``, ``docs/round.md``).
     history
         What arrives is drawn from it: members of a seeded family, else days; None: nothing arrives.
     jobs
@@ -45,8 +41,12 @@ def eta(
     Raises
     ------
     InputError
-        If the state has no such job or cannot be continued, or the history is too short.
+        If there is no state, it has no such job or cannot be continued, or the history is too
+        short.
     """
+    scenario, state = ask.scenario, ask.scenario.workload.state
+    if state is None:
+        raise InputError("the scenario begins with no state", field="state")
     if continuations < 5:
         raise InputError("10 and 90 % need five at least", field="--continuations")
     snapshot = read_snapshot(state)
@@ -57,14 +57,13 @@ def eta(
             rule = f"the state has no job {name!r}; it has {', '.join(known[:8])}"
             raise InputError(rule, file=state, field="--job")
     future = coming(history, known) if history else NOTHING
-    scenario = Scenario(state=state).replaced(**ask.options)
     begin = replace(snapshot.state, cluster=scenario.cluster)
     seeds = range(seed, seed + continuations)
     found = forecast(begin, prepare(scenario), future, wanted, seeds)
     rows = [row for name in wanted for row in _rows(name, found[name])]
     said = tuple(_sentence(name, found[name], begin.time_s) for name in wanted)
     asked = {
-        "state": state, "history": history, "jobs": wanted, "continuations": continuations,
+        "history": history, "jobs": wanted, "continuations": continuations,
         "seed": seed, **ask.asked(),
     }  # fmt: skip
     figures = {name: {"start_s": one.quantiles("start"), "finish_s": one.quantiles("finish")}

@@ -74,7 +74,7 @@ def fleet(
     kinds = [node_type_of(name) for name in types]
     node_price = _node_prices(types, kinds, prices)
     first, fresh = target.workloads(seeds, exploration)
-    source, base = ask.source(), ask.base
+    source, base = ask.source(), ask.scenario
     delay_s = _delay_s(target.slo) if delay_s is None else delay_s
     problem = fleet_problem(
         source, first[:SCENARIOS], kinds, node_price, most, delay_s,

@@ -44,7 +44,7 @@ def growth(
     if len(given) < count:
         rule = f"{len(given)} workloads are fewer than the statement needs: {count} for each load"
         raise InputError(rule, field="workloads")
-    evaluator, base = ask.evaluator("growth"), ask.base
+    evaluator, base = ask.evaluator("growth"), ask.scenario
     rows: list[list[str | int | float | None]] = []
     holding: list[bool] = []
     for load in loads:
@@ -59,7 +59,7 @@ def growth(
     asked = ask.asked(
         slo=str(target.slo), loads=list(loads), of_workloads=of_workloads, confidence=confidence
     )
-    breaks, said, notes = _broken(loads, holding, target, ask.whole_cluster.name)
+    breaks, said, notes = _broken(loads, holding, target, ask.scenario.cluster.name)
     figures = {"breaks_at": breaks, "workloads": len(given)}
     every = (*notes, *filter(None, [ask.source().note]))
     return Answer("growth", asked, (said,), figures, HEADER, rows, every)

@@ -111,9 +111,9 @@ def remove(
     """
     target = Target.of(slo, of_workloads, confidence)
     first, fresh = target.workloads(seeds, exploration)
-    source, whole = ask.source(), ask.whole_cluster
+    source, whole = ask.source(), ask.scenario.cluster
     removal = _Removal(
-        ask.evaluator("remove"), source, ask.base, target, first, fresh, whole
+        ask.evaluator("remove"), source, ask.scenario, target, first, fresh, whole
     )  # fmt: skip
     holds, _ = removal.test(whole, "nothing")
     if not holds:

@@ -54,7 +54,7 @@ def nodes(
     if not 1 <= most <= MOST_NODES:
         raise InputError(f"must be from 1 to {MOST_NODES}, got {most}", field="--max-nodes")
     kind = node_type_of(node_type, gpus_per_node)
-    source, base = ask.source(), ask.base
+    source, base = ask.source(), ask.scenario
     explored, fresh = target.workloads(seeds, exploration)
 
     def at(size: int, seed: int) -> Scenario:

@@ -90,7 +90,7 @@ def worth(
     if len(distinct(seeds)) < 2:
         raise InputError("a comparison needs two workloads at least", field="workloads")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("worth")
-    base, classes = ask.base, classes_of(ask.whole_cluster)
+    base, classes = ask.scenario, classes_of(ask.scenario.cluster)
     fleets = [base] + [
         base.replaced(cluster=with_one_more(base.cluster, one.like)) for one in classes
     ]
