@@ -17,9 +17,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 
-from benchmarks.comparison.page import Record, page
+from benchmarks.comparison.page import page
+from benchmarks.comparison.records import Record
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.data.store import find
 from morph_opt.documents import read_rows, write_atomically
@@ -252,12 +254,14 @@ def read_records(path: Path) -> list[Record]:
 def write_records(records: Sequence[Record]) -> None:
     """All rows, in the order of traces, seeds and contenders, and the page made of them.
 
-    Of two of one scenario, as calls at a time may make them, the last.
+    Of several of one policy on the same jobs, as calls at a time and older versions of the sources
+    may make them, the last whose scenario is that of today, or the last.
     """
     order = [who.label for who in CONTENDERS]
     names = [field.name for field in FIELDS]
+    rising = sorted(records, key=lambda record: record.digest in _of_today())
     records = sorted(
-        {record.digest: record for record in records}.values(),
+        {(record.trace, record.seed, record.policy): record for record in rising}.values(),
         key=lambda r: (_place(names, r.trace), r.seed, _place(order, r.policy), r.digest),
     )
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -279,6 +283,12 @@ def hindsight() -> dict[tuple[str, int], float]:
         (row.text("trace"), int(row.text("seed"))): row.number("hindsight_s", at_least=0.0)
         for row in rows
     }
+
+
+@cache
+def _of_today() -> frozenset[str]:
+    """What rows of the whole campaign are known by."""
+    return frozenset(scenario.digest[:16] for *_, scenario in scenarios(FIELDS, TWINS))
 
 
 def _place(names: Sequence[str], name: str) -> int:
