@@ -142,8 +142,9 @@ class LinearModel:
 
     @property
     def scale(self) -> float:
-        """Largest coefficient of the objective, 1 without any: solvers are given costs over it."""
-        return float(np.abs(self.cost).max(initial=0.0)) or 1.0
+        """Largest cost of columns that may be used, 1 without any: the unit of solvers' costs."""
+        used = (self.column_upper > 0) | (self.column_lower < 0)
+        return float(np.abs(self.cost).max(initial=0.0, where=used)) or 1.0
 
     def with_row(
         self,

@@ -34,6 +34,7 @@ from morph_opt.decision.freed import freed_for
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import ExactMip, RoundSolver
+from morph_opt.decision.spread import floor_of
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
 from morph_opt.solvers.small_lp import SmallLp
@@ -150,9 +151,8 @@ class _Climb:
                 break
             best = state.selection
             if not last:
-                unit = float(np.abs(level.value).max(initial=0.0)) or 1.0
-                slack = 1e-7 * max(unit, abs(state.value))
-                problem = with_floor(problem, rank, level, state.value - slack)
+                floor = floor_of(problem, level, state.value, state.bound)
+                problem = with_floor(problem, rank, *floor)
         return Solved(
             best, tuple(outcomes), levels, None, *self._size, None, self._times, state.step,
             state.prices is not None,

@@ -45,7 +45,7 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
     small = solver.solve(replace(model, column_upper=upper), _less(limits, relaxed))
     if small.x is None:
         return _timed(solver.solve(model, _less(limits, relaxed, small)), relaxed, small)
-    gap = relative_gap(small.objective, relaxed.bound)
+    gap = relative_gap(small.objective, relaxed.bound, 1.0)
     if gap <= limits.gap + 1e-9:
         proven = replace(
             small, status=Status.OPTIMAL, bound=max(relaxed.bound, small.objective), gap=gap
@@ -55,7 +55,7 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
     whole = solver.solve(model, _less(limits, relaxed, small), start)
     if whole.x is None or whole.objective < small.objective:
         bound = min(relaxed.bound, whole.bound)
-        reached = relative_gap(small.objective, bound)
+        reached = relative_gap(small.objective, bound, 1.0)
         whole = replace(
             small,
             bound=bound,

@@ -17,6 +17,7 @@ from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.pricing import solve_priced
+from morph_opt.decision.spread import narrowed, unsure, widened
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
 
@@ -153,20 +154,31 @@ class RoundSolver:
         # impossible; every bound that leaves here is the larger of it and the solver's.
         serial = sum(block.family == "not_again" for block in built.model.row_blocks)
         unproven = float("-inf")
+        known: _Placed | None = None
         while True:
             outcome = self._solve(built, gap)
             if outcome.x is None:
-                return _Placed(None, _with_unproven(outcome, unproven, gap), built)
+                outcome = widened(outcome, unsure(problem, built.model.scale), gap)
+                none = _Placed(None, _with_unproven(outcome, unproven, gap), built)
+                return _better(known, none, gap)
             began = time.perf_counter()
             selection, impossible = self._decode(problem, built, outcome)
             self.clock.place_ms += 1e3 * (time.perf_counter() - began)
             if selection is not None:
-                return _Placed(selection, _with_unproven(outcome, unproven, gap), built)
+                outcome = _with_unproven(outcome, unproven, gap)
+                less, outcome = narrowed(problem, built, outcome, gap)
+                known = _better(known, _Placed(selection, outcome, built), gap)
+                if less is None:
+                    return known
+                built = less
+                continue
+            assert outcome.x is not None
             cut = cut_distinct(problem, built, outcome.x)
             if cut is None and serial >= CUT_LIMIT:
                 cut = _with_named_nodes(problem, built)
                 if cut is None:
-                    return _Placed(None, _given_up(outcome, unproven), built)
+                    none = _Placed(None, _given_up(outcome, unproven), built)
+                    return _better(known, none, gap)
             if cut is None:
                 choice = built.layout.choice(problem, outcome.x)
                 if impossible:
@@ -241,6 +253,17 @@ class RoundSolver:
         return with_partners(problem, Selection(choice, placed.nodes)), False
 
 
+def _better(known: _Placed | None, found: _Placed, gap: float) -> _Placed:
+    """What was found, or what was known before where that is worth more; the lesser bound."""
+    if known is None:
+        return found
+    bound = min(known.outcome.bound, found.outcome.bound)
+    best = found
+    if found.selection is None or found.outcome.objective < known.outcome.objective:
+        best = replace(found, selection=known.selection, outcome=known.outcome)
+    return replace(best, outcome=widened(replace(best.outcome, bound=bound), 0.0, gap))
+
+
 def _with_named_nodes(problem: RoundProblem, built: RoundModel) -> RoundModel | None:
     """The same round with its nodes named, or None where that is too large to be of use."""
     if problem.options.starts.part_gpus.size * problem.nodes.count > NAMED_LIMIT:
@@ -249,7 +272,10 @@ def _with_named_nodes(problem: RoundProblem, built: RoundModel) -> RoundModel | 
     named = node_assignment.build(problem, plain)
     cost = np.zeros(named.model.columns)
     cost[named.layout.x] = built.model.cost[built.layout.x]
-    return replace(named, model=named.model.with_objective(cost)).with_rows_of(built)
+    upper = named.model.column_upper.copy()
+    upper[named.layout.x] = built.model.column_upper[built.layout.x]
+    model = replace(named.model.with_objective(cost), column_upper=upper)
+    return replace(named, model=model).with_rows_of(built)
 
 
 def _given_up(outcome: Outcome, unproven: float) -> Outcome:
@@ -286,7 +312,7 @@ def _with_unproven(outcome: Outcome, unproven: float, gap: float) -> Outcome:
 
 def _at_least(built: RoundModel, level: Level, rank: int, value: float) -> RoundModel:
     """The model in which a level keeps its optimum (row ``rank[r]``)."""
-    cost = built.layout.cost(level)
+    cost = np.where(built.model.column_upper > 0, built.layout.cost(level), 0.0)
     # In units of the largest coefficient: a solver's row tolerance is absolute, units are not.
     scale = float(np.abs(cost).max(initial=0.0)) or 1.0
     cost, value = cost / scale, value / scale

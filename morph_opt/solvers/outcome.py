@@ -142,13 +142,20 @@ class Outcome:
         return self.status in (Status.OPTIMAL, Status.FEASIBLE)
 
 
-def relative_gap(objective: float, bound: float) -> float:
-    """Gap of a maximisation: ``max(0, bound - objective) / max(|objective|, 1e-12)``.
+def relative_gap(objective: float, bound: float, unit: float | None = None) -> float:
+    """Gap of a maximisation: ``max(0, bound - objective) / max(|objective|, 1e-12 unit)``.
 
-    A difference of at most 1e-9 counts as none; without an incumbent or bound it is inf.
+    A difference of at most ``1e-9 unit`` counts as none; without an incumbent or bound it is inf.
+
+    Parameters
+    ----------
+    unit
+        What counts as large; None: the larger of the two, but 1 at most.
     """
     if not np.isfinite(objective) or not np.isfinite(bound):
         return float("inf")
-    if bound - objective <= 1e-9:
+    if unit is None:
+        unit = min(1.0, max(abs(objective), abs(bound)))
+    if bound - objective <= 1e-9 * unit:
         return 0.0
-    return (bound - objective) / max(abs(objective), 1e-12)
+    return (bound - objective) / max(abs(objective), 1e-12 * unit)

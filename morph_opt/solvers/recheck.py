@@ -94,7 +94,7 @@ def judge(
             message = f"the library's bound {bound:g} is below its own incumbent; {message}"
             bound = float("inf")
         bound = max(bound, value)
-        met = relative_gap(value, bound) <= gap + 1e-9
+        met = relative_gap(value, bound, 1.0) <= gap + 1e-9
         status = Status.OPTIMAL if met else Status.FEASIBLE
     return Outcome(
         status=status,
@@ -103,7 +103,7 @@ def judge(
         x=point,
         objective=value,
         bound=bound,
-        gap=relative_gap(value, bound),
+        gap=relative_gap(value, bound, 1.0),
         nodes=nodes,
         build_s=build_s,
         solve_s=solve_s,

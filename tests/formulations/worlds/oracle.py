@@ -191,8 +191,10 @@ def best(problem: RoundProblem, levels: Sequence[Level]) -> Selection:
     """An optimum under ranked levels, most important first."""
     rows = combinations(problem)
     worth = np.asarray([[value(row, level) for level in levels] for row in rows.tolist()])
-    # Rounded, so that sums that differ in their last bits alone count as a tie.
-    worth = np.round(worth / np.maximum(1e-300, np.abs(worth).max(axis=0)), 12)
+    # Rounded, so that sums that differ in their last bits alone count as a tie: each to its own
+    # digits, since values may differ by more than a double has.
+    unit = 10.0 ** np.ceil(np.log10(np.maximum(1e-290, np.abs(worth))))
+    worth = np.round(worth / unit, 12) * unit
     for row in np.lexsort(-worth.T[::-1]).tolist():
         found = place(problem, rows[row].tolist())
         if found is not None:
