@@ -5,7 +5,8 @@
 ``statistics``: on M/M/k queues, how often the search names the k of Erlang's formula and a size
 that keeps the SLO, and how often each interval holds the truth. ``load``: how many nodes keep an
 SLO under three policies, at the load of a twin and at another 1.3 times that. ``eta``: how much of
-what came lies in the 80 % intervals. Replays are cached in ``--runs``: what is interrupted goes on,
+what came lies in the 80 % intervals, of a queue, or of a twin (``--eta-trace base --eta-cluster
+8x8 --eta-every 300``). Replays are cached in ``--runs``: what is interrupted goes on,
 and asking again is answered from there. Each part writes its files when it is done; the page shows
 those that are. ``--only guide --out docs/figures`` draws for ``docs/how-to/planning.md``.
 """
@@ -22,6 +23,7 @@ from typing import Any
 
 from benchmarks.planning.asking import Meter
 from benchmarks.planning.calibration import NEAR, coverages, searches
+from benchmarks.planning.eta import Case, forecasts, groups
 from benchmarks.planning.figures import chance_by_nodes, cost_against_service, coverage
 from benchmarks.planning.guide import pictures
 from benchmarks.planning.page import page
@@ -30,9 +32,10 @@ from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.domain import Range
-from morph_opt.plan.stats import mean_interval
+from morph_opt.plan.questions.backtest import coverage_of
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.driver import shown_progress
+from morph_opt.table import Table
 
 PARTS = ("statistics", "load", "eta")
 POLICIES = {
@@ -42,8 +45,6 @@ GUIDE = "guide"
 """Part that only draws, for docs/how-to: ``--only guide --out docs/figures``."""
 MORE_LOAD = 1.3
 SHARE, CONFIDENCE = 0.9, 0.95
-JOBS_PER_STATE = 8
-"""That are forecast together: continuations are replays until the last of them ends."""
 
 
 def make_parser() -> LineParser:
@@ -153,26 +154,16 @@ def _nodes(given: argparse.Namespace, name: str, load: float) -> dict[str, Any]:
 
 
 def _eta(given: argparse.Namespace) -> None:
-    scenario = Scenario(given.eta_trace, given.eta_cluster, policy="srtf")
-    ask = plan.Ask(scenario.replaced(restart_s=0.0))
-    seeds = range(given.eta_workloads)
-    found = plan.backtest(ask, seeds=seeds, every=given.eta_every, jobs_per_state=JOBS_PER_STATE)
-    write_atomically(given.out / "eta.csv", found.to_table().to_csv())
-    rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
-    opened = [row for row in rows if row["open"]]
-    groups = []
-    for name, mine in (
-        ("all", opened),
-        ("starts", [row for row in opened if row["what"] == "start"]),
-        ("ends", [row for row in opened if row["what"] == "finish"]),
-    ):
-        by: dict[Any, list[float]] = {}
-        for row in mine:
-            by.setdefault(row["workload"], []).append(float(row["held"] or 0.0))
-        means = [sum(held) / len(held) for held in by.values()]
-        if len(means) > 1:
-            share = sum(float(row["held"] or 0.0) for row in mine) / len(mine)
-            low, high = mean_interval(means, 0.95)
-            groups.append((f"{name} ({len(mine)})", share, max(0.0, low), min(1.0, high)))
-    write_atomically(given.out / "eta.svg", coverage(groups))
-    _keep(given.out / "eta.json", found.figures | {"trace": given.eta_trace, "groups": groups})
+    """Forecasts of a queue or a twin; those of others that are there stay."""
+    case = Case(given.eta_trace, given.eta_cluster, given.eta_every)
+    rows = forecasts(case, range(given.eta_workloads), given.runs, given.on)
+    header = list(rows[0])
+    table = Table(header, [[row[name] for name in header] for row in rows])
+    write_atomically(given.out / f"eta-{case.name}.csv", table.to_csv())
+    file = given.out / "eta.json"
+    known = read_json(file) if exists(file) else {}
+    about = {"trace": case.trace, "cluster": case.cluster, "groups": groups(case.name, rows)}
+    known[case.name] = coverage_of(rows) | about
+    _keep(file, known)
+    every = [group for one in known.values() for group in one["groups"]]
+    write_atomically(given.out / "eta.svg", coverage(every))

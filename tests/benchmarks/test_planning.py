@@ -73,7 +73,7 @@ def test_every_part_is_written_and_drawn(
         "--eta-cluster", "3x1", "--eta-workloads", "2", "--eta-every", "3",
     ]  # fmt: skip
     assert main(words) == 0
-    names = {"README.md", "statistics.json", "load.json", "eta.json", "eta.csv"}
+    names = {"README.md", "statistics.json", "load.json", "eta.json", "eta-mmk.csv"}
     assert {file.name for file in out.iterdir()} == names | {"cost.svg", "chance.svg", "eta.svg"}
     text = (out / "README.md").read_text()
     answers = json.loads((out / "statistics.json").read_text())["answers"]
@@ -85,6 +85,18 @@ def test_every_part_is_written_and_drawn(
     assert f"| `fifo:skip` | {nodes[0]} | {nodes[1]} | {nodes[1] - nodes[0]} |" in text
     assert all((out / name).read_text().startswith("<?xml") for name in ("cost.svg", "eta.svg"))
     assert max(map(len, text.splitlines())) < 700
+    # Asked again, a workload's forecasts are read; a folder of another question is made anew.
+    figures = json.loads((out / "eta.json").read_text())["mmk"]
+    kept = sorted((tmp_path / "runs" / "eta-mmk").iterdir())
+    assert [file.name for file in kept] == ["0.json", "1.json"]
+    of_first = json.loads(kept[0].read_text())
+    kept[0].write_text(json.dumps(of_first | {"rows": of_first["rows"][:-1]}))
+    assert main([*words, "--only", "eta"]) == 0
+    again = json.loads((out / "eta.json").read_text())["mmk"]
+    assert again["forecasts"] == figures["forecasts"] - 1
+    assert main([*words[:-1], "4", "--only", "eta"]) == 0
+    third = json.loads(kept[0].read_text())
+    assert (of_first["made"]["every"], third["made"]["every"]) == (3, 4)
 
 
 def test_the_pictures_of_the_guide_are_those_of_its_questions(

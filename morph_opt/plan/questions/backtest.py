@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -146,6 +148,27 @@ class _Row:
             self.workload, self.at_s, self.job, self.what, self.actual_s, *self.quantiles,
             int(self.open), self.held,
         ]  # fmt: skip
+
+
+def coverage_of(evidence: Sequence[Mapping[str, Any]]) -> dict[str, int | float]:
+    """The figures of a backtest from rows of its evidence, which may be of several put together.
+
+    Parameters
+    ----------
+    evidence
+        As in ``answer.json``: by the names of the header, null beyond the horizon.
+    """
+    rows = []
+    for one in evidence:
+        low, middle, high = (
+            math.inf if one[name] is None else float(one[name])
+            for name in ("q10_s", "q50_s", "q90_s")
+        )
+        rows.append(
+            _Row(one["workload"], one["at_s"], one["job"], one["what"], one["actual_s"],
+                 (low, middle, high), one["held"], bool(one["open"]))
+        )  # fmt: skip
+    return _figures(rows)
 
 
 def _of_workload(
