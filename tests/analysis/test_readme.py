@@ -104,6 +104,12 @@ def test_readme_has_every_replay(project_root: Path) -> None:
     assert {case.command for case in cases(TRACES)} == {r.command for r in found.rows.values()}
 
 
+def test_promises_are_weighed_only_where_there_are_any() -> None:
+    keys = {trace: {case.scheduler.key for case in cases((trace,))} for trace in ("base", "mt")}
+    assert keys["mt"] - keys["base"] == {"lookahead-weight"}
+    assert keys["base"] - keys["mt"] >= {"jct", "jct-blind", "sia"}
+
+
 @pytest.mark.parametrize("trace", TWINS)
 def test_readme_shows_the_twins_as_they_are_now(trace: str, project_root: Path) -> None:
     found = load(project_root / DATA)
