@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,6 +41,33 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
     return table[first], at.reshape(-1)
 
 
+Found = TypeVar("Found")
+
+
+def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
+    """A pure function of arrays that remembers its last answers by what is in the arrays.
+
+    From round to round the configurations on offer, and the nodes, are mostly the same. Nobody may
+    write to an answer. Large arrays are not worth keeping.
+    """
+    known: OrderedDict[tuple[Any, ...], Found] = OrderedDict()
+
+    @wraps(function)
+    def remembering(*tables: Any) -> Found:
+        if sum(table.nbytes for table in tables) > LARGEST_KNOWN:
+            return function(*tables)
+        key = tuple((table.dtype.char, table.shape, table.tobytes()) for table in tables)
+        if key in known:
+            known.move_to_end(key)
+            return known[key]
+        known[key] = found = function(*tables)
+        if len(known) > MOST_KNOWN:
+            known.popitem(last=False)
+        return found
+
+    return remembering
+
+
 def joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """Positions of equal values in two columns, by the right one; of several, all in order."""
     order = np.argsort(left, kind="stable")
@@ -54,6 +84,9 @@ def at_choice(values: Floats, choice: Ints) -> Floats:
     found[choice >= 0] = values[choice[choice >= 0]]
     return found
 
+
+MOST_KNOWN, LARGEST_KNOWN = 64, 2**17
+"""Answers that `by_content` remembers of a function, and bytes of what they are answers to."""
 
 LEFT_OUT: Any = None
 """Default of a column that may be left out; the table fills it in."""

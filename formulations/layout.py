@@ -105,7 +105,9 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
     members, stays, upper = options.members, options.stays, options.possible.astype(np.float64)
     x = np.full(options.count, -1, dtype=np.int64)
     shared = np.flatnonzero(options.shared)
-    alone = np.setdiff1d(np.arange(options.count), np.concatenate([shared, stays]))
+    on_its_own = ~options.shared
+    on_its_own[stays] = False
+    alone = np.flatnonzero(on_its_own)
     x[alone] = builder.add_columns("x", np.column_stack([options.job[alone], alone]), upper[alone])
     if shared.size:
         both = members.job[np.isin(members.option, shared)].reshape(-1, 2)

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from formulations.arrays import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +129,18 @@ class LinearModel:
 
     def matrix(self) -> sparse.csr_array:
         """The matrix A, shape (rows, columns)."""
+        # scipy takes a tenth of a second to import, and rounds do without it.
+        from scipy import sparse
+
         return sparse.csr_array(
             (self.value, self.index, self.start), shape=(self.rows, self.columns)
         )
+
+    def activity(self, x: Floats) -> Floats:
+        """A x, shape (rows,)."""
+        row = np.repeat(np.arange(self.rows), np.diff(self.start))
+        sums = np.bincount(row, self.value * x[self.index], minlength=self.rows)
+        return sums.astype(np.float64)
 
     def objective(self, x: Floats) -> float:
         """Value of a point, offset included."""
@@ -269,10 +281,7 @@ class ModelBuilder:
         row = np.concatenate([e[0] for e in self._entries] or [none])
         column = np.concatenate([e[1] for e in self._entries] or [none])
         value = np.concatenate([e[2] for e in self._entries] or [np.zeros(0)])
-        matrix = sparse.coo_array((value, (row, column)), shape=(self._rows, self._columns)).tocsr()
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        matrix.sort_indices()
+        start, index, value = _compressed(row, column, value, self._rows, self._columns)
         empty = np.zeros(0)
         return LinearModel(
             name=self._name,
@@ -283,16 +292,35 @@ class ModelBuilder:
             integer=np.concatenate([b[2] for b in self._bounds] or [empty.astype(bool)]),
             row_lower=np.concatenate([s[0] for s in self._sides] or [empty]),
             row_upper=np.concatenate([s[1] for s in self._sides] or [empty]),
-            start=matrix.indptr.astype(np.int64),
-            index=matrix.indices.astype(np.int64),
-            value=matrix.data.astype(np.float64),
+            start=start,
+            index=index,
+            value=value,
             row_blocks=tuple(self._row_blocks),
             column_blocks=tuple(self._column_blocks),
         )
 
 
+def _compressed(
+    row: Ints, column: Ints, value: Floats, rows: int, columns: int
+) -> tuple[Ints, Ints, Floats]:
+    """Entries as compressed rows, columns ascending: those of one place added up, no zeros."""
+    key = row * max(1, columns) + column
+    order = np.argsort(key, kind="stable")
+    key, value = key[order], value[order]
+    fresh = np.diff(key, prepend=-1) > 0
+    if not fresh.all():
+        # One after the other, as they were added: sums depend on their order.
+        key, value = key[fresh], np.bincount(np.cumsum(fresh) - 1, value).astype(np.float64)
+    kept = value != 0
+    row, index = np.divmod(key[kept], max(1, columns))
+    return np.searchsorted(row, np.arange(rows + 1)), index, value[kept]
+
+
 def _repeated(value: Floats | float, count: int) -> Floats:
     """The numbers themselves, or one number as often as needed."""
-    if isinstance(value, float):
-        return np.full(count, value)
-    return np.broadcast_to(np.asarray(value, dtype=np.float64), (count,))
+    found = np.asarray(value, dtype=np.float64)
+    if not found.ndim:
+        return np.full(count, found)
+    if found.shape != (count,):
+        raise ValueError(f"{count} numbers expected, got {found.shape}")
+    return found

@@ -100,8 +100,8 @@ def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: PartPlace
     """Rows ``slots``: parts in each cell and kind are not more than the slots cut for them."""
     width = max(1, kinds.count)
     demand, supply = lies.cell * width + lies.kind, z.cell * width + z.kind
-    keys = np.unique(demand)
-    kept = np.isin(supply, keys)
+    wanted = np.bincount(demand, minlength=width * max(1, z.cell.max(initial=0) + 1)) > 0
+    keys, kept = np.flatnonzero(wanted), wanted[supply]
     builder.add_rows(
         "slots",
         np.column_stack([keys // width, keys % width]),

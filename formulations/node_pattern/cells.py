@@ -10,12 +10,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import distinct_rows
+from formulations.columns import by_content, distinct_rows
 from formulations.node_pattern.patterns import Vector
 from formulations.round.tables import RESOURCES, RoundProblem, Scope
 
@@ -69,15 +69,22 @@ def find_cells(problem: RoundProblem) -> Cells:
         ]
     )
     is_open = np.flatnonzero(nodes.open)
-    unique, first, inverse = np.unique(key[is_open], axis=0, return_index=True, return_inverse=True)
+    sample, cell = _in_order(key[is_open])
+    of_node = np.full(nodes.count, -1, dtype=np.int64)
+    of_node[is_open] = cell
+    first = is_open[sample]
+    of_cell = key[first]
+    return Cells(of_node, of_cell[:, 0], of_cell[:, 1], of_cell[:, 2], nodes.sets[:, first])
+
+
+@by_content
+def _in_order(key: Ints) -> tuple[Ints, Ints]:
+    """First row of each distinct one, ascending, and which of them each row is."""
+    _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    of_node = np.full(nodes.count, -1, dtype=np.int64)
-    of_node[is_open] = rank[inverse.reshape(-1)]
-    unique = unique[order]
-    sample = is_open[first[order]]
-    return Cells(of_node, unique[:, 0], unique[:, 1], unique[:, 2], nodes.sets[:, sample])
+    return first[order], rank[inverse.reshape(-1)]
 
 
 def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
@@ -86,8 +93,10 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
     A side resource cannot run out when even a node full of the hungriest part fits: parts and
     holds ask for at most ``worst`` of it per GPU, so together for ``worst x GPUs``.
     """
-    worst = problem.options.worst_side[node_class]
-    capacity = problem.nodes.capacity[node_class]
+    return _scarce(problem.options.worst_side[node_class], problem.nodes.capacity[node_class])
+
+
+def _scarce(worst: Floats, capacity: Floats) -> Ints:
     short = np.flatnonzero(worst * capacity[0] > capacity[1:] * (1 + 1e-12)) + 1
     return np.concatenate([[0], short]).astype(np.int64)
 
@@ -134,18 +143,24 @@ KIND_LIMIT = 8
 
 def find_kinds(problem: RoundProblem) -> Kinds:
     """Kinds of each class, by ascending demand."""
-    c = problem.options.starts
+    c, which = problem.options.starts.templates
     owner = c.part_candidate
     gpus = c.part_gpus.astype(np.float64)[:, None]
     demand: Floats = np.column_stack([np.ones(owner.size), c.side[owner]]) * gpus
-    of_part = np.zeros(owner.size, dtype=np.int64)
+    kinds = _kinds(c.part_class, demand, problem.options.worst_side, problem.nodes.capacity)
+    return replace(kinds, of_part=kinds.of_part[c.parts_of(which)[0]])
+
+
+@by_content
+def _kinds(part_class: Ints, demand: Floats, worst: Floats, capacity: Floats) -> Kinds:
+    of_part = np.zeros(part_class.size, dtype=np.int64)
     scarce: list[Ints] = []
     aggregated: list[Ints] = []
     vectors: list[tuple[Vector, ...]] = []
     first = [0]
-    for t in range(problem.nodes.classes):
-        resources = scarce_resources(problem, t)
-        mine = np.flatnonzero(c.part_class == t)
+    for t in range(capacity.shape[0]):
+        resources = _scarce(worst[t], capacity[t])
+        mine = np.flatnonzero(part_class == t)
         rows, inverse = _distinct(demand[np.ix_(mine, resources)])
         counted = resources
         if rows.shape[0] > KIND_LIMIT and resources.size > 1:
@@ -184,10 +199,10 @@ class PartCounts:
 def count_parts(problem: RoundProblem, kinds: Kinds) -> PartCounts:
     """How many parts of each kind every candidate has."""
     base = max(1, kinds.count)
-    key, count = np.unique(
-        problem.options.starts.part_candidate * base + kinds.of_part, return_counts=True
-    )
-    return PartCounts(key // base, key % base, count.astype(np.int64))
+    key = problem.options.starts.part_candidate * base + kinds.of_part
+    count = np.bincount(key)
+    key = np.flatnonzero(count)
+    return PartCounts(key // base, key % base, count[key])
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +246,9 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     Types are told apart by the uplink share only where uplinks matter, and by other resources
     only where these are aggregated.
     """
-    c = problem.options.starts
+    c, which = problem.options.starts.templates
     counts = np.zeros((c.count, kinds.count), dtype=np.int64)
-    counts[parts.candidate, parts.kind] = parts.count
+    counts[which[parts.candidate], parts.kind] = parts.count
     share = np.where(c.scope == Scope.POD, c.side[:, RESOURCES.index("rdma_gb_per_s") - 1], 0.0)
     if not uplinks_matter(problem):
         share = np.zeros_like(share)
@@ -244,11 +259,17 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     np.logical_or.at(aggregated, c.part_candidate, is_aggregated[c.part_class, 1:])
     side = np.where(aggregated, c.side, 0.0)
     table = np.column_stack([c.node_class, c.scope, c.node_set, c.strict, share, side, counts])
+    types = _gang_types(table, kinds.node_class[:, None] == np.arange(problem.nodes.classes))
+    return replace(types, of_candidate=types.of_candidate[which])
+
+
+@by_content
+def _gang_types(table: Floats, of_class: Bools) -> GangTypes:
+    """Types by attributes: class, scope, set, strictness, uplink share, side, parts by kind."""
     unique, inverse = distinct_rows(table)
     whole = unique[:, :3].astype(np.int64)
-    first = 5 + side.shape[1]
+    first = table.shape[1] - of_class.shape[0]
     of_type = unique[:, first:].astype(np.int64)
-    of_class = kinds.node_class[:, None] == np.arange(problem.nodes.classes)
     return GangTypes(
         inverse,
         of_type @ of_class.astype(np.int64) > 0,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import scarce_resources, uplinks_matter
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import RESOURCES, RoundProblem, Scope
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 UPLINK = RESOURCES.index("rdma_gb_per_s") - 1
 
@@ -99,6 +102,9 @@ def _with_rules(
     upper: list[float],
     entries: list[tuple[Ints, Floats]],
 ) -> Shared:
+    # scipy takes a tenth of a second to import, and rounds without prices do without it.
+    from scipy import sparse
+
     rules, first = problem.rules, len(label)
     columns, about = problem.options.count, options_in_rules(problem)
     aux_use = np.zeros((first + rules.count, rules.aux_upper.size))

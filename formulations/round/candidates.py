@@ -64,6 +64,10 @@ class CandidateTable:
         Candidate of each part, shape (P,).
     mixed
         Whether the parts are of several classes, shape (K,).
+    templates
+        Rows of which each is one but for its job, as a table, and which of them each is, shape
+        (K,): the rows themselves, unless they were taken from fewer. Some may be equal all the
+        same.
     """
 
     job: Ints
@@ -80,6 +84,8 @@ class CandidateTable:
     loose: Bools = LEFT_OUT
     part_candidate: Ints = field(init=False, repr=False, compare=False)
     mixed: Bools = field(init=False, repr=False, compare=False)
+    _taken: Ints | None = field(init=False, repr=False, compare=False, default=None)
+    _templates: CandidateTable | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         rows = (self.count,)
@@ -111,6 +117,28 @@ class CandidateTable:
         """Number of candidates K."""
         return int(self.job.size)
 
+    @property
+    def templates(self) -> tuple[CandidateTable, Ints]:
+        """See the attribute."""
+        if self._taken is None:
+            return self, np.arange(self.count, dtype=np.int64)
+        size = int(self._taken.max(initial=-1)) + 1
+        first = np.full(size, -1, dtype=np.int64)
+        first[self._taken] = np.arange(self.count)
+        there = np.flatnonzero(first >= 0)
+        if self._templates is None:
+            object.__setattr__(self, "_templates", self.take(first[there]))
+        assert self._templates is not None
+        first[there] = np.arange(there.size)
+        return self._templates, first[self._taken]
+
+    def parts_of(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Where the parts of these rows stand, one row after the other, and where each begins."""
+        lengths = np.diff(self.part_start)[rows]
+        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        part = np.repeat(self.part_start[:-1][rows] - start[:-1], lengths)
+        return part + np.arange(int(start[-1])), start
+
     def parts(self, candidate: int) -> tuple[int, ...]:
         """GPUs of each part, largest first."""
         span = slice(int(self.part_start[candidate]), int(self.part_start[candidate + 1]))
@@ -138,11 +166,8 @@ class CandidateTable:
 
     def take(self, keep: Ints, job: Ints | None = None) -> CandidateTable:
         """The rows with these indices, in this order, of these jobs or of those that they were."""
-        lengths = np.diff(self.part_start)[keep]
-        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        offsets = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
-        part = np.repeat(self.part_start[:-1][keep], lengths) + offsets
-        return CandidateTable(
+        part, start = self.parts_of(keep)
+        found = CandidateTable(
             self.job[keep] if job is None else job,
             self.node_class[keep],
             self.iteration_s[keep],
@@ -156,3 +181,5 @@ class CandidateTable:
             self.part_class[part],
             self.loose[keep],
         )
+        object.__setattr__(found, "_taken", keep if self._taken is None else self._taken[keep])
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,8 +32,9 @@ def options_of(problem: RoundProblem) -> OptionTable:
     np.add.at(gpus, stay[holds.job], holds.demand[:, 0])
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
     possible = np.ones(count + running.size, dtype=bool)
-    possible[held.option[~_may_come(problem, starts, members, held)]] = False
-    possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
+    if count > table.count:
+        possible[held.option[~_may_come(problem, starts, members, held)]] = False
+        possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
     job = np.concatenate([starts.job, running])
     mixed, worst = _mixed(problem, starts, held, node_class), _worst_side(problem, starts, held)
     return OptionTable(
@@ -44,17 +45,12 @@ def options_of(problem: RoundProblem) -> OptionTable:
 def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Floats:
     nodes = problem.nodes
     worst = np.zeros((nodes.classes, starts.side.shape[1]))
-    on = nodes.node_class[held.node]
-    several = starts.mixed[starts.part_candidate] if starts.mixed.any() else np.zeros(0, dtype=int)
-    parts = np.flatnonzero(several)
-    for resource in range(worst.shape[1]):
-        own: Floats = starts.side[:, resource]
-        np.maximum.at(worst[:, resource], starts.node_class, own)
-        np.maximum.at(
-            worst[:, resource], starts.part_class[parts], own[starts.part_candidate[parts]]
-        )
-        per_gpu = held.demand[:, 1 + resource] / held.demand[:, 0]
-        np.maximum.at(worst[:, resource], on, per_gpu)
+    for most, own in zip(worst.T, starts.side.T, strict=True):  # many times as fast as at once
+        np.maximum.at(most, starts.node_class, own)
+    if starts.mixed.any():
+        parts = np.flatnonzero(starts.mixed[starts.part_candidate])
+        np.maximum.at(worst, starts.part_class[parts], starts.side[starts.part_candidate[parts]])
+    np.maximum.at(worst, nodes.node_class[held.node], held.demand[:, 1:] / held.demand[:, :1])
     return worst
 
 
@@ -178,7 +174,7 @@ def _starts(problem: RoundProblem, held: Held) -> CandidateTable:
     if not problem.returns.options:
         return found
     back = problem.candidates.take(problem.returns.candidate[problem.returns.placed])
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(found, name), getattr(back, name)])
         for name in ("job", "node_class", "iteration_s", "gpus", "side", "node_set")
     }
@@ -244,8 +240,6 @@ def _may_come(
     Of which class the named nodes of an option are is `_may_be_there`'s to say.
     """
     nodes = problem.nodes
-    if not problem.shared.count and not problem.returns.options:
-        return np.ones(held.option.size, dtype=bool)
     comes = np.isin(held.option, members.option[members.starts])
     row = held.option[comes]
     usable = nodes.open[held.node[comes]]

@@ -56,7 +56,7 @@ class ReturnTable:
     @property
     def options(self) -> int:
         """Number of options."""
-        return int(self.placed.size)
+        return int(self.placed.size) if self.count else 0
 
     @property
     def of_node(self) -> Ints:

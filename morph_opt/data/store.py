@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-
-import pooch
+from typing import TYPE_CHECKING
 
 from morph_opt.data.archive import blob_id, is_unpacked, sha256_of, unpack
 from morph_opt.data.datasets import Dataset, dataset
 from morph_opt.domain import InputError
+
+if TYPE_CHECKING:
+    import pooch
 
 DATA_VARIABLE = "MORPH_OPT_DATA"
 """Environment variable: folder with one sub-folder per data set."""
@@ -22,7 +24,12 @@ CACHE_VARIABLE = "MORPH_OPT_CACHE"
 def cache_folder() -> Path:
     """Folder that fetched data sets are kept in."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else Path(pooch.os_cache("morph-opt"))
+    if chosen:
+        return Path(chosen)
+    # With all that downloads need; most commands never ask for it.
+    import pooch
+
+    return Path(pooch.os_cache("morph-opt"))
 
 
 def find(name: str, needed: str | None = None) -> Path | None:
@@ -87,6 +94,8 @@ def fetch(name: str, *, base_url: str | None = None) -> Path:
         If the data set is unknown, the network or the address does not answer, a file differs
         from its checksum, or the cache cannot be written. No wrong file is left behind.
     """
+    import pooch
+
     chosen = dataset(name)
     root = _fetched_root(chosen)
     url = (base_url or chosen.base_url).rstrip("/") + "/"

@@ -28,7 +28,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
 from formulations.arrays import Floats, Ints
 from formulations.layout import RoundModel
@@ -186,7 +185,7 @@ class Prices:
         for number, block in enumerate(model.row_blocks):
             self._family[block.start : block.start + block.count] = number
         self._rows = model.matrix()
-        self._columns = sparse.csc_array(self._rows)
+        self._columns = self._rows.tocsc()
         self._rules = set(problem.rules.name)
 
     def of(self, option: int) -> dict[str, float]:

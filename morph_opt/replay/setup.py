@@ -220,7 +220,6 @@ def policy_of(
     InputError
         If the policy cannot be made, or cannot learn.
     """
-    from morph_opt.perf.fitting.online import OnlineModel
     from morph_opt.perf.tables.tried import TriedModel
     from morph_opt.policies.online import OnlinePolicy
     from morph_opt.policies.registry import make_policy
@@ -236,6 +235,9 @@ def policy_of(
     if isinstance(belief, TriedModel):
         return OnlinePolicy(belief.fresh(), truth, make, "--belief")
     if scheduler.online_fit:
+        # With linear algebra that nothing else needs.
+        from morph_opt.perf.fitting.online import OnlineModel
+
         return OnlinePolicy(OnlineModel(belief), truth, make)
     return make(belief)
 

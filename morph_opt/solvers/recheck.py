@@ -35,7 +35,7 @@ def violated(model: LinearModel, x: Floats) -> str:
     outside = np.maximum(model.column_lower - x, x - model.column_upper)
     columns = np.maximum(whole, outside / np.maximum(1.0, np.abs(x)))
     worst_column = float(columns.max(initial=0.0))
-    activity = model.matrix() @ x
+    activity = model.activity(x)
     rows = np.maximum(
         (model.row_lower - activity) / _size(model.row_lower),
         (activity - model.row_upper) / _size(model.row_upper),

@@ -1,11 +1,11 @@
-"""Distinct rows are those that numpy finds, in its order."""
+"""Distinct rows are those that numpy finds, in its order; what is remembered, and of what."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from formulations.columns import distinct_rows
+from formulations.columns import LARGEST_KNOWN, MOST_KNOWN, by_content, distinct_rows
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -27,3 +27,33 @@ def test_many_wide_columns_do_not_overflow() -> None:
     known, inverse = np.unique(table, axis=0, return_inverse=True)
     np.testing.assert_array_equal(rows, known)
     np.testing.assert_array_equal(at, inverse.reshape(-1))
+
+
+def test_answers_are_remembered_by_what_is_in_the_arrays() -> None:
+    """Equal arrays are one question; another shape or type of the same bytes is another."""
+    asked: list[np.ndarray] = []
+
+    @by_content
+    def shape_of(table: np.ndarray) -> tuple[int, ...]:
+        asked.append(table)
+        return table.shape
+
+    one = np.arange(6)
+    assert [shape_of(one), shape_of(one.copy()), shape_of(one.reshape(2, 3))] == [
+        (6,),
+        (6,),
+        (2, 3),
+    ]
+    assert len(asked) == 2
+    one[0] = 7
+    shape_of(one)
+    shape_of(np.zeros(6))
+    shape_of(np.zeros(6, dtype=np.int64))
+    assert len(asked) == 5
+    for number in range(MOST_KNOWN):
+        shape_of(np.full(1, number))
+    shape_of(one)  # the oldest are forgotten
+    assert len(asked) == 6 + MOST_KNOWN
+    for _ in range(2):
+        shape_of(np.zeros(LARGEST_KNOWN // 8 + 1))
+    assert len(asked) == 8 + MOST_KNOWN

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import Block, LinearModel, ModelBuilder
-from tests.formulations.worlds.random_rounds import random_level, random_round
+from formulations.round.tables import Level
+from tests.formulations.worlds.random_rounds import RoundSize, random_level, random_round
 
 
 def violation(model: LinearModel, x: np.ndarray) -> tuple[float, str]:
@@ -176,3 +178,43 @@ def test_values_are_frozen() -> None:
     with pytest.raises(AttributeError):
         small().name = "other"  # type: ignore[misc]
     assert replace(small(), name="other").name == "other"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_entries_are_compressed_as_scipy_does(seed: int) -> None:
+    """Entries of one place add up, also to nothing; halves add up exactly in any order."""
+    draw = np.random.default_rng(seed)
+    rows, columns, entries = (int(draw.integers(1, top)) for top in (7, 7, 60))
+    row, column = draw.integers(0, rows, entries), draw.integers(0, columns, entries)
+    value = draw.integers(-2, 3, entries) / 2
+    builder = ModelBuilder("compressed")
+    builder.add_columns("x", np.arange(columns)[:, None], 1.0)
+    builder.add_rows("row", np.arange(rows)[:, None], -np.inf, 1.0, [(row, column, value)])
+    model = builder.build(np.zeros(columns))
+    whole = np.zeros((rows, columns))
+    np.add.at(whole, (row, column), value)
+    known = sparse.csr_array(whole)
+    np.testing.assert_array_equal(model.start, known.indptr)
+    np.testing.assert_array_equal(model.index, known.indices)
+    np.testing.assert_array_equal(model.value, known.data)
+    x = draw.integers(-3, 4, columns).astype(np.float64)
+    np.testing.assert_array_equal(model.activity(x), whole @ x)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_rows_are_taken_from_changes_no_model(seed: int) -> None:
+    """Candidates alike are looked at once (`CandidateTable.templates`); copies know no source."""
+    draw = np.random.default_rng(seed)
+    problem = random_round(draw, RoundSize(leaves=2, node_sets=2, mixed=0.3))
+    drawn = np.sort(draw.integers(0, problem.candidates.count, 2 * problem.candidates.count))
+    taken = problem.candidates.take(drawn)
+    source, which = taken.templates
+    assert source.count < taken.count
+    np.testing.assert_array_equal(source.take(which).part_gpus, taken.part_gpus)
+    both = [replace(problem, candidates=table) for table in (taken, replace(taken))]
+    assert both[1].candidates.templates[0] is both[1].candidates
+    level = Level("ones", "", np.ones(both[0].options.count))
+    one, other = (node_pattern.build(known, level).model for known in both)
+    for name in ("row_lower", "row_upper", "start", "index", "value", "column_upper"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert list(one.row_names()) == list(other.row_names())
