@@ -68,7 +68,8 @@ class _Definition:
         self.on_open = problem.nodes.open[problem.holds.node]
         # The last one is of holds that no stay has: nobody pays for them.
         self.stay = np.append(np.where(self.on_open, stay, 0.0), 0.0)
-        self.by_slots = bool(self.stay.any() or (prices.slot is not None and prices.slot.any()))
+        # Even at slot prices of 0 a start without nodes, say all of them closed, earns nothing.
+        self.by_slots = prices.slot is not None or prices.stay is not None
         if self.by_slots:
             self.cells, self.kinds = find_cells(problem), find_kinds(problem)
             none = np.zeros((self.cells.count, self.kinds.count))

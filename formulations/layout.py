@@ -100,7 +100,7 @@ class RoundModel:
 
 
 def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
-    """Columns x, pair and s and the rows ``one_config`` and ``one_gang``."""
+    """Columns x, pair, group and s and the rows ``one_config`` and ``one_gang``."""
     options, jobs = problem.options, problem.jobs.count
     members, stays, upper = options.members, options.stays, options.possible.astype(np.float64)
     x = np.full(options.count, -1, dtype=np.int64)
@@ -109,9 +109,12 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
     on_its_own[stays] = False
     alone = np.flatnonzero(on_its_own)
     x[alone] = builder.add_columns("x", np.column_stack([options.job[alone], alone]), upper[alone])
-    if shared.size:
-        both = members.job[np.isin(members.option, shared)].reshape(-1, 2)
-        x[shared] = builder.add_columns("pair", np.column_stack([both, shared]), upper[shared])
+    sizes = np.bincount(members.option, minlength=options.count)[shared]
+    for size in np.unique(sizes).tolist():
+        mine = shared[sizes == size]
+        labels = members.job[np.isin(members.option, mine)].reshape(-1, size)
+        family = "pair" if size == 2 else "group"
+        x[mine] = builder.add_columns(family, np.column_stack([labels, mine]), upper[mine])
     x[stays] = builder.add_columns("s", options.job[stays][:, None], 1.0)
     builder.add_rows(
         "one_config",
@@ -125,7 +128,7 @@ def add_choices(builder: ModelBuilder, problem: RoundProblem) -> Layout:
 
 
 def _add_one_gang(builder: ModelBuilder, problem: RoundProblem, x: Ints) -> None:
-    """Rows ``one_gang``: GPUs that two jobs share go on with one of them, or with one pair."""
+    """Rows ``one_gang``: GPUs that jobs share go on in one way, named by first and last of them."""
     options = problem.options
     sharing = np.flatnonzero(same_gpus(options.gang))
     if not sharing.size:

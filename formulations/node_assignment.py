@@ -3,6 +3,7 @@ r"""`node_assignment`, the reference formulation: every part is given a node by 
 Variables
     x[j,k]   in {0,1}   job j (re)starts in candidate k
     pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
+    group[h,i,..,k]     the same of three jobs or more
     s[j]     in {0,1}   job j stays as it is, alone
     h[k,l]   in {0,1}   candidate k lies in leaf or NVLink domain l (only scopes LEAF and NVLINK)
     y[k,g,n] in {0,1}   a part of g GPUs of candidate k lies on node n; loose parts: how many
@@ -10,8 +11,8 @@ Variables
 
 Model
     maximise  sum of the values of the options chosen
-    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
-        one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
+    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for each of its jobs
+        one_gang[i,j]       s[i] + .. + s[j] + pairs in place of i .. j <= 1   if i .. j share GPUs
     (2) parts[k,g]          sum_n y[k,g,n] - count[k,g] x[j,k] = 0
         parts[k,g,t]        the same for the parts and nodes of class t, if k is of several classes
     (3) one_host[k]         sum_l h[k,l] - x[j,k] = 0

@@ -7,6 +7,7 @@ kind g in pattern p, and count[q,g] the number of parts of kind g of a gang of t
 Variables
     x[j,k] in {0,1}      job j (re)starts in candidate k
     pair[i,j,k] in {0,1} jobs i and j run on the same GPUs as in candidate k (below also an x)
+    group[h,i,..,k]      the same of three jobs or more
     s[j]   in {0,1}      job j stays as it is, alone
     w[n,e] in {0,1}      node n, which carries running jobs, is left with its free state e
     z[c,e,p] integer     nodes of cell c in free state e that are cut by pattern p
@@ -16,8 +17,8 @@ Variables
 
 Model
     maximise  sum of the values of the options chosen
-    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for both of its jobs
-        one_gang[i,j]       s[i] + s[j] + pairs in place of i or j <= 1    if i and j share GPUs
+    (1) one_config[j]       sum_k x[j,k] + s[j] <= 1      a pair counts for each of its jobs
+        one_gang[i,j]       s[i] + .. + s[j] + pairs in place of i .. j <= 1   if i .. j share GPUs
     (2) one_free[n]         sum_e w[n,e] = 1
     (3) node_free[n,r]      sum_e free[n,e,r] w[n,e] + sum_j hold[j,n,r] s[j] <= capacity[n,r]
                             pairs in place hold like stays, here, in (8) and in (9)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import at_choice
+from formulations.columns import at_choice, joined
 from formulations.prices.rows import shared_rows
 from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
@@ -31,68 +31,40 @@ SLACK = 1e-9
 """Absolute tolerance in comparing what a rule counts."""
 
 
-def _jobs_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:
-    """First and second job of each option, shape (O,); the second is -1 but for pairs."""
-    options, members = problem.options, problem.options.members
-    second = np.full(options.count, -1, dtype=np.int64)
-    if not problem.shared.count:
-        return options.job, second
-    more = np.flatnonzero(members.job != options.job[members.option])
-    second[members.option[more]] = members.job[more]
-    return options.job, second
-
-
 def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
-    """Options that a job may take, shape (O,), and jobs that may have nothing, shape (J,).
+    """Options that their jobs may take, shape (O,), and jobs that may have nothing, shape (J,).
 
     A rule's row that concerns one job alone is a statement about its options, because it takes one
-    at most: those that break the row by themselves are out.
+    at most: those that break the row by themselves are out. A row concerns every job that is in all
+    options that stand in it.
     """
-    jobs = problem.jobs.count
-    first, second = _jobs_of_options(problem)
+    jobs, members = problem.jobs.count, problem.options.members
     fine = problem.options.possible.copy()
-    idle = np.ones(jobs, dtype=bool)
-    if not problem.rules.count:
-        return fine, idle
     rules, option = problem.rules, options_in_rules(problem)
-    owner = _owners(problem, option, first, second)
-    mine = np.flatnonzero((owner[rules.row] >= 0) & (option >= 0))
-    if not mine.size:
-        return fine, idle
-    key, at = np.unique(rules.row[mine] * first.size + option[mine], return_inverse=True)
-    row, where = key // first.size, key % first.size
-    use = np.bincount(at.reshape(-1), rules.value[mine], minlength=key.size)
-    keeps = (use >= rules.lower[row] - SLACK) & (use <= rules.upper[row] + SLACK)
-    fine[where[~keeps]] = False
-    # Rows that ask for something rule out whatever of their job does not stand in them.
-    asks = (owner >= 0) & ((rules.lower > SLACK) | (rules.upper < -SLACK))
-    asked = np.bincount(owner[asks], minlength=jobs)
-    for job_of in (first, second):
-        of_job = asks[row] & keeps & (owner[row] == job_of[where])
-        kept = np.bincount(where[of_job], minlength=first.size)
-        fine &= (job_of < 0) | (kept >= asked[job_of])
-    return fine, asked == 0
-
-
-def _owners(problem: RoundProblem, option: Ints, first: Ints, second: Ints) -> Ints:
-    """The job that a rule's row concerns alone, shape (Q,); -1: several, or other columns."""
-    rules = problem.rules
-    owner = np.full(rules.count, -1, dtype=np.int64)
     stands = np.flatnonzero(option >= 0)
-    rows, option = rules.row[stands], option[stands]
-    some, at = np.unique(rows, return_index=True)
-    shared = np.zeros(rules.count, dtype=bool)
-    shared[rules.row[rules.kind == RULE_U]] = True
-    some, at = some[~shared[some]], at[~shared[some]]
-    for job_of in (second, first):
-        guess = np.full(rules.count, -1, dtype=np.int64)
-        guess[some] = job_of[option[at]]
-        theirs = guess[rows]
-        other = (first[option] != theirs) & (second[option] != theirs)
-        alone = guess >= 0
-        alone[rows[other]] = False
-        owner[alone] = guess[alone]
-    return owner
+    if not stands.size:
+        return fine, np.ones(jobs, dtype=bool)
+    key, at = np.unique(rules.row[stands] * fine.size + option[stands], return_inverse=True)
+    row, where = key // fine.size, key % fine.size
+    use = np.bincount(at.reshape(-1), rules.value[stands], minlength=key.size)
+    keeps = (use >= rules.lower[row] - SLACK) & (use <= rules.upper[row] + SLACK)
+    # Of a row and an option that stands in it, each member of the option.
+    member, of = joined(members.option, where)
+    concern, which, times = np.unique(
+        row[of] * jobs + members.job[member], return_inverse=True, return_counts=True
+    )
+    about, whom = concern // jobs, concern % jobs
+    borrows = np.zeros(rules.count, dtype=bool)
+    borrows[rules.row[rules.kind == RULE_U]] = True
+    alone = (times == np.bincount(row, minlength=rules.count)[about]) & ~borrows[about]
+    theirs = alone[which.reshape(-1)]
+    fine[where[of[theirs & ~keeps[of]]]] = False
+    # Rows that ask for something rule out whatever of their job does not stand in them.
+    asks = (rules.lower > SLACK) | (rules.upper < -SLACK)
+    asked = np.bincount(whom[alone & asks[about]], minlength=jobs)
+    kept = np.bincount(member[theirs & asks[row[of]] & keeps[of]], minlength=members.job.size)
+    fine[members.option[kept < asked[members.job]]] = False
+    return fine, asked == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +80,8 @@ class Evaluation:
     surplus
         What each job earns at most, shape (J,).
     choice
-        Option that earns it, -1 for nothing, shape (J,); a pair is the choice of both its jobs
-        where neither has a better one.
+        Option that earns it, -1 for nothing, shape (J,); one of several jobs is the choice of all
+        of them where none has a better one.
     """
 
     bound: float
@@ -170,16 +142,19 @@ class Relaxation:
         self.jobs = problem.jobs.count
         self.value = level.value
         fine, self.idle = possible_options(problem)
-        self._first, self._second = _jobs_of_options(problem)
+        options = problem.options
+        self._owner, together = options.job, options.shared
         self.possible: Ints = np.flatnonzero(fine)
-        single = self.possible[self._second[self.possible] < 0]
-        order: Ints = single[np.argsort(self._first[single], kind="stable")]
-        self._pairs = self.possible[self._second[self.possible] >= 0]
-        self._all = _Options.of(order, self._first[order])
+        single = self.possible[~together[self.possible]]
+        order: Ints = single[np.argsort(self._owner[single], kind="stable")]
+        self._all = _Options.of(order, self._owner[order])
+        self._together: Ints = self.possible[together[self.possible]]
+        rows = np.flatnonzero(np.isin(options.members.option, self._together))
+        self._job: Ints = options.members.job[rows]
+        self._first = np.flatnonzero(np.diff(options.members.option[rows], prepend=-1))
         self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
         self._classes = int(self._is_gpu.sum())
-        options = problem.options
-        several = options.mixed.option.size or self._pairs.size
+        several = options.mixed.option.size or self._together.size
         self._plain = not several and not problem.returns.options
         self._class = options.node_class
         self.gpus_open = _gpus_open(problem)
@@ -213,7 +188,7 @@ class Relaxation:
         else:
             every = self.reduced(prices) if more is None else self.reduced(prices) - more
             surplus, choice = self._best_alone(self._all, every[self._all.option])
-            self._raise_for_pairs(every, surplus, choice)
+            self._raise_for_shared(every, surplus, choice)
         terms = np.concatenate([surplus, self._limits(prices)])
         # A surplus is what an option is worth less what it pays: both have been rounded.
         taken = choice[choice >= 0]
@@ -233,27 +208,23 @@ class Relaxation:
             choice[chosen] = options.option[first[better]]
         return surplus, choice
 
-    def _raise_for_pairs(self, reduced: Floats, surplus: Floats, choice: Ints) -> None:
-        """Raise what two jobs earn until no pair earns more than the two; in place."""
-        if not self._pairs.size:
+    def _raise_for_shared(self, reduced: Floats, surplus: Floats, choice: Ints) -> None:
+        """Raise what jobs earn until no option of several earns more than they; in place."""
+        if not self._together.size:
             return
-        one, two = self._first[self._pairs], self._second[self._pairs]
-        lost = np.isneginf(surplus)
-        paired = np.zeros(self.jobs, dtype=bool)
-        paired[one] = paired[two] = True
-        surplus[lost & paired] = 0.0
+        surplus[self._job] = np.where(np.isneginf(surplus[self._job]), 0.0, surplus[self._job])
+        above = reduced[self._together] > np.add.reduceat(surplus[self._job], self._first)
+        members = np.split(self._job, self._first[1:])
         taken = np.zeros(self.jobs, dtype=bool)
         # In the order of the table: what is gained by a better one hangs on ties of rounding.
-        for p in np.flatnonzero(reduced[self._pairs] > surplus[one] + surplus[two]).tolist():
-            i, j = int(one[p]), int(two[p])
-            excess = float(reduced[self._pairs[p]]) - float(surplus[i]) - float(surplus[j])
-            if excess <= 0.0:
-                continue
-            surplus[i] += 0.5 * excess
-            surplus[j] += 0.5 * excess
-            if not (taken[i] or taken[j]):
-                taken[i] = taken[j] = True
-                choice[i] = choice[j] = self._pairs[p]
+        for p in np.flatnonzero(above).tolist():
+            jobs, option = members[p], self._together[p]
+            excess = float(reduced[option] - surplus[jobs].sum())
+            if excess > 0.0:
+                surplus[jobs] += excess / jobs.size
+                if not taken[jobs].any():
+                    taken[jobs] = True
+                    choice[jobs] = option
 
     def _limits(self, prices: Floats) -> Floats:
         """What the prices pay for the limits of rows and auxiliary columns, term by term."""
@@ -265,9 +236,9 @@ class Relaxation:
         return np.concatenate([rows, aux])
 
     def options_by_job(self) -> tuple[Ints, Ints]:
-        """Possible options but pairs, job by job, and the job of each."""
+        """Possible options of one job, job by job, and the job of each."""
         option = self._all.option
-        return option, self._first[option]
+        return option, self._owner[option]
 
     def margin(self, reduced: Floats, option: Ints) -> Floats:
         """Reduced value that each job's option has before its next best, shape (J,).
@@ -293,7 +264,7 @@ class Relaxation:
         return dense
 
     def usage(self, choice: Ints) -> Floats:
-        """What a choice uses of each row, shape (D,); a pair counts once."""
+        """What a choice uses of each row, shape (D,); an option of several jobs counts once."""
         picked = choice[choice >= 0]
         if self._plain:
             gpus = np.bincount(self._class[picked], self.gpus_open[picked], self._classes)

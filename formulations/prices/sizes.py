@@ -19,7 +19,7 @@ class Sizes:
     Parameters
     ----------
     problem
-        A round without pairs and without options on nodes of several classes.
+        A round without shared options and without options on nodes of several classes.
     value
         Of each option, shape (O,).
     possible

@@ -37,7 +37,7 @@ class Room:
 
 
 def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
-    """Free resources once stays and pairs in place keep theirs; nothing is on closed nodes.
+    """Free resources once what goes on in place keeps its own; nothing is on closed nodes.
 
     Below zero where a job that comes to another's GPUs asks for more than the node has left.
     """
@@ -166,7 +166,7 @@ def _placed(problem: RoundProblem, choice: Ints) -> Ints:
 
 
 def with_partners(problem: RoundProblem, selection: Selection) -> Selection:
-    """The selection with the nodes of each fresh pair's first job given to its second as well."""
+    """The selection with the nodes of the first job of each fresh option given to its others."""
     if not problem.shared.count:
         return selection
     owner = problem.options.job
@@ -178,7 +178,7 @@ def with_partners(problem: RoundProblem, selection: Selection) -> Selection:
 
 
 def in_place_fits(problem: RoundProblem, choice: Ints) -> bool:
-    """Whether the stays and pairs in place of a choice fit together, whatever starts."""
+    """Whether what goes on in place in a choice fits together, whatever starts."""
     return _holds_fit(problem, room_after_stays(problem, choice))
 
 
@@ -188,10 +188,11 @@ def without_job(choice: Ints, job: int) -> Ints:
 
 
 def restricted(problem: RoundProblem, choice: Ints) -> RoundProblem:
-    """The placement question of a choice alone: its candidates, its stays, no rules, no pairs.
+    """The placement question of a choice alone: its candidates, its stays, no rules, no sharing.
 
-    Candidate i of the result is the i-th smallest candidate with parts of the choice; a fresh pair
-    is one of its first job, a pair in place the stay of its first job with what both hold. Jobs
+    Candidate i of the result is the i-th smallest candidate with parts of the choice; a fresh
+    option of several jobs is one of its first, one in place the stay of its first with what all
+    of them hold. Jobs
     that do not stay hold nothing there.
     """
     here = problem.options.held.chosen(choice)

@@ -57,7 +57,7 @@ def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Fl
 def _mixed(
     problem: RoundProblem, starts: CandidateTable, held: Held, node_class: Ints
 ) -> ClassGpus:
-    """Starts and options in place on nodes of several classes, class by class; pairs are of one."""
+    """Starts and options in place on nodes of several classes, by class; shared ones are of one."""
     classes, first = problem.nodes.classes, problem.candidates.count
     if problem.shared.count:
         held = held.take((held.option < first) | (held.option >= first + problem.shared.count))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class SharedTable:
     """Options of several jobs, and who shares GPUs already; none by default.
 
-    One row per option and job. What a job does there it could do alone: start in a candidate, or
-    stay. Either all of an option start, on GPUs that are free, like the first of them alone; or the
-    first stays where it runs, and the others come to it or, if they are there already, stay as
-    well. GPUs are held once, everything else by each job.
+    One row per option and job, two jobs or more in each option. What a job does there it could do
+    alone: start in a candidate, or stay. Either all of an option start, on GPUs that are free, like
+    the first of them alone; or the first stays where it runs, and the others come to it or, if they
+    are there already, stay as well. GPUs are held once, everything else by each job.
 
     Parameters
     ----------
@@ -115,9 +115,9 @@ def _require_members(problem: RoundProblem, members: Ints) -> None:
     shared, jobs = problem.shared, problem.jobs
     first, starts = shared.first[shared.option], shared.candidate >= 0
     ascending = (np.diff(shared.option, prepend=0) >= 0).all()
-    if not ascending or (members != 2).any():
-        raise ValueError("shared.option must count up from 0, two jobs each")
-    if (np.diff(shared.job.reshape(-1, 2), axis=1) == 0).any():
+    if not ascending or (members < 2).any():
+        raise ValueError("shared.option must count up from 0, two jobs or more each")
+    if np.unique(shared.option * jobs.count + shared.job).size < shared.job.size:
         raise ValueError("shared.job must be another job")
     if (problem.candidates.job[shared.candidate[starts]] != shared.job[starts]).any():
         raise ValueError("shared.candidate must be one of its job")
@@ -126,11 +126,25 @@ def _require_members(problem: RoundProblem, members: Ints) -> None:
     of_classes = problem.candidates.mixed | problem.candidates.loose
     if of_classes[shared.candidate[starts]].any():
         raise ValueError("shared.candidate must be on nodes of one class, each part on its own")
+    _require_one_place(problem)
     if (starts[first] & ~starts).any():
         raise ValueError("shared.candidate of the first job must be a stay if another's is")
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
     if (gang[shared.job[first]] != gang[shared.job])[~starts].any():
         raise ValueError("shared options in which all stay must be of the same GPUs")
+
+
+def _require_one_place(problem: RoundProblem) -> None:
+    """Refuse options whose candidates are of several node classes, or confined to several sets."""
+    shared, table = problem.shared, problem.candidates
+    starts = shared.candidate >= 0
+    option, candidate = shared.option[starts], shared.candidate[starts]
+    # Set 0 goes with every set: it is all nodes. A class goes with itself alone.
+    for what, number in (("class", table.node_class + 1), ("set", table.node_set)):
+        own, most = number[candidate], np.zeros(shared.count, dtype=np.int64)
+        np.maximum.at(most, option, own)
+        if ((own > 0) & (own != most[option])).any():
+            raise ValueError(f"shared.candidate must be of one node {what} with the others")
 
 
 def same_gpus(gang: Ints) -> Bools:

@@ -10,7 +10,7 @@ from formulations.prices import Relaxation, choose_prices
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.round.check import RuleError, check
-from formulations.round.decode import place_parts, room_after_stays, without_job
+from formulations.round.decode import place_parts, room_after_stays
 from formulations.round.rule_table import RULE_S, RULE_U
 from formulations.round.rules import broken_rule, with_promises
 from formulations.round.shared import same_gpus
@@ -48,8 +48,8 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
     none is broken; jobs that a rule keeps in place are not. Queued jobs are taken by their best
     value per GPU; each gets its most valuable candidate for which distinct nodes with room exist
     and no rule breaks, parts going to the fullest such node. Without rules no running
-    job is touched, so the result is feasible whenever the round is. Pairs that run go on as pairs;
-    no others are made.
+    job is touched, so the result is feasible whenever the round is. Jobs that share GPUs go on
+    together; no others share any.
     """
     jobs, candidates = problem.jobs, problem.candidates
     choice = _kept(problem, level)
@@ -77,15 +77,15 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     """Choice in which everybody stays who may, as far as the rules allow."""
     jobs, rules = problem.jobs, problem.rules
     options = problem.options
-    choice = options.stay.copy()
+    staying = options.stay.copy()
     stays = rules.kind == RULE_S
     signed = np.zeros(rules.count, dtype=bool)
     signed[rules.row[rules.value < 0]] = True
     evicted = stays & ~signed[rules.row] & (rules.upper[rules.row] <= 0) & (rules.value > 0)
-    choice[rules.index[evicted]] = NONE
-    _keep_pairs(problem, choice)
+    staying[rules.index[evicted]] = NONE
     bound = np.zeros(jobs.count, dtype=bool)
     bound[rules.index[stays & (rules.lower[rules.row] >= 1)]] = True
+    choice = _together(problem, staying, bound)
     density = np.zeros(jobs.count)
     stays = options.stays
     density[options.job[stays]] = level.value[stays] / np.maximum(1.0, options.gpus[stays])
@@ -93,7 +93,8 @@ def _kept(problem: RoundProblem, level: Level) -> Ints:
     while (concerned := _in_the_way(problem, choice)) is not None:
         for job in order.tolist():
             if choice[job] != NONE and concerned[job] and not bound[job]:
-                choice[:] = without_job(choice, job)
+                staying[job] = NONE
+                choice = _together(problem, staying, bound)
                 break
         else:
             break
@@ -118,19 +119,27 @@ def _in_the_way(problem: RoundProblem, choice: Ints) -> Bools | None:
     return jobs
 
 
-def _keep_pairs(problem: RoundProblem, choice: Ints) -> None:
-    """Jobs that share GPUs go on as a pair, or, where that is not offered, the first of them."""
-    options = problem.options
+def _together(problem: RoundProblem, staying: Ints, bound: Bools) -> Ints:
+    """The choice in which, of jobs that share GPUs, as many stay as an option is offered for.
+
+    Of those that are to stay; first of all those that must.
+    """
+    options, choice = problem.options, staying.copy()
     starts = np.bincount(options.members.option[options.members.starts], minlength=options.count)
-    together = np.flatnonzero(options.shared & (starts == 0) & options.possible)
-    option_of = dict(zip(options.job[together].tolist(), together.tolist(), strict=True))
-    stays = np.flatnonzero(same_gpus(options.gang) & (choice != NONE))
-    for gang in np.unique(options.gang[stays]).tolist():
-        one, *others = stays[options.gang[stays] == gang].tolist()
-        if others:
-            choice[others] = NONE
-            if one in option_of:
-                choice[[one, *others]] = option_of[one]
+    here = np.flatnonzero(options.possible & (starts == 0))
+    goes_on = same_gpus(options.gang) & (choice != NONE)
+    for gang in np.unique(options.gang[goes_on]).tolist():
+        mine = np.flatnonzero(goes_on & (options.gang == gang))
+        ways = [
+            (options.jobs_of(option), option)
+            for option in here[options.gang[options.job[here]] == gang].tolist()
+        ]
+        ways = [way for way in ways if np.isin(way[0], mine).all()]
+        # Of the stays, which are alone and come last, the first.
+        jobs, option = max(ways, key=lambda way: (bound[way[0]].sum(), len(way[0])))
+        choice[mine] = NONE
+        choice[jobs] = option
+    return choice
 
 
 def _concerned(problem: RoundProblem, broken: tuple[str, tuple[int, ...]]) -> Bools:

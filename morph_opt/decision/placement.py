@@ -25,6 +25,11 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     nodes that are named as well. Where a job starts in the same
     plan on the same nodes with the same counts as it runs now, it is a stay and keeps its GPUs.
     Both jobs of a pair get the same GPUs, in place those of the first, and name each other.
+
+    Raises
+    ------
+    ValueError
+        If an option of three jobs or more is chosen: an assignment names one partner.
     """
     problem = view.problem
     choice = selection.choice.tolist()
@@ -34,6 +39,8 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     together = {job: options.jobs_of(choice[job]) for job in with_others}
     name: list[str | None] = [None] * len(choice)
     for job, jobs in together.items():
+        if len(jobs) > 2:
+            raise ValueError(f"option {choice[job]} is of {len(jobs)} jobs, allocations know pairs")
         name[job] = next(view.states[other].job.name for other in jobs if other != job)
     rows = members.chosen(selection.choice)
     stays = np.zeros(len(choice), dtype=bool)

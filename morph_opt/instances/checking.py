@@ -24,7 +24,7 @@ CLAIM_TOLERANCE = 1e-6
 
 _START = re.compile(r"x\[(\d+),(\d+)\]")
 _STAY = re.compile(r"s\[(\d+)\]")
-_PAIR = re.compile(r"pair\[(\d+),(\d+),(\d+)\]")
+_SHARED = re.compile(r"(?:pair|group)\[([\d,]+),(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ def choice_of(problem: RoundProblem, model: LinearModel, x: Floats) -> Ints:
     for column in np.flatnonzero(x > 0.5).tolist():
         name = model.column_name(column)
         started, stays = _START.fullmatch(name), _STAY.fullmatch(name)
-        pair = _PAIR.fullmatch(name)
+        together = _SHARED.fullmatch(name)
         if started:
             choice[int(started[1])] = int(started[2])
-        elif pair:
-            choice[[int(pair[1]), int(pair[2])]] = int(pair[3])
+        elif together:
+            choice[[int(job) for job in together[1].split(",")]] = int(together[2])
         elif stays:
             choice[int(stays[1])] = problem.options.stay[int(stays[1])]
     return choice

@@ -16,6 +16,8 @@ from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.tables import Level, RoundProblem, Scope
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.packed_rounds import (
+    CROWDED,
+    CROWDED_GPUS,
     PACKED,
     PACKED_GPUS,
     best_value,
@@ -42,7 +44,13 @@ SIZES = {
 }
 SEARCHED = [kind for kind in SIZES if kind != "mixed everything"]
 """Where the search finds the least bound; at a tie it may leave a side resource without price."""
-PACKS = {"packed": PACKED, "packed gpus": PACKED_GPUS}
+PACKS = {
+    "packed": (PACKED, 2),
+    "packed gpus": (PACKED_GPUS, 2),
+    "three jobs": (CROWDED, 3),
+    "three jobs, gpus": (CROWDED_GPUS, 3),
+}
+"""Rounds with options of several jobs, and how many at most."""
 Drawn = tuple[RoundProblem, Level, float]
 
 
@@ -50,7 +58,7 @@ def drawn(kind: str, seed: int) -> Drawn:
     """A random round, its level, and the optimum by enumeration."""
     draw = np.random.default_rng((seed, 77))
     if kind in PACKS:
-        problem = packed_round(draw, PACKS[kind])
+        problem = packed_round(draw, *PACKS[kind])
         level = packed_level(draw, problem)
         return problem, level, best_value(problem, level)
     problem = random_round(draw, SIZES[kind])

@@ -1,12 +1,12 @@
-"""Random rounds with pairs, and their brute force: from the definitions, without the code under
-test but the tables.
+"""Random rounds with options of several jobs, and their brute force: from the definitions, without
+the code under test but the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -25,24 +25,37 @@ from tests.formulations.worlds.random_rounds import EVERYTHING, RoundSize, rando
 from tests.formulations.worlds.rounds import level_of
 
 PACKED = replace(EVERYTHING, jobs=4, nodes=3, candidates=2, running=0.45)
+CROWDED = replace(PACKED, candidates=1, nodes=1, running=0.3)
 PACKED_GPUS = RoundSize(jobs=4, nodes=3, classes=2, candidates=2, gpus=(1, 2, 3, 4), running=0.6)
+CROWDED_GPUS = replace(PACKED_GPUS, candidates=1, nodes=2, classes=1, running=0.4)
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One pair before it is a row: its jobs, and where each starts; -1: it stays."""
+    """One option before it is rows: its jobs, and where each starts; -1: it stays."""
 
-    first: int
-    second: int
-    candidate: int
-    other: int
+    jobs: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    def beside(self, job: int, start: int) -> _Row:
+        """The option with another job behind the others."""
+        return _Row((*self.jobs, job), (*self.starts, start))
 
 
-def packed_round(draw: np.random.Generator, size: RoundSize = PACKED) -> RoundProblem:
-    """A random round with pairs of every sort; equal generators give equal rounds."""
-    problem = _with_twins(draw, random_round(draw, size))
-    problem = _with_sharing(draw, problem)
+def packed_round(
+    draw: np.random.Generator, size: RoundSize = PACKED, most: int = 2
+) -> RoundProblem:
+    """A random round with options of two to ``most`` jobs of every sort, and such gangs.
+
+    Equal generators give equal rounds.
+    """
+    problem = random_round(draw, size)
+    for _ in range(1, most):
+        problem = _with_twins(draw, problem)
+    problem = _with_sharing(draw, problem, most)
     rows = [*_fresh(draw, problem), *_in_place(draw, problem)]
+    for jobs in range(2, most):
+        rows += [*_larger(draw, problem, [row for row in rows if len(row.jobs) == jobs])]
     return with_rows(draw, problem, rows) if rows else problem
 
 
@@ -52,7 +65,7 @@ def packed_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
     if kind < 2:
         return (Throughput() if kind else Jct()).levels(problem)[0]
     values = draw.uniform(0.0, 10.0, problem.candidates.count + problem.shared.count)
-    values[problem.candidates.count :] *= 2.0
+    values[problem.candidates.count :] *= np.bincount(problem.shared.option)
     stays = draw.uniform(0.0, 10.0, problem.jobs.count)
     if kind == 3:
         values, stays = np.ceil(values / 3), np.ceil(stays / 3)
@@ -79,13 +92,23 @@ def _with_twins(draw: np.random.Generator, problem: RoundProblem) -> RoundProble
     return replace(problem, candidates=merged, rules=replace(rules, index=index))
 
 
-def _with_sharing(draw: np.random.Generator, problem: RoundProblem) -> RoundProblem:
-    """A queued job runs on the GPUs of a running one, in some rounds."""
+def _with_sharing(draw: np.random.Generator, problem: RoundProblem, most: int) -> RoundProblem:
+    """Queued jobs run on the GPUs of a running one, in some rounds."""
     running = np.flatnonzero(problem.jobs.running)
     queued = np.flatnonzero(~problem.jobs.running)
     if not running.size or not queued.size or draw.random() < 0.4:
         return problem
     host, partner = int(draw.choice(running)), int(draw.choice(queued))
+    problem = _sharing(draw, problem, host, partner)
+    for other in queued[queued != partner][: most - 2].tolist():
+        problem = _sharing(draw, problem, host, other)
+    return problem
+
+
+def _sharing(
+    draw: np.random.Generator, problem: RoundProblem, host: int, partner: int
+) -> RoundProblem:
+    """A queued job runs on the GPUs of a running one."""
     holds = problem.holds
     mine = holds.job == host
     demand = holds.demand[mine].copy()
@@ -94,6 +117,8 @@ def _with_sharing(draw: np.random.Generator, problem: RoundProblem) -> RoundProb
     demand[:, 1:] *= draw.choice([0.0, 0.5, 1.0])
     pace = problem.jobs.stay_iteration_s.copy()
     pace[partner] = draw.uniform(0.2, 4.0)
+    gang = problem.shared.gang if problem.shared.gang.size else np.arange(problem.jobs.count)
+    together = np.isin(gang, gang[[host, partner]])
     return replace(
         problem,
         jobs=replace(problem.jobs, stay_iteration_s=pace),
@@ -103,45 +128,45 @@ def _with_sharing(draw: np.random.Generator, problem: RoundProblem) -> RoundProb
             np.concatenate([holds.demand, demand]),
             np.concatenate([holds.uplink_gb_per_s, np.zeros(int(mine.sum()))]),
         ),
-        shared=SharedTable(gang=_one_gang(problem.jobs.count, host, partner)),
+        shared=SharedTable(gang=np.where(together, np.flatnonzero(together)[0], gang)),
     )
 
 
-def _one_gang(jobs: int, one: int, two: int) -> np.ndarray:
-    """Two jobs hold the same GPUs."""
-    gang = np.arange(jobs)
-    gang[max(one, two)] = min(one, two)
-    return gang
+def gangs_of(problem: RoundProblem) -> list[list[int]]:
+    """Jobs that hold the same GPUs, two or more of them, ascending."""
+    gang = problem.shared.gang
+    found = (np.flatnonzero(gang == one).tolist() for one in np.unique(gang).tolist())
+    return [jobs for jobs in found if len(jobs) > 1]
 
 
-def pairs_of(problem: RoundProblem) -> list[list[int]]:
-    """Jobs that hold the same GPUs, the smaller first."""
-    gang = problem.shared.gang.tolist()
-    return [[one, two] for two, one in enumerate(gang) if one != two]
+def _alike(problem: RoundProblem, starts: Sequence[int], other: int) -> bool:
+    """Whether one more candidate is like those in which jobs start together, and has room."""
+    table, first = problem.candidates, starts[0]
+    limit = problem.nodes.capacity[table.node_class[first], 1:] / table.parts(first)[0]
+    side = table.side[[*starts, other]].sum(axis=0)
+    return bool(
+        table.parts(first) == table.parts(other)
+        and table.node_class[first] == table.node_class[other]
+        and table.scope[first] == table.scope[other]
+        and table.node_set[first] == table.node_set[other]
+        and (side <= limit).all()
+    )
 
 
 def _fresh(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
     table, found = problem.candidates, []
     for a in range(table.count):
         for b in range(a + 1, table.count):
-            same = (
-                table.job[a] != table.job[b]
-                and table.parts(a) == table.parts(b)
-                and table.node_class[a] == table.node_class[b]
-                and table.scope[a] == table.scope[b]
-                and table.node_set[a] == table.node_set[b]
-            )
-            limit = problem.nodes.capacity[table.node_class[a], 1:] / table.parts(a)[0]
-            side = table.side[a] + table.side[b]
-            if same and (side <= limit).all() and draw.random() < 0.7:
-                found.append(_Row(int(table.job[a]), int(table.job[b]), a, b))
+            other = table.job[a] != table.job[b]
+            if other and _alike(problem, [a], b) and draw.random() < 0.7:
+                found.append(_Row((int(table.job[a]), int(table.job[b])), (a, b)))
     return found
 
 
 def _in_place(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
     holds, table, nodes = problem.holds, problem.candidates, problem.nodes
-    sharing = pairs_of(problem)
-    found = [_Row(one, two, -1, -1) for one, two in sharing if draw.random() < 0.85]
+    sharing = [pair for gang in gangs_of(problem) for pair in combinations(gang, 2)]
+    found = [_Row(pair, (-1, -1)) for pair in sharing if draw.random() < 0.85]
     for host in np.flatnonzero(problem.jobs.running).tolist():
         kind = int(nodes.node_class[holds.node[holds.job == host][0]])
         for partner in range(problem.jobs.count):
@@ -149,23 +174,47 @@ def _in_place(draw: np.random.Generator, problem: RoundProblem) -> list[_Row]:
             if (
                 partner == host
                 or not own.size
-                or [min(host, partner), max(host, partner)] in sharing
+                or (min(host, partner), max(host, partner)) in sharing
             ):
                 continue
             if draw.random() < 0.6:
-                found.append(_Row(host, partner, -1, int(draw.choice(own))))
+                found.append(_Row((host, partner), (-1, int(draw.choice(own)))))
     return found
+
+
+def _larger(
+    draw: np.random.Generator, problem: RoundProblem, rows: Sequence[_Row]
+) -> Iterator[_Row]:
+    """Some of these options with one more job: one that starts as well, comes, or is there too."""
+    table, gangs = problem.candidates, gangs_of(problem)
+    for row in rows:
+        host, given = row.starts[0], [k for k in row.starts if k >= 0]
+        others = [job for job in range(problem.jobs.count) if job not in row.jobs]
+        there = [job for gang in gangs if row.jobs[0] in gang for job in gang if job in others]
+        if host < 0 and there and draw.random() < 0.7:
+            yield row.beside(int(draw.choice(there)), -1)
+        for start in range(given[-1] + 1 if host >= 0 else 0, table.count):
+            job, all_of = int(table.job[start]), [*given, start]
+            if job not in others:
+                continue
+            if host >= 0:
+                fits = _alike(problem, given, start)
+            else:
+                fits = np.unique(table.node_class[all_of]).size == 1 and draw.random() < 0.5
+            if fits and np.unique(table.node_set[all_of][table.node_set[all_of] > 0]).size < 2:
+                yield row.beside(job, start)
 
 
 def with_rows(
     draw: np.random.Generator, problem: RoundProblem, rows: Sequence[_Row]
 ) -> RoundProblem:
-    """The round with these pairs, their speeds drawn."""
+    """The round with these options, their speeds drawn."""
+    job = [job for row in rows for job in row.jobs]
     shared = SharedTable(
-        option=np.repeat(np.arange(len(rows)), 2),
-        job=np.asarray([job for r in rows for job in (r.first, r.second)]),
-        candidate=np.asarray([k for r in rows for k in (r.candidate, r.other)]),
-        iteration_s=draw.uniform(0.2, 4.0, 2 * len(rows)),
+        option=np.repeat(np.arange(len(rows)), [len(row.jobs) for row in rows]),
+        job=np.asarray(job),
+        candidate=np.asarray([k for row in rows for k in row.starts]),
+        iteration_s=draw.uniform(0.2, 4.0, len(job)),
         gang=problem.shared.gang,
     )
     return with_shared(problem, shared)
@@ -199,17 +248,17 @@ def options(problem: RoundProblem, job: int) -> list[int]:
 
 
 def consistent(problem: RoundProblem, choice: Sequence[int]) -> bool:
-    """Pairs are chosen by both; GPUs that are shared go on in one way at most."""
+    """Options are chosen by all their jobs; GPUs that are shared go on in one way at most."""
     for picked in choice:
         if oracle.starts(problem, picked) and any(
             choice[job] != picked for job in jobs_of(problem, picked)
         ):
             return False
-    for pair in pairs_of(problem):
-        ways = {("stay", job) for job in pair if choice[job] == problem.options.stay[job]}
+    for gang in gangs_of(problem):
+        ways = {("stay", job) for job in gang if choice[job] == problem.options.stay[job]}
         ways |= {
-            ("pair", choice[job])
-            for job in pair
+            ("together", choice[job])
+            for job in gang
             if oracle.starts(problem, choice[job])
             and starts_of(problem, choice[job])[0] < 0
             and jobs_of(problem, choice[job])[0] == job
@@ -220,7 +269,7 @@ def consistent(problem: RoundProblem, choice: Sequence[int]) -> bool:
 
 
 def value(choice: Sequence[int], level: Level) -> float:
-    """Worth of a choice, a pair once."""
+    """Worth of a choice, an option of several jobs once."""
     return sum(float(level.value[k]) for k in {k for k in choice if k >= 0})
 
 
