@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,12 @@ import pytest
 from morph_opt.domain import InputError
 from morph_opt.perf.analytic.prior import Population
 from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fitting.fit import Fit
 from morph_opt.perf.fitting.runs import Refused, Run
 from morph_opt.perf.study.protocol import (
-    choices,
     complete,
-    complete_fit,
     protocol_a,
     protocol_b,
     protocol_c,
-    sample,
     without_phases,
 )
 from morph_opt.perf.study.public import Table
@@ -43,7 +40,6 @@ def made_up(model: str) -> Table:
 def outcomes() -> Outcomes:
     tables = {name: made_up(name) for name in ("bert", "gpt2")}
     others: dict[str, Population] = dict.fromkeys(tables, builtin_population())
-    known: dict[str, Fit] = {n: sample(t, others[n], MAIN) for n, t in tables.items()}
     return Outcomes(
         tables=tables,
         floor=complete(tables),
@@ -53,8 +49,6 @@ def outcomes() -> Outcomes:
         timed=protocol_b({n: without_phases(t) for n, t in tables.items()}, others, MAIN),
         alone=protocol_b(tables, {}, MAIN),
         left_out=protocol_c(tables),
-        choices=[pick for n, t in tables.items() for pick in choices(t, known[n], n)],
-        choices_complete=[p for n, t in tables.items() for p in choices(t, complete_fit(t), n)],
     )
 
 
@@ -102,3 +96,21 @@ def test_the_figure_shows_every_model(outcomes: Outcomes, tmp_path: Path) -> Non
     assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(InputError, match="cannot be written"):
         protocol_figure(outcomes.chosen[MAIN], tmp_path / "no" / "a.svg")
+
+
+def test_the_report_says_regret_and_what_can_be_aimed_at(outcomes: Outcomes) -> None:
+    """By hand from the choices: two models with 1, 2, ... 8 GPUs, each with a regret of its own."""
+    regrets = [pick.regret for one in outcomes.chosen[MAIN] for pick in one.choices]
+    mean = 100 * sum(regrets) / len(regrets)
+    text = markdown(outcomes)
+    assert f"mean regret {mean:.2f} %) from {MAIN} runs" in text
+    line = next(line for line in text.splitlines() if line.startswith("| (b) n = 8 |"))
+    assert line.endswith(f"| {mean:.2f} |")
+    assert "at the ceiling of the data" in text
+
+
+def test_the_mean_without_vit_leaves_only_vit_out(outcomes: Outcomes) -> None:
+    bert, gpt2 = outcomes.chosen[MAIN]
+    assert totals([bert, gpt2]).mean_steady == pytest.approx(totals([bert, gpt2]).mean)
+    renamed = replace(gpt2, model="vit")
+    assert totals([bert, renamed]).mean_steady == pytest.approx(totals([bert]).mean)

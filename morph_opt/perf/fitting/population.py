@@ -12,8 +12,8 @@ from morph_opt.perf.fitting.errors import INDEPENDENT
 from morph_opt.perf.fitting.fit import fit
 from morph_opt.perf.fitting.runs import Run
 
-ROUNDS = 6
-"""Alternations between fitting the models and estimating their population."""
+ROUNDS = 2
+"""Alternations between fitting the models and estimating their population; more change nothing."""
 
 NARROWEST = 0.4
 """A population is never narrower than this share of the wide prior: few models tell no tails."""

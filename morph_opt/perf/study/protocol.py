@@ -30,6 +30,23 @@ BATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """The plan chosen by prediction for a model and GPU count.
+
+    Parameters
+    ----------
+    regret
+        Measured time of the choice relative to the best measured one, minus 1.
+    """
+
+    model: str
+    gpus: int
+    chosen: Run
+    best: Run
+    regret: float
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """Predictions of one model against its table.
 
@@ -47,6 +64,8 @@ class Judged:
         Whether the row contradicts its neighbours (`inconsistent`), shape (runs,).
     sampled
         Runs that the fit was given.
+    choices
+        What the fit would choose for each GPU count.
     """
 
     model: str
@@ -55,6 +74,7 @@ class Judged:
     log_sd: Floats
     listed: Floats
     sampled: tuple[Run, ...]
+    choices: tuple[Choice, ...]
 
 
 def populations(tables: Mapping[str, Table]) -> dict[str, Population]:
@@ -95,20 +115,35 @@ def sample_size(table: Table, count: int) -> int:
 
 
 def judge(model: str, table: Table, found: Fit) -> Judged:
-    """Predict every row of a configuration that was not sampled."""
+    """Predict every row of a configuration that was not sampled, and choose among all."""
     seen = {(run.shape, run.plan) for run in found.runs}
     flagged = inconsistent(table.runs)
+    predicted = found.predict(pairs_of(table.runs))
+    measured = np.array([run.iteration_s for run in table.runs])
     rest = [i for i, run in enumerate(table.runs) if (run.shape, run.plan) not in seen]
-    runs = tuple(table.runs[i] for i in rest)
-    predicted = found.predict(pairs_of(runs))
     return Judged(
         model,
-        runs,
-        predicted.iteration_s / np.array([run.iteration_s for run in runs]) - 1,
-        predicted.log_sd,
+        tuple(table.runs[i] for i in rest),
+        (predicted.iteration_s / measured - 1)[rest],
+        predicted.log_sd[rest],
         np.array([i in flagged for i in rest]),
         found.runs,
+        _choices(model, table.runs, predicted.iteration_s),
     )
+
+
+def _choices(model: str, runs: Sequence[Run], predicted: Floats) -> tuple[Choice, ...]:
+    """For every GPU count with two rows or more: the row predicted fastest, and the fastest."""
+    found = []
+    for gpus in sorted({run.shape.gpus for run in runs}):
+        at = [i for i, run in enumerate(runs) if run.shape.gpus == gpus]
+        if len(at) > 1:
+            chosen = runs[min(at, key=lambda i: predicted[i])]
+            best = min((runs[i] for i in at), key=lambda run: run.iteration_s)
+            found.append(
+                Choice(model, gpus, chosen, best, chosen.iteration_s / best.iteration_s - 1)
+            )
+    return tuple(found)
 
 
 def protocol_a(tables: Mapping[str, Table], others: Mapping[str, Population]) -> list[Judged]:
@@ -149,6 +184,7 @@ def protocol_c(tables: Mapping[str, Table]) -> list[Judged]:
                 np.concatenate([part.log_sd for part in parts]),
                 np.concatenate([part.listed for part in parts]),
                 (),
+                (),
             )
         )
     return found
@@ -156,13 +192,10 @@ def protocol_c(tables: Mapping[str, Table]) -> list[Judged]:
 
 def complete(tables: Mapping[str, Table]) -> list[Judged]:
     """Fit on all rows and look at the residuals: the floor of what the formulas can do."""
-    return [judge(name, table, complete_fit(table)) for name, table in tables.items()]
-
-
-def complete_fit(table: Table) -> Fit:
-    """Fit of all rows that predicts by its constants alone, without correcting rows it saw."""
-    whole = fit_complete(table.architecture, table.runs)
-    return replace(whole, runs=(), errors=ERRORS)
+    fits = {name: fit_complete(t.architecture, t.runs) for name, t in tables.items()}
+    # by their constants alone: a fit that knows its runs corrects the rows it saw
+    bare = {name: replace(whole, runs=(), errors=ERRORS) for name, whole in fits.items()}
+    return [judge(name, table, bare[name]) for name, table in tables.items()]
 
 
 def pairs_of(runs: Sequence[Run]) -> list[Pair]:
@@ -232,35 +265,3 @@ def _cell(one: Judged, plan: str, at: Floats) -> CellError:
         average_one_node=float(like.mean()) if len(like) else float("nan"),
         published=PUBLISHED.get((one.model, plan)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The plan chosen by prediction for a model and GPU count.
-
-    Parameters
-    ----------
-    regret
-        Measured time of the choice relative to the best measured one, minus 1.
-    """
-
-    model: str
-    gpus: int
-    chosen: Run
-    best: Run
-    regret: float
-
-
-def choices(table: Table, found: Fit, model: str) -> list[Choice]:
-    """For every GPU count with two rows or more: the row predicted fastest, and the fastest."""
-    predicted = found.predict(pairs_of(table.runs)).iteration_s
-    result = []
-    for gpus in sorted({run.shape.gpus for run in table.runs}):
-        at = [i for i, run in enumerate(table.runs) if run.shape.gpus == gpus]
-        if len(at) < 2:
-            continue
-        chosen = table.runs[min(at, key=lambda i: predicted[i])]
-        best = min((table.runs[i] for i in at), key=lambda run: run.iteration_s)
-        regret = chosen.iteration_s / best.iteration_s - 1
-        result.append(Choice(model, gpus, chosen, best, regret))
-    return result
