@@ -187,6 +187,31 @@ def build(problem: FleetProblem, low: Ints | None = None, high: Ints | None = No
     return builder.build(cost)
 
 
+def build_overload(problem: FleetProblem, nodes: Ints) -> LinearModel:
+    """The linear program of the GPU-seconds that a fleet lacks; it maximises minus their sum.
+
+    The rows ``capacity`` are the last. Where the sum is above 0, their shadow prices refuse the
+    fleet (`formulations.fleet_bound`).
+    """
+    builder = ModelBuilder("fleet_overload")
+    arrival, config = pairs_of(problem)
+    labels = np.stack([arrival, config], axis=1)
+    x = builder.add_columns("x", labels, problem.work[arrival], integer=False)
+    flows = flows_of(problem)
+    f = builder.add_columns("f", flows, np.inf, integer=False)
+    keys, row = np.unique(flows[:, [0, 1, 3]], axis=0, return_inverse=True)
+    z = builder.add_columns("z", keys, np.inf, integer=False)
+    _serve(builder, problem, arrival, config, x)
+    _spread(builder, problem, (arrival, config, x), (flows, f))
+    room: Floats = np.asarray((problem.size * nodes)[keys[:, 1]] * problem.bin_s, dtype=np.float64)
+    of_flow: Ints = row.ravel().astype(np.int64)
+    own = np.arange(keys.shape[0], dtype=np.int64)
+    builder.add_rows("capacity", keys, -np.inf, room, [(of_flow, f, 1.0), (own, z, -1.0)])
+    lacking = np.zeros(builder.column_count)
+    lacking[z] = -1.0
+    return builder.build(lacking)
+
+
 def _serve(
     builder: ModelBuilder, problem: FleetProblem, arrival: Ints, config: Ints, x: Ints
 ) -> None:

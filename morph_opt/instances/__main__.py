@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from formulations.arrays import Floats
+from formulations.linear_model import LinearModel
 from morph_opt.commandline import LineParser, Number, as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError, Range
@@ -24,6 +26,18 @@ from morph_opt.instances.certificates import (
     write_certificate,
 )
 from morph_opt.instances.checking import check_solution
+from morph_opt.instances.fleets import (
+    FLEETS,
+    Fleet,
+    certified,
+    fleet_complaints,
+    fleet_named,
+    proven_fleet,
+    read_fleet_certificate,
+    solution_complaints,
+    write_fleet,
+)
+from morph_opt.instances.fleets import FOLDER as FLEET_FOLDER
 from morph_opt.instances.library import default_folder, find, load, load_best, read_table
 from morph_opt.instances.solution import write_solution
 from morph_opt.solvers.outcome import Limits
@@ -70,7 +84,7 @@ def make_parser() -> LineParser:
     check = commands.add_parser("check", help="check a solution, or a bound's certificate")
     check.add_argument("instance", metavar="INSTANCE")
     check.add_argument(
-        "solution", metavar="SOLUTION", type=Path, help="of a round by seed, its certificate"
+        "solution", metavar="SOLUTION", type=Path, help="of a round or fleet by seed: certificate"
     )
     check.add_argument("--folder", type=Path)
     check.set_defaults(run=_check)
@@ -94,7 +108,8 @@ def _build(options: argparse.Namespace) -> int:
         for one in SEEDED
         if (options.only or "") in one.name and (options.large or not one.large)
     ]
-    if not wanted and not rounds:
+    fleets = [one for one in FLEETS if (options.only or "") in one.name]
+    if not wanted and not rounds and not fleets:
         raise InputError(f"no instance has {options.only!r} in its name", field="--only")
     folder = options.out if options.out is not None else default_folder()
     if wanted:
@@ -103,6 +118,10 @@ def _build(options: argparse.Namespace) -> int:
         found = proven(one, options.time_limit_s)
         write_certificate(folder, found)
         print(f"{one.name}: best {found.best:.9g}, bound {found.bound:.9g}", flush=True)
+    for fleet in fleets:
+        made = proven_fleet(fleet, options.time_limit_s)
+        write_fleet(folder, *made)
+        print(f"{fleet.name}: best {made[0].best:g}, bound {made[0].bound:g}", flush=True)
     return 0
 
 
@@ -119,10 +138,12 @@ def _list(options: argparse.Namespace) -> int:
             f"{row.name:<{width}} {row.gpus:>5} {row.jobs:>5} {row.running:>7} {row.load:>7.2f} "
             f"{row.rows:>6} {row.columns:>7} {-row.best:>12.6g} {gap:>8.1e}  {row.proof}"
         )
-    return _list_rounds(_folder(options))
+    _list_rounds(_folder(options))
+    _list_fleets(_folder(options))
+    return 0
 
 
-def _list_rounds(folder: Path) -> int:
+def _list_rounds(folder: Path) -> None:
     """The rounds by seed that have a certificate; they are maximised."""
     files = [(one, folder / FOLDER / f"{one.name}.json") for one in SEEDED]
     given = []
@@ -137,14 +158,37 @@ def _list_rounds(folder: Path) -> int:
         print(f"\n{'round by seed':<36} {'best':>14} {'bound':>14} {'gap':>8}")
     for one, found in given:
         print(f"{one.name:<36} {found.best:>14.9g} {found.bound:>14.9g} {found.gap:>8.1e}")
-    return 0
+
+
+def _list_fleets(folder: Path) -> None:
+    """The fleets by seed that have a certificate; they are minimised."""
+    found = list(certified(folder))
+    if found:
+        print(f"\n{'fleet by seed':<36} {'nodes':>14} {'best':>14} {'bound':>14} {'gap':>8}")
+    for one in found:
+        nodes = "+".join(map(str, one.nodes))
+        print(f"{one.instance:<36} {nodes:>14} {one.best:>14g} {one.bound:>14g} {one.gap:>8.1e}")
+
+
+def _known(
+    options: argparse.Namespace,
+) -> tuple[LinearModel, float, float, Floats | None]:
+    """Model, best known value and bound, both maximised, and a start if one is asked for."""
+    folder = _folder(options)
+    fleet = fleet_named(options.instance)
+    if fleet is not None:
+        folder = folder / FLEET_FOLDER
+        found = read_fleet_certificate(folder / f"{fleet.name}.json")
+        model, best, bound = load(folder, fleet.name), -found.best, -found.bound
+    else:
+        instance = find(folder, options.instance)
+        model, best, bound = load(folder, instance.name), instance.best, instance.bound
+    start = load_best(folder, options.instance, model) if options.start else None
+    return model, best, bound, start
 
 
 def _solve(options: argparse.Namespace) -> int:
-    folder = _folder(options)
-    instance = find(folder, options.instance)
-    model = load(folder, instance.name)
-    start = load_best(folder, instance.name, model) if options.start else None
+    model, best, bound, start = _known(options)
     limits = Limits(options.gap, options.time_limit_s, options.nodes, seed=options.seed)
     solver = make_solver(options.solver)
     for option, asked, can in (
@@ -160,7 +204,7 @@ def _solve(options: argparse.Namespace) -> int:
     print(f"objective  {-outcome.objective:.9g} (minimised, as in the MPS file)")
     print(f"bound      {-outcome.bound:.9g}")
     print(f"gap        {outcome.gap:.3g}")
-    print(f"best known {-instance.best:.9g}, bound {-instance.bound:.9g}")
+    print(f"best known {-best:.9g}, bound {-bound:.9g}")
     print(
         f"seconds    {outcome.build_s:.4f} build, {outcome.solve_s:.4f} solve, "
         f"{outcome.check_s:.4f} check"
@@ -173,11 +217,13 @@ def _solve(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    one = seeded(options.instance)
+    one, fleet = seeded(options.instance), fleet_named(options.instance)
+    if (one or fleet) and options.folder is not None:
+        raise InputError("what has a seed is made anew and read from nowhere", field="--folder")
     if one is not None:
-        if options.folder is not None:
-            raise InputError("a round by seed is made anew and read from nowhere", field="--folder")
         return _check_certificate(one, options.solution)
+    if fleet is not None:
+        return _check_fleet(fleet, options.solution)
     folder = _folder(options)
     instance = find(folder, options.instance)
     verdict = check_solution(folder, instance, options.solution)
@@ -204,6 +250,23 @@ def _check_certificate(one: Seeded, path: Path) -> int:
             f"{one.name}: no decision is worth more than {found.bound:.9g}; "
             f"best known {found.best:.9g}, gap {found.gap:.3g}"
         )
+    return 1 if wrong else 0
+
+
+def _check_fleet(one: Fleet, path: Path) -> int:
+    """Check a certificate (``.json``) or a solution of a fleet by seed."""
+    if path.suffix == ".json":
+        found = read_fleet_certificate(path)
+        wrong = list(fleet_complaints(one, found))
+        said = f"{one.name}: no fleet that serves costs less than {found.bound:g}"
+        said += f"; best known {found.best:g}, gap {found.gap:.3g}"
+    else:
+        cost, wrong = solution_complaints(one, path)
+        said = f"{one.name}: serves at a cost of {cost:g}"
+    for complaint in wrong:
+        print(f"{path}: {complaint}", file=sys.stderr)
+    if not wrong:
+        print(said)
     return 1 if wrong else 0
 
 

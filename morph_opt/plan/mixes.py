@@ -12,12 +12,9 @@ import numpy as np
 
 from formulations.fleet import FleetProblem, build, check, decode
 from morph_opt.domain import Cluster, InputError, Node, NodeType
-from morph_opt.metrics.bounds.demands import speed_curve
-from morph_opt.plan.workloads import Source
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
 
-BIN_S = 1800.0
 MIXES = 16
 """Mixes of the MILP that are tried."""
 MOST_ENUMERATED = 64
@@ -36,84 +33,6 @@ def fleet_of(types: Sequence[NodeType], counts: Sequence[int]) -> Cluster:
     ]
     name = " + ".join(f"{c} x {k.name}" for k, c in zip(types, counts, strict=True) if c)
     return Cluster(name or "none", tuple(nodes))
-
-
-def fleet_problem(
-    source: Source,
-    seeds: Sequence[int],
-    types: Sequence[NodeType],
-    node_price: Sequence[float],
-    most: int,
-    delay_s: float,
-    *,
-    restart_s: float = 0.0,
-    budget: float = math.inf,
-) -> FleetProblem:
-    """The planning MILP's instance of some workloads.
-
-    A job class is a model with its CPU need; its configurations are the fastest for every GPU
-    count that fits as many nodes of a type as may be had.
-
-    Raises
-    ------
-    InputError
-        If a job can run on none of the types.
-    """
-    arrivals: dict[tuple[int, tuple[str, int], int], list[float]] = {}
-    configs: dict[tuple[str, int], list[tuple[int, float, float]]] = {}
-    for w, seed in enumerate(seeds):
-        workload = source.workload(seed)
-        for job in workload.trace.jobs:
-            group = job.model, job.cpus_per_gpu
-            if group not in configs:
-                configs[group] = _configs(workload.truth, group, types, most)
-                if not configs[group]:
-                    names = ", ".join(kind.name for kind in types)
-                    rule = f"job {job.name} ({job.model}) can run on no {names}"
-                    raise InputError(rule, field="--types")
-            found = arrivals.setdefault((w, group, int(job.submission_s // BIN_S)), [0.0, 0.0])
-            found[0] += job.iterations
-            found[1] += 1.0
-    groups = {group: g for g, group in enumerate(sorted(configs))}
-    keys = sorted(arrivals, key=lambda key: (key[0], groups[key[1]], key[2]))
-    rows = [(groups[group], *row) for group in groups for row in configs[group]]
-    sizes = np.asarray([kind.gpus for kind in types], dtype=np.int64)
-    return FleetProblem(
-        np.asarray(node_price, dtype=np.float64), sizes, np.full(len(types), most),
-        np.full(len(types), -1),
-        np.asarray([key[0] for key in keys]), np.asarray([groups[key[1]] for key in keys]),
-        np.asarray([key[2] for key in keys]),
-        np.asarray([arrivals[key][0] for key in keys]),
-        np.asarray([int(arrivals[key][1]) for key in keys]),
-        np.asarray([row[0] for row in rows]), np.asarray([row[1] for row in rows]),
-        np.asarray([row[2] for row in rows]), np.asarray([row[3] for row in rows]),
-        BIN_S, delay_s, min(restart_s, delay_s), budget,
-    )  # fmt: skip
-
-
-def _configs(
-    truth: object, group: tuple[str, int], types: Sequence[NodeType], most: int
-) -> list[tuple[int, float, float]]:
-    """Type, GPUs and seconds per iteration; only those on the least convex cost of speed."""
-    found = []
-    for k, kind in enumerate(types):
-        there = Cluster.uniform(most, kind)
-        gpus, pace_s = speed_curve(truth, group[0], there, group[1])  # type: ignore[arg-type]
-        held = (gpus * pace_s).tolist()
-        kept: list[tuple[float, float, float]] = []  # seconds, GPU-seconds, GPUs
-        for one in sorted(zip(pace_s.tolist(), held, gpus.tolist(), strict=True)):
-            if kept and one[1] >= kept[-1][1]:
-                continue  # slower and dearer
-            while len(kept) > 1 and _above(kept[-2], kept[-1], one):
-                kept.pop()
-            kept.append(one)
-        found += [(k, g, s) for s, _, g in kept]
-    return found
-
-
-def _above(a: tuple[float, ...], b: tuple[float, ...], c: tuple[float, ...]) -> bool:
-    """Whether ``b`` is not below the line from ``a`` to ``c``: a mix of these does as well."""
-    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])
 
 
 @dataclass(frozen=True, slots=True)

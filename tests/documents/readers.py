@@ -15,6 +15,7 @@ from morph_opt.documents import TOML_BYTES, read_text
 from morph_opt.domain import default_cluster
 from morph_opt.engine.node_events import read_node_events
 from morph_opt.instances.certificates import read_certificate
+from morph_opt.instances.fleets import read_fleet_certificate
 from morph_opt.instances.library import load_mps, load_round, read_table
 from morph_opt.perf.analytic.modelfile import outlines_of, population_of
 from morph_opt.perf.fitting.runs import read_public
@@ -89,6 +90,7 @@ def all_readers() -> Iterator[Reader]:
     yield Reader("state.json", "json", read_snapshot)
     yield Reader("shares.json", "json", read_instances)
     yield Reader("bound.json", "json", read_certificate)
+    yield Reader("fleet.json", "json", read_fleet_certificate)
     yield Reader("simulation_throughputs.json", "json", read_throughputs)
     yield Reader("summary.json", "json", of_folder(_finished))
     yield Reader("results.json", "json", of_folder(load))

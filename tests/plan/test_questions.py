@@ -11,12 +11,13 @@ import pytest
 
 import morph_opt as mo
 from morph_opt import plan
+from morph_opt.candidates.fleet import fleet_problem
 from morph_opt.domain import InputError
 from morph_opt.plan.ask import node_type_of
 from morph_opt.plan.cli import _scenario, main, make_parser
 from morph_opt.plan.evaluate import Evaluator, judged
 from morph_opt.plan.forecasting import Forecast, arrivals
-from morph_opt.plan.mixes import cheapest, fleet_problem
+from morph_opt.plan.mixes import cheapest
 from morph_opt.plan.questions.backtest import pinball
 from morph_opt.plan.workloads import source_of
 from morph_opt.replay.scenario import Workload, read_scenario
@@ -177,14 +178,15 @@ def test_fleet_is_the_cheapest_of_all(
 def test_the_milp_s_fleets_come_by_cost_and_none_twice() -> None:
     """Against enumeration of the box, at a cost that more nodes never lower."""
     kinds = [node_type_of("V100", 4), node_type_of("K80", 4)]
-    problem = fleet_problem(source_of("gavel-96"), (0,), kinds, (8.0, 4.0), 8, 40_000.0)
+    day = [source_of("gavel-96").workload(0)]
+    problem = fleet_problem(day, kinds, (8.0, 4.0), 8, 40_000.0)
     found = cheapest(problem, 8)
     costs = [one.cost for one in found]
     assert costs == sorted(costs)
     assert len({one.nodes for one in found}) == 8
-    wider = cheapest(fleet_problem(source_of("gavel-96"), (0,), kinds, (8.0, 4.0), 8, 80_000.0), 1)
+    wider = cheapest(fleet_problem(day, kinds, (8.0, 4.0), 8, 80_000.0), 1)
     assert wider[0].cost <= costs[0]
-    none = fleet_problem(source_of("gavel-96"), (0,), kinds, (8.0, 4.0), 8, 40_000.0, budget=1.0)
+    none = fleet_problem(day, kinds, (8.0, 4.0), 8, 40_000.0, budget=1.0)
     assert cheapest(none, 1) == []
 
 

@@ -311,6 +311,11 @@ def certificates() -> Documents:
     return [json.dumps(given, indent=1).encode()]
 
 
+def fleet_certificates() -> Documents:
+    document = {"instance": "x", "bound": 8.0, "best": 9.5, "nodes": [1, 0], "prices": [[0.5, 0]]}
+    return [json.dumps(document).encode()]
+
+
 def _write_table(folder: Path) -> None:
     problem, model = _instance()
     row = Instance(

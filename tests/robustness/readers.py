@@ -16,6 +16,7 @@ from morph_opt.domain import Cluster, default_cluster
 from morph_opt.engine.node_events import read_node_events
 from morph_opt.instances import library, solution
 from morph_opt.instances.certificates import read_certificate
+from morph_opt.instances.fleets import read_fleet_certificate
 from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, population_of
 from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
@@ -206,6 +207,8 @@ READERS = (
     Reader("instance table CSV", "library.csv", "csv", good.instance_table,
            lambda p: library.read_table(p.parent), ("instances", ("list", "--folder", "{folder}"))),
     Reader("bound certificate JSON", "bound.json", "json", good.certificates, read_certificate),
+    Reader("fleet certificate JSON", "fleet.json", "json", good.fleet_certificates,
+           read_fleet_certificate),
     Reader("run folder config.toml", "config.toml", "toml", good.run_file("config.toml"),
            read_scenario, ("replay", ("--resume", "{folder}", "--quiet")), good.run_folder),
     Reader("run folder events", "events.jsonl.partial", "json",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from morph_opt.candidates.fleet import fleet_problem
 from morph_opt.domain import InputError, NodeType
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import EXPLORATION, Ask, node_type_of
@@ -17,7 +18,6 @@ from morph_opt.plan.mixes import (
     candidates,
     cheapest,
     fleet_of,
-    fleet_problem,
 )
 from morph_opt.plan.search import BATCH
 from morph_opt.plan.slo import Slo
@@ -77,7 +77,7 @@ def fleet(
     source, base = ask.source(), ask.scenario
     delay_s = _delay_s(target.slo) if delay_s is None else delay_s
     problem = fleet_problem(
-        source, first[:SCENARIOS], kinds, node_price, most, delay_s,
+        [source.workload(seed) for seed in first[:SCENARIOS]], kinds, node_price, most, delay_s,
         restart_s=base.engine.restart_s, budget=budget,
     )  # fmt: skip
     floor = cheapest(problem, 1)
