@@ -21,6 +21,9 @@ from formulations.prices.relaxation import Evaluation, Relaxation
 TOLERANCE = 1e-9
 """Relative distance to the least bound at which the search ends."""
 
+TIED = 1e-6
+"""Relative gain from which on rows are priced that a choice at a tie keeps to."""
+
 LinearProgram = Callable[[Floats, Floats, Floats, Floats, Floats], tuple[Floats, Floats] | None]
 """Minimise ``c x`` subject to ``A x <= b`` and ``lower <= x <= upper``: (c, A, b, lower, upper) to
 the point and the multipliers (at least 0) of the rows; None where none was found."""
@@ -163,13 +166,36 @@ class _Search:
         return cut
 
     def _activate(self) -> bool:
-        """Price rows that the choice at the best prices breaks; False if there are none."""
+        """Price rows that choices at the best prices break; False if there are none."""
         shared, slope = self._relaxation.shared, self._known()[0].slope
         scale = TOLERANCE * np.maximum(1.0, np.abs(slope))
         limited = np.isfinite(np.where(self._sign > 0, shared.upper, shared.lower))
         broken = ~self._active & limited & (self._sign * slope < -scale) & (self._top > 0)
+        if not broken.any():
+            broken = self._tied(~self._active & limited & (self._top > 0))
         self._active |= broken
         return bool(broken.any())
+
+    def _tied(self, rows: Bools) -> Bools:
+        """Rows among these whose prices make the bound less, as far as the cuts tell, shape (D,).
+
+        At a tie the choice that was made may keep to a row that others, worth as much, break.
+        """
+        none = np.zeros(rows.size, dtype=bool)
+        best = self._known()[0]
+        over = np.asarray([self._sign * cut.slope < 0 for cut in self._cuts]).any(axis=0)
+        if not (rows & over).any():
+            return none
+        asked = np.flatnonzero(self._active | (rows & over))
+        cost, scale = np.append(np.zeros(asked.size), 1.0), abs(best.value) or 1.0
+        raised, top = self._sign[asked] > 0, 1.25 * self._top[asked]
+        lower, upper = np.where(raised, 0.0, -top), np.where(raised, top, 0.0)
+        ends = np.append(lower, -np.inf), np.append(upper, np.inf)
+        found = self._lp(cost, *self._planes(asked, scale), *ends)
+        if found is None or best.value - float(found[0][-1]) * scale <= TIED * scale:
+            return none
+        none[asked[np.abs(found[0][:-1]) > 0]] = True
+        return none & ~self._active
 
     def _bracket(self, d: int) -> None:
         """One price: intersect the tangents of the ends of a bracket, every third step halve it."""
