@@ -27,6 +27,11 @@ MARGIN = 1e-8
 """Share of what a node has that is added to what is free there."""
 
 
+Price = tuple[float, ...]
+Gangs = tuple[tuple[Price, float], ...]
+"""What gangs hold of each resource, and what they pay."""
+
+
 class BoundError(Exception):
     """A claim that the prices do not prove.
 
@@ -85,7 +90,7 @@ class _Definition:
             total += prices.uplink * float(nodes.uplink_gb_per_s.sum())
         total += self._rules_worth()
         if self.by_slots:
-            total += sum(self._node_worth(n) for n in np.flatnonzero(nodes.open).tolist())
+            total += self._nodes_worth()
         return total + float(self._surplus().sum())
 
     # ------------------------------------------------------------------ rules
@@ -160,29 +165,40 @@ class _Definition:
         amount = amount + prices.uplink * held.uplink_gb_per_s
         paid += np.bincount(held.option, amount, minlength=count)
         if self.by_slots:
-            for k in np.setdiff1d(np.arange(count), held.option).tolist():
-                paid[k] += self._cheapest_nodes(k)
+            paid += self._paid_for_slots()
         return np.asarray(paid + self._paid_to_rules())
 
-    def _cheapest_nodes(self, k: int) -> float:
-        """Least price of slots for the parts of a candidate, inside one leaf or domain if asked."""
-        nodes, table = self.problem.nodes, self.problem.options.starts
-        span = slice(int(table.part_start[k]), int(table.part_start[k + 1]))
-        kinds, classes = self.kinds.of_part[span], table.part_class[span]
-        fit = nodes.open & nodes.sets[table.node_set[k]]
-        if table.scope[k] in (Scope.NODE, Scope.POD):
-            places: Ints = np.zeros(nodes.count, dtype=np.int64)
-        else:
-            places = nodes.leaf if table.scope[k] == Scope.LEAF else nodes.domain
-        best = np.inf
-        for place in np.unique(places[fit]).tolist():
-            least = 0.0
-            for t in np.unique(classes).tolist():
-                here = fit & (places == place) & (nodes.node_class == t)
-                price = self.slot[self.cells.of_node[here]][:, kinds[classes == t]]
-                least += float(price.min(axis=0).sum()) if price.size else np.inf
-            best = min(best, least)
-        return best
+    def _paid_for_slots(self) -> Floats:
+        """Least price of slots for the parts of each start, inside one leaf or domain if asked."""
+        table, held = self.problem.options.starts, self.problem.options.held
+        paid = np.zeros(self.problem.options.count)
+        starts = np.zeros(table.count, dtype=bool)
+        starts[np.setdiff1d(np.arange(table.count), held.option)] = True
+        for scope in np.unique(table.scope[starts]).tolist():
+            for node_set in np.unique(table.node_set[starts & (table.scope == scope)]).tolist():
+                mine = starts & (table.scope == scope) & (table.node_set == node_set)
+                parts = np.flatnonzero(mine[table.part_candidate])
+                owner, kind = table.part_candidate[parts], self.kinds.of_part[parts]
+                least = np.full(table.count, np.inf)
+                for price in self._prices_of_places(scope, node_set):
+                    np.minimum(least, np.bincount(owner, price[kind], table.count), out=least)
+                paid[: table.count][mine] = least[mine]
+        return paid
+
+    def _prices_of_places(self, scope: int, node_set: int) -> Floats:
+        """Cheapest slot of each kind in each place, one row for places alike; inf without any."""
+        nodes, kinds = self.problem.nodes, self.kinds
+        fit = np.flatnonzero(nodes.open & nodes.sets[node_set])
+        places: Ints = np.zeros(nodes.count, dtype=np.int64)
+        if scope not in (Scope.NODE, Scope.POD):
+            places = nodes.leaf if scope == Scope.LEAF else nodes.domain
+        which, place = np.unique(places[fit], return_inverse=True)
+        price = np.full((which.size, kinds.count), np.inf)
+        for t in range(nodes.classes):
+            here, own = nodes.node_class[fit] == t, np.flatnonzero(kinds.node_class == t)
+            at = place.reshape(-1)[here][:, None], own[None, :]
+            np.minimum.at(price, at, self.slot[self.cells.of_node[fit[here]]][:, own])
+        return np.unique(price, axis=0)
 
     def _allowed(self) -> tuple[Bools, Bools]:
         """Options, and idleness, that no row about a single job rules out."""
@@ -229,37 +245,51 @@ class _Definition:
 
     # ------------------------------------------------------------------ nodes
 
-    def _node_worth(self, node: int) -> float:
-        """W: the most that stays and slots pay on a node, over everything that may go on there."""
-        problem, t = self.problem, int(self.problem.nodes.node_class[node])
-        scarce = self.kinds.scarce[t]
-        gangs = self._gangs_on(node)
-        first, last = int(self.kinds.first[t]), int(self.kinds.first[t + 1])
-        price = tuple(self.slot[self.cells.of_node[node], first:last].tolist())
+    def _nodes_worth(self) -> float:
+        """W, the most that stays and slots pay on a node, of all open nodes together."""
+        nodes, kinds = self.problem.nodes, self.kinds
+        gangs = self._gangs()
+        known: dict[tuple[int, Price, Gangs], float] = {}
+        total = 0.0
+        for n in np.flatnonzero(nodes.open).tolist():
+            t = int(nodes.node_class[n])
+            first, last = int(kinds.first[t]), int(kinds.first[t + 1])
+            price = tuple(self.slot[self.cells.of_node[n], first:last].tolist())
+            on = tuple(sorted(gangs[n].values()))
+            if (t, price, on) not in known:
+                known[t, price, on] = self._node_worth(t, price, on)
+            total += known[t, price, on]
+        return total
+
+    def _node_worth(self, t: int, price: Price, gangs: Gangs) -> float:
+        """The most that is paid on a node of a class, over everything that may go on there."""
+        capacity, scarce = self.problem.nodes.capacity[t], self.kinds.scarce[t]
+        paying = [gang for gang in gangs if gang[1] > 0.0]
         best = 0.0
-        for chosen in product((False, True), repeat=len(gangs)):
-            on = [gang for gang, goes_on in zip(gangs, chosen, strict=True) if goes_on]
-            free = problem.nodes.capacity[t].copy()
+        for chosen in product((False, True), repeat=len(paying)):
+            on = [gang for gang, goes_on in zip(paying, chosen, strict=True) if goes_on]
+            free = capacity.copy()
             for need, _ in on:
-                free -= need
+                free -= np.asarray(need)
             free = free[scarce]
             if (free >= -MARGIN).all():
                 # Generous, as demands are rounded: what fits by a hair must count as fitting.
-                free = free + MARGIN * np.maximum(1.0, problem.nodes.capacity[t, scarce])
+                free = free + MARGIN * np.maximum(1.0, capacity[scarce])
                 slots = _fill(tuple(free.tolist()), self.kinds.vectors[t], price)
                 best = max(best, sum(pays for _, pays in on) + slots)
         return best
 
-    def _gangs_on(self, node: int) -> list[tuple[Floats, float]]:
-        """What may go on there and pays: the least that it holds and the most that it pays."""
+    def _gangs(self) -> list[dict[int, tuple[Price, float]]]:
+        """What may go on at each node and pays: the least that it holds and the most it pays."""
         options, held = self.problem.options, self.problem.options.held
-        found: dict[int, tuple[Floats, float]] = {}
-        for row in np.flatnonzero(held.node == node).tolist():
-            need, pays = held.demand[row], float(self.stay[held.of_stay[row]])
-            gang = int(options.gang[held.job[row]])
-            least, most = found.get(gang, (need, pays))
-            found[gang] = (np.minimum(least, need), max(most, pays))
-        return [(need, pays) for need, pays in found.values() if pays > 0.0]
+        found: list[dict[int, tuple[Price, float]]] = [{} for _ in range(self.problem.nodes.count)]
+        gangs, pays = options.gang[held.job].tolist(), self.stay[held.of_stay].tolist()
+        for gang, n, need, paid in zip(
+            gangs, held.node.tolist(), held.demand.tolist(), pays, strict=True
+        ):
+            least, most = found[n].get(gang, (tuple(need), paid))
+            found[n][gang] = tuple(map(min, least, need)), max(most, paid)
+        return found
 
 
 @lru_cache(maxsize=65536)

@@ -139,15 +139,23 @@ def price_bound(problem: RoundProblem, level: Level, prices: Prices) -> Bound:
     formulations.node_pattern.patterns.TooManyPatternsError
         With slot prices, if a node can be cut in too many ways.
     """
-    relaxation = Relaxation(problem, level)
+    return evaluated(problem, Relaxation(problem, level), prices)[0]
+
+
+def evaluated(
+    problem: RoundProblem, relaxation: Relaxation, prices: Prices
+) -> tuple[Bound, Floats, Floats]:
+    """The bound, what each job earns at most, shape (J,), and each option by itself, shape (O,)."""
     rows = prices.rows(relaxation.shared)
     if prices.slot is None and prices.stay is None:
-        return Bound(rounded_up(relaxation.at(rows)), prices)
+        plain = relaxation.at(rows)
+        return Bound(rounded_up(plain), prices), plain.surplus, relaxation.reduced(rows)
     slots = _Slots(problem, prices)
-    evaluation = relaxation.at(rows, slots.paid())
+    paid = slots.paid()
+    evaluation = relaxation.at(rows, paid)
     worth = slots.collected()
-    total = float(worth.sum())
-    return Bound(rounded_up(evaluation, total, float(np.abs(worth).sum())), prices)
+    bound = rounded_up(evaluation, float(worth.sum()), float(np.abs(worth).sum()))
+    return Bound(bound, prices), evaluation.surplus, relaxation.reduced(rows) - paid
 
 
 def rounded_up(evaluation: Evaluation, more: float = 0.0, size: float = 0.0) -> float:

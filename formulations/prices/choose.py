@@ -91,6 +91,7 @@ def choose_prices(
     evaluations: int = 60,
     lp: LinearProgram = scipy_lp,
     free: Bools | None = None,
+    radius: float | None = None,
 ) -> Chosen:
     """Prices of the shared rows at which the bound is least, as far as found.
 
@@ -104,8 +105,12 @@ def choose_prices(
         Solves the master problems.
     free
         Rows whose price is to be 0, shape (D,); None: of none.
+    radius
+        Relative size of the first box; None: small around prices to begin with.
     """
-    return _Search(relaxation, evaluations, lp, free).run(start)
+    if radius is None:
+        radius = 0.6 if start is None else 0.05
+    return _Search(relaxation, evaluations, lp, free).run(start, radius)
 
 
 class _Search:
@@ -119,13 +124,13 @@ class _Search:
         self._top = _highest(relaxation)
         if free is not None:
             self._top[free] = 0.0
-        self._is_gpu = np.asarray([word[0] == "gpu" for word in shared.label], dtype=bool)
-        self._active = self._is_gpu.copy()
+        at_once = [word in ("gpu", "slot") for word, _, _ in shared.label]
+        self._active = np.asarray(at_once, dtype=bool) & (self._top > 0)
         self._sign = np.where(np.isfinite(shared.upper), 1.0, -1.0)
         self._cuts: list[Cut] = []
         self._best: tuple[Cut, Evaluation] | None = None
 
-    def run(self, start: Floats | None) -> Chosen:
+    def run(self, start: Floats | None, radius: float) -> Chosen:
         prices = np.zeros(self._top.size)
         if start is not None and start.shape == prices.shape:
             raised = self._sign > 0
@@ -139,7 +144,7 @@ class _Search:
             if int(self._active.sum()) == 1:
                 self._bracket(int(np.flatnonzero(self._active)[0]))
             else:
-                self._boxed(0.6 if start is None else 0.05)
+                self._boxed(radius)
             if not self._activate():
                 break
         best, evaluation = self._known()
@@ -151,14 +156,10 @@ class _Search:
 
     def _evaluate(self, prices: Floats) -> Cut:
         self._left -= 1
-        relaxation, shared = self._relaxation, self._relaxation.shared
+        relaxation = self._relaxation
         found = relaxation.at(prices)
-        limit = np.where(self._sign > 0, shared.upper, shared.lower)
-        aux = np.where(shared.aux_use.T @ prices < 0, shared.aux_upper, 0.0)
-        used = usage = relaxation.usage(found.choice)
-        if aux.size:
-            used = used + shared.aux_use @ np.where(np.isfinite(aux), aux, 0.0)
-        slope = np.where(np.isfinite(limit), limit, 0.0) - used
+        usage = relaxation.usage(found.choice)
+        slope = relaxation.slope(prices, usage)
         cut = Cut(prices, found.bound, slope, usage, found.choice)
         self._cuts.append(cut)
         if self._best is None or found.bound < self._best[0].value:
@@ -195,7 +196,8 @@ class _Search:
         if found is None or best.value - float(found[0][-1]) * scale <= TIED * scale:
             return none
         none[asked[np.abs(found[0][:-1]) > 0]] = True
-        return none & ~self._active
+        none &= ~self._active
+        return none
 
     def _bracket(self, d: int) -> None:
         """One price: intersect the tangents of the ends of a bracket, every third step halve it."""

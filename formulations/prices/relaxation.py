@@ -18,7 +18,7 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_choice, joined
-from formulations.prices.rows import shared_rows
+from formulations.prices.rows import Shared, shared_rows
 from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
@@ -235,6 +235,10 @@ class Relaxation:
         aux = np.where(gain > 0, gain * np.where(gain > 0, shared.aux_upper, 0.0), 0.0)
         return np.concatenate([rows, aux])
 
+    def slope(self, prices: Floats, usage: Floats) -> Floats:
+        """A subgradient of the bound at prices, by what the choice there uses, shapes (D,)."""
+        return slope_of(self.shared, prices, usage)
+
     def options_by_job(self) -> tuple[Ints, Ints]:
         """Possible options of one job, job by job, and the job of each."""
         option = self._all.option
@@ -275,3 +279,13 @@ class Relaxation:
         taken = np.zeros(self.value.size)
         taken[picked] = 1.0
         return np.asarray(self.shared.use @ taken)
+
+
+def slope_of(shared: Shared, prices: Floats, usage: Floats) -> Floats:
+    """What the limits of rows at prices leave, with the auxiliary columns that these make, (D,)."""
+    limit = np.where(np.isfinite(shared.upper), shared.upper, shared.lower)
+    used = usage
+    if shared.aux_upper.size:
+        aux = np.where(shared.aux_use.T @ prices < 0, shared.aux_upper, 0.0)
+        used = used + shared.aux_use @ np.where(np.isfinite(aux), aux, 0.0)
+    return np.where(np.isfinite(limit), limit, 0.0) - used

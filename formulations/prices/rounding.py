@@ -50,6 +50,8 @@ class Rounding:
         self.reduced = relaxation.reduced(chosen.prices)
         self._share, self._aux = self._master(lp)
         self.limit: Floats = relaxation.shared.upper - relaxation.shared.aux_use @ self._aux
+        # Nodes see to slots by themselves.
+        self.limit[[word in ("slot", "state") for word, _, _ in relaxation.shared.label]] = np.inf
 
     def _master(self, lp: LinearProgram) -> tuple[Floats, Floats]:
         """Share of each cut, and the auxiliary columns; the best cut alone where there is none."""
@@ -127,7 +129,7 @@ class Rounding:
         option, owner = relaxation.options_by_job()
         using = choice >= 0
         fewer = np.ones(option.size, dtype=bool)
-        for other in range(relaxation.shared.count):
+        for other in np.flatnonzero(np.isfinite(self.limit)).tolist():
             use = relaxation.options_use(other)
             now = at_choice(use, choice)
             if other == row:

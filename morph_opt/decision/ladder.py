@@ -4,6 +4,7 @@
 step           what it does
 =============  =====================================================================================
 ``prices``     a bound by prices, a choice dealt from their cuts, nodes for it
+``slots``      the same with a price for every size of slot on nodes, where shapes make the gap
 ``residual``   the jobs that lose most, or decide by a hair, and some nodes as an exact round, the
                others as decided; again while that helps
 ``exact``      the exact round without the options that the bound shows to be in no better decision
@@ -22,10 +23,13 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats
 from formulations.check_bound import check_bound
+from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.prices import Prices, Relaxation, choose_prices
-from formulations.prices.bound import rounded_up
+from formulations.prices.bound import evaluated, rounded_up
+from formulations.prices.choose import Chosen
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
+from formulations.prices.slots import SlotRelaxation
 from formulations.round.check import RuleError, check
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
@@ -44,6 +48,15 @@ LARGE = 10_000
 
 COMPACT = 100_000
 """Candidates from which on rounds for the ladder are posed compactly: prices choose no others."""
+
+SHAPES = 0.01
+"""Gap from which on slots are priced: less is due to single jobs, not to shapes."""
+
+SLOT_EVALUATIONS = 100
+"""Of the relaxation with slots, at most."""
+
+MOST_SLOTS = 60
+"""Kinds of slots up to which they are priced."""
 
 FREE_JOBS, FREE_NODES = 100, 60
 """Jobs and nodes of a residual round at most."""
@@ -179,10 +192,16 @@ class _Climb:
         rounding = Rounding(relaxation, chosen, lp)
         self._better(problem, level, state, decided_by_prices(problem, rounding))
         self._times.place_ms += 1e3 * (time.perf_counter() - priced)
-        surplus = chosen.evaluation.surplus
-        reduced = rounding.reduced
+        surplus, reduced = chosen.evaluation.surplus, rounding.reduced
+        large = problem.candidates.count >= SMALL
+        wide = relative_gap(state.value, state.bound) > SHAPES
+        if large and wide and not self._done(state, gap):
+            told = self._slots(problem, level, state, relaxation, chosen, lp, free)
+            surplus, reduced = told or (surplus, reduced)
+            if state.bound == -np.inf:
+                return state
         failed = 0
-        for at in range(RESIDUALS if problem.candidates.count >= SMALL else 0):
+        for at in range(RESIDUALS if large else 0):
             if self._done(state, gap) or state.selection is None or failed > 1:
                 break
             most = FREE_JOBS, FREE_NODES
@@ -195,6 +214,45 @@ class _Climb:
         if not self._done(state, gap) and not self._compact:
             self._exact(problem, level, state, surplus, reduced, gap)
         return state
+
+    def _slots(
+        self,
+        problem: RoundProblem,
+        level: Level,
+        state: _State,
+        relaxation: Relaxation,
+        chosen: Chosen,
+        lp: SmallLp,
+        free: Bools | None,
+    ) -> tuple[Floats, Floats] | None:
+        """Prices of slots as a guide and as a bound; surplus and reduced values where that is less.
+
+        A compact round has left out shapes that cost less at prices of slots: there they guide.
+        """
+        began = time.perf_counter()
+        try:
+            slots = SlotRelaxation(problem, level, chosen.evaluation.choice)
+        except TooManyPatternsError:
+            return None
+        if slots.kinds > MOST_SLOTS:
+            return None
+        more = slots.shared.count - relaxation.shared.count
+        unpriced = None if free is None else np.append(free, np.zeros(more, dtype=bool))
+        start = slots.start(chosen.prices)
+        found = choose_prices(slots, start, SLOT_EVALUATIONS, lp, unpriced, radius=0.6)
+        self._times.build_ms += 1e3 * (time.perf_counter() - began)
+        if self._better(
+            problem, level, state, decided_by_prices(problem, Rounding(slots, found, lp))
+        ):
+            state.step = "slots"
+        if self._compact:
+            return None
+        bound, surplus, reduced = evaluated(problem, relaxation, slots.prices(found.prices))
+        if bound.value >= state.bound:
+            return None
+        check_bound(problem, level, bound.prices, bound.value)
+        state.bound, state.prices, state.step = bound.value, bound.prices, "slots"
+        return surplus, reduced
 
     def _done(self, state: _State, gap: float) -> bool:
         return relative_gap(state.value, state.bound) <= gap or self._left_s() <= 0.0

@@ -34,6 +34,14 @@ RESTART_S = 260.0
 LEFT_SHARE = 0.05
 POOL = 4_000
 """Jobs of the twins that are drawn from."""
+NODES = {
+    "ordinary": A800_NODE,
+    "odd": replace(A800_NODE, gpus=6),
+    "resources": replace(A800_NODE, cpus=48, host_memory_gib=800.0),
+}
+"""Nodes of the first type: those of `base`; of six GPUs, on which jobs start on every number of
+them; with half the threads and memory, which then run out before the GPUs."""
+
 SLOWER = (1.0, 0.62, 0.35)
 """Speeds of the GPU types relative to the first."""
 
@@ -76,13 +84,14 @@ class Scaled:
         return [replace(row, iteration_s=row.iteration_s / factor) for row in rows]
 
 
-def cluster_of(gpus: int, types: int, leaves: int = 1) -> Cluster:
-    """Nodes of eight GPUs, the types in turn, the leaves in blocks."""
-    kinds = [A800_NODE]
+def cluster_of(gpus: int, types: int, leaves: int = 1, kind: str = "ordinary") -> Cluster:
+    """As many nodes as the GPUs fill, the types in turn, the leaves in blocks."""
+    first = NODES[kind]
+    kinds = [first]
     for at in range(1, types):
-        gpu = replace(A800_NODE.gpu_type, name=f"T{at}")
-        kinds.append(replace(A800_NODE, name=f"t{at}-8", gpu_type=gpu))
-    nodes = gpus // 8
+        gpu = replace(first.gpu_type, name=f"T{at}")
+        kinds.append(replace(first, name=f"t{at}-{first.gpus}", gpu_type=gpu))
+    nodes = gpus // first.gpus
     return Cluster(
         f"{gpus}x{types}",
         tuple(
@@ -113,11 +122,13 @@ def _jobs(seed: int) -> tuple[Job, ...]:
     return load_trace("base", seed=seed).trace.jobs
 
 
-def cold_round(gpus: int, types: int = 1, leaves: int = 1, seed: int = 0) -> RoundState:
-    """A round in which every job waits."""
+def cold_round(
+    gpus: int, types: int = 1, leaves: int = 1, seed: int = 0, kind: str = "ordinary"
+) -> RoundState:
+    """A round in which every job waits, on nodes of one of the kinds of `NODES`."""
     draw = np.random.default_rng((seed, gpus, types))
     jobs = arrivals(int(JOBS_PER_GPU * gpus), draw, "r0")
-    return RoundState(0, 0.0, 60.0, cluster_of(gpus, types, leaves), tuple(jobs))
+    return RoundState(0, 0.0, 60.0, cluster_of(gpus, types, leaves, kind), tuple(jobs))
 
 
 def round_after(state: RoundState, decided: Allocation, seed: int = 0) -> RoundState:

@@ -33,8 +33,8 @@ class RoundReport:
         if nothing does.
     step
         Step that ended the round: ``"stays"`` (`morph_opt.decision.at_best`), or of the method
-        ``"exact"``, ``"prices"`` or ``"residual"`` (`morph_opt.decision.ladder`); empty for a
-        fallback and for policies without steps.
+        ``"exact"``, ``"prices"``, ``"slots"`` or ``"residual"`` (`morph_opt.decision.ladder`);
+        empty for a fallback and for policies without steps.
     gap_of_gain
         ``(bound - objective) / (bound - what leaving everything as it is would be worth)``: most of
         a steady round's objective is jobs that stay, and a small gap may be much of what is

@@ -49,6 +49,7 @@ LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=
 def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rounds here are small, and all steps are to be seen."""
     monkeypatch.setattr(ladder, "SMALL", 0)
+    monkeypatch.setattr(ladder, "SHAPES", 0.0)
 
 
 @dataclass(frozen=True)
