@@ -1,7 +1,8 @@
 """Rounds of 64 to 65,536 GPUs: the ladder's phases, gap and growth, beside its peers.
 
     python -m benchmarks.scale [--sizes 64 512 2048] [--types 1 3] [--rounds 4] [--peers-to 512]
-                               [--sia-to 8192] [--out reports/scale]
+                               [--sia-to 8192] [--nodes ordinary odd resources] [--leaves 1 4]
+                               [--memory-gib 16] [--out reports/scale]
 
 One thread; every case in a process of its own, so that memory is its own. Times are CPU seconds,
 medians over the steady rounds, because the machine may be shared. Everybody decides the very same
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import resource
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, fields
@@ -21,14 +23,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import get_type_hints
 
-from benchmarks.scale.measure import EXACT, Row, case
+from benchmarks.scale.measure import EXACT, Case, Row, case
 from benchmarks.scale.page import draw, page
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
-from morph_opt.instances.scaled import SLOWER
+from morph_opt.instances.scaled import NODES, SLOWER
 
 SIZES = (64, 512, 1024, 2048, 8192)
+MOST_GPUS = 2**20
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
@@ -49,25 +52,28 @@ def read(folder: Path) -> list[Row]:
     kinds = get_type_hints(Row)
     with path.open(newline="") as file:
         return [
-            Row(**{name: kinds[name](text) for name, text in row.items()})
+            Row(**{name: kind(row.get(name, "ordinary")) for name, kind in kinds.items()})
             for row in csv.DictReader(file)
         ]
 
 
-def _case_of(row: Row) -> tuple[int, int, int, str]:
-    return row.gpus, row.types, row.leaves, row.objective
+def _case_of(row: Row) -> Case:
+    return Case(row.gpus, row.types, row.leaves, row.nodes, row.objective)
 
 
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.scale", description=__doc__)
-    size, count, most = whole(8, 10**6), whole(1, 100), whole(0, 10**6)
+    size, count, most = whole(8, MOST_GPUS), whole(1, 100), whole(0, MOST_GPUS)
     kinds = whole(1, len(SLOWER))
     parser.add_argument("--sizes", type=size, nargs="+", default=list(SIZES), help="GPUs")
     parser.add_argument("--types", type=kinds, nargs="+", default=[1, 3], help="numbers of types")
     parser.add_argument("--rounds", type=count, default=4, help="of each case, the first is cold")
     parser.add_argument("--peers-to", type=most, default=512, help="GPUs of the exact peers")
     parser.add_argument("--sia-to", type=most, default=8192, help="GPUs of Sia's program")
+    parser.add_argument("--nodes", nargs="+", choices=list(NODES), default=["ordinary"])
+    parser.add_argument("--leaves", type=whole(1, 64), nargs="+", default=[1, 4], help="switches")
+    parser.add_argument("--memory-gib", type=whole(1, 4096), default=16, help="of each process")
     parser.add_argument("--out", type=Path, default=Path("reports/scale"))
     return parser
 
@@ -78,40 +84,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    # The page states both numbers, so they are those of the cluster.
+    # The page states the number of GPUs, so it is that of the cluster.
     for gpus in options.sizes:
         if gpus % 8 or gpus < 8 * max(options.types):
             rule = f"must be nodes of 8 GPUs, one of each type or more, got {gpus} GPUs"
             raise InputError(rule, field="--sizes")
     options.out.mkdir(parents=True, exist_ok=True)
     cases = [
-        (gpus, types, leaves, objective)
+        Case(gpus - gpus % NODES[nodes].gpus, types, leaves, nodes, objective)
         for gpus in options.sizes
         for types in options.types
-        for leaves, objective in ((1, "throughput"), (1, "jct"), (4, "throughput"))
-        if gpus // 8 >= 4 * leaves or leaves == 1
+        for nodes in options.nodes
+        for leaves in options.leaves
+        for objective in ("throughput", "jct")
+        if (leaves == 1 or gpus // 8 >= 4 * leaves) and (leaves == 1 or objective == "throughput")
     ]
     rows = [row for row in read(options.out) if _case_of(row) not in cases]
     for one in cases:
-        gpus, types, leaves, objective = one
-        peers = list(EXACT) if gpus <= options.peers_to else []
-        peers += ["sia"] if gpus <= options.sia_to else []
-        if (leaves, objective) != (1, "throughput"):
+        peers = list(EXACT) if one.gpus <= options.peers_to else []
+        peers += ["sia"] if one.gpus <= options.sia_to else []
+        if (one.leaves, one.nodes, one.objective) != (1, "ordinary", "throughput"):
             peers = []
-        own = _alone(*one, options.rounds, [])
+        own = _alone(one, options.rounds, [], options.memory_gib)
         rows += own
-        rows += _alone(*one, min(2, options.rounds), peers) if peers else []
+        rows += _alone(one, min(2, options.rounds), peers, options.memory_gib) if peers else []
         worst = max((row.solve_s for row in own if row.method == "ladder"), default=math.nan)
         print(
-            f"{gpus} GPUs, {types} types, {leaves} leaves, {objective}: {worst:.3f} s", flush=True
+            f"{one.gpus} GPUs, {one.types} types, {one.leaves} leaves, {one.nodes} nodes, "
+            f"{one.objective}: {worst:.3f} s",
+            flush=True,
         )
         write(rows, options.out)
     return 0
 
 
-def _alone(
-    gpus: int, types: int, leaves: int, objective: str, rounds: int, peers: list[str]
-) -> list[Row]:
-    """A case in a process of its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        return alone.submit(case, gpus, types, leaves, objective, rounds, peers).result()
+def _alone(one: Case, rounds: int, peers: list[str], memory_gib: int) -> list[Row]:
+    """A case in a process of its own, with this much memory at most."""
+    with ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), initializer=_limit, initargs=(memory_gib,)
+    ) as alone:
+        return alone.submit(case, one, rounds, peers).result()
+
+
+def _limit(memory_gib: int) -> None:
+    most = memory_gib * 2**30
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -7,7 +7,7 @@ import resource
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Row:
     gpus: int
     types: int
     leaves: int
+    nodes: str
     objective: str
     round: int
     method: str
@@ -61,15 +62,24 @@ class Row:
     peak_mib: float
 
 
-def case(
-    gpus: int, types: int, leaves: int, objective: str, rounds: int, peers: Iterable[str]
-) -> list[Row]:
+@dataclass(frozen=True)
+class Case:
+    """A cluster and a goal; ``nodes`` is a kind of `morph_opt.instances.scaled.NODES`."""
+
+    gpus: int
+    types: int
+    leaves: int
+    nodes: str
+    objective: str
+
+
+def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
     """A cold round and the rounds that follow it, by the ladder, or by its peers if there are any.
 
     The ladder's decision, to the gap of `LIMITS`, makes the next round for all of them.
     """
-    state = cold_round(gpus, types, leaves)
-    speeds, make = speeds_of(state.cluster), OBJECTIVES[objective]
+    state = cold_round(one.gpus, one.types, one.leaves, kind=one.nodes)
+    speeds, make = speeds_of(state.cluster), OBJECTIVES[one.objective]
     compact, whole = RoundPoser(speeds, make(), compact_from=COMPACT), RoundPoser(speeds, make())
     peers = tuple(peers)
     for poser in (compact, whole) if peers else (compact,):
@@ -91,9 +101,9 @@ def case(
                 exact = ExactMip(make_solver(name))
                 rows.append(_measured(name, exact, whole, state, limits)[0])
         found += [
-            replace(one, gpus=gpus, types=types, leaves=leaves, objective=objective, round=at)
-            for one in rows[1 if peers else 0 :]
-            if one is not None
+            replace(row, **asdict(one), round=at)
+            for row in rows[1 if peers else 0 :]
+            if row is not None
         ]
         if decided is None:
             break
@@ -144,8 +154,8 @@ def _row(
     jobs = posed.problem.jobs
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Row(
-        0, 0, 0, "", 0, name, jobs.count, int(jobs.running.sum()), candidates, columns_s, solve_s,
-        nodes_s, step, status, value, bound, gap, of_gain, peak,
+        0, 0, 0, "", "", 0, name, jobs.count, int(jobs.running.sum()), candidates, columns_s,
+        solve_s, nodes_s, step, status, value, bound, gap, of_gain, peak,
     )  # fmt: skip
 
 

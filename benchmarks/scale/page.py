@@ -47,6 +47,8 @@ def page(rows: Sequence[Row]) -> str:
         "`steady`: medians of the rounds that follow, between which one running job in twenty",
         "completes and as many arrive. CPU seconds of one thread, the machine shared with others;",
         f"the gap asked for is {100 * LIMITS.gap:g} %.",
+        "Nodes are those of `base`; `odd` have six GPUs, and jobs start on every number of them;",
+        "`resources` have half the threads and memory, which then run out before the GPUs.",
         "*Columns* is from the snapshot to the tables, *solve* everything from the tables to a",
         "checked decision with nodes and a checked bound, *GPUs* naming the GPUs. The gap is",
         "certified; *of gain* is the same difference over what deciding can gain at all. Rounds of",
@@ -68,7 +70,7 @@ def page(rows: Sequence[Row]) -> str:
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Seconds of a steady round of three types by GPUs, on logarithmic axes."""
-    steady = [row for row in rows if row.round and (row.leaves, row.types) == (1, 3)]
+    steady = [row for row in rows if row.round and row.types == 3]
     with mpl.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.0))
         for colour, (method, title) in zip(COLOURS, TITLES.items(), strict=False):
@@ -89,26 +91,27 @@ def _points(rows: Sequence[Row]) -> list[tuple[float, float]]:
     """Seconds of columns and solve by GPUs, medians of steady rounds of one leaf."""
     return [
         (float(gpus), statistics.median(r.columns_s + r.solve_s for r in group))
-        for (gpus, _, leaves, objective, kind), group in _groups(rows).items()
-        if (leaves, objective, kind) == (1, "throughput", "steady")
+        for (gpus, _, leaves, nodes, objective, kind), group in _groups(rows).items()
+        if (leaves, nodes, objective, kind) == (1, "ordinary", "throughput", "steady")
     ]
 
 
-def _groups(rows: Sequence[Row]) -> dict[tuple[int, int, int, str, str], list[Row]]:
-    found: dict[tuple[int, int, int, str, str], list[Row]] = {}
+def _groups(rows: Sequence[Row]) -> dict[tuple[int, int, int, str, str, str], list[Row]]:
+    found: dict[tuple[int, int, int, str, str, str], list[Row]] = {}
     for row in rows:
         kind = "steady" if row.round else "cold"
-        found.setdefault((row.gpus, row.types, row.leaves, row.objective, kind), []).append(row)
+        key = row.gpus, row.types, row.leaves, row.nodes, row.objective, kind
+        found.setdefault(key, []).append(row)
     return found
 
 
 def _table(rows: Sequence[Row]) -> str:
     head = (
-        "GPUs", "types", "leaves", "objective", "round", "jobs", "candidates", "columns s",
+        "GPUs", "types", "leaves", "nodes", "objective", "round", "jobs", "candidates", "columns s",
         "solve s", "worst s", "GPUs s", "gap %", "worst gap %", "of gain %", "steps", "peak MiB",
     )  # fmt: skip
     body = []
-    for (gpus, types, leaves, objective, kind), group in sorted(_groups(rows).items()):
+    for (gpus, types, leaves, nodes, objective, kind), group in sorted(_groups(rows).items()):
         middle = {
             name: statistics.median(getattr(row, name) for row in group)
             for name in ("columns_s", "solve_s", "nodes_s", "gap", "gap_of_gain")
@@ -116,8 +119,8 @@ def _table(rows: Sequence[Row]) -> str:
         steps = sorted({row.step for row in group})
         body.append(
             (
-                f"{gpus:,}", str(types), str(leaves), f"`{objective}`", kind, f"{group[0].jobs:,}",
-                f"{group[-1].candidates:,}", f"{middle['columns_s']:.3f}",
+                f"{gpus:,}", str(types), str(leaves), nodes, f"`{objective}`", kind,
+                f"{group[0].jobs:,}", f"{group[-1].candidates:,}", f"{middle['columns_s']:.3f}",
                 f"{middle['solve_s']:.3f}", f"{max(row.solve_s for row in group):.3f}",
                 _said(middle["nodes_s"]), f"{100 * middle['gap']:.4f}",
                 f"{100 * max(row.gap for row in group):.4f}",
