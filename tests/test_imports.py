@@ -8,12 +8,6 @@ import pytest
 
 from tests.imports import PAGE, WALK, block, circles, drawn, floors, full, imports, room_of, rooms
 
-CALLED_BACK = [
-    # `Scenario.run` calls those who take it apart; the zoo's prior is needed by its own file form.
-    ("morph_opt.perf.analytic.modelfile", "morph_opt.perf.analytic.zoo"),
-    ("morph_opt.replay.running", "morph_opt.replay.scenario", "morph_opt.replay.setup"),
-]
-
 
 def test_circles_are_found() -> None:
     graph = {name: frozenset(to) for name, to in {"a": "b", "b": "ca", "c": "d", "d": ""}.items()}
@@ -30,9 +24,8 @@ def test_no_room_is_in_a_circle() -> None:
     assert circles(rooms(imports())) == []
 
 
-def test_no_module_is_in_a_circle_but_two_that_are_closed_by_calls() -> None:
-    assert circles(imports(inside_functions=False)) == []
-    assert sorted(circles(imports())) == CALLED_BACK
+def test_no_module_is_in_a_circle_not_even_by_imports_inside_functions() -> None:
+    assert circles(imports()) == []
 
 
 @pytest.mark.parametrize("leg", WALK, ids=[leg[0] for leg in WALK])

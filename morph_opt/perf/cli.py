@@ -119,7 +119,8 @@ def _outline(options: argparse.Namespace) -> ModelEntry:
         text, file = zoo_text(), ZOO_FILE
     else:
         text, file = read_text(options.architecture, TOML_BYTES), str(options.architecture)
-    found = {entry.architecture.name: entry for entry in outlines_of(text, file)}
+    entries = outlines_of(text, file, builtin_population())
+    found = {entry.architecture.name: entry for entry in entries}
     if options.model not in found:
         raise InputError(
             f"unknown model {options.model!r}, known are {', '.join(sorted(found))}",

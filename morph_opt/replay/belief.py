@@ -17,7 +17,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.tried import KEPT, PRIOR, TriedModel
 
 if TYPE_CHECKING:
-    from morph_opt.replay.scenario import Scheduler
+    from morph_opt.replay.described import Scheduler
 
 BELIEFS = ("truth", "model", "table", "measured")
 

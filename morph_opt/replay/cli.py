@@ -17,8 +17,9 @@ from morph_opt.engine.strict import AllocationError
 from morph_opt.extend import named_by_file
 from morph_opt.policies.milp import ClaimError
 from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
+from morph_opt.replay.described import Described
 from morph_opt.replay.running import run_prepared
-from morph_opt.replay.scenario import Scenario, read_scenario
+from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.setup import Prepared, prepare
 from morph_opt.replay.telling.progress import require_watchable, shown_progress
 from morph_opt.replay.telling.report import result_table
@@ -100,7 +101,7 @@ def _announce(prepared: Prepared, quiet: bool) -> None:
         print(f"dropped: the SLO of job {job.name}: {rule}", file=sys.stderr)
 
 
-def _free_default(scenario: Scenario) -> Path:
+def _free_default(scenario: Described) -> Path:
     """``runs/TRACE-POLICY-DIGEST``, with a number behind it when that is taken."""
     scheduler, trace = scenario.scheduler, scenario.workload.trace
     who = scheduler.objective if scheduler.policy == "milp" else scheduler.policy

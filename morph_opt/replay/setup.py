@@ -18,6 +18,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.replay.belief import make_belief, require_belief
+from morph_opt.replay.described import Described, Scheduler
 from morph_opt.replay.initial import (
     STATE_TRACE,
     continued,
@@ -26,7 +27,7 @@ from morph_opt.replay.initial import (
     state_digest,
     with_prices,
 )
-from morph_opt.replay.scenario import Scenario, Scheduler, Workload
+from morph_opt.replay.workload import Workload
 from morph_opt.round.reader import read_snapshot
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Prepared:
         What became of a log on its way to jobs; None for other traces.
     """
 
-    scenario: Scenario
+    scenario: Described
     trace: Trace
     truth: SpeedModel
     policy: Policy
@@ -92,7 +93,7 @@ def _digest(file: str | None) -> str | None:
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 
-def prepare(scenario: Scenario) -> Prepared:
+def prepare(scenario: Described) -> Prepared:
     """Load and check everything.
 
     Raises
@@ -168,7 +169,7 @@ def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:
     return replace(loaded, trace=trace, notice=f"{loaded.notice}; {notice}")
 
 
-def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None) -> PolicyOptions:
+def _policy_options(scenario: Described, trace: Trace, snapshot: Snapshot | None) -> PolicyOptions:
     from morph_opt.policies.registry import PolicyOptions, require_effect, require_understood
     from morph_opt.rules import OperatorRules, read_rules
 
@@ -242,7 +243,7 @@ def policy_of(
     return make(belief)
 
 
-def _resolved(scenario: Scenario, trace: Trace, *, is_file: bool) -> Scenario:
+def _resolved(scenario: Described, trace: Trace, *, is_file: bool) -> Described:
     """The scenario with digests and absolute paths; refuses files that are not those recorded."""
     from morph_opt.traces.registry import absolute_spec
 
@@ -275,7 +276,7 @@ def _absolute(file: str | None) -> str | None:
     return str(Path(file).resolve()) if file else None
 
 
-def _require_models(scenario: Scenario, trace: Trace) -> None:
+def _require_models(scenario: Described, trace: Trace) -> None:
     """Refuse start-ups of models that no job has."""
     models = sorted({job.model for job in trace.jobs})
     for model in scenario.engine.restart_s_by_model:
@@ -286,7 +287,7 @@ def _require_models(scenario: Scenario, trace: Trace) -> None:
             )
 
 
-def _require_slices(scenario: Scenario) -> None:
+def _require_slices(scenario: Described) -> None:
     """Refuse time slices that end before what runs in them has started."""
     from morph_opt.policies.registry import needs_of
 
@@ -315,7 +316,7 @@ def _require_tenants(weights: Mapping[str, float], trace: Trace) -> None:
 
 
 def _infeasible_slos_of(
-    scenario: Scenario, trace: Trace, truth: SpeedModel
+    scenario: Described, trace: Trace, truth: SpeedModel
 ) -> tuple[tuple[Job, str], ...]:
     """SLOs that nothing can keep; an error unless they are to be dropped. Also needs prices."""
     from morph_opt.policies.objectives.deadlines import prices_of
@@ -338,7 +339,7 @@ def _infeasible_slos_of(
 
 def _possible(
     trace: Trace,
-    scenario: Scenario,
+    scenario: Described,
     speeds: tuple[SpeedModel, SpeedModel],
     stranded: tuple[tuple[Job, str], ...],
 ) -> tuple[Trace, tuple[tuple[Job, str], ...]]:

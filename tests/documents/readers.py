@@ -18,6 +18,7 @@ from morph_opt.instances.certificates import read_certificate
 from morph_opt.instances.fleets import read_fleet_certificate
 from morph_opt.instances.library import load_mps, load_round, read_table
 from morph_opt.perf.analytic.modelfile import outlines_of, population_of
+from morph_opt.perf.analytic.zoo import builtin_population
 from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
@@ -73,7 +74,7 @@ def of_folder(read: Callable[[Path], Any]) -> Read:
 
 
 def model_file(path: Path) -> Any:
-    return outlines_of(read_text(path, TOML_BYTES), str(path))
+    return outlines_of(read_text(path, TOML_BYTES), str(path), builtin_population())
 
 
 def population(path: Path) -> Any:

@@ -52,7 +52,7 @@ parts = [8]
 
 
 def test_an_architecture_alone_is_an_outline() -> None:
-    (outline,) = outlines_of(ARCHITECTURE, "a.toml")
+    (outline,) = outlines_of(ARCHITECTURE, "a.toml", builtin_population())
     assert outline.constants.compute_s > 0.0
     with pytest.raises(InputError, match=r"a\.toml, line 2, models\.mine\.constants: is missing"):
         entries_of(ARCHITECTURE, "a.toml")
@@ -63,7 +63,7 @@ def test_an_architecture_alone_is_an_outline() -> None:
     [("forward_share", 1.5), ("overlap", 1e3), ("compute_s", 1e10), ("barrier_s", 0.0)],
 )
 def test_constants_with_which_no_time_can_be_predicted(constant: str, value: float) -> None:
-    (outline,) = outlines_of(ARCHITECTURE, "a.toml")
+    (outline,) = outlines_of(ARCHITECTURE, "a.toml", builtin_population())
     with pytest.raises(InputError, match=rf"constants\.{constant}: must be (at most|above)"):
         replace(outline.constants, **{constant: value})
 
@@ -84,7 +84,7 @@ def test_constants_with_which_no_time_can_be_predicted(constant: str, value: flo
 )
 def test_bad_model_files_are_refused(text: str, word: str) -> None:
     with pytest.raises(InputError, match=word):
-        outlines_of(text, "bad.toml")
+        outlines_of(text, "bad.toml", builtin_population())
 
 
 def test_runs_read_back(tmp_path: Path) -> None:

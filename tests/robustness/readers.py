@@ -18,6 +18,7 @@ from morph_opt.instances import library, solution
 from morph_opt.instances.certificates import read_certificate
 from morph_opt.instances.fleets import read_fleet_certificate
 from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, population_of
+from morph_opt.perf.analytic.zoo import builtin_population
 from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
@@ -184,7 +185,7 @@ READERS = (
            ("perf", ("plan-profiling", "--model", good.MODEL, "--max-gpus", "4", "--count", "1",
                     "--runs", "{}"))),
     Reader("model TOML", "model.toml", "toml", good.models, _text_reader(
-        lambda text, file: (outlines_of(text, file), entries_of(text, file),
+        lambda text, file: (outlines_of(text, file, builtin_population()), entries_of(text, file),
                             population_of(text, file)))),
     Reader("share instances JSON", "shares.json", "json", good.shares, read_instances,
            ("shares", ("{}", "--policy", "fairness"))),

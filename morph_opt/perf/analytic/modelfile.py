@@ -13,7 +13,7 @@ from morph_opt.documents import Fields, key_lines, parse_toml, toml_text
 from morph_opt.domain import ExecutionPlan, InputError
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Constants
 from morph_opt.perf.analytic.model import ModelEntry, Quirk
-from morph_opt.perf.analytic.prior import Population
+from morph_opt.perf.analytic.prior import Population, prior
 from morph_opt.perf.analytic.support import Support
 
 _ARCHITECTURE = tuple(field.name for field in fields(Architecture) if field.name != "name")
@@ -22,13 +22,13 @@ _QUIRK = ("gpus", "plans", "work")
 _ENTRY = ("architecture", "support", "constants", "quirks")
 
 
-def outlines_of(text: str, file: str) -> list[ModelEntry]:
-    """Entries of a file that may lack constants; these are then the median of the population.
+def outlines_of(text: str, file: str, population: Population) -> list[ModelEntry]:
+    """Entries of a file that may lack constants; these are then the median of a population.
 
-    For users who have a model's architecture and no run yet. Parameters and errors as
+    For users who have a model's architecture and no run yet. Other parameters and errors as
     `entries_of`.
     """
-    return _entries(text, file, outlines=True)
+    return _entries(text, file, population)
 
 
 def entries_of(text: str, file: str) -> list[ModelEntry]:
@@ -53,12 +53,12 @@ def _document(text: str, file: str) -> Fields:
     return Fields(parse_toml(text, file), "", file, ("population", "models"), key_lines(text))
 
 
-def _entries(text: str, file: str, *, outlines: bool = False) -> list[ModelEntry]:
+def _entries(text: str, file: str, population: Population | None = None) -> list[ModelEntry]:
     document = _document(text, file)
     tables = document.named("models", _ENTRY)
     if not tables:
         raise InputError("has no [models.*] table", file=file)
-    return [_entry(name, table, outlines) for name, table in tables.items()]
+    return [_entry(name, table, population) for name, table in tables.items()]
 
 
 def population_of(text: str, file: str) -> Population:
@@ -115,16 +115,17 @@ def _tables(entry: ModelEntry) -> dict[str, Any]:
     return found
 
 
-def _entry(name: str, table: Fields, outlines: bool) -> ModelEntry:
+def _entry(name: str, table: Fields, population: Population | None) -> ModelEntry:
     known = table.object("architecture", _ARCHITECTURE)
     sizes = {field: known.whole(field) for field in _ARCHITECTURE}
     architecture = known.built(lambda: Architecture(name=name, **sizes))
-    if table.given("constants") or not outlines:
+    if table.given("constants") or population is None:
         given = table.object("constants", CONSTANT_NAMES)
         values = {field: given.number(field) for field in CONSTANT_NAMES}
         constants = given.built(lambda: Constants(**values))
     else:
-        constants = _expected(architecture)
+        median = np.exp(prior(architecture, population).log_mean).tolist()
+        constants = Constants(**dict(zip(CONSTANT_NAMES, median, strict=True)))
     support = table.object("support", _SUPPORT)
     parts = (
         _plans(support, "plans", ()), _wholes(support, "gpus"),
@@ -137,15 +138,6 @@ def _entry(name: str, table: Fields, outlines: bool) -> ModelEntry:
     return ModelEntry(
         architecture, constants, support.built(lambda: Support(*parts)), tuple(quirks)
     )
-
-
-def _expected(architecture: Architecture) -> Constants:
-    """The median of the population."""
-    from morph_opt.perf.analytic.prior import prior
-    from morph_opt.perf.analytic.zoo import builtin_population
-
-    values = np.exp(prior(architecture, builtin_population()).log_mean).tolist()
-    return Constants(**dict(zip(CONSTANT_NAMES, values, strict=True)))
 
 
 def _plans(table: Fields, name: str, *default: Any) -> tuple[ExecutionPlan, ...]:
