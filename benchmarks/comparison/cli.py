@@ -4,14 +4,15 @@
 
 Every replay is a row of ``reports/comparison/results.csv``, by the digest of its scenario; rows
 that are there are not run again, so that the command may be interrupted, or given minutes, or
-called twice at a time, and goes on where it ended. ``reports/comparison/README.md`` is made of the
-rows alone.
+called twice at a time, and goes on where it ended; ``--merge`` takes rows of a call elsewhere.
+``reports/comparison/README.md`` is made of the rows alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import io
 import sys
 import time
@@ -78,6 +79,21 @@ class Contender:
         """Whether it knows durations, in the words of the tables."""
         word, _, sigma = self.durations.partition(":")
         return f"sigma {sigma}" if word == "noisy" else "yes" if self.knows_durations else "no"
+
+    @property
+    def guesses(self) -> bool:
+        """Whether it goes by guesses of the work that is left."""
+        return self.durations == "blind" or self.objective == "jct-blind"
+
+    def key(self, scenario: Scenario) -> str:
+        """What a row is known by: the scenario, and how work left is guessed where it is."""
+        if not self.guesses:
+            return scenario.digest[:16]
+        return hashlib.sha256(f"{scenario.digest}/{GUESS}".encode()).hexdigest()[:16]
+
+
+GUESS = "lognormal"
+"""Of `morph_opt.policies.blind.Learnt`; to be changed with it, and rows of another are dropped."""
 
 
 def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
@@ -184,9 +200,10 @@ def scenarios(
         for field in chosen:
             if field.original and place:
                 continue
+            number = 0 if field.original else seed
             for who in CONTENDERS:
-                if takes_part(who, field, 0 if field.original else seed):
-                    yield field, seed, who, scenario_of(field, 0 if field.original else seed, who)
+                if takes_part(who, field, number):
+                    yield field, number, who, scenario_of(field, number, who)
 
 
 def scenario_of(field: Field, seed: int, who: Contender) -> Scenario:
@@ -210,7 +227,7 @@ def measured(field: Field, seed: int, who: Contender, scenario: Scenario) -> Rec
         return float("nan") if value is None else float(value)
 
     return Record(
-        digest=scenario.digest[:16],
+        digest=who.key(scenario),
         code=sources_digest()[:8],
         trace=field.name,
         seed=seed,
@@ -255,11 +272,13 @@ def write_records(records: Sequence[Record]) -> None:
     """All rows, in the order of traces, seeds and contenders, and the page made of them.
 
     Of several of one policy on the same jobs, as calls at a time and older versions of the sources
-    may make them, the last whose scenario is that of today, or the last.
+    may make them, the last whose scenario is that of today, or the last. Those that go by guesses
+    made otherwise than today are dropped.
     """
     order = [who.label for who in CONTENDERS]
     names = [field.name for field in FIELDS]
-    rising = sorted(records, key=lambda record: record.digest in _of_today())
+    guess = {who.label for who in CONTENDERS if who.guesses}
+    rising = sorted((r for r in records if _of_today(r) or r.policy not in guess), key=_of_today)
     records = sorted(
         {(record.trace, record.seed, record.policy): record for record in rising}.values(),
         key=lambda r: (_place(names, r.trace), r.seed, _place(order, r.policy), r.digest),
@@ -285,10 +304,16 @@ def hindsight() -> dict[tuple[str, int], float]:
     }
 
 
+def _of_today(record: Record) -> bool:
+    """Whether a row is what its contender would be replayed as today."""
+    return record.digest == _key_today(record.trace, record.seed, record.policy)
+
+
 @cache
-def _of_today() -> frozenset[str]:
-    """What rows of the whole campaign are known by."""
-    return frozenset(scenario.digest[:16] for *_, scenario in scenarios(FIELDS, TWINS))
+def _key_today(trace: str, seed: int, policy: str) -> str:
+    field = next((field for field in FIELDS if field.name == trace), None)
+    who = next((who for who in CONTENDERS if who.label == policy), None)
+    return "" if field is None or who is None else who.key(scenario_of(field, seed, who))
 
 
 def _place(names: Sequence[str], name: str) -> int:
@@ -320,12 +345,16 @@ def _run(options: argparse.Namespace) -> int:
             raise InputError(rule, field="--only")
     chosen = [by_name[name] for name in options.traces or by_name]
     chosen = [field for field in chosen if not field.original or find("morphling") is not None]
+    if options.merge is not None:
+        if not options.merge.is_file():
+            raise InputError("there is no such file", file=str(options.merge), field="--merge")
+        write_records([*read_records(options.merge), *read_records(FOLDER / "results.csv")])
     began, left = time.monotonic(), 0
     for field, seed, who, scenario in scenarios(chosen, options.seeds):
         name = who.label.replace("`", "")
         # Read anew each time: another call may have run meanwhile.
         done = {record.digest for record in read_records(FOLDER / "results.csv")}
-        if scenario.digest[:16] in done or (options.only and name not in options.only):
+        if who.key(scenario) in done or (options.only and name not in options.only):
             continue
         if time.monotonic() - began > 60.0 * options.minutes:
             left += 1
@@ -350,6 +379,8 @@ def make_parser() -> LineParser:
                         default=list(TWINS), metavar="N,...", help="of twins (0 to 4)")  # fmt: skip
     parser.add_argument("--minutes", type=Number(Range(0.0, 1e5)), default=1e5,
                         help="no replay is begun later")  # fmt: skip
+    parser.add_argument("--merge", type=Path, metavar="FILE",
+                        help="take the rows of such a results.csv, made elsewhere")  # fmt: skip
     parser.add_argument("--only", action="append", default=[], metavar="NAME",
                         help="a contender by its name in the tables, without marks; repeat for "
                         "several")  # fmt: skip

@@ -12,12 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
-from formulations.arrays import Floats
 from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.domain import InputError, Job, JobState, Range, RoundState
 from morph_opt.domain.job import MOST_ITERATIONS
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
+from morph_opt.policies.sizes import LogNormal
 
 SIGMAS = Range(0.0, 5.0, above=True)
 """Of the logarithm of an estimate over the truth."""
@@ -61,33 +61,7 @@ class Durations:
 
 
 PRIOR_GPU_S = np.geomspace(1e2, 1e6, 9)
-"""Sizes that jobs are thought to have before one has completed, GPU-seconds."""
-
-
-def gittins_rest(samples: Floats, attained: Floats) -> Floats:
-    """Work left as the reciprocal of the Gittins index, in the unit of its arguments.
-
-    Over the samples S > a, each as likely: the least over x of ``E min(S - a, x) / P(S - a <= x)``,
-    the least work to be spent per completion. Beyond the largest sample, as much as was attained.
-
-    Parameters
-    ----------
-    samples
-        Sizes of complete jobs, ascending, shape (n,).
-    attained
-        Work done of each job, shape (J,).
-    """
-    begun = np.searchsorted(samples, attained, side="right")
-    out = np.empty(attained.size)
-    for row, (first, done) in enumerate(zip(begun.tolist(), attained.tolist(), strict=True)):
-        rest = samples[first:] - done
-        if not rest.size:
-            out[row] = done
-            continue
-        within = np.arange(1, rest.size + 1)
-        spent = np.cumsum(rest) + (rest.size - within) * rest
-        out[row] = (spent / within).min()
-    return out
+"""Sizes that jobs are thought to have before one has completed, GPU-seconds; one job together."""
 
 
 class Estimates(Protocol):
@@ -141,7 +115,7 @@ class Noise:
 class Learnt:
     """What is learnt of sizes, in GPU-seconds at a model's thriftiest configuration.
 
-    A job's iterations are looked at when it has completed, not before.
+    A job's iterations are looked at when it has completed, not before; that it has not is known.
 
     Parameters
     ----------
@@ -153,29 +127,35 @@ class Learnt:
 
     def __init__(self, belief: SpeedModel) -> None:
         self._builder = CandidateBuilder(belief)
-        self._samples = PRIOR_GPU_S
+        self._sizes: list[float] = []
         self._active: dict[str, Job] = {}
 
     def observe(self, state: RoundState) -> None:
         """Whoever was there and is not any more has completed; the same round twice is once."""
         now = {known.job.name: known.job for known in state.jobs}
         gone = [job for name, job in self._active.items() if name not in now]
-        sizes = [job.iterations * self._thrift(job, state) for job in gone]
-        self._samples = np.sort(np.concatenate([self._samples, sizes]))
+        self._sizes += [job.iterations * self._thrift(job, state)[0] for job in gone]
         self._active = now
 
     def masked(self, state: RoundState) -> RoundState:
         """The state with the iterations of every job as they are thought to be."""
-        thrift = np.asarray([self._thrift(known.job, state) for known in state.jobs])
-        done = np.asarray([known.iterations_done for known in state.jobs])
-        left = gittins_rest(self._samples, done * thrift) / thrift
+        pairs = [self._thrift(known.job, state) for known in state.jobs]
+        thrift, gpus = np.asarray(pairs).reshape(len(pairs), 2).T
+        done = thrift * [known.iterations_done for known in state.jobs]
+        start = gpus * [known.restart_s * (known.running is None) for known in state.jobs]
+        sizes = np.concatenate([PRIOR_GPU_S, np.sort(self._sizes)])
+        weight = np.where(np.arange(sizes.size) < PRIOR_GPU_S.size, 1.0 / PRIOR_GPU_S.size, 1.0)
+        left = LogNormal.fitted(sizes, weight, done).rest(done, start) / thrift
         jobs = tuple(map(_with_left, state.jobs, left.tolist()))
         return replace(state, jobs=jobs)
 
-    def _thrift(self, job: Job, state: RoundState) -> float:
-        """Least GPU-seconds per iteration; 1 for a job that fits nowhere."""
+    def _thrift(self, job: Job, state: RoundState) -> tuple[float, float]:
+        """Least GPU-seconds per iteration, and the GPUs for it; 1 for a job that fits nowhere."""
         mine = self._builder.all_of(job, state.cluster)
-        return float((mine.gpus * mine.iteration_s).min(initial=np.inf)) if mine.gpus.size else 1.0
+        if not mine.gpus.size:
+            return 1.0, 1.0
+        best = int((mine.gpus * mine.iteration_s).argmin())
+        return float(mine.gpus[best] * mine.iteration_s[best]), float(mine.gpus[best])
 
 
 def _with_left(known: JobState, left: float) -> JobState:

@@ -163,7 +163,7 @@ def test_rows_survive_the_file_and_are_not_run_again(tmp_path, monkeypatch) -> N
 
     def measured(field, seed, who, scenario):
         run.append((seed, who.label))
-        return row(who.label, seed, 100.0 + len(run), digest=scenario.digest[:16])
+        return row(who.label, seed, 100.0 + len(run), trace=field.name, digest=who.key(scenario))
 
     monkeypatch.setattr(comparison, "measured", measured)
     call = ["--traces", "naive", "--seeds", "0,1"]
@@ -183,7 +183,16 @@ def test_rows_survive_the_file_and_are_not_run_again(tmp_path, monkeypatch) -> N
     assert comparison.main(call) == 0
     assert len(run) == first
     # Of several of one policy on the same jobs stays the one whose scenario is that of today.
-    comparison.write_records([*kept, replace(kept[0], digest="0" * 16, avg_jct_s=1.0)])
+    # One that goes by guesses of another kind is dropped, and rows of another file are taken.
+    old = [replace(kept[0], digest="0" * 16, avg_jct_s=1.0)]
+    old.append(row("`srtf`, blind", 7, 1.0, digest="1" * 16))
+    comparison.write_records([*kept[:3], *old])
+    assert len(comparison.read_records(tmp_path / "comparison" / "results.csv")) == 3
+    elsewhere = tmp_path / "elsewhere.csv"
+    (tmp_path / "comparison" / "results.csv").rename(elsewhere)
+    comparison.write_records(kept[2:])
+    assert comparison.main([*call, "--merge", str(elsewhere)]) == 0
+    assert comparison.main([*call, "--merge", str(tmp_path / "none.csv")]) == 2
     again = comparison.read_records(tmp_path / "comparison" / "results.csv")
     assert [record.digest for record in again] == [record.digest for record in kept]
     assert comparison.main(["--traces", "nope"]) == 2

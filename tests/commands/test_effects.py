@@ -87,7 +87,7 @@ replay --gap | MILP ASK | --gap 0.5
 replay --time-limit-s | MILP ASK | --time-limit-s 77
 replay --node-limit | MILP ASK | --node-limit 77
 replay --promises | PROMISED | --promises weight
-replay --durations | NAIVE | --durations blind
+replay --durations | MILP --objective lookahead | --durations blind
 replay --durations | MILP --objective jct | --durations noisy:2
 replay --packing | PAIRS | --packing
 replay --packing | PAIRS --policy gavel:gandiva | --packing
