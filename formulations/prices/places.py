@@ -12,6 +12,9 @@ from formulations.round.tables import RoundProblem, Scope
 
 SLACK = 1e-9
 
+MANY = 16
+"""Nodes of a bucket from which on those with enough of side resources are found all at once."""
+
 
 class Places:
     """What is free while parts are placed and taken back; starts empty but for closed nodes.
@@ -252,7 +255,7 @@ class Places:
             last = strict and len(chosen) == len(parts) - 1
             same = int(tighter[chosen[0]]) if last and len(set(tighter[chosen])) == 1 else -1
             need = self._need(candidate, part, t)
-            for node in self._candidates(t, part, groups):
+            for node in self._candidates(t, part, groups, need):
                 if inside is not None and node not in inside:
                     continue
                 # Parts that are chosen already are not taken yet; only loose ones share a node.
@@ -276,17 +279,40 @@ class Places:
                 return None
         return chosen
 
-    def _candidates(self, t: int, part: int, groups: Sequence[int]) -> Iterator[int]:
-        """Nodes of a class with room for a part, tightest first."""
+    def _candidates(
+        self, t: int, part: int, groups: Sequence[int], need: Sequence[tuple[int, float]] = ()
+    ) -> Iterator[int]:
+        """Nodes of a class with room for a part, tightest first; few that lack what it needs."""
         buckets, free = self._buckets[t], self.free
         for size in range(part, len(buckets[0])):
             for group in groups:
                 bucket = buckets[group][size]
                 while bucket and free[bucket[-1]] != size:
                     bucket.pop()
+                if need and len(bucket) >= MANY:
+                    there = np.asarray(bucket[::-1])
+                    for resource, amount in need:
+                        there = there[self._side[there, resource] >= amount - SLACK]
+                    yield from (node for node in there.tolist() if free[node] == size)
+                    continue
                 for at in range(len(bucket) - 1, -1, -1):
                     if free[bucket[at]] == size:
                         yield bucket[at]
+
+    def most_side(self) -> Floats | None:
+        """Most that a node of each class with a GPU free has of each side resource, (T, R - 1).
+
+        None where no class runs out of any.
+        """
+        if not any(self._scarce):
+            return None
+        nodes = self._problem.nodes
+        found = np.full((nodes.classes, self._side.shape[1]), -np.inf)
+        some = np.flatnonzero(nodes.open & (np.asarray(self.free) > 0))
+        np.maximum.at(found, nodes.node_class[some], self._side[some])
+        for t, scarce in enumerate(self._scarce):
+            found[t, np.setdiff1d(np.arange(found.shape[1]), scarce)] = np.inf
+        return found
 
     def most_free(self) -> Ints:
         """Largest number of free GPUs on an open node of each class, shape (T,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.arrays import Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_choice
 from formulations.prices.places import Places
 from formulations.prices.rounding import Rounding
@@ -188,6 +188,8 @@ class Placing:
         largest = table.part_gpus[table.part_start[option]] <= most[self._class[option]]
         fits = largest | (self.option[owner] >= 0)
         option, owner = option[fits], owner[fits]
+        fits = self._side_fits(option, owner)
+        option, owner = option[fits], owner[fits]
         cheap = at_choice(reduced, self.option)
         loss = (cheap[owner] - reduced[option]) / self._gpus[option]
         order = np.lexsort([now[owner] - value[option], loss])[:MOVES]
@@ -205,6 +207,27 @@ class Placing:
             elif before >= 0 and not self._back(job, before, nodes):
                 raise AssertionError("what was given back is free")
         return moved
+
+    def _side_fits(self, option: Ints, owner: Ints) -> Bools:
+        """Whether some node may have the side resources of a start's largest part, shape (M,).
+
+        With all that its job has now, wherever that is: where threads or memory have run out, most
+        starts are found impossible without looking at a node.
+        """
+        fits = np.ones(option.size, dtype=bool)
+        most = self._places.most_side()
+        if most is None or not option.size:
+            return fits
+        table = self._problem.candidates
+        largest = table.part_gpus[table.part_start[option]][:, None] * table.side[option]
+        label = self._relaxation.shared.label
+        for r in range(most.shape[1]):
+            rows = [row for row, (word, _, at) in enumerate(label) if (word, at) == ("side", r + 1)]
+            use = sum((self._relaxation.options_use(row) for row in rows), np.zeros(1))
+            own = at_choice(np.broadcast_to(use, self._class.shape), self.option)[owner]
+            room = most[self._class[option], r] + own
+            fits &= (largest[:, r] <= room + SLACK * np.maximum(1.0, own)) | ~self._pure[option]
+        return fits
 
     def _may_fit(self, job: int, option: int) -> bool:
         """Whether a class has as many GPUs free as an option takes, the job's own included."""

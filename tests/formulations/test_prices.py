@@ -237,3 +237,15 @@ def test_a_job_goes_on_only_where_what_it_holds_is_free() -> None:
     places.ends(0, nodes)
     assert places.stays(1)
     assert places.free == [2]
+
+
+def test_nodes_that_lack_threads_are_passed_over_however_many() -> None:
+    # 40 nodes of 4 GPUs and 8 threads, of which 6 are held on all but the last: 8 are free there
+    # only, and once they are taken 3 are free nowhere.
+    starts = [Candidate(0, (1,), side=(8.0, 0.0, 0.0)), Candidate(1, (1,), side=(3.0, 0.0, 0.0))]
+    holds = [Hold(2 + at, at, 1, (6.0, 0.0, 0.0)) for at in range(39)]
+    problem = tiny([4] * 40, starts, side=(8.0, 1e9, 1e9), holds=holds)
+    places = Places(problem)
+    assert places.all_stay(np.arange(2, 41))
+    assert places.starts(0) == (39,)
+    assert places.starts(1) is None
