@@ -85,7 +85,9 @@ class CandidateTable:
     part_candidate: Ints = field(init=False, repr=False, compare=False)
     mixed: Bools = field(init=False, repr=False, compare=False)
     _taken: Ints | None = field(init=False, repr=False, compare=False, default=None)
-    _templates: CandidateTable | None = field(init=False, repr=False, compare=False, default=None)
+    _templates: tuple[CandidateTable, Ints] | None = field(
+        init=False, repr=False, compare=False, default=None
+    )
 
     def __post_init__(self) -> None:
         rows = (self.count,)
@@ -122,15 +124,15 @@ class CandidateTable:
         """See the attribute."""
         if self._taken is None:
             return self, np.arange(self.count, dtype=np.int64)
-        size = int(self._taken.max(initial=-1)) + 1
-        first = np.full(size, -1, dtype=np.int64)
-        first[self._taken] = np.arange(self.count)
-        there = np.flatnonzero(first >= 0)
         if self._templates is None:
-            object.__setattr__(self, "_templates", self.take(first[there]))
+            one = np.full(int(self._taken.max(initial=-1)) + 1, -1, dtype=np.int64)
+            one[self._taken] = np.arange(self.count)
+            there = np.flatnonzero(one >= 0)
+            rows = self.take(one[there])
+            one[there] = np.arange(there.size)
+            object.__setattr__(self, "_templates", (rows, one[self._taken]))
         assert self._templates is not None
-        first[there] = np.arange(there.size)
-        return self._templates, first[self._taken]
+        return self._templates
 
     def parts_of(self, rows: Ints) -> tuple[Ints, Ints]:
         """Where the parts of these rows stand, one row after the other, and where each begins."""

@@ -45,6 +45,7 @@ def options_of(problem: RoundProblem) -> OptionTable:
 def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Floats:
     nodes = problem.nodes
     worst = np.zeros((nodes.classes, starts.side.shape[1]))
+    starts, _ = starts.templates
     for most, own in zip(worst.T, starts.side.T, strict=True):  # many times as fast as at once
         np.maximum.at(most, starts.node_class, own)
     if starts.mixed.any():

@@ -209,9 +209,10 @@ class RoundProblem:
     options: OptionTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        c, n, h = self.candidates, self.nodes, self.holds
+        n, h = self.nodes, self.holds
+        c, _ = self.candidates.templates
         for name, index, limit in (
-            ("candidates.job", c.job, self.jobs.count),
+            ("candidates.job", self.candidates.job, self.jobs.count),
             ("candidates.node_class", c.node_class, n.classes),
             ("candidates.part_class", c.part_class, n.classes),
             ("nodes.node_class", n.node_class, n.classes),

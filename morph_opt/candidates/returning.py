@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.round.returns import ReturnTable, with_returns
-from morph_opt.candidates.remembered import kept_plan
+from morph_opt.candidates.remembered import kept_plans
 from morph_opt.candidates.table import RoundView
 from morph_opt.domain import Cluster
 
@@ -24,10 +24,10 @@ def with_start_prices(view: RoundView, cluster: Cluster) -> RoundView:
     price_s: list[float] = []
     nodes: list[tuple[int, ...]] = []
     loose = view.problem.candidates.loose
-    for job, known in enumerate(view.states):
-        keeps = kept_plan(known)
+    for job, keeps in enumerate(kept_plans(view.states)):
         if keeps is None:
             continue
+        known = view.states[job]
         kept, prices = known.kept, known.prices
         assert kept is not None
         where, first = kept.placement, int(view.offset[job])

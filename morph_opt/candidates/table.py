@@ -17,14 +17,7 @@ from formulations.round.tables import CandidateTable, HoldTable, NodeTable, Roun
 from morph_opt.candidates.dominance import Scoped, side_of, undominated, with_strictness
 from morph_opt.candidates.ests import elastic_slice
 from morph_opt.candidates.nodes import node_table, scopes_of
-from morph_opt.candidates.remembered import (
-    KeptPlan,
-    Remembered,
-    gang_of,
-    hold_table,
-    job_table,
-    kept_plan,
-)
+from morph_opt.candidates.remembered import HeldGpus, KeptPlan, KnownJobs
 from morph_opt.candidates.slices import (
     ModelSlice,
     compacted,
@@ -121,13 +114,15 @@ class CandidateBuilder:
         self._compact_from = compact_from
         self._cluster: Cluster | None = None
         self._rows = 0
-        # By the identity of a slice above, which lives as long, and by what may be priced.
-        self._compact: dict[tuple[int, bytes], ModelSlice] = {}
+        # By what may be priced: of a slice's number that of what is left of it.
+        self._compact: dict[bytes, dict[int, int]] = {}
         self._slices: dict[
             tuple[str, int, int, ExecutionPlan | None, KeptPlan | None], ModelSlice
         ] = {}
         self._stack: CandidateTable | None = None
-        self._remembered: dict[str, Remembered] = {}
+        self._made: list[ModelSlice] = []
+        self._number: dict[int, int] = {}
+        self._known = KnownJobs()
         self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
         self._requests: dict[tuple[str, int, ExecutionPlan], float] = {}
         self._sides: dict[
@@ -140,87 +135,78 @@ class CandidateBuilder:
         """Tables of a round."""
         self._use(state.cluster)
         states = state.jobs
-        known = self._recall(states)
-        holds = hold_table(known)
-        whole = tuple(entry.configurations for entry in known)
+        self._known = known = self._known.next(states, self._what_it_is, self._what_it_holds)
+        holds, whole = known.hold_table(), known.rows["configurations"]
         # What prices never choose may be what a job comes back to.
-        kept = any(entry.keeps is not None for entry in known)
-        slices = whole if kept else self._compacted(whole, holds)
-        counts = np.asarray([s.gpus.size for s in slices], dtype=np.int64)
+        kept = known.keeps != [None] * len(known.keeps)
+        which = whole if kept else self._compacted(whole, holds)
+        counts = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)[which]
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         assert self._nodes is not None
         is_open = np.ones(self._nodes.count, dtype=bool)
         is_open[list(state.unavailable)] = False
         problem = RoundProblem(
-            jobs=job_table(states, known),
-            candidates=self._candidates(slices, counts, offset),
+            jobs=known.job_table(states),
+            candidates=self._candidates(which, counts, offset),
             nodes=replace(self._nodes, open=is_open),
             holds=holds,
             interval_s=state.interval_s,
-            shared=SharedTable(gang=gang_of(states)),
+            shared=SharedTable(gang=known.gangs()),
         )
-        return RoundView(problem, states, slices, offset, slices is not whole)
+        slices = tuple(map(self._made.__getitem__, which.tolist()))
+        return RoundView(problem, states, slices, offset, which is not whole)
 
-    def _compacted(
-        self, slices: tuple[ModelSlice, ...], holds: HoldTable
-    ) -> tuple[ModelSlice, ...]:
-        """The slices of a round, without the rows that large rounds can do without."""
+    def _compacted(self, whole: Ints, holds: HoldTable) -> Ints:
+        """Numbers of the slices of a round, without the rows that large rounds can do without."""
         least, nodes = self._compact_from, self._nodes
-        if least is None or sum(s.gpus.size for s in slices) < least:
-            return slices
+        sizes = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)
+        if least is None or int(sizes[whole].sum()) < least:
+            return whole
         assert nodes is not None
         matters = may_be_priced(self._slices.values(), holds, nodes)
-        kind = matters.tobytes()
-        for whole in self._slices.values():
-            if (id(whole), kind) not in self._compact:
-                small = compacted(whole, matters, self._rows)
-                self._compact[id(whole), kind] = small
-                self._rows += small.gpus.size
-                self._stack = None
-        return tuple(self._compact[id(s), kind] for s in slices)
+        small = self._compact.setdefault(matters.tobytes(), {})
+        for number in np.flatnonzero(np.bincount(whole)).tolist():
+            if number not in small:
+                less = compacted(self._made[number], matters, self._rows)
+                small[number] = self._add(less)
+        to = np.zeros(len(self._made), dtype=np.int64)
+        to[list(small)] = list(small.values())
+        return to[whole]
 
-    def _recall(self, states: tuple[JobState, ...]) -> list[Remembered]:
-        """What is known of each job; looked up anew for new jobs and new holdings alone."""
-        before, found = self._remembered, []
-        for state in states:
-            known = before.get(state.job.name)
-            keeps = kept_plan(state)
-            if known is None or known.job is not state.job or known.keeps != keeps:
-                cluster = self._cluster
-                assert cluster is not None
-                seconds = self.request_iteration_s(state.job, cluster)
-                known = Remembered(state.job, self.slice_of(state.job, keeps), seconds, keeps)
-            if known.held is not state.running:
-                self._look_up(known, state.running)
-            found.append(known)
-        self._remembered = {known.job.name: known for known in found}
-        return found
+    def _add(self, made: ModelSlice) -> int:
+        """Note a slice; its number."""
+        self._made.append(made)
+        self._number[id(made)] = len(self._made) - 1
+        self._rows += made.gpus.size
+        self._stack = None
+        return len(self._made) - 1
 
-    def _look_up(self, known: Remembered, held: Assignment | None) -> None:
+    def _what_it_is(self, job: Job, keeps: KeptPlan | None) -> tuple[int, float]:
+        """Number of a job's slice, and seconds per iteration of its request."""
+        assert self._cluster is not None
+        seconds = self.request_iteration_s(job, self._cluster)
+        return self._number[id(self.slice_of(job, keeps))], seconds
+
+    def _what_it_holds(self, job: Job, held: Assignment) -> HeldGpus:
         """What a job's placement is and holds."""
-        known.held = held
-        if held is None:
-            known.stay_iteration_s = float("nan")
-            known.nodes = known.gpus = ()
-            return
         cluster, placement = self._cluster, held.placement
         assert cluster is not None
-        known.stay_iteration_s = self.speed(known.job, held, cluster) or 1e9
-        known.side = self._running_side(known.job, held)
-        known.crosses = cluster.span(placement.nodes) is Span.POD
-        known.nodes = placement.nodes
-        known.gpus = tuple(len(gpus) for _, gpus in placement.parts)
+        return HeldGpus(
+            self.speed(job, held, cluster) or 1e9,
+            self._running_side(job, held),
+            cluster.span(placement.nodes) is Span.POD,
+            held.partner is not None,
+            placement.nodes,
+            tuple(len(gpus) for _, gpus in placement.parts),
+        )
 
-    def _candidates(
-        self, slices: tuple[ModelSlice, ...], counts: Ints, offset: Ints
-    ) -> CandidateTable:
+    def _candidates(self, which: Ints, counts: Ints, offset: Ints) -> CandidateTable:
         """The rows of every job's slice, one job after the other."""
         if self._stack is None:
-            made = (*self._slices.values(), *self._compact.values())
-            self._stack = stacked(tuple(sorted(made, key=lambda one: one.first)))
-        first = np.asarray([s.first for s in slices], dtype=np.int64)
+            self._stack = stacked(tuple(self._made))
+        first = np.asarray([s.first for s in self._made], dtype=np.int64)[which]
         row = np.repeat(first - offset[:-1], counts) + np.arange(int(offset[-1]))
-        jobs = np.repeat(np.arange(len(slices), dtype=np.int64), counts)
+        jobs = np.repeat(np.arange(which.size, dtype=np.int64), counts)
         return self._stack.take(row, jobs)
 
     def request_iteration_s(self, job: Job, cluster: Cluster) -> float:
@@ -306,8 +292,7 @@ class CandidateBuilder:
             if self._cluster is None:
                 raise ValueError("the builder has not seen a cluster yet")
             self._slices[key] = self._make_slice(job, self._cluster, self._rows, keeps)
-            self._rows += self._slices[key].gpus.size
-            self._stack = None
+            self._add(self._slices[key])
         return self._slices[key]
 
     def _holds_all(self, known: ModelSlice, keeps: KeptPlan, job: Job) -> bool:
@@ -322,11 +307,11 @@ class CandidateBuilder:
         self._cluster = cluster
         for cache in (
             self._slices, self._requests, self._speeds, self._sides, self._configurations,
-            self._compact,
+            self._compact, self._number, self._made,
         ):  # fmt: skip
             cache.clear()
         self._rows = 0
-        self._stack, self._remembered = None, {}
+        self._stack, self._known = None, KnownJobs()
         self._nodes = node_table(cluster)
 
     def _fitting(
