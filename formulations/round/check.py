@@ -77,8 +77,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
 
 def _waits(selection: Selection) -> Bools:
     """Jobs that get nothing and name no nodes, shape (J,)."""
-    silent = np.asarray([not nodes for nodes in selection.nodes], dtype=bool)
-    return np.asarray(silent & (selection.choice == NONE))
+    return np.asarray((selection.named == 0) & (selection.choice == NONE))
 
 
 def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, Floats, Ints]:
@@ -88,8 +87,7 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
     them is looked at by itself.
     """
     table, nodes, choice = problem.candidates, problem.nodes, selection.choice
-    one = np.asarray([len(own) == 1 for own in selection.nodes], dtype=bool)
-    one &= (choice >= 0) & (choice < table.count)
+    one = (selection.named == 1) & (choice >= 0) & (choice < table.count)
     jobs = np.flatnonzero(one)
     node = np.asarray([selection.nodes[job][0] for job in jobs.tolist()], dtype=np.int64)
     picked = choice[jobs]
@@ -109,8 +107,7 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
 def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
     """Jobs that choose an option in place of their own alone and name no nodes, shape (J,)."""
     options, choice = problem.options, selection.choice
-    quiet = np.asarray([not nodes for nodes in selection.nodes], dtype=bool)
-    quiet &= (choice >= 0) & (choice < options.count)
+    quiet: Bools = (selection.named == 0) & (choice >= 0) & (choice < options.count)
     mine = choice[quiet]
     in_place = np.zeros(options.count, dtype=bool)
     in_place[options.held.option] = True

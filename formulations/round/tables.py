@@ -327,11 +327,16 @@ class Selection:
     choice: Ints
     nodes: tuple[tuple[int, ...], ...]
 
+    @property
+    def named(self) -> Ints:
+        """How many nodes are named for each job, shape (J,)."""
+        return np.fromiter(map(len, self.nodes), np.int64, len(self.nodes))
+
     def value(self, level: Level) -> float:
         """The level's objective, recomputed from its definition."""
         jobs = np.sort(np.unique(self.choice, return_index=True)[1])
         jobs = jobs[self.choice[jobs] >= 0]
         worth = level.value[self.choice[jobs]]
-        starts = np.asarray([bool(self.nodes[job]) for job in jobs.tolist()], dtype=bool)
+        starts = self.named[jobs] > 0
         # Floating-point sums depend on their order: what starts comes before what stays.
         return float(worth[starts].sum() + worth[~starts].sum())

@@ -7,7 +7,9 @@ placement, asked anew, so that a slip in the tables is found here and not repeat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, compress
+from operator import attrgetter, not_
 
 from morph_opt.domain import (
     Allocation,
@@ -15,6 +17,7 @@ from morph_opt.domain import (
     Cluster,
     ExecutionPlan,
     Job,
+    JobState,
     NodeType,
     PlanFamily,
     RoundState,
@@ -157,43 +160,53 @@ class HoldingCheck:
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
         self._cluster: Cluster | None = None
-        self._passed: dict[str, tuple[Job, Assignment]] = {}
+        # By identity, which is safe while the allocation that passed is kept.
+        self._passed = Allocation()
+        self._job: dict[int, Job] = {}
 
     def broken(self, state: RoundState, allocation: Allocation) -> str | None:
         """What is wrong with who holds what after a decision, in words; None if nothing is."""
-        jobs = {entry.job.name: entry.job for entry in state.jobs}
-        broken = broken_holding(state, self._concerned(state, allocation, jobs), self._needs)
+        ids = list(map(id, allocation.assignments))
+        holder = dict(zip(map(id, map(_RUNNING, state.jobs)), map(_JOB, state.jobs), strict=True))
+        known = self._job if state.cluster is self._cluster else {}
+        goes_on = [at in known and known[at] is holder.get(at) for at in ids]
+        fresh = list(compress(allocation.assignments, map(not_, goes_on)))
+        nodes = [held.placement.nodes for held in allocation.assignments]
+        concerned = self._concerned(state, allocation, fresh, nodes)
+        broken = broken_holding(state, concerned, self._needs)
         if broken is None:
-            self._cluster = state.cluster
-            self._passed = {held.job: (jobs[held.job], held) for held in allocation.assignments}
+            jobs = _entries(state, fresh)
+            self._cluster, self._passed = state.cluster, allocation
+            self._job = {at: holder[at] for at in compress(ids, goes_on)}
+            self._job.update((id(held), jobs[held.job].job) for held in fresh)
         return broken
 
+    @staticmethod
     def _concerned(
-        self, state: RoundState, allocation: Allocation, jobs: Mapping[str, Job]
+        state: RoundState,
+        allocation: Allocation,
+        fresh: list[Assignment],
+        nodes: list[tuple[int, ...]],
     ) -> Allocation:
         """Those that are new since the last round, and all on their nodes and on failed ones.
 
         The others passed together, and nothing came to where they are. Uplinks are shared by
         nodes, so where they are limited everybody is concerned.
         """
-        if state.cluster is not self._cluster or state.cluster.leaves:
+        if state.cluster.leaves or len(fresh) == len(nodes):
             return allocation
-        before, none = self._passed, (None, None)
-        fresh = [
-            held
-            for held in allocation.assignments
-            if (known := before.get(held.job, none))[1] is not held
-            or known[0] is not jobs.get(held.job)
-        ]
-        nodes = {node for held in fresh for node in held.placement.nodes} | state.failed
-        names = {held.job for held in fresh}
-        return Allocation(
-            tuple(
-                held
-                for held in allocation.assignments
-                if held.job in names or not nodes.isdisjoint(held.placement.nodes)
-            )
-        )
+        touched = {*state.failed, *chain.from_iterable(held.placement.nodes for held in fresh)}
+        near = map(not_, map(touched.isdisjoint, nodes))
+        return Allocation(tuple(compress(allocation.assignments, near)))
+
+
+_RUNNING, _JOB = attrgetter("running"), attrgetter("job")
+
+
+def _entries(state: RoundState, allocation: Iterable[Assignment]) -> dict[str, JobState]:
+    """Jobs that hold something, by name."""
+    names = {held.job for held in allocation}
+    return {entry.job.name: entry for entry in state.jobs if entry.job.name in names}
 
 
 def broken_holding(
@@ -206,7 +219,7 @@ def broken_holding(
     in, and no uplink carries more than it has.
     """
     holding = Holding(state.cluster, needs, state.failed)
-    known = {entry.job.name: entry for entry in state.jobs}
+    known = _entries(state, allocation.assignments)
     for held in allocation.assignments:
         if held.job not in known:
             return f"grants GPUs to the unknown job {held.job}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import compress
+from operator import attrgetter
 
 import numpy as np
 
-from formulations.round.tables import Selection
+from formulations.arrays import Bools
+from formulations.round.tables import RoundProblem, Selection
 from morph_opt.candidates.table import RoundView
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, Assignment, Cluster, Placement, RoundState
@@ -31,58 +34,76 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     ValueError
         If an option of three jobs or more is chosen: an assignment names one partner.
     """
-    problem = view.problem
-    choice = selection.choice.tolist()
+    problem, states, choice = view.problem, view.states, selection.choice
     members, options = problem.options.members, problem.options
-    decided = np.flatnonzero(selection.choice >= 0)
-    with_others = decided[options.shared[selection.choice[decided]]].tolist()
-    together = {job: options.jobs_of(choice[job]) for job in with_others}
-    name: list[str | None] = [None] * len(choice)
+    decided = np.flatnonzero(choice >= 0)
+    with_others = decided[options.shared[choice[decided]]].tolist()
+    together = {job: options.jobs_of(int(choice[job])) for job in with_others}
+    partner: dict[int, str] = {}
     for job, jobs in together.items():
         if len(jobs) > 2:
             raise ValueError(f"option {choice[job]} is of {len(jobs)} jobs, allocations know pairs")
-        name[job] = next(view.states[other].job.name for other in jobs if other != job)
-    rows = members.chosen(selection.choice)
-    stays = np.zeros(len(choice), dtype=bool)
-    stays[members.job[rows]] = ~members.starts[rows]
-    kept: list[Assignment | None] = [None] * len(choice)
-    spots = selection.nodes
-    if problem.returns.options:
-        spots = tuple(
-            own or problem.named_nodes(picked) for own, picked in zip(spots, choice, strict=True)
+        partner[job] = next(states[other].job.name for other in jobs if other != job)
+    rows = members.chosen(choice)
+    keeps = np.zeros(choice.size, dtype=bool)
+    keeps[members.job[rows]] = ~members.starts[rows]
+    # From here on one by one, but only those who change: 40,000 jobs go on as they were.
+    held: list[Assignment | None] = list(map(_RUNNING, states))
+    begins = decided[~keeps[decided]].tolist()
+    spots = {job: selection.nodes[job] or problem.named_nodes(int(choice[job])) for job in begins}
+    for job in begins:
+        running = held[job]
+        keeps[job] = (
+            running is not None and job not in partner and _same(view, selection, job, running)
         )
-    # Who keeps GPUs takes them before anybody who starts is given any: first all that is kept.
-    taken: dict[int, set[int]] = {node: set() for nodes_of in spots for node in nodes_of}
-    for job, picked in enumerate(choice):
-        running = view.states[job].running
-        same = picked >= 0 and name[job] is None and not stays[job]
-        if running is not None and (stays[job] or (same and _same(view, selection, job, running))):
-            as_it_is = running.partner == name[job]
-            kept[job] = running if as_it_is else replace(running, partner=name[job])
-            for node, gpus in running.placement.parts:
-                if node in taken:
-                    taken[node].update(gpus)
-    assignments: list[Assignment] = []
+    _pair_anew(held, np.flatnonzero(keeps).tolist(), partner)
+    # Who keeps GPUs takes them before anybody who starts is given any.
+    taken = _taken(problem, held, keeps, {node for own in spots.values() for node in own})
     made: dict[int, Assignment] = {}
-    for job, picked in enumerate(choice):
-        if kept[job] is not None:
-            assignments.append(kept[job])  # type: ignore[arg-type]
+    for job in begins:
+        if keeps[job]:
             continue
-        if picked < 0:
-            continue
+        picked, lead = int(choice[job]), together.get(job, [job])[0]
+        plan, name = view.configuration(job, picked).plan, states[job].job.name
         # Who shares an option gets what the first of them was given; in place, what its host keeps.
-        host = made.get(picked) or kept[together.get(job, [job])[0]]
+        host = made.get(picked) or (held[lead] if keeps[lead] else None)
         if host is not None:
-            plan = view.configuration(job, picked).plan
-            assignments.append(
-                Assignment(view.states[job].job.name, plan, host.placement, host.job)
-            )
+            held[job] = Assignment(name, plan, host.placement, host.job)
             continue
         there = _granted(state.cluster, problem.parts_of(picked), spots[job], taken)
-        plan = view.configuration(job, picked).plan
-        made[picked] = Assignment(view.states[job].job.name, plan, there, name[job])
-        assignments.append(made[picked])
-    return Allocation(tuple(assignments))
+        held[job] = made[picked] = Assignment(name, plan, there, partner.get(job))
+    granted = compress(held, (choice >= 0).tolist())
+    return Allocation(tuple(filter(None, granted)))
+
+
+_RUNNING, _PARTNER = attrgetter("running"), attrgetter("partner")
+
+
+def _pair_anew(held: list[Assignment | None], keeps: list[int], partner: dict[int, str]) -> None:
+    """Name the partners of those who keep their GPUs, where these are others than before."""
+    if not partner and {*map(_PARTNER, map(held.__getitem__, keeps))} <= {None}:
+        return
+    for job in keeps:
+        running = held[job]
+        if running is not None and running.partner != partner.get(job):
+            held[job] = replace(running, partner=partner.get(job))
+
+
+def _taken(
+    problem: RoundProblem, held: list[Assignment | None], keeps: Bools, wanted: set[int]
+) -> dict[int, set[int]]:
+    """GPUs in use on each of the nodes where somebody starts."""
+    taken: dict[int, set[int]] = {node: set() for node in wanted}
+    near = np.zeros(problem.nodes.count, dtype=bool)
+    near[list(wanted)] = True
+    holds = problem.holds
+    for job in np.unique(holds.job[near[holds.node] & keeps[holds.job]]).tolist():
+        running = held[job]
+        assert running is not None
+        for node, gpus in running.placement.parts:
+            if node in taken:
+                taken[node].update(gpus)
+    return taken
 
 
 def _granted(

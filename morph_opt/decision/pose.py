@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from formulations.arrays import Ints
 from formulations.objectives import favoured, guarantee
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.candidates.pairs import PairBuilder
@@ -93,9 +94,12 @@ class PosedRound:
 
         Jobs alone have the same ones under all rules; pairs that rules keep apart have none.
         """
-        there = _by_members(other.problem)
-        here = {members: option for option, members in enumerate(_by_members(self.problem))}
-        return tuple(here[there[k]] for k in options if there[k] in here)
+        wanted = _by_members(other.problem, np.asarray(options, dtype=np.int64))
+        members, jobs = self.problem.options.members, {job for made in wanted for job, _ in made}
+        theirs = np.isin(members.job, list(jobs))
+        near = np.flatnonzero(np.bincount(members.option[theirs], minlength=1))
+        here = dict(zip(_by_members(self.problem, near), near.tolist(), strict=True))
+        return tuple(here[made] for made in wanted if made in here)
 
     def under(self, rules: OperatorRules) -> PosedRound:
         """The same round under other rules."""
@@ -205,8 +209,8 @@ class RoundPoser:
         return PosedRound(state, plain, view, goals, unkept, ranks, rules, self, data)
 
 
-def _by_members(problem: RoundProblem) -> list[tuple[tuple[int, int], ...]]:
-    """Each option by what it is made of: its jobs, and how each comes to it; -1 for a stay.
+def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, int], ...]]:
+    """Some options by what they are made of: their jobs, and how each comes to it; -1 for a stay.
 
     Who comes back to nodes that are named does not do what its candidate does elsewhere: -2 and
     less, by the candidate.
@@ -215,12 +219,11 @@ def _by_members(problem: RoundProblem) -> list[tuple[tuple[int, int], ...]]:
     how = np.where(members.starts, members.alone, -1)
     back = ~problem.options.shared[members.option] & members.starts & (members.option >= count)
     how[back] = -2 - how[back]
-    found: list[list[tuple[int, int]]] = [[] for _ in range(problem.options.count)]
-    for option, *key in zip(
-        members.option.tolist(), members.job.tolist(), how.tolist(), strict=True
-    ):
-        found[option].append((key[0], key[1]))
-    return [tuple(jobs) for jobs in found]
+    first, last = (np.searchsorted(members.option, options, side) for side in ("left", "right"))
+    return [
+        tuple(zip(members.job[own].tolist(), how[own].tolist(), strict=True))
+        for own in map(slice, first.tolist(), last.tolist())
+    ]
 
 
 def _fresh_name(cluster: Cluster) -> str:
