@@ -12,7 +12,9 @@ from morph_opt.domain import A800_NODE, InputError, NodeType
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.scenario import Scenario
+from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import Limits, Progress
+from morph_opt.sweep.executors import require_named
 
 EXPLORATION = 20
 """Workloads that a search looks at before it names a fleet."""
@@ -49,7 +51,17 @@ class Ask:
         return self.out or Path("runs") / f"plan-{question}"
 
     def evaluator(self, question: str) -> Evaluator:
-        """The evaluator of its folder."""
+        """The evaluator of its folder.
+
+        Raises
+        ------
+        InputError
+            If scheduler or executor are of no name that is known: bounds may answer a question
+            without a replay, and would hide it.
+        """
+        require_scheduler(self.scenario.scheduler)
+        if self.on is not None:
+            require_named(self.on)
         return Evaluator(self.folder(question), self.on, self.limits, self.progress)
 
     def source(self, load: float | None = None) -> Source:

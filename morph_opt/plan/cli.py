@@ -233,16 +233,22 @@ def _fleet(ask: Ask, given: argparse.Namespace) -> Answer:
             budget = Range(0.0, 1e12, above=True).parse(given.budget.removesuffix("/h"))
         except ValueError as error:
             raise InputError(f"{error}, like 120/h", field="--budget") from error
+    types = [name.strip() for name in given.types.split(",")]
     return fleet(
-        ask, given.slo, types=[name.strip() for name in given.types.split(",")],
-        prices=_prices(given.prices), budget=budget, delay_s=given.delay_s,
-        most=given.max_nodes, mixes=given.mixes, **_stated(given),
+        ask, given.slo, types=types, prices=_prices(given.prices, types), budget=budget,
+        delay_s=given.delay_s, most=given.max_nodes, mixes=given.mixes, **_stated(given),
     )  # fmt: skip
 
 
-def _prices(text: str) -> dict[str, float]:
-    """Prices as ``A=2,B=1`` or from a TOML file with a line per type."""
-    return read_prices(Path(text)) if text.endswith(".toml") else named_numbers(text, "--prices")
+def _prices(text: str, types: Sequence[str]) -> dict[str, float]:
+    """Prices as ``A=2,B=1`` of these types, or from a TOML file, which may be a list of more."""
+    if text.endswith(".toml"):
+        return read_prices(Path(text))
+    prices = named_numbers(text, "--prices")
+    more = sorted(set(prices) - set(types))
+    if more:
+        raise InputError(f"names {', '.join(more)}, which --types does not", field="--prices")
+    return prices
 
 
 def read_prices(path: Path) -> dict[str, float]:

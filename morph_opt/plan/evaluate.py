@@ -23,13 +23,14 @@ from morph_opt.metrics.bounds.lower import (
     srpt_jct_s,
     work_makespan_s,
 )
-from morph_opt.plan.slo import Slo
+from morph_opt.plan.slo import Slo, UnfinishedError
 from morph_opt.plan.workloads import loaded
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.read import read_job_rows
 from morph_opt.runs.write import JOBS
 from morph_opt.sweep import Cell, CellStore, Limits, Progress, run_cells
+from morph_opt.sweep.cell import key_of
 from morph_opt.sweep.store import Found
 
 BOUNDS = "bounds.json"
@@ -112,12 +113,10 @@ class Evaluator:
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
+        if exists(self.folder) and not self.folder.is_dir():
+            raise InputError("is no folder", file=str(self.folder))
         self.store = CellStore(self.folder)
-        file = self.folder / BOUNDS
-        known = read_json(file) if exists(file) else {}
-        if not isinstance(known, dict):
-            raise InputError("must be an object", file=str(file))
-        self._known: dict[str, dict[str, object]] = known
+        self._known = _kept(self.folder / BOUNDS)
         self._replays = 0
 
     # --- bounds -----------------------------------------------------------------------------------
@@ -192,7 +191,26 @@ class Evaluator:
     def save(self) -> None:
         """Keep what bounds said."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / BOUNDS, json.dumps(self._known) + "\n", durable=False)
+        kept = {"sha256": key_of(self._known), "bounds": self._known}
+        write_atomically(self.folder / BOUNDS, json.dumps(kept) + "\n", durable=False)
+
+
+def _kept(file: Path) -> dict[str, dict[str, object]]:
+    """What bounds said, by key of the cell.
+
+    Raises
+    ------
+    InputError
+        If it is not what was written: an answer would rest on what nobody proved.
+    """
+    if not exists(file):
+        return {}
+    document = read_json(file)
+    known = document.get("bounds") if isinstance(document, dict) else None
+    if not isinstance(known, dict) or document.get("sha256") != key_of(known):
+        rule = "is not what was written here; remove it to have the bounds computed again"
+        raise InputError(rule, file=str(file))
+    return known
 
 
 def _rows(found: Found) -> tuple[JobRow, ...]:
@@ -209,7 +227,7 @@ def judged(found: Found, slo: Slo) -> Verdict:
     Raises
     ------
     InputError
-        If the replay refused its input.
+        If the replay refused its input, or its result is not what was put there.
     """
     failure = found.failure
     if failure is not None and failure.kind == "input":
@@ -220,7 +238,7 @@ def judged(found: Found, slo: Slo) -> Verdict:
         return Verdict(False, "failure", math.nan, detail, found.key)
     try:
         value = slo.value(found.summary, partial(_rows, found))
-    except InputError as error:
+    except UnfinishedError as error:  # a damaged result is no verdict, but the end
         return Verdict(False, "failure", math.nan, error.rule, found.key)
     return Verdict(slo.met_by(value), "replay", value, "", found.key)
 

@@ -53,6 +53,10 @@ _TEXT = re.compile(
 )
 
 
+class UnfinishedError(InputError):
+    """Jobs of a run are unfinished: it has no figure of its workload."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slo:
     """What a run has to reach.
@@ -156,12 +160,12 @@ class Slo:
 
         Raises
         ------
-        InputError
+        UnfinishedError
             If jobs are unfinished: they are censored, and what the others took says too little.
         """
         if summary["completed"] < summary["jobs"]:
             left = summary["jobs"] - summary["completed"]
-            raise InputError(
+            raise UnfinishedError(
                 f"{left} of {summary['jobs']} jobs are unfinished: {self.metric} of the others is "
                 "no figure of the workload",
                 field="slo",

@@ -98,12 +98,32 @@ def _require_address(address: str) -> None:
         raise InputError(rule, field=FIELD)
 
 
-def _own(on: str) -> Executor:
+def require_named(on: str) -> None:
+    """Refuse a name that means nothing, without reaching for a scheduler.
+
+    Raises
+    ------
+    InputError
+        If it is of no form that is known, or nothing has its import path.
+    """
+    if on.startswith("dask:"):
+        _require_address(on.removeprefix("dask:"))
+    elif not _LOCAL.fullmatch(on):
+        _found(on)
+
+
+def _found(on: str) -> Any:
+    """What has an import path."""
     named = ":" in on and not on.startswith("local:")
     found = extension("morph_opt.executors", on) if named else None
     if found is None:
         rule = f"must be local:N, dask:ADDRESS or package.module:executor, got {on!r}"
         raise InputError(rule, field=FIELD)
+    return found
+
+
+def _own(on: str) -> Executor:
+    found = _found(on)
     made = found
     if callable(found) and not isinstance(found, Executor):
         made = made_by(found, on, FIELD, "executor()")

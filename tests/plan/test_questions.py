@@ -98,7 +98,12 @@ def test_bounds_decide_where_they_can(here: list[str]) -> None:
     assert "requests" in found.detail
     assert not here
     known = json.loads(Path("o/bounds.json").read_text())
-    assert len(known) == 2
+    assert len(known["bounds"]) == 2
+    # What bounds said is taken for granted as it was written, and in no other way.
+    for other in (known["bounds"], {"bounds": {}}, known | {"bounds": {"k": {}}}, []):
+        Path("o/bounds.json").write_text(json.dumps(other))
+        with pytest.raises(InputError, match="is not what was written here"):
+            Evaluator(Path("o"))
 
 
 def test_growth_and_remove(capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,6 +287,13 @@ BAD = [
     ("nodes --slo 'p90 queued_s <= 1' --max-nodes 8 --exploration 1", "decided by bound floor"),
     ("nodes --slo 'avg jct_s <= 9e5' --policy nope --exploration 1", "unknown policy 'nope'"),
     ("nodes --slo 'avg jct_s <= 9e5' --objective nope --exploration 1", "unknown objective"),
+    # Refused before bounds answer the question: nobody would learn of it.
+    ("nodes --slo 'avg jct_s <= 1' --policy nope", "unknown policy 'nope'"),
+    ("nodes --slo 'avg jct_s <= 1' --on local:0", "--on: must be local:N"),
+    ("nodes --slo 'avg jct_s <= 1' --on dask:x", "--on: must be dask:tcp"),
+    ("nodes --slo 'avg jct_s <= 1' --on os:nope", "cannot import 'os:nope'"),
+    ("nodes --slo 'avg jct_s <= 1' --out jobs.csv", "jobs.csv: is no folder"),
+    ("fleet --slo 'avg jct_s <= 1' --types V100 --prices V100=1,X=2", "names X, which --types"),
     (
         "fleet --slo 'avg jct_s <= 1' --trace gavel-96 --types V100 --prices V100=1 --max-nodes 2",
         "nor all of their nodes together: bound floor",
@@ -291,7 +303,7 @@ BAD = [
     ("nodes --slo 'avg jct_s <= 1' --trace nope", "unknown trace 'nope'"),
     ("nodes --slo 'avg jct_s <= 1' --policy fifo --objective jct", "--objective: policy 'fifo'"),
     ("nodes --slo 'avg jct_s <= 1' --trace jobs.csv", "one realisation is an anecdote"),
-    ("fleet --slo 'avg jct_s <= 1' --types V100 --prices K80=1", "has no price of V100"),
+    ("fleet --slo 'avg jct_s <= 1' --types V100,K80 --prices K80=1", "has no price of V100"),
     ("fleet --slo 'avg jct_s <= 1' --types V100,V100 --prices V100=1", "names a type twice"),
     ("fleet --slo 'avg jct_s <= 1' --types V100 --prices V100=1 --budget x", "--budget"),
     ("growth --slo 'avg jct_s <= 1' --load 2", "--load: must look like 1.0:2.0:0.1"),
@@ -363,6 +375,13 @@ def test_a_replay_that_refuses_its_input_is_no_size_that_fails(tmp_path: Path) -
     failure = Failure("input", 2, "error: --policy: unknown policy 'nope'")
     with pytest.raises(InputError, match=r"^--policy: unknown policy"):
         judged(Found("k", tmp_path, failure), slo)
+    # Nor is a result that somebody edited.
+    done = Found("k", tmp_path)
+    texts = {"summary.json": '{"jobs": 1, "completed": 1}', "digests.json": '{"summary.json": "a"}'}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match="is not what the replay wrote"):
+        judged(done, plan.Slo.parse("makespan_s <= 9"))
     crash = judged(Found("k", tmp_path, Failure("signal", 9, "x")), slo)
     assert (crash.passed, crash.decided_by) == (False, "failure")
 
