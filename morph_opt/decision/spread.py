@@ -81,12 +81,12 @@ def narrowed(
     size = max(abs(outcome.objective), abs(outcome.bound))
     if not np.isfinite(size) or largest <= WIDE * size:
         return None, outcome
-    doubt = unsure(problem, largest)
+    slack = unsure(problem, largest)
     may = model.column_upper[x] > 0
-    fine = reachable(problem, model.cost[x], may, outcome.bound + doubt, outcome.objective - doubt)
+    fine = reachable(problem, model.cost[x], may, outcome.bound + slack, outcome.objective - slack)
     upper = model.column_upper.copy()
     upper[x[~fine]] = 0.0
-    outcome = widened(outcome, doubt, gap)
+    outcome = widened(outcome, slack, gap)
     if _largest(model.cost, upper) > 0.5 * largest:
         return None, outcome
     return replace(built, model=replace(model, column_upper=upper)), outcome
@@ -100,8 +100,8 @@ def floor_of(
     What no decision of that worth contains is left out, or is no better than what breaks the row,
     so that the row is in units of what decisions are worth.
     """
-    doubt = SURE * max(abs(value), abs(bound))
-    may = reachable(problem, level.value, problem.options.possible, bound + doubt, value - doubt)
+    slack = SURE * max(abs(value), abs(bound))
+    may = reachable(problem, level.value, problem.options.possible, bound + slack, value - slack)
     unit = float(np.abs(level.value).max(initial=0.0, where=may)) or 1.0
     never = np.clip(level.value, -3.0 * problem.jobs.count * unit, 0.0)
     worth = np.where(may, level.value, never)
@@ -112,11 +112,11 @@ def _largest(cost: Floats, upper: Floats) -> float:
     return float(np.abs(cost).max(initial=0.0, where=upper > 0))
 
 
-def widened(outcome: Outcome, doubt: float, gap: float) -> Outcome:
-    """An outcome whose bound is raised by ``doubt``, with the gap and the status that it leaves."""
+def widened(outcome: Outcome, slack: float, gap: float) -> Outcome:
+    """An outcome whose bound is raised by ``slack``, with the gap and the status that it leaves."""
     if not np.isfinite(outcome.bound):
         return outcome
-    bound = outcome.bound + doubt
+    bound = outcome.bound + slack
     if outcome.x is None:
         return replace(outcome, bound=bound)
     reached = relative_gap(outcome.objective, bound)

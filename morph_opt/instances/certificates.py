@@ -17,9 +17,9 @@ import numpy as np
 
 from formulations.check_bound import BoundError, check_bound
 from formulations.prices import Prices
+from formulations.prices.certify import bound_by_prices
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.ladder import COMPACT, Ladder
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser

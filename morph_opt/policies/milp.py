@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from formulations.prices.certify import bound_by_prices
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.at_best import at_best
-from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.fallback import best_at_hand
 from morph_opt.decision.holding import HoldingCheck, Needs
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved

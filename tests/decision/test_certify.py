@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from formulations.objectives import guarantee, kept
+from formulations.prices.certify import bound_by_prices
 from formulations.round.rules import broken_rule, with_floor, with_promises
 from formulations.round.tables import RoundProblem
-from morph_opt.decision.certify import bound_by_prices
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
