@@ -307,7 +307,7 @@ class _Climb:
         if self._solver.capabilities.node_limit:
             nodes = RESIDUAL_NODES if limits.nodes is None else limits.nodes
             limits = replace(limits, nodes=min(RESIDUAL_NODES, nodes))
-        rounds = RoundSolver(self._solver, limits)
+        rounds = RoundSolver(self._solver, limits, thorough=False)
         solved = rounds.ranked(part.problem, (part.level,))
         self._count(rounds, solved)
         if solved.selection is None:

@@ -24,6 +24,9 @@ from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_ga
 CUT_LIMIT = 40
 """Choices that are cut off before the round is solved with its nodes named."""
 
+FEW_CUTS = 3
+"""Choices that are cut off where no proof is asked for."""
+
 PROOF_LIMIT = 30
 """Placement questions that are answered to strengthen one cut."""
 
@@ -77,11 +80,21 @@ class RoundSolver:
         Of each solve; the time is shared by all solves of the round.
     formulation
         ``"node_pattern"`` or ``"node_assignment"``.
+    thorough
+        Whether choices that cannot be placed are cut off by proof and time and again; without, the
+        round is given up soon: for parts of rounds whose answer nothing hangs on.
     """
 
     FORMULATIONS = ("node_pattern", "node_assignment")
 
-    def __init__(self, solver: Solver, limits: Limits, formulation: str = "node_pattern") -> None:
+    def __init__(
+        self,
+        solver: Solver,
+        limits: Limits,
+        formulation: str = "node_pattern",
+        thorough: bool = True,
+    ) -> None:
+        self._thorough = thorough
         self._solver = solver
         self._limits = limits
         self._formulation = formulation
@@ -145,7 +158,7 @@ class RoundSolver:
 
     def _time_s(self) -> float:
         """What is left of the round's time; every solve gets a tenth of it at least."""
-        spent = 1e-3 * (self.clock.build_ms + self.clock.solve_ms)
+        spent = 1e-3 * (self.clock.build_ms + self.clock.solve_ms + self.clock.place_ms)
         return max(0.1 * self._limits.time_s, self._limits.time_s - spent)
 
     def _placed(self, problem: RoundProblem, built: RoundModel, gap: float) -> _Placed:
@@ -174,15 +187,17 @@ class RoundSolver:
                 continue
             assert outcome.x is not None
             cut = cut_distinct(problem, built, outcome.x)
-            if cut is None and serial >= CUT_LIMIT:
-                cut = _with_named_nodes(problem, built)
+            if cut is None and serial >= (CUT_LIMIT if self._thorough else FEW_CUTS):
+                cut = _with_named_nodes(problem, built) if self._thorough else None
                 if cut is None:
                     none = _Placed(None, _given_up(outcome, unproven), built)
                     return _better(known, none, gap)
             if cut is None:
                 choice = built.layout.choice(problem, outcome.x)
                 if impossible:
+                    began = time.perf_counter()
                     choice = self._impossible_part(problem, choice)
+                    self.clock.place_ms += 1e3 * (time.perf_counter() - began)
                 else:
                     unproven = max(unproven, outcome.bound)
                 cut = forbid(built, choice, serial)
@@ -197,7 +212,7 @@ class RoundSolver:
         """
         in_place = np.isin(choice, problem.options.stays)
         stays, starts = np.flatnonzero(in_place), np.flatnonzero(~in_place & (choice >= 0))
-        part, proofs = choice, 0
+        part, proofs = choice, 0 if self._thorough else PROOF_LIMIT
         for job in (*stays.tolist(), *starts.tolist()):
             if proofs >= PROOF_LIMIT:
                 break
@@ -244,7 +259,8 @@ class RoundSolver:
         small = restricted(problem, choice)
         ones = Level("placed", "jobs", np.ones(small.options.count))
         built = node_assignment.build(small, ones)
-        outcome = self._solver.solve(built.model, replace(self._limits, gap=0.0))
+        limits = replace(self._limits, gap=0.0, time_s=self._time_s())
+        outcome = self._solver.solve(built.model, limits)
         everyone = small.options.count
         if outcome.x is None or outcome.objective < everyone - 0.5:
             proven = outcome.status is Status.INFEASIBLE or outcome.bound < everyone - 0.5
@@ -288,7 +304,7 @@ def _given_up(outcome: Outcome, unproven: float) -> Outcome:
         objective=float("nan"),
         bound=max(outcome.bound, unproven),
         gap=float("inf"),
-        message=f"{CUT_LIMIT} choices could not be placed",
+        message="choices could not be placed, time and again",
     )
 
 

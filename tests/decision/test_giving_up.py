@@ -45,6 +45,25 @@ def hard_cases(count: int) -> list[tuple[RoundProblem, Level]]:
     raise AssertionError("too few rounds need a cut")
 
 
+def test_without_proofs_it_ends_soon_and_says_nothing_false(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = hard_cases(6)
+    best = [RoundSolver(HighsSolver(), EXACT).ranked(*_one(case)).selection for case in cases]
+    monkeypatch.setattr(ranked, "FEW_CUTS", 0)
+    monkeypatch.setattr(ranked, "_with_named_nodes", None)  # nobody asks for it
+    for (problem, level), exact in zip(cases, best, strict=True):
+        solved = RoundSolver(HighsSolver(), EXACT, thorough=False).ranked(problem, (level,))
+        assert exact is not None
+        assert solved.selection is None
+        assert solved.outcome.status is Status.NO_SOLUTION
+        assert solved.outcome.bound >= exact.value(level) * (1 - 1e-9)
+
+
+def _one(case: tuple[RoundProblem, Level]) -> tuple[RoundProblem, tuple[Level, ...]]:
+    return case[0], (case[1],)
+
+
 def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for problem, level in hard_cases(6):
         exact = RoundSolver(HighsSolver(), EXACT, "node_assignment").ranked(problem, (level,))
