@@ -14,13 +14,21 @@ import pytest
 from formulations import node_assignment, node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.json import from_json, to_json
+from formulations.round.rule_table import RULE_S
 from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.instances.checking import choice_of
 from morph_opt.policies.objectives.plain import Jct
 from tests.formulations.worlds import packed_rounds as brute
-from tests.formulations.worlds.rounds import Candidate, plain_level, tiny
+from tests.formulations.worlds.rounds import (
+    Candidate,
+    Hold,
+    Rule,
+    plain_level,
+    rule_table,
+    tiny,
+)
 from tests.formulations.worlds.solving import FORMULATIONS, ranked, solve_model
 
 
@@ -137,3 +145,21 @@ def test_a_set_of_nodes_of_one_of_them_is_that_of_all() -> None:
     problem = crowd(node_set=np.asarray([0, 0, 1, 0, 0, 0]))
     check(problem, Selection(np.full(3, 6), ((0,),) * 3))
     assert problem.options.starts.node_set[6] == 1
+
+
+@pytest.mark.parametrize(("must", "goes_on"), [(0, [0, 1]), (1, [0, 1]), (2, [2])])
+def test_the_fallback_parts_jobs_by_what_a_rule_keeps(must: int, goes_on: list[int]) -> None:
+    """Three hold one GPU, only 0 and 1 are offered to stay together: most go on, but 2 must."""
+    plain = tiny([3], [], holds=[Hold(job, 0, 1) for job in range(3)], jobs=3)
+    kept = rule_table([Rule("must_run", 1.0, np.inf, ((RULE_S, must, 1.0),))])
+    problem = with_shared(
+        replace(plain, rules=kept),
+        SharedTable(
+            option=np.zeros(2, dtype=np.int64), job=np.asarray([0, 1]),
+            candidate=np.asarray([-1, -1]), iteration_s=np.ones(2),
+            gang=np.zeros(3, dtype=np.int64),
+        ),
+    )  # fmt: skip
+    found = keep_and_fill(problem, plain_level(problem))
+    assert np.flatnonzero(found.choice != NONE).tolist() == goes_on
+    check(problem, found)
