@@ -299,16 +299,17 @@ class Places:
                     if free[bucket[at]] == size:
                         yield bucket[at]
 
-    def most_side(self) -> Floats | None:
+    def most_side(self, full: bool) -> Floats | None:
         """Most that a node of each class with a GPU free has of each side resource, (T, R - 1).
 
-        None where no class runs out of any.
+        None where no class runs out of any. Nodes without a free GPU count if ``full``: whoever
+        moves frees its own there.
         """
         if not any(self._scarce):
             return None
         nodes = self._problem.nodes
         found = np.full((nodes.classes, self._side.shape[1]), -np.inf)
-        some = np.flatnonzero(nodes.open & (np.asarray(self.free) > 0))
+        some = np.flatnonzero(nodes.open & (full | (np.asarray(self.free) > 0)))
         np.maximum.at(found, nodes.node_class[some], self._side[some])
         for t, scarce in enumerate(self._scarce):
             found[t, np.setdiff1d(np.arange(found.shape[1]), scarce)] = np.inf

@@ -215,9 +215,10 @@ class Placing:
         starts are found impossible without looking at a node.
         """
         fits = np.ones(option.size, dtype=bool)
-        most = self._places.most_side()
-        if most is None or not option.size:
+        most, ever = self._places.most_side(full=False), self._places.most_side(full=True)
+        if most is None or ever is None or not option.size:
             return fits
+        runs = self.option[owner] >= 0
         table = self._problem.candidates
         largest = table.part_gpus[table.part_start[option]][:, None] * table.side[option]
         label = self._relaxation.shared.label
@@ -225,7 +226,8 @@ class Placing:
             rows = [row for row, (word, _, at) in enumerate(label) if (word, at) == ("side", r + 1)]
             use = sum((self._relaxation.options_use(row) for row in rows), np.zeros(1))
             own = at_choice(np.broadcast_to(use, self._class.shape), self.option)[owner]
-            room = most[self._class[option], r] + own
+            there = np.where(runs, ever[self._class[option], r], most[self._class[option], r])
+            room = there + own
             fits &= (largest[:, r] <= room + SLACK * np.maximum(1.0, own)) | ~self._pure[option]
         return fits
 
