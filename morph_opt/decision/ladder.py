@@ -247,7 +247,10 @@ class _Climb:
             state.step = "slots"
         if self._compact:
             return None
-        bound, surplus, reduced = evaluated(problem, relaxation, slots.prices(found.prices))
+        try:
+            bound, surplus, reduced = evaluated(problem, relaxation, slots.prices(found.prices))
+        except TooManyPatternsError:  # of an empty node, which no state of the guide was
+            return None
         if bound.value >= state.bound:
             return None
         check_bound(problem, level, bound.prices, bound.value)

@@ -248,7 +248,7 @@ class RoundSolver:
             selection = pack(problem, choice, order)
             if selection is not None:
                 return selection, False
-        return self._exact_placement(problem, choice)
+        return self._exact_placement(problem, choice) if self._thorough else (None, False)
 
     def _exact_placement(
         self, problem: RoundProblem, choice: Ints
