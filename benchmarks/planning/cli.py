@@ -6,9 +6,10 @@
 that keeps the SLO, and how often each interval holds the truth. ``load``: how many nodes keep an
 SLO under three policies, at the load of a twin and at another 1.3 times that. ``eta``: how much of
 what came lies in the 80 % intervals, of a queue, or of a twin (``--eta-trace base --eta-cluster
-8x8 --eta-every 300``). Replays are cached in ``--runs``: what is interrupted goes on,
-and asking again is answered from there. Each part writes its files when it is done; the page shows
-those that are. ``--only guide --out docs/figures`` draws for ``docs/how-to/planning.md``.
+8x8 --eta-every 300``). Replays are cached in ``--runs``: what is interrupted goes on, and asking
+again is answered from there. Each part writes its files when it is done; the page shows those that
+are, and ``--only page`` writes it again. ``--only guide --out docs/figures`` draws for
+``docs/how-to/planning.md``.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ POLICIES = {
 }  # fmt: skip
 GUIDE = "guide"
 """Part that only draws, for docs/how-to: ``--only guide --out docs/figures``."""
+PAGE = "page"
+"""Part that measures nothing: the page and its pictures from what other runs have written."""
 MORE_LOAD = 1.3
 SHARE, CONFIDENCE = 0.9, 0.95
 
@@ -50,7 +53,7 @@ SHARE, CONFIDENCE = 0.9, 0.95
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.planning", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=(*PARTS, GUIDE), default=list(PARTS))
+    parser.add_argument("--only", nargs="+", choices=(*PARTS, GUIDE, PAGE), default=list(PARTS))
     parser.add_argument("--runs", type=Path, default=Path("runs/planning"), metavar="DIR")
     parser.add_argument("--out", type=Path, default=Path("reports/planning"), metavar="DIR")
     parser.add_argument("--trace", default="base", metavar="TWIN", help="a family with seeds")
@@ -81,8 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.only:
-        {"statistics": _statistics, "load": _load, "eta": _eta, GUIDE: _guide}[name](given)
+        parts = {"statistics": _statistics, "load": _load, "eta": _eta, GUIDE: _guide}
+        if name != PAGE:
+            parts[name](given)
     if given.only != [GUIDE]:
+        _drawn(given.out, given.gpu_price)
         write_atomically(given.out / "README.md", page(given.out))
     return 0
 
@@ -124,13 +130,21 @@ def _load(given: argparse.Namespace) -> None:
                 if all(one["asked"][key] == asked["asked"][key] for key in same)
             } | {f"{name} x{load:g}": asked}
             _keep(file, known)
-    evidence = {name: one["evidence"] for name, one in known.items() if name.endswith(" x1")}
-    slo = plan.Slo.parse(given.slo)
+
+
+def _drawn(out: Path, gpu_price: float) -> None:
+    """Pictures of the answers of part load that are there."""
+    known = read_json(out / "load.json") if exists(out / "load.json") else {}
+    if not known:
+        return
+    asked = next(iter(known.values()))["asked"]
+    slo = plan.Slo.parse(asked["slo"])
+    evidence = {name: one["evidence"] for name, one in known.items()}
+    once = {name: rows for name, rows in evidence.items() if name.endswith(" x1")}
     unit = f"{slo.statistic} {slo.metric}".strip()
-    picture = cost_against_service(evidence, slo.target, unit, 8 * given.gpu_price)
-    write_atomically(given.out / "cost.svg", picture)
-    every = {name: one["evidence"] for name, one in known.items()}
-    write_atomically(given.out / "chance.svg", chance_by_nodes(every, given.share))
+    picture = cost_against_service(once, slo.target, unit, 8 * gpu_price)
+    write_atomically(out / "cost.svg", picture)
+    write_atomically(out / "chance.svg", chance_by_nodes(evidence, asked["of_workloads"]))
 
 
 def _nodes(given: argparse.Namespace, name: str, load: float) -> dict[str, Any]:

@@ -96,14 +96,13 @@ def _searched(place: float, answers: list[Any]) -> tuple[Any, ...]:
 
 
 def _load(found: Any) -> list[str]:
-    by_policy: dict[str, list[Any]] = {}
-    for name, one in found.items():
-        by_policy.setdefault(name.rpartition(" x")[0], []).append(one["figures"]["nodes"])
-    rows = [
-        (f"`{name}`", *nodes, nodes[1] - nodes[0])
-        for name, nodes in by_policy.items()
-        if len(nodes) == 2
-    ]
+    nodes = {name: one["figures"]["nodes"] for name, one in found.items()}
+    rows: list[tuple[Any, ...]] = []
+    for policy in dict.fromkeys(name.rpartition(" x")[0] for name in nodes):
+        once, more = nodes.get(f"{policy} x1"), nodes.get(f"{policy} x1.3")
+        known = once is not None and more is not None
+        asked = ["not asked" if count is None else count for count in (once, more)]
+        rows.append((f"`{policy}`", *asked, more - once if known else ""))
     first = next(iter(found.values()))["asked"]
     said = [
         f"- `{name}`: {'; '.join(one['said'])}; {one['figures']['replays']} replays, sizes refused "

@@ -91,6 +91,13 @@ def test_every_part_is_written_and_drawn(
     assert [file.name for file in kept] == ["0.json", "1.json"]
     of_first = json.loads(kept[0].read_text())
     kept[0].write_text(json.dumps(of_first | {"rows": of_first["rows"][:-1]}))
+    # What another run has written is a page with its pictures; a policy may be asked at one load.
+    load = {"fifo:skip x1": found["fifo:skip x1"]}
+    (out / "load.json").write_text(json.dumps(load))
+    (out / "cost.svg").unlink()
+    assert main(["--only", "page", "--out", str(out)]) == 0
+    assert f"| `fifo:skip` | {nodes[0]} | not asked |  |" in (out / "README.md").read_text()
+    assert (out / "cost.svg").exists()
     assert main([*words, "--only", "eta"]) == 0
     again = json.loads((out / "eta.json").read_text())["mmk"]
     assert again["forecasts"] == figures["forecasts"] - 1
