@@ -108,7 +108,7 @@ oracle: $(DEV) ## random rounds against enumeration; ROUNDS=5000 SEED=1, and cha
 
 constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)
 	$(PYTHON) -m venv --clear $(VENV)/resolve
-	$(VENV)/resolve/bin/python -m pip install -qq --upgrade hatchling editables setuptools ".[all]"
+	$(VENV)/resolve/bin/python -m pip install -qq --upgrade hatchling editables setuptools ".[all,ray]"
 	{ sed -n '/^#/p' constraints.txt; \
 	  $(VENV)/resolve/bin/python -m pip freeze --all --exclude pip --exclude morph-opt; } > $(VENV)/constraints.new
 	mv $(VENV)/constraints.new constraints.txt
