@@ -277,6 +277,8 @@ def _better(known: _Placed | None, found: _Placed, gap: float) -> _Placed:
     best = found
     if found.selection is None or found.outcome.objective < known.outcome.objective:
         best = replace(found, selection=known.selection, outcome=known.outcome)
+    # A model of what is left may end without an answer; it then says nothing of what was found.
+    bound = max(bound, best.outcome.objective)
     return replace(best, outcome=widened(replace(best.outcome, bound=bound), 0.0, gap))
 
 
