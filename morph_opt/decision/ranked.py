@@ -112,7 +112,8 @@ class RoundSolver:
             last = rank == len(levels) - 1
             found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
             outcomes.append(found.outcome)
-            built = found.built
+            # Who asks the last model what it forbids is to find the reason in its rows.
+            built = _with_limits_of(found.built, built) if last else found.built
             if found.selection is None:
                 break
             best = found.selection
@@ -269,6 +270,13 @@ class RoundSolver:
         return with_partners(problem, Selection(choice, placed.nodes)), False
 
 
+def _with_limits_of(built: RoundModel, other: RoundModel) -> RoundModel:
+    """The model in which options have the limits that they have in another one of the round."""
+    upper = built.model.column_upper.copy()
+    upper[built.layout.x] = other.model.column_upper[other.layout.x]
+    return replace(built, model=replace(built.model, column_upper=upper))
+
+
 def _better(known: _Placed | None, found: _Placed, gap: float) -> _Placed:
     """What was found, or what was known before where that is worth more; the lesser bound."""
     if known is None:
@@ -290,10 +298,8 @@ def _with_named_nodes(problem: RoundProblem, built: RoundModel) -> RoundModel | 
     named = node_assignment.build(problem, plain)
     cost = np.zeros(named.model.columns)
     cost[named.layout.x] = built.model.cost[built.layout.x]
-    upper = named.model.column_upper.copy()
-    upper[named.layout.x] = built.model.column_upper[built.layout.x]
-    model = replace(named.model.with_objective(cost), column_upper=upper)
-    return replace(named, model=model).with_rows_of(built)
+    named = replace(named, model=named.model.with_objective(cost))
+    return _with_limits_of(named, built).with_rows_of(built)
 
 
 def _given_up(outcome: Outcome, unproven: float) -> Outcome:
