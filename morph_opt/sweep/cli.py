@@ -103,6 +103,9 @@ def _status(given: argparse.Namespace) -> int:
     _, found = _listed(given.folder)
     missing = found.count(None)
     failed = [one for one in found if one is not None and one.failure is not None]
+    for one in found:
+        if one is not None:
+            _ = one.summary  # refused if it is not what the replay wrote
     done = len(found) - missing - len(failed)
     print(f"{done} done, {len(failed)} failed, {missing} missing of {len(found)} cells")
     for one in failed:

@@ -87,6 +87,13 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     assert Path("p/results.csv").read_text().splitlines()[1] == rows[1]
     kept = list(Path("p").rglob("jobs.csv"))
     assert len(kept) == 2
+    # What somebody edited is not done.
+    edited = next(Path("p").rglob("summary.json"))
+    edited.write_text(edited.read_text() + " ")
+    capsys.readouterr()
+    for command in ("status", "table"):
+        assert main([command, "p"]) == 2
+        assert "is not what the replay wrote" in capsys.readouterr().err
 
 
 def test_a_lost_worker_is_a_row_and_is_tried_again(here: Path) -> None:
