@@ -66,8 +66,8 @@ THREATS = """\
 * A few jobs that need most of the cluster carry the averages: policies without a view of what is
   left differ by a tenth between seeds of the solver alone.
 * `lookahead` was made on twins of Base, seeds 0 to 5, the guess of `jct-blind` on seed 1 of Base
-  and of `gavel-96`, which are among those here. The original of Base stood in the tables of the
-  study before them; no constant was chosen by it.
+  and seeds 1 and 2 of `gavel-96`, which are among those here. The original of Base stood in the
+  tables of the study before them; no constant was chosen by it.
 * On three GPU types at rounds of 60 s `lookahead` is 6 % behind `jct`
   ([measured](../../docs/formulations/lookahead.md#what-it-is-not)); Gavel's 360 s do not show that.
 * Everybody runs in our engine: one cost of a restart, 260 s, paid for every change, rounds of a
