@@ -66,7 +66,7 @@ def test_what_is_claimed_is_the_exact_optimum(objective: Jct | Throughput) -> No
             continue
         met += 1
         check(posed.problem, found.selection)
-        exact = ExactMip(HighsSolver()).solve(posed, Limits(gap=0.0))
+        exact = ExactMip(HighsSolver()).solve(posed, Limits(gap=0.0, time_s=3600.0))
         assert exact.selection is not None
         value = found.selection.value(posed.worth)
         assert value == found.outcome.bound == found.outcome.objective

@@ -13,8 +13,8 @@ from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.ranked import ExactMip
 from morph_opt.decision.spread import floor_of, reachable
 from morph_opt.solvers.highs import HighsSolver
-from morph_opt.solvers.outcome import Limits, Status, relative_gap
-from tests.decision.test_ladder import Posed, unpromised
+from morph_opt.solvers.outcome import Status, relative_gap
+from tests.decision.test_ladder import LIMITS, Posed, unpromised
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
@@ -48,7 +48,7 @@ def test_the_gap_claimed_is_no_less_than_the_true_one(kind: str, method: str) ->
         problem = unpromised(random_round(draw, SIZES[kind]))
         level = wide_level(draw, problem)
         truth = oracle.best(problem, [level]).value(level)
-        solved = solves.solve(Posed(problem, (level,)), Limits(gap=1e-4))  # type: ignore[arg-type]
+        solved = solves.solve(Posed(problem, (level,)), LIMITS)  # type: ignore[arg-type]
         assert solved.selection is not None
         value, outcome = solved.selection.value(level), solved.outcome
         assert outcome.bound >= truth * (1 - 1e-6), (kind, seed)
@@ -60,12 +60,13 @@ def test_the_gap_claimed_is_no_less_than_the_true_one(kind: str, method: str) ->
 @pytest.mark.parametrize("method", METHODS)
 def test_a_goal_that_ranks_higher_is_kept_however_small_it_is(kind: str, method: str) -> None:
     solves: RoundMethod = METHODS[method]
+    exactly = replace(LIMITS, gap=0.0)
     for seed in range(12):
         draw = np.random.default_rng((seed, 92))
         problem = unpromised(random_round(draw, SIZES[kind]))
         levels = wide_level(draw, problem), wide_level(draw, problem)
         truth = oracle.best(problem, levels)
-        solved = solves.solve(Posed(problem, levels), Limits(gap=0.0))  # type: ignore[arg-type]
+        solved = solves.solve(Posed(problem, levels), exactly)  # type: ignore[arg-type]
         assert solved.selection is not None
         first, second = (truth.value(level) for level in levels)
         assert solved.selection.value(levels[0]) == pytest.approx(first, rel=3e-6, abs=0.0)
