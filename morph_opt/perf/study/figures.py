@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -21,16 +22,22 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ModuleNotFoundError:
-        raise InputError("a figure needs matplotlib: pip install matplotlib") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+Given = ParamSpec("Given")
 
-    plt.rcParams.update(_STYLE)
-    return plt
+
+def _styled(draw: Callable[Given, None]) -> Callable[Given, None]:
+    """Draw in our style, and leave that of whoever called as it was."""
+
+    @wraps(draw)
+    def drawn(*values: Given.args, **named: Given.kwargs) -> None:
+        try:
+            import matplotlib as mpl
+        except ModuleNotFoundError:
+            raise InputError("a figure needs matplotlib: pip install matplotlib") from None
+        with mpl.rc_context({"backend": "Agg", **_STYLE}):
+            draw(*values, **named)
+
+    return drawn
 
 
 FIGURE_SUFFIXES = (".svg", ".pdf", ".png")
@@ -47,9 +54,11 @@ def _save(plt: Any, figure: Any, file: Path) -> None:
         plt.close(figure)
 
 
+@_styled
 def fit_figure(found: Fit, candidates: Sequence[Pair], file: Path) -> None:
     """Left: measured against predicted runs. Right: best speed over GPUs for each plan."""
-    plt = _pyplot()
+    import matplotlib.pyplot as plt
+
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     measured = np.array([run.iteration_s for run in found.runs])
     fitted = found.predict(pairs_of(found.runs))
@@ -81,9 +90,11 @@ def _plan_name(pair: Pair) -> str:
     return pair[1].label if pair[1].gpus is None else "3d"
 
 
+@_styled
 def protocol_figure(judged: Sequence[Judged], file: Path) -> None:
     """Measured against predicted, one panel per model; listed rows are hollow."""
-    plt = _pyplot()
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(2, 4, figsize=(12, 6), layout="constrained")
     for axis in axes.flat[len(judged) :]:
         axis.set_visible(False)
@@ -113,9 +124,11 @@ def _diagonal(axis: Any, measured: Any) -> None:
     axis.xaxis.set_minor_formatter("")
 
 
+@_styled
 def steps(labels: Sequence[str], series: dict[str, list[float]], unit: str, file: Path) -> None:
     """One step per label for every series."""
-    plt = _pyplot()
+    import matplotlib.pyplot as plt
+
     figure, axis = plt.subplots(figsize=(8, 3.5), layout="constrained")
     edges = np.arange(len(labels) + 1)
     for index, (name, values) in enumerate(series.items()):
@@ -126,9 +139,11 @@ def steps(labels: Sequence[str], series: dict[str, list[float]], unit: str, file
     _save(plt, figure, file)
 
 
+@_styled
 def bars(labels: Sequence[str], series: dict[str, list[float]], unit: str, file: Path) -> None:
     """Groups of bars, one group per label."""
-    plt = _pyplot()
+    import matplotlib.pyplot as plt
+
     figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
     width = 0.8 / len(series)
     for index, (name, values) in enumerate(series.items()):
