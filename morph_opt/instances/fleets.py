@@ -31,6 +31,7 @@ from morph_opt.candidates.fleet import fleet_problem
 from morph_opt.clusters.short import sized_node
 from morph_opt.documents import Fields, read_json, write_atomically
 from morph_opt.domain import InputError
+from morph_opt.domain.cluster import MOST_NODES
 from morph_opt.instances.checking import CLAIM_TOLERANCE
 from morph_opt.instances.solution import read_claim, write_solution
 from morph_opt.solvers.outcome import Limits
@@ -204,10 +205,12 @@ def read_fleet_certificate(path: Path) -> FleetCertificate:
     document.rows("nodes")  # must be given
     nodes = document.numbers("nodes")
     for at, count in enumerate(nodes):
-        if count < 0.0 or count != int(count):
-            raise document.error(f"nodes[{at}]", f"must be a whole number from 0 on, got {count:g}")
+        if not 0.0 <= count <= MOST_NODES or count != int(count):
+            rule = f"must be a whole number from 0 to {MOST_NODES}, got {count:g}"
+            raise document.error(f"nodes[{at}]", rule)
     return FleetCertificate(
-        document.text("instance"), document.number("bound"), document.number("best"),
+        document.text("instance"), document.number("bound"),
+        document.number("best", above=0.0),
         tuple(int(count) for count in nodes),
         tuple(tuple(inner.numbers(name)) for name in named),
     )  # fmt: skip

@@ -281,7 +281,11 @@ def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
     variants = {}
     for text in (given.a, *given.b):
         words = _words(text, "--a/--b")
-        scenario = scenario_from(replay_parser().parse_args(words))
+        options = replay_parser().parse_args(words)
+        if "prices" in vars(options):
+            rule = f"{text!r}: the cluster is the same for all: --prices stands in --options"
+            raise InputError(rule, field="--a/--b")
+        scenario = scenario_from(options)
         if scenario.workload != Workload():
             rule = f"{text!r}: jobs are the same for all, so that this stands in --options"
             raise InputError(rule, field="--a/--b")

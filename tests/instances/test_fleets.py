@@ -101,6 +101,8 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         ({"nodes": [1.5]}, "nodes[0]: must be a whole number"),
         ({"nodes": [-1]}, "nodes[0]: must be a whole number"),
+        ({"nodes": [10**30]}, "nodes[0]: must be a whole number"),
+        ({"best": 0}, "best: must be above 0"),
         ({"prices": [[1, "a"]]}, "prices[0]"),
         ({"prices": [3]}, "prices[0]"),
         ({"bound": "much"}, "bound: must be a number"),

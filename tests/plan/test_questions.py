@@ -278,6 +278,8 @@ def test_an_interval_is_of_ranks_that_a_further_draw_keeps(
     assert one.quantiles("finish") == (float(low), 9.0, float(high))
 
 
+STATE = Path(__file__).parents[2] / "docs/schema/example-state.json"
+
 BAD = [
     ("nodes --slo x", "slo: must look like"),
     ("nodes --slo 'p90_nope <= 5'", "slo: must look like"),
@@ -312,6 +314,10 @@ BAD = [
     ("compare --a '--policy fifo' --b '--policy fifo'", "two of them are the same"),
     ("compare --a '--policy fifo' --b '--trace mt'", "--trace cannot be among them"),
     ("compare --a '--policy fifo' --b '--policy srtf --skip-impossible'", "stands in --options"),
+    ("compare --a '--prices A800-80GB=3' --b '--policy srtf'", "--prices stands in --options"),
+    (f"eta --state {STATE} --options '--mtbf-s 600 --mttr-s 60'", "mtbf_s: has no effect on eta"),
+    (f"eta --state {STATE} --options '--until-s 900'", "until_s: has no effect on eta"),
+    (f"eta --state {STATE} --options '--skip-impossible '", "skip_impossible: has no effect"),
     ("compare --policy fifo --a '--policy fifo' --b '--policy srtf'", "stand in --a and --b"),
     ("nodes --slo 'avg jct_s <= 9' --options '--seed 3'", "--seed cannot be among them"),
     ("nodes --slo 'avg jct_s <= 9' --options '--prices V100=1 '", "has no cluster"),

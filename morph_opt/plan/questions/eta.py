@@ -10,6 +10,7 @@ from morph_opt.domain import InputError
 from morph_opt.plan.answer import NOT_MODELLED, Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.forecasting import NOTHING, Forecast, coming, forecast
+from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import prepare
 from morph_opt.round.reader import read_snapshot
 from morph_opt.table import Cell
@@ -49,6 +50,7 @@ def eta(
         raise InputError("the scenario begins with no state", field="state")
     if continuations < 5:
         raise InputError("10 and 90 % need five at least", field="--continuations")
+    _require_effect(scenario)
     snapshot = read_snapshot(state)
     known = [one.job.name for one in snapshot.state.jobs]
     wanted = list(dict.fromkeys(jobs)) if jobs else known
@@ -71,6 +73,19 @@ def eta(
     more = ("remaining work is believed as the state has it, and speeds are known",)
     notes = tuple(filter(None, [future.note]))
     return Answer("eta", asked, said, figures, HEADER, rows, notes, (*more, *NOT_MODELLED))
+
+
+def _require_effect(scenario: Scenario) -> None:
+    """Refuse what a continuation would leave unused."""
+    for name, given in (
+        ("events", scenario.failures.events is not None),
+        ("mtbf_s", scenario.failures.mtbf_s is not None),
+        ("until_s", scenario.engine.until_s is not None),
+        ("skip_impossible", scenario.workload.skip_impossible),
+    ):
+        if given:
+            rule = "has no effect on eta: nodes stay, and continuations last as jobs need"
+            raise InputError(rule, field=name)
 
 
 def _rows(name: str, one: Forecast) -> list[list[Cell]]:
