@@ -156,12 +156,14 @@ class Slo:
         return value <= self.at_most if self.at_most is not None else value >= self.target
 
     def value(self, summary: Mapping[str, Any], jobs: Callable[[], Sequence[JobRow]]) -> float:
-        """The statistic of a run; NaN where it has none (no price, no deadline).
+        """The statistic of a run.
 
         Raises
         ------
         UnfinishedError
             If jobs are unfinished: they are censored, and what the others took says too little.
+        InputError
+            If it has none on any fleet: GPUs have no price, or jobs no deadline.
         """
         if summary["completed"] < summary["jobs"]:
             left = summary["jobs"] - summary["completed"]
@@ -172,7 +174,11 @@ class Slo:
             )
         if self.metric in PER_RUN:
             found = summary.get(PER_RUN[self.metric])
-            return math.nan if found is None else float(found)
+            if found is None or math.isnan(found):
+                what = {"cost_usd": "GPUs have no price", "slo_attainment": "no job has a deadline"}
+                rule = f"{self.metric} is not known: {what.get(self.metric, 'the run has none')}"
+                raise InputError(rule, field="slo")
+            return float(found)
         sample = np.asarray([PER_JOB[self.metric](row) for row in jobs()], dtype=np.float64)
         return self.statistic_of(sample)
 

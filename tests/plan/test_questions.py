@@ -178,6 +178,21 @@ def test_fleet_is_the_cheapest_of_all(
     figures = found["figures"]
     assert isinstance(figures, dict)
     assert figures["price_per_hour"] == costs[-1]
+    # Replays bill at the same prices as the answer: an SLO may be of dollars.
+    cells = [file.read_text() for file in Path("f").glob("cells/*/*/cell.json")]
+    assert cells
+    assert all(re.search(r"price_per_hour\W+[12]\.0", text) for text in cells)
+
+
+@pytest.mark.parametrize(
+    ("slo", "why"),
+    [("cost_usd <= 90", "GPUs have no price"), ("slo_attainment >= 0.5", "no job has a deadline")],
+)
+def test_what_no_run_can_tell_is_no_target_that_fleets_fail(
+    slo: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["nodes", *BASE, *FEW, *ON, "--slo", slo, "--max-nodes", "4"]) == 2
+    assert why in capsys.readouterr().err
 
 
 def test_the_milp_s_fleets_come_by_cost_and_none_twice() -> None:

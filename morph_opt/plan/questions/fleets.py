@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from morph_opt.candidates.fleet import fleet_problem
@@ -71,8 +72,8 @@ def fleet(
         workloads.
     """
     target = Target.of(slo, of_workloads, confidence)
-    kinds = [node_type_of(name) for name in types]
-    node_price = _node_prices(types, kinds, prices)
+    kinds = _priced(types, prices)
+    node_price = [prices[kind.gpu_type.name] * kind.gpus for kind in kinds]
     first, fresh = target.workloads(seeds, exploration)
     source, base = ask.source(), ask.scenario
     delay_s = _delay_s(target.slo) if delay_s is None else delay_s
@@ -101,16 +102,17 @@ def fleet(
     return Answer("fleet", asked, every, figures, HEADER, trial.rows, notes)
 
 
-def _node_prices(
-    types: Sequence[str], kinds: Sequence[NodeType], prices: Mapping[str, float]
-) -> list[float]:
-    """Dollars per hour of a node of each type."""
+def _priced(types: Sequence[str], prices: Mapping[str, float]) -> list[NodeType]:
+    """Nodes of each type at these prices of a GPU, which replays that count dollars see as well."""
     if len(set(types)) < len(types):
         raise InputError("names a type twice", field="--types")
-    for kind in kinds:
-        if kind.gpu_type.name not in prices:
-            raise InputError(f"has no price of {kind.gpu_type.name}", field="--prices")
-    return [prices[kind.gpu_type.name] * kind.gpus for kind in kinds]
+    kinds = []
+    for kind in map(node_type_of, types):
+        gpu = kind.gpu_type
+        if gpu.name not in prices:
+            raise InputError(f"has no price of {gpu.name}", field="--prices")
+        kinds.append(replace(kind, gpu_type=replace(gpu, price_per_hour=prices[gpu.name])))
+    return kinds
 
 
 def _delay_s(slo: Slo) -> float:
