@@ -72,16 +72,16 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     """Seconds of a steady round of three types by GPUs, on logarithmic axes."""
     steady = [row for row in rows if row.round and row.types == 3]
     with mpl.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(7.2, 4.0))
+        figure, axes = plt.subplots(figsize=(9.0, 4.0), layout="constrained")
         for colour, (method, title) in zip(COLOURS, TITLES.items(), strict=False):
             points = sorted(_points([r for r in steady if r.method == method]))
             if points:
                 x, y = zip(*points, strict=True)
                 axes.loglog(x, y, "o-", color=colour, label=title, base=10)
-        axes.set_xlabel("GPUs of three types, steady rounds of `throughput`")
+        axes.set_xlabel("GPUs of three types, steady rounds of throughput")
         axes.set_ylabel("CPU seconds, columns and solve")
         if axes.lines:
-            axes.legend(frameon=False)
+            axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         metadata: Any = {"Date": None}
         figure.savefig(path, metadata=metadata)
         plt.close(figure)
