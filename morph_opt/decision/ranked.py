@@ -104,7 +104,7 @@ class RoundSolver:
         self, problem: RoundProblem, levels: tuple[Level, ...], base: RoundModel | None = None
     ) -> Solved:
         """Maximise the levels in order, each within the optima of those before it."""
-        built = base or self.build(problem, levels[0])
+        built = posed = base or self.build(problem, levels[0])
         best: Selection | None = None
         outcomes: list[Outcome] = []
         for rank, level in enumerate(levels):
@@ -113,7 +113,7 @@ class RoundSolver:
             found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
             outcomes.append(found.outcome)
             # Who asks the last model what it forbids is to find the reason in its rows.
-            built = _with_limits_of(found.built, built) if last else found.built
+            built = _with_limits_of(found.built, posed) if last else found.built
             if found.selection is None:
                 break
             best = found.selection

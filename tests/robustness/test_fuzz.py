@@ -28,6 +28,7 @@ NO_FORMAT = {
     "morph_opt/data/store.py": "compares checksums",
     "morph_opt/perf/study/public.py": "a folder of the artifact, no file of its own",
     "morph_opt/replay/cli.py": "summary.json of a finished run, see run folder summary.json",
+    "morph_opt/replay/described.py": "config.toml, behind `read_scenario`",
     "morph_opt/replay/setup.py": "digest of a file that another reader has read",
     "morph_opt/round/watch.py": "its own growing file of explanations",
     "morph_opt/analysis/rerun.py": "compares bytes",
