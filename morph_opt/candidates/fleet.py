@@ -10,6 +10,7 @@ import numpy as np
 from formulations.fleet import FleetProblem
 from morph_opt.domain import Cluster, InputError, NodeType
 from morph_opt.metrics.bounds.demands import speed_curve
+from morph_opt.perf.speed import SpeedModel
 from morph_opt.traces.format import LoadedTrace
 
 BIN_S = 1800.0
@@ -67,13 +68,13 @@ def fleet_problem(
 
 
 def _configs(
-    truth: object, group: tuple[str, int], types: Sequence[NodeType], most: int
+    truth: SpeedModel, group: tuple[str, int], types: Sequence[NodeType], most: int
 ) -> list[tuple[int, float, float]]:
     """Type, GPUs and seconds per iteration; only those on the least convex cost of speed."""
     found = []
     for k, kind in enumerate(types):
         there = Cluster.uniform(most, kind)
-        gpus, pace_s = speed_curve(truth, group[0], there, group[1])  # type: ignore[arg-type]
+        gpus, pace_s = speed_curve(truth, group[0], there, group[1])
         held = (gpus * pace_s).tolist()
         kept: list[tuple[float, float, float]] = []  # seconds, GPU-seconds, GPUs
         for one in sorted(zip(pace_s.tolist(), held, gpus.tolist(), strict=True)):

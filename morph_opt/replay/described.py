@@ -121,27 +121,7 @@ _PARTS: dict[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True, init=False)
 class Described:
-    """A run as values, see `morph_opt.replay.scenario.Scenario`.
-
-    Parameters
-    ----------
-    trace, seed
-        Short for fields of ``workload``; the seed is that of failures and solver too.
-    cluster
-        A cluster, its short form (``8x8:A800-80GB``) or a file; None for that of the trace.
-    policy, objective
-        Short for fields of ``scheduler``.
-    state
-        Short for the field of ``workload``. It brings cluster and interval where none is given, and
-        then no job arrives behind it unless a trace is named.
-    workload, scheduler, engine, failures
-        Everything else, part by part.
-
-    Raises
-    ------
-    InputError
-        If a value is out of its range, or the cluster cannot be read.
-    """
+    """The values of a `morph_opt.replay.scenario.Scenario`, whose parameters are these."""
 
     workload: Workload
     cluster: Cluster
