@@ -3,13 +3,14 @@
 
 PYTHON ?= python3
 TRACE = base
-OBJECTIVE = throughput
+OBJECTIVE = auto
 ARGS =
 RUNS = runs/readme
 JOBS = 1
 FILES = 3500
 LINES = 5000
 ROUNDS = 5000
+BLOCKS = 20
 CHANGED = 200
 SEED = 1
 KILLS = 112
@@ -28,14 +29,14 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: docs example reports-check help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants evalys oracle constraints clean FORCE
+.PHONY: docs smoke dist example never-beaten reports-check check-replays help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants evalys oracle live-test live-demo constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 install: $(CORE) ## set-up alone: .venv with the pinned versions of constraints.txt
 
-install-dev: $(DEV) ## the same with every extra: tools of `make test`, figures, more solvers
+install-dev: $(DEV) ## the same with every extra: tools of `make test`, the site, more solvers
 
 replay: $(CORE) ## the main job; TRACE=mt OBJECTIVE=jct ARGS="--seed 1" to vary it
 	$(PY) -m morph_opt.replay --trace $(TRACE) --objective $(OBJECTIVE) $(ARGS)
@@ -52,6 +53,9 @@ types: $(DEV) ## mypy --strict on morph_opt and formulations
 imports: $(DEV) ## import contract between the rooms
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-cache
 
+smoke: $(DEV) ## the heart of every room (tests/smoke.txt), under a minute on two quiet cores
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 @tests/smoke.txt $(ARGS)
+
 unit: $(DEV) ## tests alone; ARGS="-k house" to choose
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --maxprocesses 4 $(ARGS)
 
@@ -62,6 +66,16 @@ format: $(DEV) ## let ruff mend what it can
 hooks: $(DEV) ## run lint, types and the import contract before every commit
 	$(PY) -m pre_commit install
 
+never-beaten: $(DEV) ## twins drawn by the date: is a policy that knows no more ahead of auto? (half an hour; DATE=2026-11-22)
+	OMP_NUM_THREADS=1 $(PY) -m benchmarks.comparison.guard --jobs $(JOBS) $(if $(DATE),--date $(DATE)) $(ARGS)
+
+dist: $(DEV) ## wheel and sdist in dist/, built and checked: contents, metadata, size, README
+	@$(PIP) install --upgrade --target $(VENV)/dist build==1.6.1 twine==7.0.0
+	rm -rf dist
+	PYTHONPATH=$(VENV)/dist $(PY) -m build --no-isolation --outdir dist .
+	PYTHONPATH=$(VENV)/dist $(PY) -m twine check --strict dist/*
+	$(PY) -m tests.house.dist dist
+
 example: $(DEV) ## the example report and the timeline of the README, from two replays of base
 	$(PY) -m morph_opt.replay --trace base --objective lookahead --explain --out $(RUNS)-example/lookahead
 	$(PY) -m morph_opt.replay --trace base --policy srtf --out $(RUNS)-example/srtf
@@ -70,14 +84,15 @@ example: $(DEV) ## the example report and the timeline of the README, from two r
 	$(PY) -m benchmarks.reports record example
 
 docs: $(DEV) ## the documentation site, build/site; a broken link is an error
+	$(PY) -m tests.notebook --check
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 
 reports-check: $(DEV) ## which reports are not what their command would make today
 	$(PY) -m benchmarks.reports check
 
 readme: $(DEV) ## replay what the README shows, then rewrite its tables and figures
-	$(PY) -m morph_opt.analysis replay --runs $(RUNS) --jobs $(JOBS)
-	$(PY) -m morph_opt.analysis readme --runs $(RUNS)
+	$(PY) -m benchmarks.readme replay --runs $(RUNS) --jobs $(JOBS)
+	$(PY) -m benchmarks.readme write --runs $(RUNS)
 
 bench-solvers: $(DEV) ## compare all solvers (minutes); FULL=1 for all instances and the report
 	OMP_NUM_THREADS=1 $(PY) -m benchmarks.solvers all $(if $(FULL),--full) $(ARGS)
@@ -102,9 +117,22 @@ mutants: $(DEV) ## change the code a little and see whether a test fails (hours)
 evalys: $(DEV) ## install evalys apart, so that `make test` lets it read the Batsim export
 	@$(PIP) install --upgrade --constraint constraints.txt --target $(VENV)/evalys evalys==4.0.7
 
-oracle: $(DEV) ## random rounds against enumeration; ROUNDS=5000 SEED=1, and changed rounds
-	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --rounds $(ROUNDS) --seed $(SEED)
+oracle: $(DEV) ## random rounds, promises, explanations against enumeration; ROUNDS=5000 SEED=1 BLOCKS=20
+	OMP_NUM_THREADS=1 MORPH_OPT_BLOCKS=$(BLOCKS) $(PY) -m pytest -q -n auto $$(grep -rl "tests.campaigns import" tests)
+	for kind in everything requests local-ssd; do \
+	  OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --of $$kind --rounds $(ROUNDS) --seed $(SEED) || exit 1; \
+	done
 	OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --changes --rounds $(CHANGED) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(PY) -m tests.explain.campaign --seed $(SEED)
+
+live-test: $(DEV) ## a real Slurm on loopback: acceptance and chaos (minutes); ARGS="--runs 10 --seed 20"
+	$(PY) -m tests.live.chaos $(ARGS)
+
+live-demo: $(DEV) ## ten minutes: the same jobs beside backfill and beside morph-opt, and the report of both
+	$(PY) -m tests.live.demo $(ARGS)
+
+check-replays: $(DEV) ## read varied replays as a stranger would, and corrupted ones (20 minutes); ARGS="--only mt"
+	OMP_NUM_THREADS=1 $(PY) -m tests.replay_check $(ARGS)
 
 constraints: ## resolve all extras anew and rewrite constraints.txt (names and versions)
 	$(PYTHON) -m venv --clear $(VENV)/resolve

@@ -22,9 +22,9 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from morph_opt.candidates.pairs import PairBuilder
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
+from morph_opt.decision.candidates.pairs import PairBuilder
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.domain import SEEDS, JobState, RoundState

@@ -18,6 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.perf.batch import split_batch
+from benchmarks.perf.figures import bars, steps
+from benchmarks.perf.public_runs import public_plan, read_public
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.data import locate
 from morph_opt.domain import (
@@ -33,10 +36,7 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import Started
-from morph_opt.perf.analytic.batch import split_batch
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.fitting.runs import public_plan, read_public
-from morph_opt.perf.study.figures import bars, steps
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
@@ -121,7 +121,9 @@ def reconfigure(root: Path) -> list[Reconfigured]:
         asked = ExecutionPlan.parse("zero-offload+gc")
         job = Job(LLAMA, LLAMA, 0.0, 1000, 1, asked, cpus_per_gpu=limit.threads)
         state = round_of(Cluster.uniform(limit.nodes, node), job)
-        decision = make_policy("milp", table, PolicyOptions(gap=0.0)).decide(state)
+        decision = make_policy(
+            "milp", table, PolicyOptions(objective="throughput", gap=0.0)
+        ).decide(state)
         held = decision.allocation.assignments[0]
         chosen = (held.placement.shape, held.plan)
         seconds = table.iteration_s(LLAMA, node, *chosen, Span.LEAF)

@@ -16,18 +16,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from benchmarks.perf.biased import BiasedModel
+from benchmarks.perf.protocol import populations, sample, sample_size
+from benchmarks.perf.public import read_tables
+from benchmarks.perf.report import MAIN
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.data import locate
 from morph_opt.domain import PlanFamily, default_cluster
 from morph_opt.perf.analytic.model import AnalyticModel
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.biased import BiasedModel
 from morph_opt.perf.fitting.online import OnlineModel
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.study.protocol import populations, sample, sample_size
-from morph_opt.perf.study.public import read_tables
-from morph_opt.perf.study.report import MAIN
 from morph_opt.policies.base import Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
@@ -83,10 +83,14 @@ def cases(truth: SpeedModel) -> list[Case]:
     family = PlanFamily.ZERO_DP
     beliefs = {
         "truth": truth,
-        f"fitted to {MAIN} runs per model": FeasibleBelief(fitted, truth),
-        "zoo (fitted to all rows)": FeasibleBelief(builtin_model(), truth),
-        f"{family} twice too slow": FeasibleBelief(BiasedModel(fitted, family, 2.0), truth),
-        f"{family} twice too fast": FeasibleBelief(BiasedModel(fitted, family, 0.5), truth),
+        f"fitted to {MAIN} runs per model": FeasibleBelief(fitted.extrapolated(), truth),
+        "zoo (fitted to all rows)": FeasibleBelief(builtin_model().extrapolated(), truth),
+        f"{family} twice too slow": FeasibleBelief(
+            BiasedModel(fitted.extrapolated(), family, 2.0), truth
+        ),
+        f"{family} twice too fast": FeasibleBelief(
+            BiasedModel(fitted.extrapolated(), family, 0.5), truth
+        ),
     }
     found = []
     for name, belief in beliefs.items():

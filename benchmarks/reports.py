@@ -30,7 +30,7 @@ from morph_opt.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES, MADE, INDEX = "sources.toml", "made.json", "README.md"
-PACKAGES = ("morph-opt", "numpy", "scipy", "highspy", "ortools", "PySCIPOpt")
+PACKAGES = ("morph-opt", "numpy", "scipy", "highspy", "ortools")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def sources(root: Path = ROOT) -> tuple[Source, ...]:
             name,
             entry.text("title"),
             entry.text("page"),
-            entry.texts("files"),
-            entry.texts("inputs"),
+            entry.value("files", tuple[str, ...]),
+            entry.value("inputs", tuple[str, ...]),
             entry.text("command"),
         )
         for name, entry in document.named("report", known).items()

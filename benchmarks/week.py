@@ -66,7 +66,7 @@ def row_of(folder: Path, name: str) -> Row:
     return Row(
         " ".join(POLICIES[name]), found.wall_s, found.peak_rss_mib, found.rounds,
         found.round_ms_p50, found.round_ms_p99, found.completed, found.jobs,
-        found.average_jct_s, found.median_jct_s, found.restarts_per_job,
+        found.avg_jct_s, found.median_jct_s, found.restarts_per_job,
         found.fallback_rounds, hours * sum(one.idle for one in instants),
         hours * sum(one.fillable for one in instants),
         hours * sum(one.idle for one in instants if not one.waiting),

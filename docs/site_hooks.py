@@ -21,29 +21,30 @@ from xml.etree import ElementTree
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 FOLDERS = ("docs", "reports", "instances", "benchmarks")
 ORDER: dict[str, tuple[str, ...]] = {
-    "Tutorial": ("docs/tutorial.md",),
-    "How to": (
-        "docs/how-to/*", "docs/logs.md", "docs/round.md", "docs/sweep.md", "docs/planning.md",
-        "docs/reports.md", "docs/rules.md", "docs/target-shares.md", "docs/solvers.md",
-        "docs/topology.md", "docs/audit.md", "CONTRIBUTING.md",
+    "Start": ("docs/tutorial.md", "docs/index.md", "docs/how-to/notebook.md", "docs/glossary.md"),
+    "My cluster": (
+        "docs/how-to/my-log.md", "docs/logs.md", "docs/how-to/what-a-log-cannot-tell.md",
+        "docs/how-to/slurm.md", "docs/how-to/kueue.md", "docs/round.md", "docs/live.md",
+        "docs/explanation.md", "docs/audit.md", "docs/planning.md", "docs/how-to/planning.md",
+        "docs/rules.md", "docs/topology.md", "docs/memory.md", "docs/security.md", "docs/limits.md",
     ),
-    "Explanation": (
-        "docs/index.md", "docs/architecture.md", "docs/explanation.md", "docs/performance-model.md",
-        "docs/memory.md", "docs/policies.md", "docs/published-heuristics.md",
-        "docs/gandiva-easyscale.md", "docs/validation.md", "docs/acme.md",
+    "Study": (
+        "docs/policies.md", "docs/replay.md", "docs/metrics.md", "docs/reports.md",
+        "docs/sweep.md", "docs/traces.md", "docs/api.md", "docs/library.md",
+        "docs/how-to/policy.md", "docs/how-to/objective.md", "docs/how-to/*",
+        "docs/published-heuristics.md", "docs/gandiva-easyscale.md", "docs/validation.md",
+        "docs/acme.md", "docs/performance-model.md", "docs/target-shares.md",
     ),
-    "The mathematics": (
+    "Mathematics": (
         "docs/formulations/index.md", "docs/formulations/round.md", "docs/formulations/*",
+        "docs/solvers.md", "instances/*",
     ),
-    "Reference": (
-        "docs/api.md", "docs/library.md", "docs/commands.md", "docs/replay.md", "docs/metrics.md",
-        "docs/traces.md", "docs/limits.md", "docs/security.md", "docs/glossary.md", "CHANGELOG.md",
-    ),
+    "Contribute": ("CONTRIBUTING.md", "docs/architecture.md", "CHANGELOG.md"),
+    "Reference": ("docs/commands.md", "docs/options.md"),
     "Decisions": ("docs/decisions/README.md", "docs/decisions/*"),
-    "Reports": ("reports/README.md", "reports/*", "benchmarks/*", "instances/*"),
+    "Reports": ("reports/README.md", "reports/*", "benchmarks/*"),
 }  # fmt: skip
-"""Sections in the order in which a newcomer needs them; a page that is named nowhere is "
-"reference."""
+"""Sections by who reads them; a page that is named nowhere is reference."""
 
 LINK = re.compile(r"(\]\(\s*<?)([^)\s>#]+)((?:#[^)\s>]*)?)|(src=\")([^\"#]+)")
 ROOM = '<div style="margin: .6em 0; padding: .3em 0; overflow-x: auto">'

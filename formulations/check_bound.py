@@ -130,7 +130,7 @@ class _Definition:
         """U: what each job earns at most at the prices, shape (J,)."""
         options = self.problem.options
         earned = self.level.value - self._price()
-        allowed, idle = self._allowed()
+        allowed, idle = allowed_options(self.problem)
         earned[~allowed] = -np.inf
         best = np.where(idle, 0.0, -np.inf)
         np.maximum.at(best, options.job, np.where(options.shared, -np.inf, earned))
@@ -149,15 +149,11 @@ class _Definition:
         """What each option pays, shape (O,); inf where it has no nodes."""
         problem, prices, table = self.problem, self.prices, self.problem.options.starts
         owner, where = table.part_candidate, table.part_class
-        per_gpu = prices.gpu[where]
-        if prices.side.any():
-            per_gpu = per_gpu + (prices.side[where] * table.side[owner]).sum(1)
-        if prices.uplink:
-            crosses = table.scope[owner] == Scope.POD
-            per_gpu = per_gpu + np.where(crosses, prices.uplink * table.side[owner, 2], 0)
-        held = problem.options.held
+        held, demand = problem.options.held, table.demands(slice(None))
         count = problem.options.count
-        paid = np.bincount(owner, table.part_gpus * per_gpu, minlength=count).astype(np.float64)
+        each = prices.gpu[where] * demand[:, 0] + (prices.side[where] * demand[:, 1:]).sum(1)
+        each = each + prices.uplink * table.sent_per_gpu[owner] * demand[:, 0]
+        paid = np.bincount(owner, each, minlength=count).astype(np.float64)
         paid[held.option] = 0.0
         t = problem.nodes.node_class[held.node]
         amount = prices.gpu[t] * held.demand[:, 0] + (prices.side[t] * held.demand[:, 1:]).sum(1)
@@ -199,49 +195,6 @@ class _Definition:
             at = place.reshape(-1)[here][:, None], own[None, :]
             np.minimum.at(price, at, self.slot[self.cells.of_node[fit[here]]][:, own])
         return np.unique(price, axis=0)
-
-    def _allowed(self) -> tuple[Bools, Bools]:
-        """Options, and idleness, that no row about a single job rules out."""
-        problem, rules, options = self.problem, self.problem.rules, self.problem.options
-        allowed, idle = self._may_happen(), np.ones(problem.jobs.count, dtype=bool)
-        about = options_in_rules(problem)
-        order = np.argsort(rules.row, kind="stable")
-        ends = np.searchsorted(rules.row[order], np.arange(rules.count + 1))
-        for d in range(rules.count):
-            entries = order[ends[d] : ends[d + 1]]
-            stands = entries[about[entries] >= 0]
-            if not stands.size or (rules.kind[entries] == RULE_U).any():
-                continue
-            alone = set.intersection(*(set(options.jobs_of(o)) for o in about[stands].tolist()))
-            for job in alone:
-                low, high = rules.lower[d] - 1e-9, rules.upper[d] + 1e-9
-                idle[job] &= bool(low <= 0.0 <= high)
-                use = np.zeros(options.count)
-                np.add.at(use, about[stands], rules.value[stands])
-                mine = options.members.option[options.members.job == job]
-                allowed[mine] &= (use[mine] >= low) & (use[mine] <= high)
-        return allowed, idle
-
-    def _may_happen(self) -> Bools:
-        """Options whose jobs may all come to the nodes that are theirs, shape (O,)."""
-        problem, nodes, options = self.problem, self.problem.nodes, self.problem.options
-        members, fine = options.members, np.ones(options.count, dtype=bool)
-        comes = members.option[members.starts & np.isin(members.option, options.held.option)]
-        for k in comes[options.shared[comes]].tolist():
-            where = options.held.node[options.held.option == k]
-            fine[k] = bool(
-                nodes.open[where].all()
-                and (nodes.node_class[where] == options.node_class[k]).all()
-                and nodes.sets[problem.options.starts.node_set[k], where].all()
-            )
-        first, returns = problem.candidates.count + problem.shared.count, problem.returns
-        for at, row in enumerate(returns.placed.tolist()):
-            where = returns.node[returns.of_node == at]
-            try:
-                check_start(problem, 0, int(returns.candidate[row]), tuple(where.tolist()))
-            except RuleError:
-                fine[first + at] = False
-        return fine
 
     # ------------------------------------------------------------------ nodes
 
@@ -290,6 +243,51 @@ class _Definition:
             least, most = found[n].get(gang, (tuple(need), paid))
             found[n][gang] = tuple(map(min, least, need)), max(most, paid)
         return found
+
+
+def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
+    """Options, shape (O,), and idleness, (J,), that no row about a single job rules out."""
+    rules, options = problem.rules, problem.options
+    allowed, idle = _may_happen(problem), np.ones(problem.jobs.count, dtype=bool)
+    about = options_in_rules(problem)
+    order = np.argsort(rules.row, kind="stable")
+    ends = np.searchsorted(rules.row[order], np.arange(rules.count + 1))
+    for d in range(rules.count):
+        entries = order[ends[d] : ends[d + 1]]
+        stands = entries[about[entries] >= 0]
+        if not stands.size or (rules.kind[entries] == RULE_U).any():
+            continue
+        alone = set.intersection(*(set(options.jobs_of(o)) for o in about[stands].tolist()))
+        for job in alone:
+            low, high = rules.lower[d] - 1e-9, rules.upper[d] + 1e-9
+            idle[job] &= bool(low <= 0.0 <= high)
+            use = np.zeros(options.count)
+            np.add.at(use, about[stands], rules.value[stands])
+            mine = options.members.option[options.members.job == job]
+            allowed[mine] &= (use[mine] >= low) & (use[mine] <= high)
+    return allowed, idle
+
+
+def _may_happen(problem: RoundProblem) -> Bools:
+    """Options whose jobs may all come to the nodes that are theirs, shape (O,)."""
+    nodes, options = problem.nodes, problem.options
+    members, fine = options.members, np.ones(options.count, dtype=bool)
+    visits = options.in_place & options.shared
+    for k in members.option[members.starts & visits[members.option]].tolist():
+        where = options.held.node[options.held.option == k]
+        fine[k] = bool(
+            nodes.open[where].all()
+            and (nodes.node_class[where] == options.node_class[k]).all()
+            and nodes.sets[problem.options.starts.node_set[k], where].all()
+        )
+    first, returns = problem.candidates.count + problem.shared.count, problem.returns
+    for at, row in enumerate(returns.placed.tolist()):
+        where = returns.node[returns.of_node == at]
+        try:
+            check_start(problem, 0, int(returns.candidate[row]), tuple(where.tolist()))
+        except RuleError:
+            fine[first + at] = False
+    return fine
 
 
 @lru_cache(maxsize=65536)

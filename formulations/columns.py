@@ -95,7 +95,8 @@ LEFT_OUT: Any = None
 def require_shapes(table: object, **shapes: tuple[int, ...]) -> None:
     """Refuse columns of another shape: a shorter one would become a default without a word."""
     for name, shape in shapes.items():
-        found = np.shape(getattr(table, name))
+        column = getattr(table, name)
+        found = column.shape if isinstance(column, np.ndarray) else np.shape(column)
         if found != shape:
             kind = type(table).__name__.removesuffix("Table").lower() + "s"
             raise ValueError(f"{kind}.{name} must have shape {shape}, got {found}")

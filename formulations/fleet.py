@@ -191,7 +191,7 @@ def build_overload(problem: FleetProblem, nodes: Ints) -> LinearModel:
     """The linear program of the GPU-seconds that a fleet lacks; it maximises minus their sum.
 
     The rows ``capacity`` are the last. Where the sum is above 0, their shadow prices refuse the
-    fleet (`formulations.fleet_bound`).
+    fleet (`benchmarks.instances.fleet_bound`).
     """
     builder = ModelBuilder("fleet_overload")
     arrival, config = pairs_of(problem)

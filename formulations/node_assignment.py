@@ -39,9 +39,10 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 from formulations.layout import Layout, RoundModel, add_choices
 from formulations.linear_model import ModelBuilder
+from formulations.round.candidates import amounts
 from formulations.round.decode import with_partners
 from formulations.round.rules import add_rules
-from formulations.round.tables import RESOURCES, Level, RoundProblem, Scope, Selection
+from formulations.round.tables import Level, RoundProblem, Scope, Selection
 
 
 def build(problem: RoundProblem, level: Level) -> RoundModel:
@@ -174,9 +175,10 @@ def _add_capacity(
     builder: ModelBuilder, problem: RoundProblem, layout: Layout, spots: _Spots, y: Ints
 ) -> None:
     """Rows ``capacity`` for every node and every resource."""
-    nodes, here, kinds = problem.nodes, problem.options.held, len(RESOURCES)
-    side = problem.options.starts.side[spots.candidate]
-    demand: Floats = np.column_stack([np.ones(y.size), side]) * spots.gpus[:, None].astype(float)
+    nodes, here, kinds = problem.nodes, problem.options.held, problem.nodes.resources
+    gpus = spots.gpus.astype(np.float64)
+    side = amounts(problem.options.starts.side[spots.candidate], gpus)
+    demand: Floats = np.column_stack([gpus, side])
     resource = np.arange(kinds, dtype=np.int64)
     labels = np.column_stack(
         [np.repeat(np.arange(nodes.count, dtype=np.int64), kinds), np.tile(resource, nodes.count)]
@@ -207,8 +209,7 @@ def _add_uplinks(
     """Rows ``uplink`` of the leaves with a limit."""
     nodes, c, here = problem.nodes, problem.options.starts, problem.options.held
     leaves = np.flatnonzero(np.isfinite(nodes.uplink_gb_per_s))
-    per_gpu: Floats = np.where(c.scope == Scope.POD, c.side[:, 2], 0.0)
-    share: Floats = per_gpu[spots.candidate] * spots.gpus.astype(np.float64)
+    share: Floats = c.sent_per_gpu[spots.candidate] * spots.gpus.astype(np.float64)
     row_of = np.full(nodes.uplink_gb_per_s.size, -1, dtype=np.int64)
     row_of[leaves] = np.arange(leaves.size)
     uses = np.flatnonzero((share > 0) & (row_of[nodes.leaf[spots.node]] >= 0))

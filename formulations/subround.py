@@ -10,16 +10,12 @@ from formulations.arrays import Bools, Floats, Ints
 from formulations.round.rule_table import RULE_S, RULE_X, RuleTable
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import (
-    RESOURCES,
     HoldTable,
     JobTable,
     Level,
     RoundProblem,
-    Scope,
     Selection,
 )
-
-UPLINK = RESOURCES.index("rdma_gb_per_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +57,15 @@ def with_candidates(problem: RoundProblem, level: Level, kept: Ints) -> SubRound
     options = np.concatenate([kept, problem.options.stays])
     worth = Level(level.name, level.unit, level.value[options])
     return SubRound(smaller, worth, every, options, np.arange(problem.nodes.count, dtype=np.int64))
+
+
+def whole_round(problem: RoundProblem, level: Level) -> SubRound:
+    """The round as a part of itself."""
+    jobs, options, nodes = (
+        np.arange(count, dtype=np.int64)
+        for count in (problem.jobs.count, problem.options.count, problem.nodes.count)
+    )
+    return SubRound(problem, level, jobs, options, nodes)
 
 
 def residual_round(
@@ -134,7 +139,7 @@ def _used_by_others(
 ) -> tuple[Floats, Floats]:
     """What jobs that are not free use of each node, shape (N, R), and uplink, shape (L,)."""
     nodes, table = problem.nodes, problem.candidates
-    used = np.zeros((nodes.count, len(RESOURCES)))
+    used = np.zeros((nodes.count, nodes.resources))
     uplinks = np.zeros(nodes.uplink_gb_per_s.size)
     here = problem.options.held.chosen(np.where(free, -1, decided.choice))
     np.add.at(used, here.node, here.demand)
@@ -143,10 +148,8 @@ def _used_by_others(
     for job in np.flatnonzero(starts & ~free).tolist():
         candidate = int(decided.choice[job])
         for part, node in zip(table.parts(candidate), decided.nodes[job], strict=True):
-            demand = table.demand(candidate, part)
-            used[node] += demand
-            if table.scope[candidate] == Scope.POD:
-                uplinks[nodes.leaf[node]] += demand[UPLINK]
+            used[node] += table.demand(candidate, part)
+            uplinks[nodes.leaf[node]] += table.sends(candidate, part)
     return used, uplinks
 
 

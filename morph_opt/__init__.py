@@ -37,6 +37,15 @@ Build inputs
     Trace           Named, ordered jobs
     load_trace      Load a trace by name, import path or file
 
+Write your own
+
+    FillingPolicy   Places jobs one by one, in an order that a subclass decides (`fill`)
+    Policy          Decides a round
+    Decision        An allocation with the report of how it was found
+    Objective       What a round is worth
+    Stateless       An objective that needs nothing but the round's tables
+    Level           One goal of a ranked list: maximise ``sum value x`` over the options
+
     InputError      Input that the engine refuses, with everything needed to mend it
 
 These names are the public ones; ``docs/api.md`` says what that means. The commands are listed by
@@ -45,14 +54,19 @@ These names are the public ones; ``docs/api.md`` says what that means. The comma
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from morph_opt.lazy import lazily
+
 if TYPE_CHECKING:
+    from formulations.round.tables import Level
     from morph_opt import plan, sweep
     from morph_opt.clusters import load_cluster
+    from morph_opt.decision.objective import Objective, Stateless
     from morph_opt.domain import Cluster, InputError, Job, Trace
     from morph_opt.engine.config import ReplayConfig
+    from morph_opt.policies.base import Decision, Policy
+    from morph_opt.policies.filling import FillingPolicy
     from morph_opt.replay.scenario import (
         Failures,
         Scenario,
@@ -68,20 +82,28 @@ if TYPE_CHECKING:
     from morph_opt.runs.summary import Summary
     from morph_opt.table import Table
     from morph_opt.traces.registry import load_trace
+else:
+    __getattr__ = lazily(__name__)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Cluster",
+    "Decision",
     "Failures",
+    "FillingPolicy",
     "InputError",
     "Job",
+    "Level",
+    "Objective",
+    "Policy",
     "ReplayConfig",
     "RoundDecision",
     "Run",
     "Scenario",
     "Scheduler",
     "Snapshot",
+    "Stateless",
     "Summary",
     "Table",
     "Trace",
@@ -96,32 +118,6 @@ __all__ = [
     "report",
     "sweep",
 ]
-
-# Loaded when first asked for: the import of the package alone takes a millisecond.
-_WHERE = {
-    "clusters": ("load_cluster",),
-    "domain": ("Cluster", "InputError", "Job", "Trace"),
-    "engine.config": ("ReplayConfig",),
-    "replay.scenario": ("Failures", "Scenario", "Scheduler", "Workload", "read_scenario"),
-    "report.api": ("report",),
-    "round.decide": ("RoundDecision", "decide"),
-    "round.reader": ("read_snapshot",),
-    "round.snapshot": ("Snapshot",),
-    "runs.read": ("Run", "read_run"),
-    "runs.summary": ("Summary",),
-    "table": ("Table",),
-    "traces.registry": ("load_trace",),
-}
-_ROOMS = ("plan", "sweep")
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name in _ROOMS:
-        return import_module(f"{__name__}.{name}")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

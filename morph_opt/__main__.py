@@ -5,26 +5,33 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 from collections.abc import Sequence
 
 from morph_opt import __version__
-from morph_opt.commandline import COMMANDS, LineParser, as_process, run_command
+from morph_opt.commandline import COMMANDS, GROUPS, LineParser, as_process, run_command
+from morph_opt.domain.nearest import unknown
+
+
+class _Overview(LineParser):
+    """Its help is the list of commands, on one screen."""
+
+    def format_help(self) -> str:
+        """The list."""
+        width = max(len(command.name) for command in COMMANDS)
+        lines = [
+            f"morph-opt {__version__}: training on GPU clusters by proven MILPs (COMMAND --help)"
+        ]
+        for title, commands in GROUPS.items():
+            lines.append(f"{title}:")
+            lines += [f"  {one.name:<{width}}  {one.summary}" for one in commands]
+        return "\n".join((*lines, ""))
 
 
 def make_parser() -> LineParser:
     """The parser of the command without a command."""
-    width = max(len(command.name) for command in COMMANDS)
-    listed = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
-    parser = LineParser(
-        prog="python -m morph_opt",
-        usage="python -m morph_opt COMMAND ... (or python -m morph_opt.COMMAND ...)",
-        description=f"morph-opt {__version__}: training jobs on GPU clusters, scheduled by proven "
-        f"MILPs.\n\ncommands, each with --help:\n{listed}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = _Overview(prog="python -m morph_opt")
     parser.add_argument("--version", action="store_true", help="print the version")
     return parser
 
@@ -39,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     parser = make_parser()
     if words and not words[0].startswith("-"):
-        parser.error(f"unknown command {words[0][:40]!r}; known are {', '.join(known)}")
+        rule = unknown("command", words[0][:40], known)
+        return run_command(parser, lambda _: parser.error(rule), [])
 
     def answer(given: object) -> int:
         print(__version__ if getattr(given, "version", False) else parser.format_help().rstrip())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import linecache
 import re
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,9 @@ from morph_opt.domain.errors import InputError
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``package.module:attribute``."""
 _LONGEST = 200
+
+_loaded: dict[str, str] = {}
+"""Name of what was found last of each foreign package, by the package's name."""
 
 _file: ContextVar[tuple[str, bool] | None] = ContextVar("file", default=None)
 """File that names come from, and whether it may name code."""
@@ -43,6 +49,20 @@ def named_by_file(file: str, *, allow_code: bool) -> Iterator[None]:
         yield
     finally:
         _file.reset(token)
+
+
+_given: ContextVar[Mapping[str, object]] = ContextVar("given", default={})  # noqa: B039 - never changed
+"""Extensions that were given as values, by the names under which they are looked up."""
+
+
+@contextmanager
+def given_by_value(values: Mapping[str, object]) -> Iterator[None]:
+    """Within it, these names are those of values that a caller holds; nothing is imported."""
+    token = _given.set({**_given.get(), **values})
+    try:
+        yield
+    finally:
+        _given.reset(token)
 
 
 @contextmanager
@@ -76,11 +96,48 @@ def extension(group: str, name: str) -> Any | None:
         and was not allowed.
     """
     with _trusted_path():
-        return _found(group, name)
+        found = _given.get().get(name) or _found(group, name)
+    package = str(getattr(found, "__module__", None) or name).partition(":")[0].split(".")[0]
+    if found is not None and package not in _OURS:
+        _loaded[package] = name
+    return found
+
+
+_OURS = ("morph_opt", "formulations")
+
+
+def blamed_on(error: BaseException) -> str | None:
+    """One line for an error that passed through a user's own code; None where none was involved.
+
+    It names the import path or entry point, and file, line and text of the place in the user's
+    package that the error passed last: an error of ours that a wrong argument caused is found at
+    the call with that argument.
+    """
+    frames = list(traceback.walk_tb(error.__traceback__))
+    for frame, line in reversed(frames):
+        name = _loaded.get(str(frame.f_globals.get("__name__", "")).split(".")[0])
+        if name is None:
+            continue
+        code = frame.f_code
+        text = " ".join(str(error).split())[:_LONGEST]
+        said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        source = linecache.getline(code.co_filename, line).strip()
+        place = f"{code.co_filename}, line {line}"
+        return f"{name} failed in {code.co_qualname} ({place}: {source}): {said}"
+    return None
+
+
+@lru_cache(maxsize=64)
+def _points(
+    look: Callable[..., Iterable[EntryPoint]], group: str, path: tuple[str, ...]
+) -> tuple[EntryPoint, ...]:
+    """Entry points of a group, looked up once for a search path: that reads every package."""
+    del path
+    return tuple(look(group=group))
 
 
 def _found(group: str, name: str) -> Any | None:
-    for point in entry_points(group=group):
+    for point in _points(entry_points, group, tuple(sys.path)):
         if point.name == name:
             return point.load()
     if ":" not in name:
@@ -133,6 +190,31 @@ def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs
         if signature is not None:
             raise
         raise InputError(f"{rule}: {error}", field=field) from error
+
+
+def import_path(made: Any) -> str:
+    """Where the class of an object can be imported from, ``package.module:Class``."""
+    kind = type(made)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def require_kind(made: Any, kind: type, source: str, field: str) -> None:
+    """Refuse what a user's own code returned if it is no ``kind``.
+
+    Parameters
+    ----------
+    source
+        What returned it, for example ``"mine:Policy.decide"``.
+
+    Raises
+    ------
+    InputError
+        Naming both types.
+    """
+    if not isinstance(made, kind):
+        wanted = f"{kind.__module__}.{kind.__qualname__}"
+        rule = f"{source} must return a {wanted}, got {type(made).__name__}"
+        raise InputError(rule, field=field)
 
 
 def require_parts(made: Any, name: str, field: str, what: str, parts: tuple[str, ...]) -> Any:

@@ -9,10 +9,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
+
 Cell = str | int | float | None
 """What stands in a cell; None and NaN are shown as nothing."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows under a header.
@@ -32,7 +36,7 @@ class Table:
 
     Raises
     ------
-    ValueError
+    InputError
         If a row has another number of cells, or a format is of no column.
     """
 
@@ -43,12 +47,12 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.align or set(self.align) - set("lr"):
-            raise ValueError(f"align is of the letters l and r, got {self.align!r}")
+            raise InputError(f"align is of the letters l and r, got {self.align!r}")
         if unknown := set(self.formats) - set(self.header):
-            raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
+            raise InputError(f"no such columns: {', '.join(sorted(unknown))}")
         for row in self.rows:
             if len(row) != len(self.header):
-                raise ValueError(f"{len(self.header)} columns, but {len(row)} cells: {row!r}")
+                raise InputError(f"{len(self.header)} columns, but {len(row)} cells: {row!r}")
 
     def _sides(self) -> list[str]:
         """One letter per column."""
@@ -83,6 +87,8 @@ class Table:
         body = [f"<tr>{row('td', cells)}</tr>" for cells in self.texts()]
         head = f"<thead>\n<tr>{row('th', self.header)}</tr>\n</thead>"
         return "\n".join(("<table>", head, "<tbody>", *body, "</tbody>", "</table>"))
+
+    _repr_html_ = to_html
 
     def to_csv(self) -> str:
         """Comma-separated lines with a header; numbers in full, nothing for None and NaN."""

@@ -44,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail the tests that would be skipped because the public data is not there",
     )
+    parser.addoption(
+        "--list-needs-data",
+        metavar="FILE",
+        help="write the tests that were skipped because the public data is not there, one a line;"
+        " `pytest @FILE` runs them",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -60,13 +66,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Say how much was not compared; a green run alone does not."""
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum(NEEDS_DATA in str(report.longrepr) for report in skipped)
-    if count:
+    needing = [report.nodeid for report in skipped if NEEDS_DATA in str(report.longrepr)]
+    if needing:
         terminalreporter.write_line(
-            f"{count} tests were skipped because public data is not there: they compare with the"
-            " published traces and figures (docs/traces.md says how to get them)",
+            f"{len(needing)} tests were skipped because public data is not there: they compare"
+            " with the published traces and figures (docs/traces.md says how to get them)",
             yellow=True,
         )
+    listing = config.getoption("--list-needs-data")
+    if listing is not None:
+        file = Path(listing)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{one}\n" for one in needing), encoding="utf-8")

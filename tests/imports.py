@@ -140,13 +140,14 @@ def floors(graph: Graph) -> dict[str, int]:
 
 WALK = (
     ("a file becomes jobs and speeds", "traces.registry", "traces.format", "domain"),
-    ("a scenario becomes things", "replay.setup", "policies.registry", "policies.spec", "rules"),
+    ("a scenario becomes things", "replay.setup", "policies.registry", "policies.options",
+     "decision.rules"),
     ("the engine asks", "replay.api", "engine.engine", "engine.live", "domain"),
-    ("a round is posed and solved", "policies.milp", "decision.pose", "candidates.table",
+    ("a round is posed and solved", "policies.milp", "decision.pose", "decision.candidates.table",
      "formulations.round.tables"),
     ("its model is solved and checked", "decision.ranked", "formulations.node_pattern",
      "formulations.linear_model"),
-    ("the answer is applied", "engine.engine", "engine.strict", "domain"),
+    ("the answer is applied", "engine.engine", "strict.check", "strict.rules", "domain"),
     ("what happened is logged", "engine.engine", "events.log", "domain"),
     ("the log becomes figures", "replay.api", "runs.summary", "metrics.history", "events.log"),
 )  # fmt: skip

@@ -37,9 +37,7 @@ def test_no_room_makes_a_parser_of_another_kind(project_root: Path) -> None:
     assert bare == []
 
 
-@pytest.mark.parametrize(
-    "room", ["instances", "topology", "solvers", "data", "validation.published"]
-)
+@pytest.mark.parametrize("room", ["topology", "solvers", "data"])
 def test_commands(room: str) -> None:
     found = subprocess.run(
         [sys.executable, "-m", f"morph_opt.{room}", "--nope"],

@@ -18,10 +18,10 @@ import morph_opt as mo
 scenario = mo.Scenario(trace="base", cluster="8x8:A800-80GB", objective="jct", seed=1)
 scenario = scenario.replaced(gap=1e-3)
 run: mo.Run = scenario.run(out="runs/base")
-average: float = run.summary.average_jct_s
-longest = max(row.turnaround_time for row in run.jobs)
+average: float = run.summary.avg_jct_s
+longest = max(row.jct_s for row in run.jobs)
 late = run.segments.to_pandas()["start_s"].max()
-print(run.jobs.to_table("job_id", "turnaround_time").to_markdown(), average, longest, late)
+print(run.jobs.to_table("job", "jct_s").to_markdown(), average, longest, late)
 answer: mo.plan.Answer = mo.plan.nodes(mo.plan.Ask(scenario), "avg jct_s <= 1500")
 print(answer.evidence["nodes"], mo.sweep.Cell(scenario).key)
 decided: mo.RoundDecision = mo.decide("state.json")
@@ -58,7 +58,7 @@ def test_the_package_alone_imports_nothing() -> None:
     code = "import sys, morph_opt; print(sorted(m for m in sys.modules if 'morph_opt' in m or "
     code += "m in ('numpy', 'scipy', 'pandas', 'highspy')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['morph_opt']"
+    assert done.stdout.strip() == "['morph_opt', 'morph_opt.lazy']"
 
 
 def test_unknown_names_are_refused() -> None:
@@ -72,7 +72,7 @@ def test_unknown_names_are_refused() -> None:
     [
         ("", None),
         ("mo.Scenario(trace=3)\n", r"user\.py:19: error: Argument .trace."),
-        ("jct: str = run.summary.average_jct_s\n", r"user\.py:19: error: Incompatible types"),
+        ("jct: str = run.summary.avg_jct_s\n", r"user\.py:19: error: Incompatible types"),
     ],
 )
 def test_a_user_s_script_is_checked_strictly(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 ONE = "tests/traces/test_morphling_reader.py"
 
 
@@ -21,7 +23,13 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ONE, *arguments]
     return subprocess.run(
-        command, cwd=root, env=lacking, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=root,
+        env=lacking,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 

@@ -45,8 +45,8 @@ def test_every_page_has_one_place(hooks: Any) -> None:
     assert first == {"morph-opt": "README.md"}
     placed = {name: found for section in sections for name, found in section.items()}
     assert sorted(page for found in placed.values() for page in found) == sorted(pages[1:])
-    assert list(placed)[:3] == ["Tutorial", "How to", "Explanation"]
-    assert placed["The mathematics"] == pages[4:2:-1]  # the index first
+    assert list(placed)[:3] == ["Start", "My cluster", "Study"]
+    assert placed["Mathematics"] == pages[4:2:-1]  # the index first
     assert placed["Reference"] == ["docs/new.md"]  # what nobody has sorted yet
 
 

@@ -12,215 +12,50 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
 import io
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import asdict, fields
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
+from benchmarks.comparison.contenders import (
+    CONTENDERS,
+    FIELDS,
+    TWINS,
+    Contender,
+    Field,
+    scenario_of,
+    scenarios,
+)
+from benchmarks.comparison.objectives import PAGE as SAVED_TIME
+from benchmarks.comparison.objectives import objectives_table, write_block
 from benchmarks.comparison.page import page
+from benchmarks.comparison.picture import over_the_default
 from benchmarks.comparison.records import Record
 from morph_opt.commandline import LineParser, Number, run_command
+from morph_opt.commandline.types import whole
 from morph_opt.data.store import find
 from morph_opt.documents import read_rows, write_atomically
 from morph_opt.domain import InputError, Range
-from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.cell import sources_digest
 
 FOLDER = Path("reports/comparison")
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """Who is compared.
-
-    Parameters
-    ----------
-    label
-        In the tables.
-    policy, objective
-        As the replay takes them.
-    may_change_gpus
-        Whether it gives a running job another number of GPUs.
-    knows_durations
-        Whether it is told how much of a job is left, rightly or not.
-    durations
-        What it is told of the work that is left, as the replay takes it.
-    promises, artifact_quirks
-        As the replay takes them.
-    one_type
-        Whether it refuses clusters of several node types.
-    core
-        Whether it is run on traces that show few.
-    only
-        Names of the traces on which it is run, without a folder; empty for all.
-    twins
-        Of how many twins of a trace at most.
-    """
-
-    label: str
-    policy: str
-    objective: str = "throughput"
-    may_change_gpus: bool = True
-    knows_durations: bool = False
-    durations: str = "true"
-    promises: str = "rank"
-    artifact_quirks: bool = False
-    one_type: bool = False
-    core: bool = False
-    only: tuple[str, ...] = ()
-    twins: int = 99
-
-    @property
-    def knows(self) -> str:
-        """Whether it knows durations, in the words of the tables."""
-        word, _, sigma = self.durations.partition(":")
-        return f"sigma {sigma}" if word == "noisy" else "yes" if self.knows_durations else "no"
-
-    @property
-    def guesses(self) -> bool:
-        """Whether it goes by guesses of the work that is left."""
-        return self.durations == "blind" or self.objective == "jct-blind"
-
-    def key(self, scenario: Scenario) -> str:
-        """What a row is known by: the scenario, and how work left is guessed where it is."""
-        if not self.guesses:
-            return scenario.digest[:16]
-        return hashlib.sha256(f"{scenario.digest}/{GUESS}".encode()).hexdigest()[:16]
-
-
-GUESS = "lognormal"
-"""Of `morph_opt.policies.blind.Learnt`; to be changed with it, and rows of another are dropped."""
-
-
-def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
-    """A contender that knows durations, and the same told otherwise."""
-    yield contender
-    for told in durations:
-        word, _, sigma = told.partition(":")
-        label = f"{contender.label}, {'blind' if word == 'blind' else f'sigma {sigma}'}"
-        knows = word == "noisy"
-        yield replace(contender, label=label, durations=told, knows_durations=knows, core=False)
-
-
-CALIBRATED = ("naive", "base", "bp", "mt")
-"""Traces whose jobs may run on any number of GPUs."""
-
-CONTENDERS = (
-    *_told(Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True, core=True),
-           "noisy:0.7"),
-    Contender("MILP `lookahead`, weighted promises", "milp", "lookahead", knows_durations=True,
-              promises="weight", core=True, only=("mt",)),
-    *_told(Contender("`greedy:lookahead`", "greedy:lookahead", knows_durations=True, core=True),
-           "noisy:0.7", "blind"),
-    Contender("MILP `jct`", "milp", "jct", knows_durations=True),
-    *_told(Contender("`greedy:jct`", "greedy:jct", knows_durations=True), "noisy:0.7", "blind"),
-    Contender("MILP `jct-blind`", "milp", "jct-blind", core=True),
-    *_told(Contender("`srtf`", "srtf", may_change_gpus=False, knows_durations=True, core=True),
-           "noisy:0.7", "blind"),
-    Contender("`allox`", "allox", may_change_gpus=False, knows_durations=True, core=True),
-    *_told(Contender("`optimus`", "optimus", knows_durations=True), "noisy:0.7", "blind"),
-    Contender("`sia`", "sia", core=True),
-    Contender("`pollux:counts`", "pollux:counts", one_type=True),
-    Contender("`morphling`", "morphling"),
-    Contender("`greedy:throughput`", "greedy:throughput"),
-    Contender("`equal_split`", "equal_split", core=True),
-    Contender("`fifo:skip`", "fifo:skip", may_change_gpus=False, core=True),
-    Contender("`tiresias:2d-las`", "tiresias:2d-las", may_change_gpus=False),
-    Contender("`gavel:fairness`", "gavel:fairness", may_change_gpus=False, only=("gavel-96",)),
-    Contender("`gavel:max_throughput`", "gavel:max_throughput", may_change_gpus=False,
-              only=("gavel-96",)),
-    Contender("`gavel:isolated`", "gavel:isolated", may_change_gpus=False, only=("gavel-96",)),
-    Contender("MILP `throughput`", "milp", twins=2),
-    Contender("MILP `makespan`", "milp", "makespan", knows_durations=True, twins=1,
-              only=CALIBRATED),
-    Contender("`morphling`, quirks", "morphling", artifact_quirks=True, only=("naive",),
-              twins=1),
-    Contender("`pollux`", "pollux", one_type=True, only=("naive",), twins=1),
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A trace.
-
-    Parameters
-    ----------
-    name
-        As the replay takes it.
-    interval_s
-        Length of a round.
-    types
-        Whether its home has several GPU types.
-    whole
-        Whether all contenders are run on it, or the core of them.
-    """
-
-    name: str
-    interval_s: float = 60.0
-    types: bool = False
-    whole: bool = True
-
-    @property
-    def original(self) -> bool:
-        """Whether it is read from public data."""
-        return "/" in self.name
-
-
-TWINS = (0, 1, 2, 3, 4)
-FIELDS = (
-    Field("base"),
-    Field("gavel-96", 360.0, types=True),
-    Field("mt", whole=False),
-    Field("morphling/base"),
-    Field("bp", whole=False),
-    Field("tiresias-480", whole=False),
-    Field("naive"),
-    Field("morphling/mt", whole=False),
-    Field("morphling/bp", whole=False),
-    Field("morphling/naive"),
-)
-
-
-def takes_part(who: Contender, field: Field, seed: int = 0) -> bool:
-    """Whether a contender is run on a trace."""
-    short = field.name.rpartition("/")[2]
-    possible = not (who.one_type and field.types) and (not who.only or short in who.only)
-    return possible and seed < who.twins and (field.whole or who.core)
-
-
-def scenarios(
-    chosen: Sequence[Field], seeds: Sequence[int]
-) -> Iterator[tuple[Field, int, Contender, Scenario]]:
-    """All replays, seed by seed, so that what is cut short has whole sets of pairs."""
-    for place, seed in enumerate(seeds):
-        for field in chosen:
-            if field.original and place:
-                continue
-            number = 0 if field.original else seed
-            for who in CONTENDERS:
-                if takes_part(who, field, number):
-                    yield field, number, who, scenario_of(field, number, who)
-
-
-def scenario_of(field: Field, seed: int, who: Contender) -> Scenario:
-    """What is replayed."""
-    return Scenario(field.name, policy=who.policy, objective=who.objective, seed=seed).replaced(
-        interval_s=field.interval_s,
-        artifact_quirks=who.artifact_quirks,
-        durations=who.durations,
-        promises=who.promises,
-        skip_impossible=True,
-    )
-
-
-def measured(field: Field, seed: int, who: Contender, scenario: Scenario) -> Record:
-    """Replay, and keep what the tables show."""
+def measured(field: Field, seed: int, who: Contender) -> Record:
+    """Replay, and keep what the tables show; no jobs of a policy that refuses the trace."""
+    scenario = scenario_of(field, seed, who)
     began = time.perf_counter()
-    summary = scenario.run().summary.values
+    try:
+        summary = scenario.run().summary.values
+    except InputError as error:
+        print(f"{field.title} {seed} {who.label} is refused: {error}", file=sys.stderr)
+        summary = {"jobs": 0, "completed": 0, "rounds_over_capacity": 0}
 
     def number(name: str) -> float:
         value = summary.get(name)
@@ -229,7 +64,7 @@ def measured(field: Field, seed: int, who: Contender, scenario: Scenario) -> Rec
     return Record(
         digest=who.key(scenario),
         code=sources_digest()[:8],
-        trace=field.name,
+        trace=field.title,
         seed=seed,
         policy=who.label,
         may_change_gpus=int(who.may_change_gpus),
@@ -269,14 +104,14 @@ def read_records(path: Path) -> list[Record]:
 
 
 def write_records(records: Sequence[Record]) -> None:
-    """All rows, in the order of traces, seeds and contenders, and the page made of them.
+    """All rows, in the order of traces, seeds and contenders.
 
     Of several of one policy on the same jobs, as calls at a time and older versions of the sources
     may make them, the last whose scenario is that of today, or the last. Those that go by guesses
     made otherwise than today are dropped.
     """
     order = [who.label for who in CONTENDERS]
-    names = [field.name for field in FIELDS]
+    names = [field.title for field in FIELDS]
     guess = {who.label for who in CONTENDERS if who.guesses}
     rising = sorted((r for r in records if _of_today(r) or r.policy not in guess), key=_of_today)
     records = sorted(
@@ -284,12 +119,29 @@ def write_records(records: Sequence[Record]) -> None:
         key=lambda r: (_place(names, r.trace), r.seed, _place(order, r.policy), r.digest),
     )
     FOLDER.mkdir(parents=True, exist_ok=True)
+    write_atomically(FOLDER / "results.csv", rows_text(records))
+
+
+def rows_text(records: Sequence[Record]) -> str:
+    """Rows as a file holds them."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(field.name for field in fields(Record))
     writer.writerows(map(_cell, asdict(record).values()) for record in records)
-    write_atomically(FOLDER / "results.csv", buffer.getvalue())
-    write_atomically(FOLDER / "README.md", page(records, order, hindsight()))
+    return buffer.getvalue()
+
+
+def write_page() -> None:
+    """What the rows say, in words, a picture and tables."""
+    order = [who.label for who in CONTENDERS]
+    records = read_records(FOLDER / "results.csv")
+    done = {record.digest for record in records}
+    left = sum(who.key(scenario) not in done for _, _, who, scenario in scenarios(FIELDS, TWINS))
+    write_atomically(FOLDER / "over-default.svg", over_the_default(records, order))
+    guard = FOLDER / "never-beaten.md"
+    table = guard.read_text(encoding="utf-8") if guard.is_file() else ""
+    write_atomically(FOLDER / "README.md", page(records, order, hindsight(), left, table))
+    write_block(SAVED_TIME, "objectives", objectives_table(records))
 
 
 def hindsight() -> dict[tuple[str, int], float]:
@@ -311,7 +163,7 @@ def _of_today(record: Record) -> bool:
 
 @cache
 def _key_today(trace: str, seed: int, policy: str) -> str:
-    field = next((field for field in FIELDS if field.name == trace), None)
+    field = next((field for field in FIELDS if field.title == trace), None)
     who = next((who for who in CONTENDERS if who.label == policy), None)
     return "" if field is None or who is None else who.key(scenario_of(field, seed, who))
 
@@ -333,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    by_name = {field.name: field for field in FIELDS}
+    by_name = {field.title: field for field in FIELDS}
     unknown = [name for name in options.traces if name not in by_name]
     if unknown:
         known = ", ".join(by_name)
@@ -343,30 +195,50 @@ def _run(options: argparse.Namespace) -> int:
         if name not in names:
             rule = f"unknown contender {name!r}; known are {'; '.join(sorted(names))}"
             raise InputError(rule, field="--only")
-    chosen = [by_name[name] for name in options.traces or by_name]
-    chosen = [field for field in chosen if not field.original or find("morphling") is not None]
     if options.merge is not None:
         if not options.merge.is_file():
             raise InputError("there is no such file", file=str(options.merge), field="--merge")
         write_records([*read_records(options.merge), *read_records(FOLDER / "results.csv")])
-    began, left = time.monotonic(), 0
-    for field, seed, who, scenario in scenarios(chosen, options.seeds):
-        name = who.label.replace("`", "")
+    chosen = [by_name[name] for name in options.traces or by_name]
+    chosen = [f for f in chosen if f.original is None or find(f.original) is not None]
+    done = {record.digest for record in read_records(FOLDER / "results.csv")}
+    missing = [
+        (field, seed, who)
+        for field, seed, who, scenario in scenarios(chosen, options.seeds)
+        if who.key(scenario) not in done
+        and (not options.only or who.label.replace("`", "") in options.only)
+    ]
+    left = len(missing)
+    for record in replayed(missing, options.jobs, 60.0 * options.minutes):
+        left -= 1
+        print(f"{record.wall_s:7.1f} s  {record.trace} {record.seed} {record.policy}: "
+              f"{record.avg_jct_s:,.0f} s", file=sys.stderr, flush=True)  # fmt: skip
         # Read anew each time: another call may have run meanwhile.
-        done = {record.digest for record in read_records(FOLDER / "results.csv")}
-        if who.key(scenario) in done or (options.only and name not in options.only):
-            continue
-        if time.monotonic() - began > 60.0 * options.minutes:
-            left += 1
-            continue
-        record = measured(field, seed, who, scenario)
-        print(f"{record.wall_s:7.1f} s  {field.name} {seed} {who.label}: {record.avg_jct_s:,.0f} s",
-              file=sys.stderr, flush=True)  # fmt: skip
         write_records([*read_records(FOLDER / "results.csv"), record])
-    write_records(read_records(FOLDER / "results.csv"))
+    write_page()
     if left:
         print(f"{left} replays are left: call it again", file=sys.stderr)
     return 0
+
+
+def replayed(
+    missing: Sequence[tuple[Field, int, Contender]], jobs: int, seconds: float = math.inf
+) -> Iterator[Record]:
+    """Rows as they are measured, in so many processes; none is begun after so many seconds."""
+    began, waiting = time.monotonic(), iter(missing)
+    if jobs == 1:
+        for one in waiting:
+            if time.monotonic() - began > seconds:
+                return
+            yield measured(*one)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        running = {pool.submit(measured, *one) for one in islice(waiting, jobs)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            if time.monotonic() - began <= seconds:
+                running |= {pool.submit(measured, *one) for one in islice(waiting, len(done))}
+            yield from (one.result() for one in done)
 
 
 def make_parser() -> LineParser:
@@ -379,6 +251,8 @@ def make_parser() -> LineParser:
                         default=list(TWINS), metavar="N,...", help="of twins (0 to 4)")  # fmt: skip
     parser.add_argument("--minutes", type=Number(Range(0.0, 1e5)), default=1e5,
                         help="no replay is begun later")  # fmt: skip
+    parser.add_argument("--jobs", type=whole(1, 64), default=1, metavar="N",
+                        help="replays at a time (1)")  # fmt: skip
     parser.add_argument("--merge", type=Path, metavar="FILE",
                         help="take the rows of such a results.csv, made elsewhere")  # fmt: skip
     parser.add_argument("--only", action="append", default=[], metavar="NAME",

@@ -70,7 +70,7 @@ def run(case: Case) -> dict[str, str]:
 
     trace, seed, kind, name = case
     loaded = load_trace(trace, seed=int(seed))
-    objective = name if kind == "objective" else "throughput"
+    objective = name if kind == "objective" else "auto"
     policy = make_policy(
         "milp" if kind == "objective" else name, loaded.truth, PolicyOptions(objective=objective)
     )

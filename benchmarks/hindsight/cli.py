@@ -2,12 +2,13 @@
 
     python -m benchmarks.hindsight [--trace base] [--seeds 0] [--blocks 6] [--out FOLDER]
 
-Reports can then say bound <= optimum <= hindsight. A plan says when each job starts, how and
-where; the search (`benchmarks.hindsight.search`) makes some ten thousand changes a block, and the
-best plan is replayed in the strict engine: what is reported is what the engine measured. A search
-starts where the one before it ended (``plans``, by number of the job); the same blocks in one go
-or two give the same. It is local, and its plans stop no job: an upper bound on the optimum, no
-proof.
+Traces are those of the comparison, by the same names and in rounds of the same length; plans choose
+GPU types as well. Reports can then say bound <= optimum <= hindsight. A plan says when each job
+starts, how and where; the search (`benchmarks.hindsight.search`) makes some ten thousand changes a
+block, and the best plan is replayed in the strict engine: what is reported is what the engine
+measured. A search starts where the one before it ended (``plans``, by number of the job); the same
+blocks in one go or two give the same. It is local, and its plans stop no job: an upper bound on the
+optimum, no proof.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.comparison.contenders import FIELDS, Contender, Field, scenario_of
+from benchmarks.comparison.records import REFERENCE
 from benchmarks.hindsight.plan import Entry, Work
 from benchmarks.hindsight.planned import Planned, due_by_name
 from benchmarks.hindsight.search import BLOCK, Found, begin, block
@@ -30,36 +34,37 @@ from morph_opt.metrics.bounds.lower import avg_jct_lower_bound
 from morph_opt.policies.base import Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import ReplayConfig, replay
-from morph_opt.replay.scenario import Scenario
 from morph_opt.table import Table
 from morph_opt.traces import LoadedTrace
 from morph_opt.traces.registry import load_trace
 
 FOLDER = Path("reports/hindsight")
 ENTRY = ("job", "start", "way", "nodes")
-FIELDS = ("trace", "seed", "blocks", "bound_s", "lookahead_s", "planned_s", "hindsight_s")
+COLUMNS = ("trace", "seed", "blocks", "bound_s", "auto_s", "planned_s", "hindsight_s")
 
 
-def searched(name: str, seed: int, blocks: int, folder: Path) -> dict[str, str]:
+def searched(title: str, seed: int, blocks: int, folder: Path) -> dict[str, str]:
     """Continue the search of a trace up to so many blocks; the row of ``search.csv``."""
-    loaded, cluster = load_trace(name, seed=seed), Scenario(name, seed=seed).cluster
-    config = ReplayConfig()
+    field = next((field for field in FIELDS if field.title == title), Field(title))
+    scenario = scenario_of(field, seed, Contender(REFERENCE, "milp"))
+    loaded = load_trace(field.name, seed=seed, **dict(field.sized))
+    cluster, config = scenario.cluster, scenario.engine
     work = Work.of(loaded.trace, cluster, loaded.truth, config)
     plans = folder / "plans"
-    file = plans / f"{name.replace('/', '-')}-{seed}.csv"
+    file = plans / f"{re.sub('[^a-z0-9]+', '-', title)}-{seed}.csv"
     found = _read(file, work) or begin(work)
     while found.blocks < blocks:
         found = block(work, found)
         _write(file, found)
-        print(f"{name} {seed}: block {found.blocks}, planned {found.mean_s:.1f} s", flush=True)
+        print(f"{title} {seed}: block {found.blocks}, planned {found.mean_s:.1f} s", flush=True)
     due = due_by_name(loaded.trace, work, found.entries)
     planned_s = _measured(loaded, cluster, Planned(loaded.truth, due), config)
-    lookahead = make_policy("milp", loaded.truth, PolicyOptions(objective="lookahead"))
-    lookahead_s = _measured(loaded, cluster, lookahead, config)
+    auto = make_policy("milp", loaded.truth, PolicyOptions())
+    auto_s = _measured(loaded, cluster, auto, config)
     bound_s = avg_jct_lower_bound(job_demands(loaded.trace, cluster, loaded.truth, config)).value_s
-    figures = (bound_s, lookahead_s, planned_s, min(lookahead_s, planned_s))
-    cells = (name, str(seed), str(found.blocks), *(f"{x:.1f}" for x in figures))
-    return dict(zip(FIELDS, cells, strict=True))
+    figures = (bound_s, auto_s, planned_s, min(auto_s, planned_s))
+    cells = (title, str(seed), str(found.blocks), *(f"{x:.1f}" for x in figures))
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _measured(loaded: LoadedTrace, cluster: Cluster, policy: Policy, config: ReplayConfig) -> float:
@@ -100,15 +105,15 @@ def page(rows: Sequence[dict[str, str]]) -> str:
     """The report in Markdown."""
     body = []
     for r in rows:
-        bound, lookahead, best = (float(r[k]) for k in ("bound_s", "lookahead_s", "hindsight_s"))
+        bound, auto, best = (float(r[k]) for k in ("bound_s", "auto_s", "hindsight_s"))
         body.append((
             f"`{r['trace']}`", r["seed"], r["blocks"], r["bound_s"], r["planned_s"],
-            r["lookahead_s"], r["hindsight_s"], f"{best / bound - 1.0:.1%}",
-            f"{lookahead / best - 1.0:.1%}",
+            r["auto_s"], r["hindsight_s"], f"{best / bound - 1.0:.1%}",
+            f"{auto / best - 1.0:.1%}",
         ))  # fmt: skip
     header = (
-        "trace", "seed", "blocks", "certified bound (s)", "best plan (s)", "`lookahead` (s)",
-        "hindsight (s)", "hindsight above bound", "`lookahead` above hindsight",
+        "trace", "seed", "blocks", "certified bound (s)", "best plan (s)", "`auto` (s)",
+        "hindsight (s)", "hindsight above bound", "`auto` above hindsight",
     )  # fmt: skip
     return "\n".join([_HEAD, "", Table(header, body, align="lrrrrrrrr").to_markdown(), ""])
 
@@ -118,8 +123,9 @@ _HEAD = f"""# Best schedules found with hindsight
 Made by `python -m benchmarks.hindsight`: plans that say when each job starts, in which
 configuration and on which nodes, found by ruin and recreate ({BLOCK:,} changes a block) with every
 arrival and duration known, and replayed in the strict engine: *best plan* is what the engine
-measured. Plans stop and move no job. Hindsight is the better of the plan and the online objective
-`lookahead`. The optimum lies between the certified
+measured. A plan chooses start, configuration, GPU type and nodes of every job; it stops and moves
+none. Hindsight is the better of the plan and the online objective `auto`. Traces are those of the
+[comparison](../comparison/README.md). The optimum lies between the certified
 [bound](../../docs/metrics.md#certified-lower-bounds) and hindsight; more blocks bring hindsight
 closer to it."""
 
@@ -147,10 +153,10 @@ def _run(options: argparse.Namespace) -> int:
         for seed in options.seeds:
             row = searched(name, seed, options.blocks, options.out)
             # Read now: another call may have ended meanwhile.
-            known = [dict(r.cells) for r in read_rows(file, FIELDS)] if file.is_file() else []
+            known = [dict(r.cells) for r in read_rows(file, COLUMNS)] if file.is_file() else []
             rows = {(r["trace"], r["seed"]): r for r in [*known, row]}
             buffer = io.StringIO()
-            writer = csv.DictWriter(buffer, FIELDS, lineterminator="\n")
+            writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows.values())
             write_atomically(file, buffer.getvalue())

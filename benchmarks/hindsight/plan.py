@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.arrays import Floats
-from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.domain import Cluster, Trace
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.speed import SpeedModel

@@ -12,7 +12,7 @@ from formulations.round.decode import place_parts
 from morph_opt.domain import RoundState, Trace
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.rigid import _Baseline, _Filling
+from morph_opt.policies.filling import Filling, FillingPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,14 @@ class Due:
     nodes: tuple[int, ...]
 
 
-class Planned(_Baseline):
+class Planned(FillingPolicy):
     """Starts jobs as planned and stops none.
 
     Who finds no room then (of resources that a plan does not count) starts as soon as there is.
     """
 
     name = "planned"
+    requests_only = False
 
     def __init__(self, belief: SpeedModel, due: Mapping[str, Due]) -> None:
         super().__init__(belief)
@@ -45,7 +46,7 @@ class Planned(_Baseline):
         self._names = [known.job.name for known in state.jobs]
         return super().decide(state)
 
-    def deal(self, filling: _Filling) -> None:
+    def fill(self, filling: Filling) -> None:
         """Whoever runs stays; then those that are due, the earliest first."""
         running = filling.problem.jobs.running
         for job in np.flatnonzero(running).tolist():
@@ -55,7 +56,7 @@ class Planned(_Baseline):
             if due.round <= self._now:
                 self._start(filling, job, due)
 
-    def _start(self, filling: _Filling, job: int, due: Due) -> None:
+    def _start(self, filling: Filling, job: int, due: Due) -> None:
         """On the planned nodes, else on any."""
         view, problem = filling.view, filling.problem
         table = problem.candidates

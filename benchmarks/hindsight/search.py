@@ -21,9 +21,10 @@ from formulations.arrays import Floats
 
 BLOCK = 10_000
 """Steps from hot to cold."""
-HOT_S, COLD_S = 1500.0, 5.0
-"""Temperatures at the first and last step of a block, seconds of completion time in sum."""
-FIRST_HOT_S, FIRST_LENGTH = 3000.0, 4
+HOT, COLD = 2.5, 0.0085
+"""Temperatures at the first and last step of a block, completion time in sum, over the mean that
+jobs would take alone: what a change costs grows with how long jobs are."""
+FIRST_HOT, FIRST_LENGTH = 5.0, 4
 """The first block is hotter and so many times as long, as it begins far from good."""
 MOST_OUT, MOST_WIDE, WIDE = 16, 90, 0.07
 """Jobs that are taken out at a time, and in some steps: a gang that holds half of the cluster for
@@ -71,9 +72,10 @@ def block(work: Work, found: Found, steps: int = BLOCK) -> Found:
     jobs, best, floor_s = len(work.ways), found, work.floor_s
     least = np.asarray([min(w.gpus * w.duration_s for w in ways) for ways in work.ways])
     now_s, paid = jobs * plan.mean_s, np.zeros(1)
-    hot_s, length = (HOT_S, 1) if found.blocks else (FIRST_HOT_S, FIRST_LENGTH)
+    hot, length = (HOT, 1) if found.blocks else (FIRST_HOT, FIRST_LENGTH)
+    alone_s = float((floor_s - work.submission_s).mean())
     for step in range(steps * length):
-        heat_s = hot_s * (1.0 - step / (steps * length)) ** 2 + COLD_S
+        heat_s = alone_s * (hot * (1.0 - step / (steps * length)) ** 2 + COLD)
         if step % FRESH == 0:
             paid = _paid(plan)
         out = _ruined(plan, floor_s, draw)

@@ -1,15 +1,16 @@
 """Planning, measured: the figures and pictures of ``reports/planning``.
 
-    python -m benchmarks.planning [--only statistics load eta] [--runs runs/planning]
+    python -m benchmarks.planning [--only known statistics load eta] [--runs runs/planning]
 
-``statistics``: on M/M/k queues, how often the search names the k of Erlang's formula and a size
-that keeps the SLO, and how often each interval holds the truth. ``load``: how many nodes keep an
-SLO under three policies, at the load of a twin and at another 1.3 times that. ``eta``: how much of
-what came lies in the 80 % intervals, of a queue, or of a twin (``--eta-trace base --eta-cluster
-8x8 --eta-every 300``). Replays are cached in ``--runs``: what is interrupted goes on, and asking
-again is answered from there. Each part writes its files when it is done; the page shows those that
-are, and ``--only page`` writes it again. ``--only guide --out docs/figures`` draws for
-``docs/how-to/planning.md``.
+``known``: the search on Bernoulli workloads of known shares, both of its errors and how often it
+names the least size. ``statistics``: on M/M/k queues, how often the search names the k of Erlang's
+formula and a size that keeps the SLO, and how often each interval holds the truth. ``load``: how
+many nodes keep an SLO under three policies, at the load of a twin and at another 1.3 times that.
+``eta``: how much of what came lies in the 80 % intervals, of a queue, or of a twin (``--eta-trace
+base --eta-cluster 8x8 --eta-every 300``). Replays are cached in ``--runs``: what is interrupted
+goes on, and asking again is answered from there. Each part writes its files when it is done; the
+page shows those that are, and ``--only page`` writes it again. ``--only guide --out docs/figures``
+draws for ``docs/how-to/planning.md``.
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planning.asking import Meter
+from benchmarks.planning.backtest import coverage_of
 from benchmarks.planning.calibration import NEAR, coverages, searches
 from benchmarks.planning.eta import Case, forecasts, groups
 from benchmarks.planning.figures import chance_by_nodes, cost_against_service, coverage
 from benchmarks.planning.guide import pictures
+from benchmarks.planning.known import TRUTHS, known
 from benchmarks.planning.page import page
 from morph_opt import plan
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.domain import Range
-from morph_opt.plan.questions.backtest import coverage_of
 from morph_opt.replay.scenario import Scenario
 from morph_opt.sweep.driver import shown_progress
 from morph_opt.table import Table
 
-PARTS = ("statistics", "load", "eta")
+PARTS = ("known", "statistics", "load", "eta")
 POLICIES = {
     "fifo:skip": {"policy": "fifo:skip"}, "srtf": {"policy": "srtf"}, "jct": {"objective": "jct"},
 }  # fmt: skip
@@ -62,10 +64,12 @@ def make_parser() -> LineParser:
     parser.add_argument("--exploration", type=whole(1, 1000), default=20, metavar="N")
     parser.add_argument("--share", type=Number(Range(0.1, 0.99)), default=SHARE)
     parser.add_argument("--confidence", type=Number(Range(0.5, 0.99)), default=CONFIDENCE)
+    parser.add_argument("--searches", type=whole(2, 10**6), default=2000, metavar="N",
+                        help="on each known truth")  # fmt: skip
     parser.add_argument("--repetitions", type=whole(2, 10**6), default=200, metavar="N",
                         help="searches per place of the target")  # fmt: skip
-    parser.add_argument("--intervals", type=whole(2, 10**6), default=1000, metavar="N",
-                        help="repetitions of each interval")  # fmt: skip
+    parser.add_argument("--intervals", type=whole(0, 10**6), default=1000, metavar="N",
+                        help="repetitions of each interval; 0: keep those there")  # fmt: skip
     parser.add_argument("--eta-trace", default="benchmarks.planning.queue:mmk/600/150/40")
     parser.add_argument("--eta-cluster", default="5x1", metavar="SPEC")
     parser.add_argument("--eta-workloads", type=whole(2, 1000), default=30, metavar="N")
@@ -84,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.only:
-        parts = {"statistics": _statistics, "load": _load, "eta": _eta, GUIDE: _guide}
+        parts = {
+            "known": _known, "statistics": _statistics, "load": _load, "eta": _eta, GUIDE: _guide,
+        }  # fmt: skip
         if name != PAGE:
             parts[name](given)
     if given.only != [GUIDE]:
@@ -102,18 +108,32 @@ def _guide(given: argparse.Namespace) -> None:
         write_atomically(given.out / name, picture)
 
 
+def _known(given: argparse.Namespace) -> None:
+    found = []
+    for truth in TRUTHS:
+        for paired in (True, False):
+            found.append(asdict(known(truth, given.searches, paired=paired)))
+            print(f"known {len(found)} of {2 * len(TRUTHS)}", file=sys.stderr, flush=True)
+    _keep(given.out / "known.json", found)
+
+
 def _statistics(given: argparse.Namespace) -> None:
     def tell(done: int) -> None:
         if done % 20 == 0:
             of = given.repetitions * len(NEAR)
             print(f"search {done} of {of}", file=sys.stderr, flush=True)
 
-    coverage = [asdict(one) for one in coverages(given.intervals)]
+    file = given.out / "statistics.json"
+    if given.intervals:
+        coverage = [asdict(one) for one in coverages(given.intervals)]
+    else:
+        coverage = read_json(file)["coverage"]
     found = {
         "answers": [asdict(one) for one in searches(given.repetitions, tell)],
         "coverage": coverage,
+        "test": "sequential",
     }
-    _keep(given.out / "statistics.json", found)
+    _keep(file, found)
 
 
 def _load(given: argparse.Namespace) -> None:
@@ -176,7 +196,10 @@ def _eta(given: argparse.Namespace) -> None:
     write_atomically(given.out / f"eta-{case.name}.csv", table.to_csv())
     file = given.out / "eta.json"
     known = read_json(file) if exists(file) else {}
-    about = {"trace": case.trace, "cluster": case.cluster, "groups": groups(case.name, rows)}
+    about = {
+        "trace": case.trace, "cluster": case.cluster, "given": "arrived",
+        "groups": groups(case.name, rows),
+    }  # fmt: skip
     known[case.name] = coverage_of(rows) | about
     _keep(file, known)
     every = [group for one in known.values() for group in one["groups"]]

@@ -1,4 +1,4 @@
-"""How much of what came lies in the 80 % intervals of `plan.backtest`, a workload at a time.
+"""How much of what came lies in the 80 % intervals of `backtest`, a workload at a time.
 
 Each workload's forecasts are kept in a file, so that what is interrupted goes on.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.planning.backtest import backtest
 from morph_opt import plan
 from morph_opt.documents import exists, read_json, write_atomically
 from morph_opt.plan.stats import mean_interval
@@ -35,15 +36,15 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Of its files: ``mmk`` of ``package.module:mmk/600/150/40``."""
-        return self.trace.rpartition(":")[2].partition("/")[0]
+        """Of its files: ``mmk-600-150-40`` of ``package.module:mmk/600/150/40``."""
+        return self.trace.rpartition(":")[2].replace("/", "-")
 
     def forecast(self, seed: int) -> list[Row]:
         """Forecasts of one workload, and what came."""
         scenario = Scenario(self.trace, self.cluster, policy="srtf")
         if ":" in self.trace:  # a queue knows no restarts
             scenario = scenario.replaced(restart_s=0.0)
-        found = plan.backtest(
+        found = backtest(
             plan.Ask(scenario), seeds=(seed,), every=self.every, jobs_per_state=JOBS_PER_STATE
         )
         rows: list[Row] = found.to_json()["evidence"]

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+
+from morph_opt.documents.figures import BARE, drawing
 
 Row = Mapping[str, Any]
 COLOURS = ("#1b6ca8", "#c2571a", "#3c8d40", "#7a4fa3")
-STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "morph-opt", "svg.fonttype": "none", "font.size": 9.0,
-    "text.parse_math": False, "axes.spines.top": False, "axes.spines.right": False,
-}  # fmt: skip
 
 
 @contextmanager
 def _drawn() -> Iterator[tuple[Axes, Callable[[], str]]]:
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(6.0, 3.4), layout="constrained", facecolor="white")
-
-        def svg() -> str:
-            buffer = io.StringIO()
-            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-            return buffer.getvalue()
-
-        yield figure.add_subplot(), svg
+    with drawing((6.0, 3.4), BARE) as (figure, encoded):
+        yield figure.add_subplot(), lambda: encoded(metadata={"Creator": None}).decode()
 
 
 def _replayed(rows: Sequence[Row]) -> list[Row]:
@@ -98,7 +86,7 @@ def coverage(groups: Sequence[tuple[str, float, float, float]]) -> str:
         axes.axvspan(0.75, 0.85, color="#cfe3cf", lw=0.0, zorder=0)
         axes.axvline(0.8, color="#777777", lw=0.8, ls="--")
         axes.set_yticks(range(len(groups)), [name for name, *_ in groups])
-        axes.set_ylim(len(groups) - 0.5, -0.5)
+        axes.set_ylim(max(1, len(groups)) - 0.5, -0.5)  # none may be open
         axes.set_xlim(0.5, 1.0)
         axes.set_xlabel("share of starts and ends within the 80 % interval")
         return svg()
@@ -122,7 +110,7 @@ def forecasts(rows: Sequence[Row]) -> str:
             f"{row['job']} {words[row['what']]}, told at {row['at_s'] / 60:.0f}" for row in shown
         ]
         axes.set_yticks(range(len(shown)), names)
-        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.set_ylim(max(1, len(shown)) - 0.5, -0.5)
         axes.set_xlabel("minutes from the beginning")
         axes.legend(frameon=False)
         return svg()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.planning.backtest import backtest
 from benchmarks.planning.figures import chance_by_nodes, cost_against_service, forecasts
 from morph_opt import plan
 from morph_opt.replay.scenario import Scenario
@@ -21,7 +22,8 @@ def pictures(runs: Path, on: str | None) -> Iterator[tuple[str, str]]:
         folder = runs / f"guide-{policy.replace(':', '-')}"
         answer = plan.nodes(
             plan.Ask(Scenario(TRACE, policy=policy), folder, on=on), SLO,
-            of_workloads=SHARE, confidence=0.8, exploration=3, most=12,
+            of_workloads=SHARE, confidence=0.8, indifference=0.4, exploration=3,
+            most=12,
         )  # fmt: skip
         evidence[policy] = answer.to_json()["evidence"]
     target = plan.Slo.parse(SLO).target
@@ -29,5 +31,5 @@ def pictures(runs: Path, on: str | None) -> Iterator[tuple[str, str]]:
     yield "planning-cost.svg", cost
     yield "planning-chance.svg", chance_by_nodes(evidence, SHARE)
     ask = plan.Ask(Scenario(QUEUE, "5x1", policy="srtf").replaced(restart_s=0.0))
-    found = plan.backtest(ask, seeds=(0,), every=18, jobs_per_state=6)
+    found = backtest(ask, seeds=(0,), every=18, jobs_per_state=6)
     yield "planning-eta.svg", forecasts(found.to_json()["evidence"])

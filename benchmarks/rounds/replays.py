@@ -15,17 +15,16 @@ from morph_opt.traces.registry import load_trace
 OBJECTIVES = ("throughput", "jct")
 
 
-class Keeper:
+class Keeper(Policy):
     """A policy that keeps the states that it is shown."""
 
+    remembers = True
+    """Sees every round."""
+
     def __init__(self, inner: Policy) -> None:
+        self.name = inner.name
         self._inner = inner
         self.states: list[RoundState] = []
-
-    @property
-    def name(self) -> str:
-        """Of the policy inside."""
-        return self._inner.name
 
     def decide(self, state: RoundState) -> Decision:
         """Keep the state and pass it on."""

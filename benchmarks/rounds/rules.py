@@ -10,11 +10,7 @@ import numpy as np
 
 from benchmarks.rounds.replays import OBJECTIVES, rounds_of
 from benchmarks.rounds.report import Row, Setup
-from morph_opt.domain import default_cluster
-from morph_opt.events.log import Started, StartKind
-from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import ReplayConfig, replay
-from morph_opt.rules import (
+from morph_opt.decision.rules import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -25,6 +21,10 @@ from morph_opt.rules import (
     TenantQuota,
     audit,
 )
+from morph_opt.domain import default_cluster
+from morph_opt.events.log import Started, StartKind
+from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.replay import ReplayConfig, replay
 from morph_opt.traces.registry import load_trace
 
 EVERY_KIND = OperatorRules(

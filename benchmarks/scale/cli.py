@@ -23,12 +23,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import get_type_hints
 
+from benchmarks.instances.scaled import NODES, SLOWER
 from benchmarks.scale.measure import EXACT, Case, Row, case
 from benchmarks.scale.page import draw, page
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
-from morph_opt.instances.scaled import NODES, SLOWER
 
 SIZES = (64, 512, 1024, 2048, 8192)
 MOST_GPUS = 2**20

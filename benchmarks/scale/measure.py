@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from benchmarks.instances.scaled import cold_round, round_after, speeds_of
 from morph_opt.decision.ladder import COMPACT, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip
 from morph_opt.domain import Allocation, Cluster, RoundState
-from morph_opt.instances.scaled import cold_round, round_after, speeds_of
 from morph_opt.policies.malleable.sia import POWER, WAITING
 from morph_opt.policies.malleable.sia_rule import Column, SiaJob, solve
 from morph_opt.policies.objectives.plain import OBJECTIVES
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """A cluster and a goal; ``nodes`` is a kind of `morph_opt.instances.scaled.NODES`."""
+    """A cluster and a goal; ``nodes`` is a kind of `benchmarks.instances.scaled.NODES`."""
 
     gpus: int
     types: int

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.instances.library import default_folder
 from benchmarks.solvers import agreeing, building, report, running, starting
 from benchmarks.solvers.protocol import FULL, QUICK, machine
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
-from morph_opt.instances.library import default_folder
 from morph_opt.solvers.registry import unavailable
 
 STEPS = ("run", "build-cost", "starts", "random", "naive", "report")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.instances.rounds import model_of, replayed_states
 from formulations.linear_model import LinearModel, ModelBuilder
 from morph_opt.domain import default_cluster
-from morph_opt.instances.rounds import model_of, replayed_states
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay.api import replay
 from morph_opt.solvers.outcome import Limits, Status
@@ -123,7 +123,9 @@ def naive(out: Path) -> None:
             solver = make_solver(name)
             found = [solver.solve(m, Limits(gap=0.0, time_s=60.0)).objective for m in models]
             off = [abs(a - b) / max(1.0, abs(b)) for a, b in zip(found, best, strict=True)]
-            policy = make_policy("milp", loaded.truth, PolicyOptions(solver=name))
+            policy = make_policy(
+                "milp", loaded.truth, PolicyOptions(objective="throughput", solver=name)
+            )
             summary = replay(loaded.trace, default_cluster(), policy, loaded.truth).summary
             writer.writerow(
                 (

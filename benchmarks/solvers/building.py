@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.instances.library import load, load_round, read_table
 from formulations import node_pattern
-from morph_opt.instances.library import load, load_round, read_table
 from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.solvers.base import Adapter, Clock
 from morph_opt.solvers.outcome import Limits
@@ -22,12 +22,10 @@ ARRAYS = "own arrays, then HiGHS"
 LABELS = {
     "highs": "HiGHS from arrays (highspy)",
     "cpsat": "CP-SAT proto with integer scaling",
-    "scip": "pyscipopt expressions",
     "scip-ortools": "ortools, one sparse matrix",
     "cbc": "pulp expressions (CBC; the MPS file that follows is counted as solve)",
     "pulp-highs": "pulp expressions, then HiGHS column by column",
     "cvxpy-highs": "cvxpy in matrix form, compiled",
-    "mathopt-scip": "MathOpt expressions",
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from morph_opt.instances.library import Instance
+from benchmarks.instances.library import Instance
 from morph_opt.solvers.registry import installed
 from morph_opt.solvers.selfcheck import installed_versions
 

@@ -9,13 +9,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from benchmarks.instances.library import Instance, read_table
 from benchmarks.solvers import measures
 from benchmarks.solvers.figures import draw_profile, draw_sizes
 from benchmarks.solvers.protocol import FULL, GAP, MEMORY_MIB, Row, read_rows
 from morph_opt.domain import InputError
-from morph_opt.instances.library import Instance, read_table
 from morph_opt.solvers.highs import PRESOLVE_FROM_COLUMNS
+from morph_opt.solvers.registry import ENTRIES
 from morph_opt.table import Table
+
+LAST_WITH_ALL = "0da3eca"
+"""Last revision with the adapters `scip` (pyscipopt), MathOpt's and cuOpt's."""
 
 CLASSES = ("<= 64 GPUs", "<= 256 GPUs", "<= 1024 GPUs", "> 1024 GPUs")
 
@@ -129,8 +133,20 @@ before any incumbent; *failed*: the library raised or handed out a point that vi
 *wrong*: a claim that the best-known values disprove. *SGM*: shifted geometric mean of the time,
 shift {measures.SHIFT_S:g} s, time-outs charged. *within*: share of cases solved within that
 multiple of the fastest solver of the case. *gap left*: median gap of the *feasible* cases.
-
+{_gone(rows)}
 ![Performance profile: share of cases solved by multiple of the fastest time](profile.png)"""
+
+
+def _gone(rows: Sequence[Row]) -> str:
+    """A footnote on solvers that the package no longer has."""
+    gone = sorted({row.solver for row in rows} - set(ENTRIES))
+    if not gone:
+        return ""
+    names = ", ".join(f"`{name}`" for name in gone)
+    return f"""
+{names}: measured before their adapters left the package (decision 0041); the last revision
+with them is {LAST_WITH_ALL}.
+"""
 
 
 def _counts(own: Sequence[Row]) -> list[str]:
@@ -330,8 +346,8 @@ def _threats(rows: Sequence[Row]) -> str:
 * `highs` runs with options chosen on this family of instances (decision 0005), which flatters it;
   `highs-default` and all others run with the defaults of their libraries (CBC without integer
   preprocessing, which is wrong in that version). One thread: CP-SAT is built for several.
-* CP-SAT and MathOpt's CP-SAT solve an integer form of the model; the error is bounded, added to
-  the bound, and part of the gap.
+* CP-SAT solves an integer form of the model; the error is bounded, added to the bound, and part of
+  the gap.
 * CBC runs as a program of its own and reads a file; its bound is read from its log, with the few
   digits that it prints, which can cost it the proof of a case at the edge of the gap.
 * An instance on which the optimum hangs on the feasibility tolerance was left out: a row that keeps
@@ -340,5 +356,5 @@ def _threats(rows: Sequence[Row]) -> str:
 * pulp and cvxpy are front ends: their rows measure HiGHS plus their overhead.
 * Best-known values were found by HiGHS, SCIP and CP-SAT themselves; a case that all of them get
   wrong in the same way would not be seen. Brute force on small models is the guard against that.
-* Not run: commercial solvers and cuOpt (no licence or GPU here); their adapters are tested with
-  the size-limited free licences where those can be installed."""
+* Not run: commercial solvers (no licence here); their adapters are tested with the size-limited
+  free licences where those can be installed."""

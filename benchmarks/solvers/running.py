@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from benchmarks.instances.library import Instance, load, read_table
 from benchmarks.solvers.protocol import (
     GAP,
     GRACE_S,
@@ -15,7 +16,6 @@ from benchmarks.solvers.protocol import (
     Row,
     cases,
 )
-from morph_opt.instances.library import Instance, load, read_table
 from morph_opt.solvers.outcome import Limits, Outcome
 from morph_opt.solvers.worker.isolated import IsolatedSolver
 

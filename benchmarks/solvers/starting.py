@@ -7,10 +7,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.instances.library import load, load_best, read_table
 from benchmarks.solvers.protocol import GAP, GRACE_S, MEMORY_MIB, Effort
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.instances.library import load, load_best, read_table
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import installed, make_solver
 from morph_opt.solvers.worker.isolated import IsolatedSolver

@@ -12,7 +12,7 @@ Variables
     w[n,e] in {0,1}      node n, which carries running jobs, is left with its free state e
     z[c,e,p] integer     nodes of cell c in free state e that are cut by pattern p
     m[q,h] integer       gangs of type q inside leaf or NVLink domain h
-    f[q,h,g,c]           their parts of kind g that lie in cell c
+    f[q,h,g,c]           parts of kind g of a pool of types that lie in cell c
     u      rules' own    e.g. GPUs that a tenant borrows
 
 Model
@@ -24,8 +24,9 @@ Model
                             pairs in place hold like stays, here, in (8) and in (9)
     (4) pattern_count[c,e]  sum_p z[c,e,p] - sum_{n in c} w[n,e] <= idle nodes of c (full state)
     (5) gangs[q]            sum_{k of q} x[j,k] - sum_h m[q,h] = 0      only if q has several h
-    (6) parts[q,h,g]        count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0    only if h has several c
-        span[q,h,l]         parts of q in l, in h - (parts of a gang - 1) gangs of q in h <= 0
+    (6) parts[q,h,g]        sum_q count[q,g] m[q,h] - sum_c f[q,h,g,c] = 0   only if h has several c
+                            over the types q of a pool, which bears the name of its first
+        span[q,h,l]         parts of the pool in l, in h - (parts of a gang - 1) gangs in h <= 0
                             q strict, l a leaf (scope POD) or an NVLink domain (LEAF)
     (7) slots[c,g]          parts of kind g in c - sum_{e,p} a[p,g] z[c,e,p] <= 0
     (8) uplink[l]           network share of the parts and staying jobs that may leave leaf l
@@ -61,10 +62,11 @@ from formulations.node_pattern.cells import (
     find_cells,
     find_gang_types,
     find_kinds,
-    uplinks_matter,
+    limited_leaves,
 )
 from formulations.node_pattern.free_states import Patterns, add_free, add_patterns
 from formulations.node_pattern.gangs import PartPlaces, add_gangs
+from formulations.round.candidates import amounts
 from formulations.round.rules import add_rules
 from formulations.round.tables import Level, RoundProblem
 
@@ -86,7 +88,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     busy = add_free(builder, problem, layout, cells, kinds)
     z = add_patterns(builder, problem, cells, kinds, busy)
     types = find_gang_types(problem, kinds, parts)
-    lies = add_gangs(builder, layout, cells, kinds, types, parts)
+    lies = add_gangs(builder, problem, layout, cells, kinds, types, parts)
     _add_slots(builder, kinds, z, lies)
     _add_uplinks(builder, problem, layout, cells, kinds, lies)
     _add_side(builder, problem, layout, cells, kinds, lies)
@@ -138,10 +140,9 @@ def _add_uplinks(
     lies: PartPlaces,
 ) -> None:
     """Rows ``uplink`` of the leaves with a limit."""
-    if not uplinks_matter(problem):
+    leaves, limit = limited_leaves(problem), problem.nodes.uplink_gb_per_s
+    if not leaves.size:
         return
-    limit = problem.nodes.uplink_gb_per_s
-    leaves = np.flatnonzero(np.isfinite(limit))
     row_of = np.full(limit.size, -1, dtype=np.int64)
     row_of[leaves] = np.arange(leaves.size)
     share = lies.types.uplink_per_gpu[lies.gang]
@@ -178,7 +179,6 @@ def _add_side(
 ) -> None:
     """Rows ``side``: what a cell's open nodes have together of each aggregated resource."""
     nodes = problem.nodes
-    size = np.bincount(cells.of_node[nodes.open], minlength=cells.count)
     labels = [
         (cell, int(resource))
         for cell in range(cells.count)
@@ -186,19 +186,20 @@ def _add_side(
     ]
     if not labels:
         return
-    limit = [size[cell] * nodes.capacity[cells.node_class[cell], r] for cell, r in labels]
+    limit = [cells.size[cell] * nodes.capacity[cells.node_class[cell], r] for cell, r in labels]
     entries: Entries = []
     here = problem.options.held
     here_cell = cells.of_node[here.node]
     for row, (cell, resource) in enumerate(labels):
-        per_gpu = lies.types.side[lies.gang, resource - 1]
-        uses = np.flatnonzero((lies.cell == cell) & (per_gpu > 0))
+        uses = np.flatnonzero((lies.cell == cell) & (lies.types.side[lies.gang, resource - 1] > 0))
+        gpus = kinds.gpus[lies.kind[uses]].astype(np.float64)
+        each = amounts(lies.types.side[lies.gang[uses]], gpus)[:, resource - 1]
         held = np.flatnonzero((here_cell == cell) & (here.demand[:, resource] > 0))
         entries += [
             (
                 np.full(uses.size, row, dtype=np.int64),
                 lies.column[uses],
-                lies.parts[uses] * per_gpu[uses] * kinds.gpus[lies.kind[uses]],
+                lies.parts[uses] * each,
             ),
             (
                 np.full(held.size, row, dtype=np.int64),

@@ -17,7 +17,8 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import by_content, distinct_rows
 from formulations.node_pattern.patterns import Vector
-from formulations.round.tables import RESOURCES, RoundProblem, Scope
+from formulations.round.candidates import amounts
+from formulations.round.tables import RoundProblem, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,10 @@ class Cells:
     of_node
         Cell of each node, shape (N,); -1 for closed nodes.
     node_class, leaf, domain
-        Of each cell, shape (C,); the domain is -1 where domains do not matter.
+        Of each cell, shape (C,); the domain is -1 where domains do not matter, and of nodes that no
+        domain joins with another open one.
+    size
+        Open nodes of each cell, shape (C,).
     in_set
         Whether the cell belongs to each node set, shape (M, C).
     """
@@ -38,6 +42,7 @@ class Cells:
     node_class: Ints
     leaf: Ints
     domain: Ints
+    size: Ints
     in_set: Bools
 
     @property
@@ -46,11 +51,24 @@ class Cells:
         return int(self.node_class.size)
 
 
+def limited_leaves(problem: RoundProblem) -> Ints:
+    """Leaves whose uplinks carry less than all jobs together may ever send, ascending."""
+    limit, starts = problem.nodes.uplink_gb_per_s, problem.options.starts
+    if np.isposinf(limit).all():
+        return np.zeros(0, dtype=np.int64)
+    most = np.zeros(problem.jobs.count)
+    np.maximum.at(most, starts.job, starts.sent_per_gpu * starts.gpus)
+    # Each job goes on or starts; what it holds counts in whole for every leaf.
+    held = problem.options.held
+    sent = np.bincount(held.option, held.uplink_gb_per_s, problem.options.count)
+    np.maximum.at(most, problem.options.job, sent)
+    leaves: Ints = np.flatnonzero(limit < most.sum() * (1 + 1e-9))
+    return leaves
+
+
 def uplinks_matter(problem: RoundProblem) -> bool:
-    """Whether some leaf has a limited uplink and something may use it."""
-    reserves = (problem.options.starts.scope == Scope.POD) & (problem.options.starts.side[:, 2] > 0)
-    limited = np.isfinite(problem.nodes.uplink_gb_per_s).any()
-    return bool(limited and (reserves.any() or problem.options.held.uplink_gb_per_s.any()))
+    """Whether something may use more of an uplink than it has."""
+    return bool(limited_leaves(problem).size)
 
 
 def find_cells(problem: RoundProblem) -> Cells:
@@ -64,7 +82,7 @@ def find_cells(problem: RoundProblem) -> Cells:
         [
             nodes.node_class,
             nodes.leaf if leaves or domains else np.zeros_like(nodes.leaf),
-            nodes.domain if domains else np.full_like(nodes.domain, -1),
+            _joining(problem) if domains else np.full_like(nodes.domain, -1),
             *(nodes.sets[one].astype(np.int64) for one in used.tolist()),
         ]
     )
@@ -74,7 +92,21 @@ def find_cells(problem: RoundProblem) -> Cells:
     of_node[is_open] = cell
     first = is_open[sample]
     of_cell = key[first]
-    return Cells(of_node, of_cell[:, 0], of_cell[:, 1], of_cell[:, 2], nodes.sets[:, first])
+    size = np.bincount(cell, minlength=first.size)
+    kind, leaf, domain = of_cell[:, 0], of_cell[:, 1], of_cell[:, 2]
+    return Cells(of_node, kind, leaf, domain, size, nodes.sets[:, first])
+
+
+def _joining(problem: RoundProblem) -> Ints:
+    """Domain of each node, shape (N,); -1 where it joins no two open nodes.
+
+    No gang of distinct nodes lies within one node, and each leaves it: such nodes are alike.
+    """
+    nodes = problem.nodes
+    if problem.options.starts.loose.any():
+        return nodes.domain
+    joins = np.bincount(nodes.domain[nodes.open], minlength=int(nodes.domain.max()) + 1) > 1
+    return np.where(joins[nodes.domain], nodes.domain, -1)
 
 
 @by_content
@@ -93,7 +125,29 @@ def scarce_resources(problem: RoundProblem, node_class: int) -> Ints:
     A side resource cannot run out when even a node full of the hungriest part fits: parts and
     holds ask for at most ``worst`` of it per GPU, so together for ``worst x GPUs``.
     """
-    return _scarce(problem.options.worst_side[node_class], problem.nodes.capacity[node_class])
+    return _scarce(_worst_side(problem)[node_class], problem.nodes.capacity[node_class])
+
+
+def _worst_side(problem: RoundProblem) -> Floats:
+    """Most per GPU of a full node that parts and holds take of side resources, shape (T, R - 1).
+
+    A job has one part on a node at most, so few jobs may not fill it with their hungriest.
+    """
+    options, capacity = problem.options, problem.nodes.capacity
+    if problem.jobs.count >= capacity[:, 0].max() or options.starts.loose.any():
+        return options.worst_side
+    starts, held = options.starts, options.held
+    most = np.zeros((problem.jobs.count, *options.worst_side.shape))
+    owner = starts.part_candidate
+    held_by = amounts(starts.side[owner], starts.part_gpus.astype(np.float64))
+    np.maximum.at(most, (starts.job[owner], starts.part_class), held_by)
+    np.maximum.at(
+        most,
+        (options.job[held.option], problem.nodes.node_class[held.node]),
+        held.demand[:, 1:],
+    )
+    found: Floats = np.minimum(options.worst_side, most.sum(axis=0) / capacity[:, :1])
+    return found
 
 
 def _scarce(worst: Floats, capacity: Floats) -> Ints:
@@ -144,10 +198,9 @@ KIND_LIMIT = 8
 def find_kinds(problem: RoundProblem) -> Kinds:
     """Kinds of each class, by ascending demand."""
     c, which = problem.options.starts.templates
-    owner = c.part_candidate
-    gpus = c.part_gpus.astype(np.float64)[:, None]
-    demand: Floats = np.column_stack([np.ones(owner.size), c.side[owner]]) * gpus
-    kinds = _kinds(c.part_class, demand, problem.options.worst_side, problem.nodes.capacity)
+    kinds = _kinds(
+        c.part_class, c.demands(slice(None)), _worst_side(problem), problem.nodes.capacity
+    )
     return replace(kinds, of_part=kinds.of_part[c.parts_of(which)[0]])
 
 
@@ -220,9 +273,11 @@ class GangTypes:
     uplink_per_gpu
         Network share per GPU that the type reserves on uplinks, shape (G,).
     side
-        Aggregated resources that the type holds per GPU, shape (G, R - 1); 0 for the others.
+        Aggregated resources of the type as in `CandidateTable`, shape (G, R - 1); 0 for the others.
     counts
         Parts by kind, shape (G, S).
+    loose
+        Whether parts of a gang may share a node, shape (G,).
     """
 
     of_candidate: Ints
@@ -233,6 +288,7 @@ class GangTypes:
     uplink_per_gpu: Floats
     side: Floats
     counts: Ints
+    loose: Bools
 
     @property
     def count(self) -> int:
@@ -249,23 +305,22 @@ def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> G
     c, which = problem.options.starts.templates
     counts = np.zeros((c.count, kinds.count), dtype=np.int64)
     counts[which[parts.candidate], parts.kind] = parts.count
-    share = np.where(c.scope == Scope.POD, c.side[:, RESOURCES.index("rdma_gb_per_s") - 1], 0.0)
-    if not uplinks_matter(problem):
-        share = np.zeros_like(share)
-    is_aggregated = np.zeros((problem.nodes.classes, len(RESOURCES)), dtype=bool)
+    share = c.sent_per_gpu if uplinks_matter(problem) else np.zeros(c.count)
+    is_aggregated = np.zeros((problem.nodes.classes, problem.nodes.resources), dtype=bool)
     for t, resources in enumerate(kinds.aggregated):
         is_aggregated[t, resources] = True
     aggregated = is_aggregated[c.node_class, 1:]
     np.logical_or.at(aggregated, c.part_candidate, is_aggregated[c.part_class, 1:])
     side = np.where(aggregated, c.side, 0.0)
-    table = np.column_stack([c.node_class, c.scope, c.node_set, c.strict, share, side, counts])
+    key = [c.node_class, c.scope, c.node_set, c.strict, share, c.loose, side, counts]
+    table = np.column_stack(key)
     types = _gang_types(table, kinds.node_class[:, None] == np.arange(problem.nodes.classes))
     return replace(types, of_candidate=types.of_candidate[which])
 
 
 @by_content
 def _gang_types(table: Floats, of_class: Bools) -> GangTypes:
-    """Types by attributes: class, scope, set, strictness, uplink share, side, parts by kind."""
+    """Types by class, scope, set, strictness, uplink share, looseness, side, parts by kind."""
     unique, inverse = distinct_rows(table)
     whole = unique[:, :3].astype(np.int64)
     first = table.shape[1] - of_class.shape[0]
@@ -277,6 +332,7 @@ def _gang_types(table: Floats, of_class: Bools) -> GangTypes:
         whole[:, 2],
         unique[:, 3] > 0,
         unique[:, 4],
-        unique[:, 5:first],
+        unique[:, 6:first],
         of_type,
+        unique[:, 5] > 0,
     )

@@ -11,7 +11,7 @@ from formulations.arrays import Bools, Floats, Ints
 from formulations.layout import Layout
 from formulations.linear_model import ModelBuilder
 from formulations.node_pattern.cells import Cells, GangTypes, Kinds, PartCounts
-from formulations.round.tables import Scope
+from formulations.round.tables import RoundProblem, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class PartPlaces:
 
 def add_gangs(
     builder: ModelBuilder,
+    problem: RoundProblem,
     layout: Layout,
     cells: Cells,
     kinds: Kinds,
@@ -40,6 +41,9 @@ def add_gangs(
     """
     of_type = types.of_candidate[parts.candidate]
     hosts = _hosts_by_type(cells, types)
+    for q in np.flatnonzero(types.scope == Scope.NVLINK).tolist():
+        # Nodes that no domain joins are in a cell together and in no domain.
+        hosts[q] = [host for host in hosts[q] if cells.domain[host[0]] >= 0]
     only = _only_cells(cells, types, hosts)
     known: Bools = np.any(only >= 0, axis=1)
     plain: Bools = known & ~types.strict
@@ -47,18 +51,22 @@ def add_gangs(
     # One entry per type that has to be looked at; those without choice and rows are one together.
     found = [_plain_lies(layout, parts, only, of_type, np.flatnonzero(plain[of_type]))]
     members, mine = _by_type(types.of_candidate, types.count), _by_type(of_type, types.count)
-    for q in np.flatnonzero(~plain & types.counts.any(axis=1)).tolist():
-        x = layout.x[members(q)]
-        if known[q]:
-            found.append(_plain_lies(layout, parts, only, of_type, mine(q)))
-            _add_span(builder, cells, types, (q, 0), x, found[-1:])
-            continue
-        gangs = _gang_columns(builder, q, hosts[q], x)
-        for h, (host, column) in enumerate(zip(hosts[q], gangs, strict=True)):
-            lies = _host_lies(builder, cells, kinds, types, (q, h), host, column)
+    look = ~plain & types.counts.any(axis=1)
+    for q in np.flatnonzero(look & known).tolist():
+        found.append(_plain_lies(layout, parts, only, of_type, mine(q)))
+        _add_span(builder, cells, types, (q, 0), [(q, 0, layout.x[members(q)])], found[-1:])
+    for pool in _pools(problem, types, np.flatnonzero(look & ~known)):
+        inside: dict[tuple[int, ...], list[_Gangs]] = {}
+        x = [layout.x[members(q)] for q in pool]
+        gangs = _gang_columns(builder, pool, [len(hosts[q]) for q in pool], x)
+        for q, of_host in zip(pool, gangs, strict=True):
+            for h, (host, column) in enumerate(zip(hosts[q], of_host, strict=True)):
+                inside.setdefault(tuple(host.tolist()), []).append((q, h, column))
+        for within, there in inside.items():
+            lies = _host_lies(builder, cells, kinds, types, np.asarray(within), there)
             found += lies
-            if types.strict[q]:
-                _add_span(builder, cells, types, (q, h), column, lies)
+            if types.strict[pool[0]]:
+                _add_span(builder, cells, types, there[0][:2], there, lies)
     columns = [np.concatenate([entry[i] for entry in found]) for i in range(5)]
     order = np.argsort(columns[4], kind="stable")
     column, cell, kind, count, gang = (entry[order] for entry in columns)
@@ -79,6 +87,35 @@ def _by_type(of_entry: Ints, count: int) -> Callable[[int], Ints]:
     order = np.argsort(of_entry, kind="stable")
     first = np.searchsorted(of_entry[order], np.arange(count + 1)).tolist()
     return lambda q: order[first[q] : first[q + 1]]
+
+
+_Gangs = tuple[int, int, Ints]
+"""A type, the number of one of its hosts, and the columns that count its gangs there."""
+
+
+def _pools(problem: RoundProblem, types: GangTypes, of: Ints) -> list[list[int]]:
+    """Types whose parts need not be told apart once gangs have their hosts, in order.
+
+    They want the same of uplinks and aggregated resources. Strict ones have parts of one kind, or
+    are of one job: of these at most one gang is there.
+    """
+    job = problem.options.starts.job
+    first, last = np.full(types.count, problem.jobs.count), np.full(types.count, -1)
+    np.minimum.at(first, types.of_candidate, job)
+    np.maximum.at(last, types.of_candidate, job)
+    alike = np.column_stack(
+        [types.classes, types.node_set, types.scope, types.strict, types.loose,
+         types.uplink_per_gpu, types.side]
+    )  # fmt: skip
+    pools: dict[tuple[float, ...], list[int]] = {}
+    for q in of.tolist():
+        apart = (-1, -1)
+        if types.strict[q]:
+            kinds = np.flatnonzero(types.counts[q])
+            apart = (0, int(kinds[0])) if kinds.size == 1 else (1, q)
+            apart = (2, int(first[q])) if first[q] == last[q] else apart
+        pools.setdefault((*alike[q].tolist(), *apart), []).append(q)
+    return list(pools.values())
 
 
 _Entry = tuple[Ints, Ints, Ints, Floats, Ints]
@@ -111,32 +148,31 @@ def _host_lies(
     cells: Cells,
     kinds: Kinds,
     types: GangTypes,
-    label: tuple[int, int],
     host: Ints,
-    column: Ints,
+    gangs: list[_Gangs],
 ) -> list[_Entry]:
-    """Parts of the gangs of a type in one host, with columns f where the host has several cells."""
-    q, found = label[0], []
-    for g in np.flatnonzero(types.counts[q]).tolist():
-        count = float(types.counts[q, g])
+    """Parts of the gangs of a pool in one host, with columns f where it has several cells."""
+    (q, h, _), found = gangs[0], []
+    for g in np.flatnonzero(types.counts[[of for of, _, _ in gangs]].any(axis=0)).tolist():
         there = host[cells.node_class[host] == kinds.node_class[g]]
+        mine = [(of, column) for of, _, column in gangs if types.counts[of, g]]
+        column = np.concatenate([own for _, own in mine])
+        count = np.repeat(
+            [float(types.counts[of, g]) for of, _ in mine], [own.size for _, own in mine]
+        )
         if len(there) == 1:
-            size = column.size
-            found.append(_lie(column, int(there[0]), np.full(size, g), np.full(size, count), q))
+            found.append(_lie(column, int(there[0]), np.full(column.size, g), count, q))
             continue
         f = builder.add_columns(
-            "f", np.column_stack([np.full((len(there), 3), (*label, g)), there]), np.inf
+            "f", np.column_stack([np.full((len(there), 3), (q, h, g)), there]), np.inf
         )
         row = np.zeros(1, dtype=np.int64)
         builder.add_rows(
             "parts",
-            np.asarray([[*label, g]]),
+            np.asarray([[q, h, g]]),
             0.0,
             0.0,
-            [
-                (np.zeros(column.size, dtype=np.int64), column, count),
-                (np.repeat(row, f.size), f, -1.0),
-            ],
+            [(np.repeat(row, column.size), column, count), (np.repeat(row, f.size), f, -1.0)],
         )
         found += [
             _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
@@ -150,19 +186,28 @@ def _add_span(
     cells: Cells,
     types: GangTypes,
     label: tuple[int, int],
-    gangs: Ints,
+    gangs: list[_Gangs],
     lies: list[_Entry],
 ) -> None:
     """Rows ``span``: no gang of a strict type has all its parts in one tighter place of a host.
 
     Of n gangs of P parts each, at most n (P - 1) parts lie in one place. Necessary, and for parts
-    of one kind sufficient: parts can then be dealt to gangs so that each is in two places.
+    of one kind, and for one gang, sufficient: parts can then be given to gangs so that each is in
+    two places.
     """
-    q = label[0]
-    place = cells.leaf if types.scope[q] == Scope.POD else cells.domain
+    place = cells.leaf if types.scope[label[0]] == Scope.POD else cells.domain
     column, cell, parts = (np.concatenate([entry[i] for entry in lies]) for i in (0, 1, 3))
+    # Distinct nodes that no domain joins are in different places anyway.
+    inside = place[cell.astype(np.int64)] >= 0
+    column, cell, parts = column[inside], cell[inside], parts[inside]
     places, row = np.unique(place[cell.astype(np.int64)], return_inverse=True)
     rows = np.arange(places.size, dtype=np.int64)
+    counted = np.concatenate([own for _, _, own in gangs])
+    less = np.repeat(
+        [1.0 - float(types.counts[q].sum()) for q, _, _ in gangs],
+        [own.size for _, _, own in gangs],
+    )
+    at = np.repeat(rows, counted.size)
     builder.add_rows(
         "span",
         np.column_stack([np.full((places.size, 2), label), places]),
@@ -170,11 +215,7 @@ def _add_span(
         0.0,
         [
             (row.reshape(-1), column, parts),
-            (
-                np.repeat(rows, gangs.size),
-                np.tile(gangs, places.size),
-                1.0 - float(types.counts[q].sum()),
-            ),
+            (at, np.tile(counted, places.size), np.tile(less, places.size)),
         ],
     )
 
@@ -209,20 +250,32 @@ def _classes(cells: Cells, host: Ints) -> int:
     return int(np.unique(cells.node_class[host]).size)
 
 
-def _gang_columns(builder: ModelBuilder, q: int, hosts: list[Ints], x: Ints) -> list[Ints]:
-    """Columns that count the gangs in each host: the x themselves where there is one host."""
-    if len(hosts) == 1:
-        return [x]
-    labels = np.column_stack(
-        [np.full(len(hosts), q, dtype=np.int64), np.arange(len(hosts), dtype=np.int64)]
+def _gang_columns(
+    builder: ModelBuilder, pool: list[int], hosts: list[int], x: list[Ints]
+) -> list[list[Ints]]:
+    """Columns that count the gangs of types by host: the x themselves where there is one host."""
+    several = [i for i, count in enumerate(hosts) if count != 1]
+    if not several:
+        return [[own] for own in x]
+    count = np.asarray([hosts[i] for i in several], dtype=np.int64)
+    row = np.repeat(np.arange(count.size), count)
+    first = np.cumsum(count) - count
+    q = np.asarray([pool[i] for i in several], dtype=np.int64)
+    size = np.asarray([x[i].size for i in several], dtype=np.int64)
+    m = builder.add_columns(
+        "m", np.column_stack([q[row], np.arange(row.size) - first[row]]), size[row].astype(float)
     )
-    m = builder.add_columns("m", labels, float(x.size))
-    zero = np.zeros(1, dtype=np.int64)
     builder.add_rows(
         "gangs",
-        np.asarray([[q]]),
+        q[:, None],
         0.0,
         0.0,
-        [(np.repeat(zero, x.size), x, 1.0), (np.repeat(zero, m.size), m, -1.0)],
+        [
+            (np.repeat(np.arange(size.size), size), np.concatenate([x[i] for i in several]), 1.0),
+            (row, m, -1.0),
+        ],
     )
-    return [m[h : h + 1] for h in range(len(hosts))]
+    found = [[own] for own in x]
+    for i, at, many in zip(several, first.tolist(), count.tolist(), strict=True):
+        found[i] = [m[h : h + 1] for h in range(at, at + many)]
+    return found

@@ -65,15 +65,20 @@ def levels(problem: RoundProblem, wait_rounds: float = 2.0) -> tuple[Level, ...]
     wait_rounds
         After how many rounds a job that gets nothing now may begin at the earliest.
     """
-    members, least_s = problem.options.members, 1e-3 * problem.interval_s**2
-    paths = backlog_prices(problem)
-    wait = _best_wait(problem, paths, wait_rounds)
-    rate = np.where(members.starts, 1.0, 2.0) * least_s
+    rate = np.where(problem.options.members.starts, 1.0, 2.0) * 1e-3 * problem.interval_s**2
     worth = np.maximum(
-        wait[members.job] - _cost(problem, paths),
+        saved_s(problem, wait_rounds),
         rate / np.maximum(problem.interval_s, seconds_left(problem)),
     )
     return (Level.of(problem, "lookahead", "seconds saved", worth),)
+
+
+def saved_s(problem: RoundProblem, wait_rounds: float) -> Floats:
+    """What it costs each member to wait, less what its option costs now, shape (M,); any sign."""
+    paths = backlog_prices(problem)
+    wait = _best_wait(problem, paths, wait_rounds)
+    saved: Floats = wait[problem.options.members.job] - _cost(problem, paths)
+    return saved
 
 
 def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float) -> Floats:

@@ -27,7 +27,7 @@ from formulations.node_pattern.gangs import hosts_of
 from formulations.node_pattern.patterns import SLACK, Vector, maximal_patterns
 from formulations.prices.relaxation import Evaluation, Relaxation
 from formulations.prices.rows import Shared, held_on_open
-from formulations.round.tables import RESOURCES, Level, RoundProblem
+from formulations.round.tables import Level, RoundProblem
 
 ROUNDING = 1e-12
 """The bound is raised by this share of the absolute values of its terms."""
@@ -72,7 +72,7 @@ class Prices:
     def of_rows(cls, problem: RoundProblem, shared: Shared, prices: Floats) -> Prices:
         """Prices of the shared rows, shape (D,), under the names of what they are for."""
         gpu = np.zeros(problem.nodes.classes)
-        side = np.zeros((problem.nodes.classes, len(RESOURCES) - 1))
+        side = np.zeros((problem.nodes.classes, problem.nodes.resources - 1))
         rule = np.zeros(problem.rules.count)
         uplink = 0.0
         for (word, at, r), price in zip(shared.label, prices.tolist(), strict=True):

@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.node_pattern.cells import scarce_resources
+from formulations.round.candidates import PER_NODE
 from formulations.round.tables import RoundProblem, Scope
 
 SLACK = 1e-9
@@ -40,6 +41,7 @@ class Places:
         self._group: list[int] = nodes.leaf.tolist() if leaves else [0] * nodes.count
         self._groups = max(self._group, default=0) + 1
         self._side: Floats = nodes.capacity[nodes.node_class, 1:].copy()
+        self._per_node: list[bool] = PER_NODE.tolist()
         self._uplink: list[float] = nodes.uplink_gb_per_s.tolist()
         # Side resources that nodes of each class may run out of; others need no looking after.
         self._scarce: list[list[int]] = [
@@ -193,13 +195,11 @@ class Places:
 
     def _assign(self, candidate: int, parts: list[int], nodes: list[int], sign: int) -> None:
         table = self._problem.candidates
-        side = table.side[candidate]
-        crosses = int(table.scope[candidate]) == Scope.POD
         for part, node in zip(parts, nodes, strict=True):
             needs = self._need(candidate, part, self._class[node])
-            self._take(node, sign * part, sign * part * side if needs else None)
-            if crosses:
-                self._uplink[self._leaf[node]] -= sign * part * float(side[2])
+            side = sign * table.demand(candidate, part)[1:] if needs else None
+            self._take(node, sign * part, side)
+            self._uplink[self._leaf[node]] -= sign * table.sends(candidate, part)
 
     def _need(self, candidate: int, part: int, node_class: int) -> list[tuple[int, float]]:
         """What a part takes of what nodes of its class may run out of, by resource."""
@@ -207,7 +207,11 @@ class Places:
         if not short:
             return []
         side = self._problem.candidates.side[candidate].tolist()
-        return [(resource, part * side[resource]) for resource in short if side[resource]]
+        return [
+            (resource, side[resource] * (1 if self._per_node[resource] else part))
+            for resource in short
+            if side[resource]
+        ]
 
     def _hosts(
         self, classes: set[int], scope: int, gpus: int
@@ -241,11 +245,10 @@ class Places:
     ) -> list[int] | None:
         """Tightest node for one part after the other; the candidate's own needs in mind."""
         table, nodes = self._problem.candidates, self._problem.nodes
-        side = table.side[candidate]
         pinned = int(table.node_set[candidate])
         allowed = nodes.sets[pinned] if pinned else None
         crosses = int(table.scope[candidate]) == Scope.POD
-        share = float(side[2]) if crosses else 0.0
+        share = table.sends(candidate, 1)
         # A strict gang must not lie in one place of the tighter sort.
         tighter = nodes.leaf if crosses else nodes.domain
         strict, loose = bool(table.strict[candidate]), bool(table.loose[candidate])

@@ -220,7 +220,7 @@ class Placing:
             return fits
         runs = self.option[owner] >= 0
         table = self._problem.candidates
-        largest = table.part_gpus[table.part_start[option]][:, None] * table.side[option]
+        largest = table.demands(table.part_start[option])[:, 1:]
         label = self._relaxation.shared.label
         for r in range(most.shape[1]):
             rows = [row for row, (word, _, at) in enumerate(label) if (word, at) == ("side", r + 1)]

@@ -9,14 +9,13 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import scarce_resources, uplinks_matter
+from formulations.resources import UPLINK
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
-from formulations.round.tables import RESOURCES, RoundProblem, Scope
+from formulations.round.tables import RoundProblem, Scope
 
 if TYPE_CHECKING:
     from scipy import sparse
-
-UPLINK = RESOURCES.index("rdma_gb_per_s") - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def shared_rows(problem: RoundProblem) -> Shared:
 
     has_parts = np.diff(table.part_start) > 0
     scarce = [set(scarce_resources(problem, t).tolist()) for t in range(nodes.classes)]
-    for resource in range(len(RESOURCES)):
+    for resource in range(nodes.resources):
         for t in range(nodes.classes):
             if resource not in scarce[t]:
                 continue
@@ -85,14 +84,14 @@ def shared_rows(problem: RoundProblem) -> Shared:
             upper.append(float(size[t] * nodes.capacity[t, resource]))
             gpus = table.gpus_on(t)
             mine = np.flatnonzero((gpus > 0) & has_parts)
-            per_gpu = 1.0 if resource == 0 else table.side[mine, resource - 1]
+            amount = table.side_on(t, resource - 1) if resource else gpus.astype(np.float64)
             holds = np.where(held_class == t, held.demand[:, resource], 0.0)
-            add(mine, gpus[mine] * per_gpu, holds)
+            add(mine, amount[mine], holds)
     if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():
         label.append(("uplink", 0, 0))
         upper.append(float(nodes.uplink_gb_per_s.sum()))
         away = np.flatnonzero((table.scope == Scope.POD) & has_parts)
-        add(away, table.gpus[away] * table.side[away, UPLINK], held.uplink_gb_per_s)
+        add(away, (table.gpus * table.sent_per_gpu)[away], held.uplink_gb_per_s)
     return _with_rules(problem, label, upper, entries)
 
 

@@ -18,7 +18,6 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from scipy import sparse
 
 from formulations.arrays import Floats, Ints
 from formulations.node_pattern.cells import count_parts, find_cells, find_gang_types, find_kinds
@@ -87,6 +86,8 @@ class SlotRelaxation(Relaxation):
 
     def _with_slots(self, of_candidate: Ints, counts: Ints) -> None:
         """Put the rows of slots and states, and the patterns as auxiliary columns, behind."""
+        from scipy import sparse
+
         base, slots, states = self._base, self._kinds.count, len(self._patterns)
         rows = counts[of_candidate]
         option, kind = np.nonzero(rows)

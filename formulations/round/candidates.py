@@ -9,9 +9,12 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import LEFT_OUT, fill, require_shapes
+from formulations.resources import SIDES, UPLINK
 
-RESOURCES = ("gpu", "cpu", "host_memory_gib", "rdma_gb_per_s")
-"""Node resources; the first is the one that patterns and shapes count."""
+PER_NODE: Bools = np.asarray([resource.per_node for resource in SIDES], dtype=bool)
+"""Side resources that a part holds as much of whatever its GPUs, shape (all but the first,)."""
+
+_FIRST_PER_NODE = [*PER_NODE.tolist(), True].index(True)
 
 
 class Scope(IntEnum):
@@ -25,6 +28,48 @@ class Scope(IntEnum):
     """Under one leaf switch."""
     POD = 3
     """Anywhere; network share is reserved on the uplink of every leaf that it touches."""
+
+
+def amounts(side: Floats, gpus: Floats) -> Floats:
+    """What parts with so many GPUs hold of side resources, of the shape of ``side``.
+
+    Parameters
+    ----------
+    side
+        Per GPU, or per node of those that are, shape (..., R - 1).
+    gpus
+        Of each part, shape (...).
+    """
+    return side * _units(gpus, side.shape[-1])
+
+
+def per_unit(held: Floats, gpus: Floats) -> Floats:
+    """The ``side`` of parts with so many GPUs that hold these `amounts`."""
+    return held / _units(gpus, held.shape[-1])
+
+
+def per_gpu(side: Floats, part_gpus: Ints, part_count: Ints) -> Floats:
+    """The most that a part of each row holds per GPU of it, of the shape of ``side``.
+
+    Parameters
+    ----------
+    side
+        Shape (K, R - 1).
+    part_gpus, part_count
+        GPUs of each part, largest first, row by row, and how many parts each row has, shape (K,).
+    """
+    if side.shape[1] <= _FIRST_PER_NODE:
+        return side
+    # A row without parts, that of an option in place, counts as if it had parts of one GPU.
+    least, several = np.ones(part_count.size), part_count > 0
+    least[several] = part_gpus[np.cumsum(part_count)[several] - 1]
+    return np.where(PER_NODE[: side.shape[1]], side / least[:, None], side)
+
+
+def _units(gpus: Floats, sides: int) -> Floats:
+    """How many units of each side resource a part of so many GPUs holds: its GPUs, or one node."""
+    each = gpus[..., None]
+    return each if sides <= _FIRST_PER_NODE else np.where(PER_NODE[:sides], 1.0, each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +88,8 @@ class CandidateTable:
         Shape as compressed rows: candidate k has parts ``part_gpus[part_start[k]:part_start[k+1]]``
         (shapes (K + 1,) and (P,)), largest first, each on a node of its own.
     side
-        Other resources held per GPU, shape (K, R - 1).
+        Other resources held per GPU, or per node of those that are (`Resource.per_node`), shape
+        (K, R - 1).
     scope
         `Scope` of each candidate; left out: `Scope.POD` for several parts.
     node_set
@@ -92,7 +138,7 @@ class CandidateTable:
     def __post_init__(self) -> None:
         rows = (self.count,)
         require_shapes(self, part_start=(self.count + 1,), node_class=rows)
-        require_shapes(self, side=(self.count, len(RESOURCES) - 1))
+        require_shapes(self, side=(self.count, self.side.shape[-1]))
         lengths = np.diff(self.part_start)
         same = np.repeat(self.node_class, lengths)
         fill(
@@ -148,13 +194,26 @@ class CandidateTable:
 
     def gpus_on(self, node_class: int) -> Ints:
         """GPUs of each candidate on nodes of a class, shape (K,)."""
-        found = np.where(self.node_class == node_class, self.gpus, 0)
+        return self._on(node_class, self.gpus, self.part_gpus)
+
+    def side_on(self, node_class: int, resource: int) -> Floats:
+        """What each candidate holds of a side resource on nodes of a class, shape (K,)."""
+        if PER_NODE[resource]:
+            one = np.ones(self.part_gpus.size, dtype=np.int64)
+            held = self._on(node_class, np.diff(self.part_start), one)
+        else:
+            held = self.gpus_on(node_class)
+        return held * self.side[:, resource]
+
+    def _on(self, node_class: int, whole: Ints, each: Ints) -> Ints:
+        """Sum over the parts on a class, of which candidates and parts have so much."""
+        found = np.where(self.node_class == node_class, whole, 0)
         mixed = self.mixed
         if mixed.any():
             owner = self.part_candidate
             there = mixed[owner] & (self.part_class == node_class)
             found[mixed] = 0
-            np.add.at(found, owner[there], self.part_gpus[there])
+            np.add.at(found, owner[there], each[there])
         return found
 
     def classes_of(self, candidate: int) -> Ints:
@@ -164,7 +223,29 @@ class CandidateTable:
 
     def demand(self, candidate: int, gpus: int) -> Floats:
         """Resources of a part with that many GPUs, shape (R,)."""
-        return np.concatenate([[float(gpus)], gpus * self.side[candidate]])
+        held = np.asarray(float(gpus))
+        return np.concatenate([[held], amounts(self.side[candidate], held)])
+
+    def demands(self, parts: Ints | slice) -> Floats:
+        """Resources of each of some parts, shape (parts, R)."""
+        gpus = self.part_gpus[parts].astype(np.float64)
+        side = self.side[self.part_candidate[parts]]
+        return np.column_stack([gpus, amounts(side, gpus)])
+
+    def sends(self, candidate: int, gpus: int) -> float:
+        """What a part with that many GPUs sends over the uplink of its leaf."""
+        crosses = self.scope[candidate] == Scope.POD
+        return gpus * float(self.side[candidate, UPLINK]) if crosses else 0.0
+
+    @property
+    def sent_per_gpu(self) -> Floats:
+        """What each GPU sends over the uplink of its leaf, shape (K,)."""
+        return np.where(self.scope == Scope.POD, self.side[:, UPLINK], 0.0)
+
+    @property
+    def side_per_gpu(self) -> Floats:
+        """The most of side resources per GPU of a part of each candidate, shape (K, R - 1)."""
+        return per_gpu(self.side, self.part_gpus, np.diff(self.part_start))
 
     def take(self, keep: Ints, job: Ints | None = None) -> CandidateTable:
         """The rows with these indices, in this order, of these jobs or of those that they were."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.resources import RESOURCES
 from formulations.round.rules import broken_rule
-from formulations.round.tables import NONE, RESOURCES, RoundProblem, Scope, Selection
+from formulations.round.tables import NONE, RoundProblem, Scope, Selection
 
 
 class RuleError(Exception):
@@ -40,7 +41,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     jobs = problem.jobs.count
     if selection.choice.shape != (jobs,) or len(selection.nodes) != jobs:
         raise RuleError("one_config", None, f"the decision must have one choice for {jobs} jobs")
-    used = np.zeros((problem.nodes.count, len(RESOURCES)))
+    used = np.zeros((problem.nodes.count, problem.nodes.resources))
     here = problem.options.held.chosen(selection.choice)
     np.add.at(used, here.node, here.demand)
     in_place = set(here.option.tolist())
@@ -68,7 +69,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
             "capacity",
             None,
             f"node {node} would hold {used[node, resource]:g} of {capacity[node, resource]:g} "
-            f"{RESOURCES[resource]}",
+            f"{RESOURCES[resource].name}",
         )
     broken = broken_rule(problem, selection)
     if broken is not None:
@@ -98,10 +99,9 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
     fine = nodes.open[node] & nodes.sets[table.node_set[picked], node]
     fine &= nodes.node_class[node] == table.part_class[table.part_start[picked]]
     jobs, node, picked = jobs[fine], node[fine], picked[fine]
-    gpus = table.part_gpus[table.part_start[picked]].astype(np.float64)[:, None]
     quick = np.zeros(choice.size, dtype=bool)
     quick[jobs] = True
-    return quick, gpus * np.column_stack([np.ones(jobs.size), table.side[picked]]), node
+    return quick, table.demands(table.part_start[picked]), node
 
 
 def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
@@ -109,10 +109,10 @@ def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
     options, choice = problem.options, selection.choice
     quiet: Bools = (selection.named == 0) & (choice >= 0) & (choice < options.count)
     mine = choice[quiet]
-    in_place = np.zeros(options.count, dtype=bool)
-    in_place[options.held.option] = True
     quiet[quiet] = (
-        in_place[mine] & ~options.shared[mine] & (options.job[mine] == np.flatnonzero(quiet))
+        options.in_place[mine]
+        & ~options.shared[mine]
+        & (options.job[mine] == np.flatnonzero(quiet))
     )
     return quiet
 
@@ -131,9 +131,8 @@ def _check_uplinks(problem: RoundProblem, selection: Selection) -> None:
         # What members share is reserved once.
         if candidates.job[choice] != job:
             continue
-        if candidates.scope[choice] == Scope.POD:
-            for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):
-                used[nodes.leaf[node]] += part * candidates.side[choice, 2]
+        for part, node in zip(candidates.parts(choice), selection.nodes[job], strict=True):
+            used[nodes.leaf[node]] += candidates.sends(choice, part)
     over = np.flatnonzero(used > nodes.uplink_gb_per_s * (1 + 1e-9) + 1e-9)
     if over.size:
         leaf = int(over[0])
@@ -160,10 +159,10 @@ def _leads(problem: RoundProblem, job: int, choice: int, selection: Selection) -
 
 def _check_partners(problem: RoundProblem, selection: Selection) -> None:
     """Who comes to where another job runs may be there."""
-    members, held = problem.options.members, problem.options.held
+    options, held = problem.options, problem.options.held
+    members, visits = options.members, options.in_place & options.shared
     mine = members.chosen(selection.choice)
-    mine = mine[members.starts[mine] & np.isin(members.option[mine], held.option)]
-    mine = mine[problem.options.shared[members.option[mine]]]
+    mine = mine[members.starts[mine] & visits[members.option[mine]]]
     for job, option in zip(members.job[mine].tolist(), members.option[mine].tolist(), strict=True):
         there = held.node[held.option == option].tolist()
         kind = int(problem.options.node_class[option])

@@ -87,8 +87,7 @@ def place_parts(problem: RoundProblem, candidate: int, room: Room) -> tuple[int,
         return None
     for part, node in zip(candidates.parts(candidate), found, strict=True):
         room.nodes[node] -= candidates.demand(candidate, part)
-        if scope == Scope.POD:
-            room.uplinks[nodes.leaf[node]] -= part * candidates.side[candidate, 2]
+        room.uplinks[nodes.leaf[node]] -= candidates.sends(candidate, part)
     return found
 
 
@@ -112,7 +111,7 @@ def _best_fit(
         last = candidates.strict[candidate] and len(chosen) == len(parts) - 1
         if last and np.unique(tighter[chosen]).size == 1:
             fits &= tighter != tighter[chosen[0]]
-        share = part * float(candidates.side[candidate, 2]) if crosses else 0.0
+        share = candidates.sends(candidate, part)
         if share:
             fits &= uplinks[leaf] >= share - SLACK
         if not fits.any():
@@ -161,7 +160,7 @@ def _placed(problem: RoundProblem, choice: Ints) -> Ints:
     options, members = problem.options, problem.options.members
     mine = members.chosen(choice)
     mine = mine[options.job[members.option[mine]] == members.job[mine]]
-    placed: Ints = members.job[mine[~np.isin(members.option[mine], options.held.option)]]
+    placed: Ints = members.job[mine[~options.in_place[members.option[mine]]]]
     return np.sort(placed)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import joined
-from formulations.round.candidates import CandidateTable, Scope
+from formulations.resources import UPLINK
+from formulations.round.candidates import CandidateTable, Scope, amounts, per_unit
 from formulations.round.options import ClassGpus, Held, MemberTable, OptionTable
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Fl
     nodes = problem.nodes
     worst = np.zeros((nodes.classes, starts.side.shape[1]))
     starts, _ = starts.templates
-    for most, own in zip(worst.T, starts.side.T, strict=True):  # many times as fast as at once
+    side = starts.side_per_gpu
+    for most, own in zip(worst.T, side.T, strict=True):  # many times as fast as at once
         np.maximum.at(most, starts.node_class, own)
     if starts.mixed.any():
         parts = np.flatnonzero(starts.mixed[starts.part_candidate])
-        np.maximum.at(worst, starts.part_class[parts], starts.side[starts.part_candidate[parts]])
+        np.maximum.at(worst, starts.part_class[parts], side[starts.part_candidate[parts]])
     np.maximum.at(worst, nodes.node_class[held.node], held.demand[:, 1:] / held.demand[:, :1])
     return worst
 
@@ -129,8 +131,8 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
     beside = np.setdiff1d(np.flatnonzero(np.isin(shared.option, option)), first)
     place, who = joined(option, shared.option[beside])
     comes = shared.candidate[beside[who]] >= 0
-    gpus, partner = demand[place[comes], :1], shared.candidate[beside[who[comes]]]
-    np.add.at(demand[:, 1:], place[comes], gpus * table.side[partner])
+    gpus, partner = demand[place[comes], 0], shared.candidate[beside[who[comes]]]
+    np.add.at(demand[:, 1:], place[comes], amounts(table.side[partner], gpus))
     key = holds.job * problem.nodes.count + holds.node
     there = shared.job[beside[who[~comes]]] * problem.nodes.count + node[place[~comes]]
     theirs, which = joined(key, there)
@@ -145,7 +147,11 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
         np.concatenate([holds.node, node, back.node]),
         np.concatenate([holds.demand, demand, back.demand]),
         np.concatenate(
-            [holds.uplink_gb_per_s, np.where(crosses, demand[:, 3], 0.0), back.uplink_gb_per_s]
+            [
+                holds.uplink_gb_per_s,
+                np.where(crosses, demand[:, 1 + UPLINK], 0.0),
+                back.uplink_gb_per_s,
+            ]
         ),
         np.concatenate([np.arange(holds.count), row, back.of_stay]),
     )
@@ -157,14 +163,12 @@ def _held_again(problem: RoundProblem) -> Held:
     candidate = returns.candidate[returns.placed]
     rows = table.take(candidate)
     owner = rows.part_candidate
-    gpus = rows.part_gpus.astype(np.float64)[:, None]
-    demand = gpus * np.column_stack([np.ones(owner.size), rows.side[owner]])
     return Held(
         table.count + problem.shared.count + returns.of_node,
         rows.job[owner],
         returns.node,
-        demand,
-        np.where(rows.scope[owner] == Scope.POD, demand[:, 3], 0.0),
+        rows.demands(slice(None)),
+        rows.part_gpus * rows.sent_per_gpu[owner],
         np.full(owner.size, problem.holds.count),
     )
 
@@ -215,7 +219,7 @@ def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
     place = held.option[here] - table.count
     node_class[place] = problem.nodes.node_class[held.node[here]]
     node_class[option] = table.node_class[partner]
-    side[place] = held.demand[here, 1:] / held.demand[here, :1]
+    side[place] = per_unit(held.demand[here, 1:], held.demand[here, 0])
     np.add.at(gpus, place, held.demand[here, 0].astype(np.int64))
     return CandidateTable(
         job=np.concatenate([table.job, shared.job[shared.first]]),

@@ -162,6 +162,13 @@ class OptionTable:
         return self.stay[self.stay >= 0]
 
     @property
+    def in_place(self) -> Bools:
+        """Whether an option goes on on the nodes where a job runs, or on named ones, shape (O,)."""
+        found = np.zeros(self.count, dtype=bool)
+        found[self.held.option] = True
+        return found
+
+    @property
     def shared(self) -> Bools:
         """Whether an option is of several jobs, shape (O,)."""
         if self.members.option.size == self.count:

@@ -1,7 +1,8 @@
 """`RoundProblem`: one scheduling round as columnar tables; jobs and nodes are indices.
 
 Four tables. ``J`` jobs, ``K`` candidates (configurations of jobs), ``N`` nodes, ``H`` holds (what
-running jobs hold, one row per job and node). ``R`` node resources, in the order of `RESOURCES`.
+running jobs hold, one row per job and node). ``R`` node resources, in the order of
+`formulations.resources.RESOURCES`: all of them, or without the last ones if these are optional.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import LEFT_OUT, fill, require_shapes
-from formulations.round.candidates import RESOURCES, CandidateTable, Scope
+from formulations.resources import LEAST, RESOURCES
+from formulations.round.candidates import CandidateTable, Scope
 from formulations.round.numbering import options_of
 from formulations.round.options import OptionTable
 from formulations.round.returns import ReturnTable, require_returns
@@ -20,8 +22,8 @@ from formulations.round.rule_table import RuleTable
 from formulations.round.shared import SharedTable, require_shared
 
 __all__ = [
-    "NONE", "RESOURCES", "CandidateTable", "HoldTable", "JobTable", "Level", "NodeTable",
-    "OptionTable", "ReturnTable", "RoundProblem", "RuleTable", "Scope", "Selection", "SharedTable",
+    "NONE", "CandidateTable", "HoldTable", "JobTable", "Level", "NodeTable", "OptionTable",
+    "ReturnTable", "RoundProblem", "RuleTable", "Scope", "Selection", "SharedTable",
 ]  # fmt: skip
 
 NONE = -1
@@ -121,7 +123,7 @@ class NodeTable:
         # A leaf without nodes may have an uplink; a leaf with nodes must.
         require_shapes(
             self,
-            capacity=(self.classes, len(RESOURCES)),
+            capacity=(self.classes, max(LEAST, min(self.resources, len(RESOURCES)))),
             sets=(max(1, self.sets.shape[0]), nodes),
             uplink_gb_per_s=(max(leaves, self.uplink_gb_per_s.size),),
         )
@@ -135,6 +137,11 @@ class NodeTable:
     def classes(self) -> int:
         """Number of node classes T."""
         return int(self.capacity.shape[0])
+
+    @property
+    def resources(self) -> int:
+        """Number of resources R."""
+        return int(self.capacity.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,7 @@ class HoldTable:
         rows = (self.count,)
         fill(self, uplink_gb_per_s=np.zeros(rows))
         require_shapes(self, **dict.fromkeys(("job", "node", "uplink_gb_per_s"), rows))
-        require_shapes(self, demand=(self.count, len(RESOURCES)))
+        require_shapes(self, demand=(self.count, self.demand.shape[-1]))
 
     @property
     def count(self) -> int:
@@ -210,6 +217,8 @@ class RoundProblem:
 
     def __post_init__(self) -> None:
         n, h = self.nodes, self.holds
+        require_shapes(self.candidates, side=(self.candidates.count, n.resources - 1))
+        require_shapes(h, demand=(h.count, n.resources))
         c, _ = self.candidates.templates
         for name, index, limit in (
             ("candidates.job", self.candidates.job, self.jobs.count),
@@ -270,7 +279,7 @@ class RoundProblem:
 
     def held(self) -> Floats:
         """Resources held on each node as the round begins, shape (N, R); shared GPUs once."""
-        total = np.zeros((self.nodes.count, len(RESOURCES)))
+        total = np.zeros((self.nodes.count, self.nodes.resources))
         np.add.at(total, self.holds.node, self.holds.demand)
         gang = self.shared.gang
         if not gang.size:
@@ -296,6 +305,11 @@ class Level:
     worth
         What each member of an option has of its value, shape (M,); left out: all of it, every
         option being of one job.
+
+    Raises
+    ------
+    ValueError
+        If value or worth is no array of one axis.
     """
 
     name: str
@@ -305,10 +319,25 @@ class Level:
 
     def __post_init__(self) -> None:
         fill(self, worth=self.value)
+        for what, array in (("value", self.value), ("worth", self.worth)):
+            if not isinstance(array, np.ndarray) or array.ndim != 1:
+                raise ValueError(f"level {self.name!r}: {what} must be an array of one axis")
 
     @classmethod
     def of(cls, problem: RoundProblem, name: str, unit: str, worth: Floats) -> Level:
-        """The goal to which an option is what it is worth to its members together, shape (M,)."""
+        """The goal to which an option is what it is worth to its members together, shape (M,).
+
+        Raises
+        ------
+        ValueError
+            If there is not one worth per member.
+        """
+        members = problem.options.members.option.size
+        if np.shape(worth) != (members,):
+            raise ValueError(
+                f"level {name!r}: worth must have shape ({members},), one entry per row of"
+                f" problem.options.members, got {np.shape(worth)}"
+            )
         return cls(name, unit, problem.options.total(worth), worth)
 
 
@@ -334,8 +363,9 @@ class Selection:
 
     def value(self, level: Level) -> float:
         """The level's objective, recomputed from its definition."""
-        jobs = np.sort(np.unique(self.choice, return_index=True)[1])
-        jobs = jobs[self.choice[jobs] >= 0]
+        jobs = np.flatnonzero(self.choice >= 0)
+        if np.bincount(self.choice[jobs], minlength=1).max() > 1:  # of several jobs: by the first
+            jobs = np.sort(jobs[np.unique(self.choice[jobs], return_index=True)[1]])
         worth = level.value[self.choice[jobs]]
         starts = self.named[jobs] > 0
         # Floating-point sums depend on their order: what starts comes before what stays.

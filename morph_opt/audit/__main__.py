@@ -7,19 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from morph_opt.audit.instants import audit
-from morph_opt.audit.recorded import RUN, read_recorded
-from morph_opt.audit.report import PICTURES, as_text, draw, write_json
+from morph_opt.audit.forms import PICTURES, RUN
 from morph_opt.clusters import load_cluster
 from morph_opt.commandline import LineParser, Number, as_process, run_command
-from morph_opt.documents import require_no_input
 from morph_opt.domain import InputError, Range
 from morph_opt.traces.logs import LOG_FORMATS
-from morph_opt.traces.logs.arguments import add_reading, reading_of
 
 
 def make_parser() -> LineParser:
     """The parser."""
+    from morph_opt.traces.logs.arguments import add_reading
+
     parser = LineParser(
         prog="python -m morph_opt.audit",
         description="Rebuild from a log who ran and who waited at each instant, and say which idle "
@@ -44,6 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from morph_opt.audit.instants import audit
+    from morph_opt.audit.recorded import read_recorded
+    from morph_opt.audit.report import as_text, draw, write_json
+    from morph_opt.documents import require_no_input
+    from morph_opt.traces.logs.arguments import reading_of
+
     picture: Path | None = given.picture
     if picture is not None and picture.suffix not in PICTURES:
         raise InputError(f"must end in {', '.join(PICTURES)}, got {picture.name!r}",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.audit.places import Places, dealt_places
+from morph_opt.audit.places import Places, free_gpus
 from morph_opt.audit.recorded import Recorded, RecordedJob
 from morph_opt.domain import Cluster, InputError
 from morph_opt.policies.registry import PolicyOptions
@@ -35,7 +35,7 @@ class Instant:
     time_s
         On the log's clock.
     used, idle
-        GPUs of jobs that run, and the others.
+        GPUs of the cluster that jobs hold, and the others: together all of them.
     waiting, waiting_gpus
         Jobs that wait, and what they ask for.
     fillable
@@ -52,7 +52,7 @@ class Instant:
         Jobs that wait although one that was submitted later and is no smaller runs, in their
         partition.
     missing
-        GPUs that jobs hold beyond those of the cluster.
+        GPUs that jobs hold, by the log, beyond those of the nodes that it names.
     """
 
     time_s: float
@@ -100,7 +100,8 @@ class _Columns:
         self.job_of = np.asarray([at for at, _ in stints], dtype=np.int64)
         self.start_s = np.asarray([one.start_s for one in self.stints])
         self.end_s = np.asarray([one.end_s for one in self.stints])
-        self.submit_s = np.asarray([job.submit_s for job in jobs])
+        self.ready_s = np.asarray([max(job.submit_s, job.ready_s) for job in jobs])
+        self.first_s = np.asarray([min(job.submit_s, job.first_s) for job in jobs])
         self.gone_s = np.asarray([job.end_s for job in jobs])
         self.gpus = np.asarray([job.gpus for job in jobs], dtype=np.int64)
         names = sorted({job.partition for job in jobs})
@@ -109,7 +110,7 @@ class _Columns:
     def at(self, time_s: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Indices of the stints that hold GPUs, and of the jobs that wait."""
         holding = np.flatnonzero((self.start_s <= time_s) & (time_s < self.end_s))
-        there = (self.submit_s <= time_s) & (time_s < self.gone_s)
+        there = (self.ready_s <= time_s) & (time_s < self.gone_s)
         there[self.job_of[holding]] = False
         return holding, np.flatnonzero(there)
 
@@ -127,7 +128,7 @@ def audit(recorded: Recorded, cluster: Cluster, every_s: float = 3600.0) -> Audi
     columns = _Columns(recorded.jobs)
     ends = columns.end_s[np.isfinite(columns.end_s)]
     last_s = max(float(columns.start_s.max()), float(ends.max(initial=0.0)))
-    first = math.floor(float(columns.submit_s.min()) / every_s)
+    first = math.floor(float(columns.first_s.min()) / every_s)
     # The last instant is before the end of the log: from there on nobody runs.
     count = math.ceil(last_s / every_s) - 1 - first
     if count < 1:
@@ -148,9 +149,9 @@ def _instant(
 ) -> Instant:
     holding, waits = columns.at(time_s)
     held = [(jobs[columns.job_of[at]], columns.stints[at]) for at in holding.tolist()]
-    free, missing = dealt_places(places, held)
-    used = sum(job.gpus if not one.hosts else sum(n for _, n in one.hosts) for job, one in held)
+    free, missing = free_gpus(places, held)
     idle = int(free.sum())
+    used = sum(one.gpus for _, one in held) - missing
     asked = columns.gpus[waits]
     plain = Instant(
         time_s, used, idle, waits.size, int(asked.sum()),
@@ -184,10 +185,10 @@ def _passed(columns: _Columns, holding: npt.NDArray[np.int64], waits: npt.NDArra
             continue
         # Latest submission among runners of at least each size: larger first, running maximum.
         order = np.argsort(-columns.gpus[run], kind="stable")
-        latest = np.maximum.accumulate(columns.submit_s[run][order])
+        latest = np.maximum.accumulate(columns.first_s[run][order])
         place = np.searchsorted(-columns.gpus[run][order], -columns.gpus[wait], side="right") - 1
         known = place >= 0
-        passed += int((latest[place[known]] > columns.submit_s[wait[known]]).sum())
+        passed += int((latest[place[known]] > columns.first_s[wait[known]]).sum())
     return passed
 
 
@@ -223,7 +224,7 @@ def _optimum(
     live = live_round(*_posed(kept, free, places), 0.0)
     decided = decide_round(live.snapshot, PolicyOptions(gap=_GAP))
     started = {row["job"] for row in decided.to_json()["jobs"] if row["action"] == "start"}
-    chosen = [job for job in kept if job.name in started]
+    chosen = [job for at, job in enumerate(kept) if str(at) in started]
     report = decided.decision.report
     stays = sum(known.job.weight for known in live.snapshot.state.jobs if known.running)
     value = sum(job.gpus for job in chosen)
@@ -268,11 +269,11 @@ def _posed(
             jobs.append(
                 LiveJob(f"held on {node.name}", "held", held, 0.0, started_s=0.0, parts=parts)
             )
-    for job in waiting:
+    for at, job in enumerate(waiting):  # a log may have a name twice
         partition = places.partition_of(job)
         jobs.append(
             LiveJob(
-                job.name, "waits", job.gpus, 0.0, gpu_type=places.type_of(job) or "",
+                str(at), "waits", job.gpus, 0.0, gpu_type=places.type_of(job) or "",
                 per_node=places.per_node(job) or 0,
                 groups=(partition,) if partition is not None else (), weight=float(job.gpus),
             )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -128,11 +129,16 @@ class Places:
                 return True
         return False
 
-    def pack(self, job: RecordedJob, free: Free) -> int:
-        """Take a running job's GPUs, tightly if they fit so, else anywhere; what is missing."""
+    def pack(self, job: RecordedJob, one: Stint, free: Free) -> int:
+        """Take the GPUs that a job holds, tightly if they fit so, else anywhere; what is missing.
+
+        A component of a job holds fewer than the job asked for.
+        """
+        if one.gpus != job.gpus:
+            job = replace(job, gpus=one.gpus, nodes=None)
         if self.take(job, free):
             return 0
-        left = job.gpus
+        left = one.gpus
         for at in np.argsort(-free, kind="stable").tolist():
             part = min(left, int(free[at]))
             free[at] -= part
@@ -160,15 +166,71 @@ def _taken(gpus: int, per_node: int | None, able: npt.NDArray[np.int64], free: F
     return True
 
 
-def dealt_places(places: Places, held: Sequence[tuple[RecordedJob, Stint]]) -> tuple[Free, int]:
-    """Free GPUs by node, and GPUs that are held beyond those of the nodes."""
+def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, Stint]]) -> tuple[Free, int]:
+    """Free GPUs by node, and GPUs that are held beyond those of the nodes.
+
+    Their sum with what the nodes have at work is what is held: ``sum(held) + sum(free) =
+    capacity + missing``.
+    """
     free = places.size.copy()
+    splits: dict[int, list[dict[int, int]]] = defaultdict(list)
     for _, one in held:
-        for host, gpus in one.hosts:
-            free[places.index[host]] -= gpus
+        share = {places.index[host]: gpus for host, gpus in one.hosts}
+        for node, gpus in share.items():
+            free[node] -= gpus
+            if one.split:
+                splits[node].append(share)
+    stuck: set[int] = set()
+    for node in np.flatnonzero(free < 0).tolist():
+        while free[node] < 0 and _moved(node, splits, free, stuck):
+            pass
     missing = int(-free[free < 0].sum())
     free = np.maximum(free, 0)
-    unknown = [job for job, one in held if not one.hosts]
-    for job in sorted(unknown, key=lambda one: -one.gpus):
-        missing += places.pack(job, free)
+    unknown = [(job, one) for job, one in held if not one.hosts]
+    for job, one in sorted(unknown, key=lambda both: -both[1].gpus):
+        missing += places.pack(job, one, free)
     return free, missing
+
+
+def _moved(
+    node: int, splits: Mapping[int, Sequence[dict[int, int]]], free: Free, stuck: set[int]
+) -> bool:
+    """Move GPUs of jobs on several nodes so that an overfull node has fewer; whether that can be.
+
+    An augmenting path: a job has some fewer on one of its nodes (one at least stays) and more on
+    another, from which the next job takes them further, up to a node with free ones. Where there is
+    no path, none of the nodes that were reached ever has one: later paths leave them as they are.
+    """
+    came: dict[int, tuple[int, dict[int, int]]] = {}
+    reached = [node]
+    for at in reached:
+        for share in splits.get(at, ()):
+            if share[at] < 2:
+                continue
+            for other in share:
+                if other == node or other in came or other in stuck:
+                    continue
+                came[other] = at, share
+                reached.append(other)
+                if free[other] > 0:
+                    _shift(other, node, came, free)
+                    return True
+    stuck.update(reached)
+    return False
+
+
+def _shift(
+    last: int, node: int, came: Mapping[int, tuple[int, dict[int, int]]], free: Free
+) -> None:
+    """Move one GPU along the path to the last node."""
+    path = []
+    at = last
+    while at != node:
+        before, share = came[at]
+        path.append((before, share, at))
+        at = before
+    for before, share, to in path:
+        share[before] -= 1
+        share[to] += 1
+    free[node] += 1
+    free[last] -= 1

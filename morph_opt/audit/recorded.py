@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
+from morph_opt.audit.forms import RUN
 from morph_opt.domain import Cluster, InputError
 from morph_opt.round.live.hostlist import expand_hosts
 from morph_opt.runs.read import read_run
 from morph_opt.traces.logs import LogRow, Reading, Scan, log_format
-
-RUN = "run"
-"""Word of our own run folders, beside the log formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +23,24 @@ class Stint:
     ----------
     start_s, end_s
         From, until.
+    gpus
+        GPUs held.
     hosts
         GPUs by name of node; () where the log does not say.
+    split
+        Whether how many were on which node is not in the log: they are split evenly.
     """
 
     start_s: float
     end_s: float
+    gpus: int
     hosts: tuple[tuple[str, int], ...] = ()
+    split: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
-    """A job of a log.
+    """A job of a log; of one that was requeued, each attempt is one.
 
     Parameters
     ----------
@@ -50,7 +55,12 @@ class RecordedJob:
     gpu_type
         Type that it held; None where nobody says.
     stints
-        When it held GPUs, ascending.
+        When it held GPUs, ascending; components of one job at the same time.
+    ready_s
+        From when on it waited for room: later than ``submit_s`` where the log has a begin time,
+        infinite for one that was held until it was gone.
+    first_s
+        Its first submission, which its place in the order goes by.
     """
 
     name: str
@@ -61,6 +71,8 @@ class RecordedJob:
     nodes: int | None = None
     gpu_type: str | None = None
     stints: tuple[Stint, ...] = ()
+    ready_s: float = -inf
+    first_s: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,35 +118,39 @@ def read_recorded(spec: str, how: Reading) -> Recorded:
     known = log_format(word)
     if not known.durations:
         raise InputError(f"format {word} tells no starts and ends", field="FORMAT:PATH")
-    jobs: list[RecordedJob] = []
-    dropped: list[RecordedJob] = []
-
-    def also(row: LogRow, reason: str) -> None:
-        # Who never started waited, and who still ran held GPUs: no jobs for a replay, but here.
-        if reason in ("not-started", "still-running") and isinstance(row.gpus, int) and row.gpus:
-            dropped.append(_job(row, running=reason == "still-running"))
-
-    scan = Scan(Path(path), known, how, also=also)
-    without_start = 0
-    for row in scan.jobs():
-        if row.start_s is None:
-            without_start += 1
-        else:
-            jobs.append(_job(row, running=True))
-    jobs += dropped
+    # What never started waited, and what still ran held GPUs: no jobs for a replay, but here.
+    dropped: dict[str, list[LogRow]] = defaultdict(list)
+    scan = Scan(Path(path), known, how, also=lambda row, why: dropped[why].append(row))
+    kept = [row for row in scan.jobs() if row.start_s is not None]
+    without_start = scan.report.jobs - len(kept)
+    jobs = [job for row in kept for job in _jobs(row.rows, scan, running=True)]
+    also: dict[tuple[str, str], list[LogRow]] = defaultdict(list)
+    for reason in ("not-started", "still-running"):
+        for row in dropped[reason]:
+            if isinstance(row.gpus, int) and row.gpus:
+                also[reason, scan.reader.group(row.name)[0]].append(row)
+    for (reason, _), rows in also.items():
+        jobs += _jobs(rows, scan, running=reason == "still-running")
     if not any(job.stints for job in jobs):
         raise InputError("no job has a start and an end: nothing can be rebuilt", file=path)
+    jobs = _in_order_of_first(jobs)
+    count = len(kept) + sum(map(len, also.values()))
     gone = {reason: n for reason, n in scan.report.dropped.items() if n}
-    kept = {"not-started", "still-running"} if dropped else set()
-    lost = ", ".join(f"{n} {reason}" for reason, n in gone.items() if reason not in kept)
+    found = {"not-started", "still-running"} if also else set()
+    lost = ", ".join(f"{n} {reason}" for reason, n in gone.items() if reason not in found)
     notes = [
-        f"{scan.report.rows} rows, {len(jobs)} jobs" + (f"; left out: {lost}" if lost else ""),
+        f"{scan.report.rows} rows, {count} jobs" + (f"; left out: {lost}" if lost else ""),
         *scan.report.assumed,
     ]
     if without_start:
         notes.append(f"{without_start} jobs have no start: left out")
     if scan.report.folded:
-        notes.append("jobs of several attempts count as running from their first start on")
+        notes.append("attempts hold their own GPUs; the order goes by the first submission")
+    if late := sum(job.ready_s > job.submit_s for job in jobs):
+        notes.append(
+            f"{late} times a job was eligible only after its submission (begin times, holds, also "
+            "of a controller that releases jobs one by one): it waits from then on"
+        )
     return Recorded(_sorted(jobs), tuple(notes))
 
 
@@ -142,20 +158,52 @@ def _sorted(jobs: Iterable[RecordedJob]) -> tuple[RecordedJob, ...]:
     return tuple(sorted(jobs, key=lambda job: (job.submit_s, job.name)))
 
 
-def _job(row: LogRow, *, running: bool) -> RecordedJob:
-    """The job of a row that ran, or ended while it waited."""
+def _jobs(rows: Sequence[LogRow], scan: Scan, *, running: bool) -> Iterator[RecordedJob]:
+    """Attempts one by one, components of one job together: they start at once or not at all."""
+    names = [scan.reader.group(row.name) for row in rows]
+    found = [_job(row, name, running=running) for row, (name, _) in zip(rows, names, strict=True)]
+    if len({component for _, component in names}) < 2:
+        yield from found
+        return
+    nodes = [job.nodes for job in found if job.nodes is not None]
+    yield replace(
+        found[0],
+        submit_s=min(job.submit_s for job in found),
+        end_s=max(job.end_s for job in found),
+        gpus=sum(job.gpus for job in found),
+        nodes=sum(nodes) if len(nodes) == len(found) else None,
+        stints=tuple(sorted((one for job in found for one in job.stints), key=_start)),
+        ready_s=max(job.ready_s for job in found),
+    )
+
+
+def _start(one: Stint) -> float:
+    return one.start_s
+
+
+def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
+    """The attempt of a row that ran, or was gone while it waited."""
     end_s = inf if row.end_s is None or (running and row.run_s is None) else row.end_s
     stints: tuple[Stint, ...] = ()
     if running and row.start_s is not None:
-        stints = (Stint(row.start_s, end_s, _hosts(row)),)
+        hosts = _hosts(row)
+        stints = (Stint(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
     return RecordedJob(
-        row.name, row.kind or row.tenant, row.submit_s, end_s, int(row.gpus), row.nodes or None,
-        row.gpu_type, stints,
+        name, row.kind or row.tenant, row.submit_s, end_s, int(row.gpus), row.nodes or None,
+        row.gpu_type, stints, ready_s=-inf if row.eligible_s is None else row.eligible_s,
     )  # fmt: skip
 
 
+def _in_order_of_first(jobs: Sequence[RecordedJob]) -> list[RecordedJob]:
+    """The attempts with the first submission of their job."""
+    first: dict[str, float] = {}
+    for job in jobs:
+        first[job.name] = min(job.submit_s, first.get(job.name, inf))
+    return [replace(job, first_s=first[job.name]) for job in jobs]
+
+
 def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
-    """Its GPUs dealt evenly to its nodes: how many were on which is not in a log."""
+    """Its GPUs split evenly over its nodes: how many were on which is not in a log."""
     if not row.hosts:
         return ()
     try:
@@ -163,7 +211,7 @@ def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
     except InputError as error:
         raise InputError(error.rule, line=row.line, field="NodeList") from error
     if row.nodes is not None and row.nodes != len(hosts):
-        return ()  # components of one job: the list is of one of them
+        return ()
     each, more = divmod(int(row.gpus), len(hosts))
     shares = [each + (at < more) for at in range(len(hosts))]
     return tuple((host, n) for host, n in zip(hosts, shares, strict=True) if n)
@@ -179,12 +227,14 @@ def _of_run(folder: Path) -> Recorded:
     stints: dict[str, list[Stint]] = {}
     for row in run.segments:
         hosts = tuple(_parts(row.allocated_gpus, cluster))
-        stints.setdefault(row.job, []).append(Stint(row.start_s, row.end_s, hosts))
+        gpus = sum(n for _, n in hosts)
+        stints.setdefault(row.job, []).append(Stint(row.start_s, row.end_s, gpus, hosts))
     jobs = [
         RecordedJob(
-            row.job_id, row.tenant, row.submission_time,
-            row.finish_time if row.finish_time == row.finish_time else inf,
-            row.requested_number_of_resources, stints=tuple(stints.get(row.job_id, ())),
+            row.job, row.tenant, row.submission_s,
+            row.finish_s if row.finish_s == row.finish_s else inf,
+            row.gpus, stints=tuple(stints.get(row.job, ())),
+            first_s=row.submission_s,
         )
         for row in run.jobs
     ]  # fmt: skip

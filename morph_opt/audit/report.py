@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt.audit.instants import Audit, Instant
 from morph_opt.documents import write_atomically
-from morph_opt.domain import InputError
+from morph_opt.documents.figures import drawing
 from morph_opt.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SCHEMA = "morph-opt/audit/1"
-PICTURES = (".png", ".svg", ".pdf")
 _WORST = 5
 _ABSOLUTE_S = 1e8
 """Clocks from here on count from 1970."""
 
 CANNOT_TELL = (
-    "holds, dependencies and begin times (such jobs wait for another reason than room)",
+    "holds, dependencies and begin times, but for those that Slurm's Eligible has (such jobs wait "
+    "for another reason than room)",
     "reservations and the promises of backfilling (idle GPUs may be kept for a larger job)",
     "limits of users and accounts, priorities, CPUs and memory",
     "what the scheduler knew: run times that it could not foresee are known here",
@@ -127,7 +127,10 @@ def as_text(audit: Audit, spec: str) -> str:
     )
     over = max(one.missing for one in audit.instants)
     if over:
-        lines.append(f"jobs hold up to {over} GPUs more than the cluster has: is it another one?")
+        lines.append(
+            f"jobs hold up to {over} GPUs more than the nodes that they name have, which are not "
+            "counted: does the log contradict itself, or is it another cluster?"
+        )
     lines += ["", *(f"note: {note}" for note in audit.notes)]
     lines += ["what a log cannot tell:", *(f"  {text}" for text in CANNOT_TELL)]
     return "\n".join(lines) + "\n"
@@ -148,20 +151,8 @@ def _instant_text(one: Instant) -> str:
 
 
 def draw(audit: Audit, spec: str, path: Path) -> None:
-    """Write the picture: GPUs over time by what became of them, and what was waited for.
-
-    Raises
-    ------
-    InputError
-        If matplotlib is not installed.
-    """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError("needs matplotlib: pip install matplotlib", field="--picture") from error
-    with mpl.rc_context({"svg.hashsalt": "morph-opt", "font.size": 9.0}):
-        figure = Figure(figsize=(10.0, 5.2), layout="constrained", facecolor="white")
+    """Write the picture: GPUs over time by what became of them, and what was waited for."""
+    with drawing((10.0, 5.2)) as (figure, encoded):
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1.0))
         _bands(above, audit)
         _queue(below, audit)
@@ -170,15 +161,15 @@ def draw(audit: Audit, spec: str, path: Path) -> None:
             f"({_hours(audit, 'fillable'):,.1f} of {_hours(audit, 'idle'):,.1f} idle GPU-hours)",
             fontsize=9.5,
         )
-        figure.savefig(path, dpi=130)
+        write_atomically(path, encoded(path.suffix, dpi=130))
 
 
 def _bands(axes: Axes, audit: Audit) -> None:
     hours = [(one.time_s - audit.instants[0].time_s) / 3600.0 for one in audit.instants]
     fill = [one.fillable for one in audit.instants]
     lost = [one.by_count - one.fillable for one in audit.instants]
-    used = [min(one.used, audit.gpus) for one in audit.instants]
-    rest = [max(0, audit.gpus - u - f - s) for u, f, s in zip(used, fill, lost, strict=True)]
+    used = [one.used for one in audit.instants]
+    rest = [one.idle - one.by_count for one in audit.instants]
     names = ("used", "idle, a job that waits fits", "idle, scattered", "idle, nobody fits")
     colours = ("#0072B2", "#D55E00", "#E69F00", "#DDDDDD")
     axes.stackplot(hours, used, fill, lost, rest, labels=names, colors=colours, step="post")

@@ -13,7 +13,9 @@ from pathlib import Path
 from morph_opt.clusters.spec import read_cluster
 from morph_opt.documents import exists
 from morph_opt.domain import A800_NODE, GPU_TYPES, Cluster, InputError, Node, NodeType
+from morph_opt.domain.checked import checked
 from morph_opt.domain.cluster import MOST_NODES
+from morph_opt.domain.nearest import unknown
 
 _POOL = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([^+:]+))?")
 
@@ -62,14 +64,14 @@ def sized_node(gpus: int, gpu_name: str | None = None) -> NodeType:
     """
     gpu_type = GPU_TYPES.get(gpu_name or A800_NODE.gpu_type.name)
     if gpu_type is None:
-        known = ", ".join(GPU_TYPES)
-        raise InputError(f"unknown GPU type {gpu_name!r}; known are {known}", field="gpu type")
+        raise InputError(unknown("GPU type", str(gpu_name), GPU_TYPES), field="gpu type")
     if gpus == A800_NODE.gpus and gpu_type == A800_NODE.gpu_type:
         return A800_NODE
     return replace(A800_NODE, name=f"{gpu_type.name.lower()}-x{gpus}", gpu_type=gpu_type, gpus=gpus)
 
 
-def load_cluster(text: str) -> Cluster:
+@checked
+def load_cluster(text: str | Path) -> Cluster:
     """A cluster from what a user types: a short form or the path of a spec.
 
     Raises
@@ -77,7 +79,10 @@ def load_cluster(text: str) -> Cluster:
     InputError
         If it is neither, or the spec breaks a rule.
     """
-    path = Path(text)
-    if _POOL.match(text) and path.suffix != ".toml" and not exists(path):
+    path, text = Path(text), str(text)
+    if path.suffix != ".toml" and not exists(path):
+        if not _POOL.match(text):
+            rule = f"must be a file, or look like 8x8 or 4x8:A800-80GB+2x4:V100, got {text!r}"
+            raise InputError(rule, field="cluster")
         return parse_short(text)
     return read_cluster(path)

@@ -25,25 +25,27 @@
 
     [leaf.leaf-0]                # only for leaves whose uplinks are to be bounded
     uplink_gb_per_s = 200
+
+The same tables stand in a snapshot of a round as JSON: there ``gpu_types``, ``node_types`` and
+``leaves`` are lists, and every row has its ``name``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-from morph_opt.documents import TOML_BYTES, Fields, key_lines, parse_toml, read_text
+from morph_opt.documents import TOML_BYTES, Fields, key_lines, names_of, parse_toml, read_text
 from morph_opt.domain import GPU_TYPES, Cluster, GpuType, InputError, Leaf, Node, NodeType
 from morph_opt.domain.cluster import MOST_NODES
 from morph_opt.domain.errors import shown
+from morph_opt.domain.nearest import unknown
 
 CLUSTER_FIELDS = ("name", "gpu_type", "node_type", "nodes", "leaf")
-_GPU_TYPE = ("memory_gib", "price_per_hour")
-_NODE_TYPE = (
-    "gpu_type", "gpus", "cpus", "host_memory_gib", "nvlink_gb_per_s", "rdma_gb_per_s"
-)  # fmt: skip
-_NODES = ("type", "count", "name", "leaf", "nvlink_domain")
+LISTED = {"gpu_type": "gpu_types", "node_type": "node_types", "leaf": "leaves"}
+"""Lists of JSON in place of tables by name."""
+LISTED_FIELDS = tuple(LISTED.get(name, name) for name in CLUSTER_FIELDS)
 
 
 def read_cluster(path: Path) -> Cluster:
@@ -73,72 +75,68 @@ def cluster_from_toml(text: str, *, file: str | None = None, name: str = "cluste
     return cluster_of(Fields(tables, "", file, CLUSTER_FIELDS, key_lines(text)), name)
 
 
-def cluster_of(spec: Fields, name: str = "cluster") -> Cluster:
-    """The cluster of a table with `CLUSTER_FIELDS`, which may be part of a larger file."""
-    gpu_types = dict(GPU_TYPES)
-    for key, table in spec.named("gpu_type", _GPU_TYPE).items():
-        gpu_types[key] = _gpu_type(key, table)
-    types = {
-        key: _node_type(key, table, gpu_types)
-        for key, table in spec.named("node_type", _NODE_TYPE).items()
-    }
-    rows = spec.objects("nodes", _NODES, ())
+def cluster_of(spec: Fields, name: str = "cluster", *, listed: bool = False) -> Cluster:
+    """The cluster of a table with `CLUSTER_FIELDS`, which may be part of a larger file.
+
+    With ``listed``, of an object with `LISTED_FIELDS`: it names every GPU type itself, and each
+    node, which may have a ``status``.
+    """
+    gpu_types = {} if listed else dict(GPU_TYPES)
+    for key, table in _tables(spec, "gpu_type", GpuType, listed).items():
+        known = gpu_types.get(key)
+        given = {} if known is None else _left_out(table, known)
+        gpu_types[key] = table.make(GpuType, **(given | {"name": key}))
+    types = {}
+    for key, table in _tables(spec, "node_type", NodeType, listed).items():
+        gpu = table.text("gpu_type")
+        if gpu not in gpu_types:
+            raise table.error("gpu_type", unknown("GPU type", gpu, gpu_types))
+        types[key] = table.make(NodeType, name=key, gpu_type=gpu_types[gpu])
+    rows = spec.objects("nodes", (*names_of(Node), "status" if listed else "count"), ())
     if not rows:
         raise spec.error("nodes", "the cluster has no nodes ([[nodes]] is missing)")
     nodes: list[Node] = []
     for row in rows:
         nodes += _nodes(row, types, MOST_NODES - len(nodes))
     in_use = {node.leaf for node in nodes}
-    leaves = tuple(
-        _leaf(key, table, in_use) for key, table in spec.named("leaf", ("uplink_gb_per_s",)).items()
-    )
+    leaves = []
+    for key, table in _tables(spec, "leaf", Leaf, listed).items():
+        leaves.append(table.make(Leaf, name=key))
+        if key not in in_use:
+            rule = f"no node hangs on it; leaves are {shown(', '.join(sorted(in_use)))}"
+            raise table.error("name" if listed else None, rule)
     title = spec.text("name", name)
     try:
-        return Cluster(title, tuple(nodes), leaves)
+        return Cluster(title, tuple(nodes), tuple(leaves))
     except InputError as error:
         field = "name" if error.field == "cluster.name" else "nodes"
         raise spec.error(field, error.rule) from error
 
 
-def _gpu_type(key: str, table: Fields) -> GpuType:
-    """A type; of one that the catalog knows the price alone may be given."""
-    known = GPU_TYPES.get(key)
-    price = table.number("price_per_hour") if table.given("price_per_hour") else None
-    if known and price is None:
-        price = known.price_per_hour
-    memory_gib = table.number("memory_gib", *([known.memory_gib] if known else []))
-    return table.built(partial(GpuType, key, memory_gib, price))
+def _tables(spec: Fields, name: str, kind: type[Any], listed: bool) -> dict[str, Fields]:
+    """Tables of a kind of things by their names."""
+    if not listed:
+        return spec.named(name, names_of(kind, "name"))
+    found: dict[str, Fields] = {}
+    for row in spec.objects(LISTED[name], names_of(kind), *([()] if name == "leaf" else [])):
+        if found.setdefault(row.text("name"), row) is not row:
+            raise row.error("name", f"{row.text('name')!r} is listed twice")
+    return found
 
 
-def _leaf(key: str, table: Fields, in_use: set[str]) -> Leaf:
-    uplink_gb_per_s = table.number("uplink_gb_per_s")
-    if key not in in_use:
-        listed = ", ".join(sorted(in_use))
-        raise table.error(None, f"no node hangs on it; leaves are {shown(listed)}")
-    return table.built(partial(Leaf, key, uplink_gb_per_s))
-
-
-def _node_type(key: str, table: Fields, gpu_types: Mapping[str, GpuType]) -> NodeType:
-    gpu = table.text("gpu_type")
-    if gpu not in gpu_types:
-        rule = f"unknown GPU type {gpu!r}; known are {', '.join(gpu_types)}"
-        raise table.error("gpu_type", rule)
-    counts = (table.whole("gpus"), table.whole("cpus"))
-    rates = [table.number(name) for name in _NODE_TYPE[3:]]
-    return table.built(partial(NodeType, key, gpu_types[gpu], *counts, *rates))
+def _left_out(table: Fields, known: GpuType) -> dict[str, Any]:
+    """What the catalog says where the table is silent: the price alone may be given."""
+    return {name: getattr(known, name) for name in names_of(GpuType) if not table.given(name)}
 
 
 def _nodes(row: Fields, types: Mapping[str, NodeType], most: int) -> list[Node]:
     kind = row.text("type")
     if kind not in types:
-        rule = f"unknown node type {kind!r}; known are {', '.join(types) or 'none'}"
-        raise row.error("type", rule)
+        raise row.error("type", unknown("node type", kind, types))
     count = row.whole("count", 1, least=1)
     if count > most:
         raise row.error("count", f"a cluster has at most {MOST_NODES} nodes, got {count}")
     base = row.text("name", kind)
     width = len(str(count - 1))
     names = [base] if count == 1 else [f"{base}-{i:0{width}d}" for i in range(count)]
-    leaf = row.text("leaf", "leaf-0")
-    domain = row.text("nvlink_domain") if row.given("nvlink_domain") else None
-    return [row.built(partial(Node, name, types[kind], leaf, domain)) for name in names]
+    return [row.make(Node, name=name, type=types[kind]) for name in names]

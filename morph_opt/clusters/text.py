@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from morph_opt.documents import toml_text
-from morph_opt.domain import GPU_TYPES, Cluster, Node
+from formulations.resources import OPTIONAL
+from morph_opt.documents import plain, toml_text
+from morph_opt.domain import GPU_TYPES, Cluster, Node, NodeType
 
 
 def cluster_to_toml(cluster: Cluster) -> str:
@@ -26,23 +27,19 @@ def cluster_to_tables(cluster: Cluster) -> dict[str, Any]:
             priced = {} if price is None else {"price_per_hour": float(price)}
             table = {"memory_gib": float(gpu.memory_gib)} | priced
             spec.setdefault("gpu_type", {})[gpu.name] = table
-    spec["node_type"] = {
-        kind.name: {
-            "gpu_type": kind.gpu_type.name,
-            "gpus": kind.gpus,
-            "cpus": kind.cpus,
-            "host_memory_gib": float(kind.host_memory_gib),
-            "nvlink_gb_per_s": float(kind.nvlink_gb_per_s),
-            "rdma_gb_per_s": float(kind.rdma_gb_per_s),
-        }
-        for kind in cluster.node_types
-    }
+    spec["node_type"] = {kind.name: _node_type(kind) for kind in cluster.node_types}
     spec["nodes"] = _runs(cluster)
     if cluster.leaves:
         spec["leaf"] = {
             leaf.name: {"uplink_gb_per_s": float(leaf.uplink_gb_per_s)} for leaf in cluster.leaves
         }
     return spec
+
+
+def _node_type(kind: NodeType) -> dict[str, Any]:
+    given = plain(kind, "name", optional=OPTIONAL, gpu_type=kind.gpu_type.name)
+    types = NodeType.__annotations__
+    return {name: float(v) if types[name] == "float" else v for name, v in given.items()}
 
 
 def _runs(cluster: Cluster) -> list[dict[str, Any]]:

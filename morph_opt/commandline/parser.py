@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from morph_opt.commandline.types import path, text
+from morph_opt.domain.nearest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,28 @@ class Condition:
     holds: Callable[[argparse.Namespace], bool]
 
 
+class _HelpAll(argparse._HelpAction):
+    """``--help-all``: see `LineParser.abridge`."""
+
+    def __call__(self, parser: Any, *_: Any, **__: Any) -> None:
+        """Print the whole help and leave."""
+        print(parser.format_help_all(), end="")
+        parser.exit()
+
+
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """Sub-commands; the help of one says by itself what the list of them says of it."""
+
+    renamed: Mapping[str, str] = {}
+    """What to type in place of a command that there was once."""
+
+    def add_parser(self, name: str, **settings: Any) -> Any:
+        """As of argparse."""
+        text = str(settings.get("help") or "")
+        sentence = text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")
+        return super().add_parser(name, **{"description": sentence, **settings})
+
+
 class LineParser(argparse.ArgumentParser):
     """Says what is wrong in one line; sub-commands' parsers are of the same class.
 
@@ -41,13 +64,16 @@ class LineParser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **settings})
+        if self.description:  # of a module's docstring
+            self.description = self.description.replace("``", "")
         self.register("type", None, text)
         self.register("type", Path, path)
         self.conditions: dict[str, tuple[Condition, ...]] = {}
+        self.rare: set[argparse.Action] = set()
 
     def add_subparsers(self, **settings: Any) -> argparse._SubParsersAction[Any]:
         """As of argparse; what follows the command is left to the command's own parser."""
-        action = super().add_subparsers(**settings)
+        action = super().add_subparsers(**{"action": _Commands, **settings})
         action.type = str
         return action
 
@@ -85,6 +111,71 @@ class LineParser(argparse.ArgumentParser):
                 if not condition.holds(parsed):
                     self.error(f"argument {option}: {condition.rule}")
         return parsed, rest
+
+    def abridge(self, *common: str) -> None:
+        """Let ``--help`` show the options that most use, and ``--help-all`` every one.
+
+        Parameters
+        ----------
+        common
+            Their names.
+        """
+        self.add_argument("--help-all", action=_HelpAll, help="show every option, and exit")
+        kept = {"--help", "--help-all", *common}
+        self.rare = {one for one in self._actions if not kept & {*one.option_strings}}
+
+    def format_help(self) -> str:
+        """The help; of an abridged one only what most use."""
+        if not self.rare:
+            return super().format_help()
+        texts = {action: action.help for action in self.rare}
+        usage, epilog = self.usage, self.epilog
+        try:
+            for action in texts:
+                action.help = argparse.SUPPRESS
+            self.usage = "%(prog)s [OPTIONS]"
+            self.epilog = f"{len(texts)} more options: --help-all. {epilog or ''}"
+            return super().format_help()
+        finally:
+            for action, text in texts.items():
+                action.help = text
+            self.usage, self.epilog = usage, epilog
+
+    def format_help_all(self) -> str:
+        """The help with every option."""
+        return super().format_help()
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> argparse.Namespace:
+        """As of argparse; what is not known is refused with what was probably meant."""
+        parsed, rest = self.parse_known_args(args, namespace)
+        if rest:
+            known = list(self._options())
+            near = "".join(
+                did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
+            )
+            self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+        found: argparse.Namespace = parsed
+        return found
+
+    def _options(self) -> Iterator[str]:
+        """Options of this parser and of those of its sub-commands."""
+        for action in self._actions:
+            yield from (word for word in action.option_strings if word.startswith("--"))
+            if isinstance(action, argparse._SubParsersAction):
+                for inner in action.choices.values():
+                    yield from inner._options()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As of argparse; a word that is no choice is refused with what was probably meant."""
+        if action.choices is not None and value not in action.choices:
+            names = [str(name) for name in action.choices]
+            near = did_you_mean(str(value), names)
+            if value in getattr(action, "renamed", {}):
+                near = f", which is {action.renamed[value]} now"  # type: ignore[attr-defined]
+            rule = f"invalid choice: {str(value)[:120]!r}{near} (choose from {', '.join(names)})"
+            raise argparse.ArgumentError(action, rule)
 
     def _given(self, words: Sequence[str]) -> list[str]:
         """Options among the words, in order; one that is given twice is refused."""

@@ -6,14 +6,15 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.domain import InputError
-from morph_opt.report.api import report
-from morph_opt.report.comparison import Comparison, compare, unlike
-from morph_opt.report.paired import differences, largest, pair_jobs
 from morph_opt.table import Table
-from morph_opt.views import RunView, open_runs
+
+if TYPE_CHECKING:
+    from morph_opt.report.comparison import Comparison
+    from morph_opt.runs.views import RunView
 
 
 def make_parser() -> LineParser:
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from morph_opt.report.api import report
+    from morph_opt.runs.views import open_runs
+
     if len(options.runs) < 2:
         raise InputError("needs two run folders or more", field="RUN")
     views = open_runs(options.runs)
@@ -53,12 +57,17 @@ def comparison_blocks(views: Sequence[RunView], *, markdown: bool = False) -> It
     InputError
         If a file of a run folder is damaged.
     """
+    from morph_opt.report.comparison import compare, unlike
+    from morph_opt.report.paired import differences, largest, pair_jobs
 
     def shown(table: Table) -> str:
         return table.to_markdown(spaced=True) if markdown else table.to_text()
 
     found = compare(views)
-    yield shown(_bold(found) if markdown else found.to_table())
+    if markdown:
+        yield shown(_bold(found))
+    else:
+        yield from (block.to_text() for block in _upright(found.to_table()))
     told = [f"not comparable: {line}" for line in found.obstacles] + list(found.remarks)
     if told:
         yield "\n".join(told)
@@ -73,6 +82,28 @@ def comparison_blocks(views: Sequence[RunView], *, markdown: bool = False) -> It
             extremes = largest(pairing, first.name, other.name)
             if extremes.rows:
                 yield shown(extremes)
+
+
+_WIDEST = 120
+"""Columns of a terminal that the table of runs keeps to, unless a single name is longer."""
+
+
+def _upright(plain: Table) -> Iterator[Table]:
+    """The table of runs with a line per figure, so many runs side by side as there is room for."""
+    runs = list(plain.texts())
+    widths = [max(map(len, run)) + 2 for run in runs]
+    left = max(map(len, plain.header))
+    while runs:
+        many = 1
+        while many < len(runs) and left + sum(widths[: many + 1]) <= _WIDEST:
+            many += 1
+        rows = [
+            [figure, *(run[place] for run in runs[:many])]
+            for place, figure in enumerate(plain.header)
+            if place > 0
+        ]
+        yield Table([plain.header[0], *(run[0] for run in runs[:many])], rows)
+        runs, widths = runs[many:], widths[many:]
 
 
 def _bold(found: Comparison) -> Table:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from morph_opt.domain import InputError
+from morph_opt.domain.nearest import unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,5 @@ def dataset(name: str) -> Dataset:
         rule = f"is not offered: {NOT_OFFERED[name]} states no licence; read a copy of your own"
         raise InputError(rule, field=f"data set {name}")
     if name not in DATASETS:
-        raise InputError(
-            f"unknown data set {name!r}; known are {', '.join(DATASETS)}", field="data set"
-        )
+        raise InputError(unknown("data set", name, DATASETS), field="data set")
     return DATASETS[name]

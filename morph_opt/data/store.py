@@ -99,7 +99,7 @@ def fetch(name: str, *, base_url: str | None = None) -> Path:
     chosen = dataset(name)
     root = _fetched_root(chosen)
     url = (base_url or chosen.base_url).rstrip("/") + "/"
-    logging.getLogger("pooch").setLevel(logging.WARNING)
+    pooch.get_logger().setLevel(logging.WARNING)  # not of the logging tree: no name finds it
     keeper = pooch.create(path=root, base_url=url, registry=_registry(chosen))
     for path in chosen.files:
         if is_unpacked(root, chosen.members.get(path, {})):

@@ -12,7 +12,7 @@ import numpy as np
 from formulations.round.tables import Selection
 from morph_opt.decision.method import Solved
 from morph_opt.decision.pose import PosedRound
-from morph_opt.rules.model import OperatorRules
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.solvers.outcome import Outcome, Status, Stop
 
 
@@ -49,4 +49,4 @@ def at_best(posed: PosedRound) -> Solved | None:
         Status.OPTIMAL, Stop.PROVED, "prices", objective=value, bound=value, gap=0.0,
         message="every job has its best option",
     )  # fmt: skip
-    return Solved(selection, (proven,), posed.levels, step="stays", by_prices=True)
+    return Solved(selection, (proven,), posed.levels, step="stays", bound_by="prices")

@@ -10,11 +10,11 @@ from formulations.prices import Relaxation, choose_prices
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.round.check import RuleError, check
-from formulations.round.decode import place_parts, room_after_stays
 from formulations.round.rule_table import RULE_S, RULE_U
 from formulations.round.rules import broken_rule, with_promises
 from formulations.round.shared import same_gpus
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
+from morph_opt.decision.filling import filled
 
 
 def best_at_hand(problem: RoundProblem, level: Level) -> Selection:
@@ -45,32 +45,12 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
 
     Running jobs that a rule evicts are queued. If the others together still break a rule or ask too
     much of an uplink, the least valuable per GPU of those that it concerns are, one by one, until
-    none is broken; jobs that a rule keeps in place are not. Queued jobs are taken by their best
-    value per GPU; each gets its most valuable candidate for which distinct nodes with room exist
-    and no rule breaks, parts going to the fullest such node. Without rules no running
-    job is touched, so the result is feasible whenever the round is. Jobs that share GPUs go on
-    together; no others share any.
+    none is broken; jobs that a rule keeps in place are not. Queued jobs follow as `filled` says.
+    Without rules no running job is touched, so the result is feasible whenever the round is. Jobs
+    that share GPUs go on together; no others share any.
     """
-    jobs, candidates = problem.jobs, problem.candidates
-    choice = _kept(problem, level)
-    room = room_after_stays(problem, choice)
-    spots: list[tuple[int, ...]] = [()] * jobs.count
-    density = level.value[: candidates.count] / np.maximum(1, candidates.gpus)
-    best = np.full(jobs.count, -np.inf)
-    np.maximum.at(best, candidates.job, density)
-    start = np.searchsorted(candidates.job, np.arange(jobs.count + 1))
-    queued = np.flatnonzero(choice == NONE)
-    for job in queued[np.argsort(-best[queued], kind="stable")].tolist():
-        mine = np.arange(start[job], start[job + 1])
-        for candidate in mine[np.argsort(-level.value[mine], kind="stable")].tolist():
-            choice[job] = candidate
-            if broken_rule(problem, Selection(choice, tuple(spots))) is None:
-                found = place_parts(problem, candidate, room)
-                if found is not None:
-                    spots[job] = found
-                    break
-            choice[job] = NONE
-    return Selection(choice, tuple(spots))
+    kept = Selection(_kept(problem, level), ((),) * problem.jobs.count)
+    return filled(problem, level, kept)
 
 
 def _kept(problem: RoundProblem, level: Level) -> Ints:

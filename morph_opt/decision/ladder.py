@@ -1,8 +1,10 @@
-"""The ladder: prices first, exact where it pays; it stops at the first step within the gap.
+"""The ladder: tables first, exact where it pays; it stops at the first step within the gap.
 
 =============  =====================================================================================
 step           what it does
 =============  =====================================================================================
+``knapsack``   the round as a knapsack over GPUs: its bound, its choice on nodes, or branch and
+               bound by its tables; where these are too large it is left out
 ``prices``     a bound by prices, a choice dealt from their cuts, nodes for it
 ``slots``      the same with a price for every size of slot on nodes, where shapes make the gap
 ``residual``   the jobs that lose most, or decide by a hair, and some nodes as an exact round, the
@@ -10,19 +12,21 @@ step           what it does
 ``exact``      the exact round without the options that the bound shows to be in no better decision
 =============  =====================================================================================
 
-docs/formulations/prices.md has the mathematics. Deterministic but for the time limit, which ends
-the ladder between two steps.
+docs/formulations/knapsack.md and prices.md have the mathematics. Deterministic but for the time
+limit, which ends the ladder between two steps.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arrays import Bools, Floats
+from formulations.arrays import Bools, Floats, Ints
 from formulations.check_bound import check_bound
+from formulations.knapsack import Tables
 from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import evaluated, rounded_up
@@ -30,21 +34,24 @@ from formulations.prices.choose import Chosen
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.prices.slots import SlotRelaxation
-from formulations.round.check import RuleError, check
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
-from formulations.subround import residual_round, with_candidates
-from morph_opt.decision.freed import freed_for
+from formulations.subround import residual_round, whole_round, with_candidates
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.decision.spread import floor_of
+from morph_opt.decision.spread import WIDE, floor_of, unsure
+from morph_opt.decision.steps.freed import freed_for
+from morph_opt.decision.steps.knapsack import decided_by_tables, tables_of
+from morph_opt.decision.steps.known import Known
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
-from morph_opt.solvers.small_lp import SmallLp
+from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 
-LARGE = 10_000
-"""Candidates from which on rounds are not solved exactly at once, where the size decides."""
+if TYPE_CHECKING:
+    from morph_opt.solvers.small_lp import SmallLp
+
+TABLES = 4_000_000
+"""Additions of a round's knapsack tables at most: some ten milliseconds."""
 
 COMPACT = 100_000
 """Candidates from which on rounds for the ladder are posed compactly: prices choose no others."""
@@ -91,26 +98,19 @@ class Ladder:
     ----------
     solver
         Adapter for the exact parts.
-    least
-        Candidates from which on the ladder is climbed; smaller rounds are solved exactly at once.
     """
 
     solver: Solver
-    least: int = 0
 
     @property
     def name(self) -> str:
-        """``"ladder"``, or ``"auto"`` where small rounds are exact."""
-        return "auto" if self.least else "ladder"
+        """``"ladder"``."""
+        return "ladder"
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
-        """See `morph_opt.decision.method.RoundMethod`.
-
-        Rounds with pairs, or with prices of starts that depend on where, are solved exactly.
-        """
+        """See `morph_opt.decision.method.RoundMethod`. Rounds with pairs are solved exactly."""
         problem, compact = posed.problem, posed.view.compact
-        small = problem.candidates.count < self.least and not compact
-        if problem.shared.count or problem.returns.count or small:
+        if problem.shared.count:
             return ExactMip(self.solver).solve(posed, limits)
 
         def climbed(under: RoundProblem, levels: tuple[Level, ...]) -> Solved:
@@ -126,17 +126,6 @@ class Ladder:
         return replace(ranked, promised=False if impossible else None)
 
 
-@dataclass
-class _State:
-    """What is known of one level."""
-
-    selection: Selection | None
-    value: float
-    bound: float
-    prices: Prices | None
-    step: str = "prices"
-
-
 class _Climb:
     """One round, level after level."""
 
@@ -147,6 +136,7 @@ class _Climb:
         self._began_s = time.perf_counter()
         self._times = StepTimes()
         self._size = (0, 0)
+        self._floors: list[tuple[Level, float]] = []
 
     def _left_s(self) -> float:
         return self._limits.time_s - (time.perf_counter() - self._began_s)
@@ -159,38 +149,73 @@ class _Climb:
             last = rank == len(levels) - 1
             gap = self._limits.gap if last else min(RANK_GAP, self._limits.gap)
             state = self._level(problem, level, gap, best)
-            outcomes.append(_outcome(state, gap))
+            outcomes.append(state.outcome(gap))
             if state.selection is None:
                 break
             best = state.selection
             if not last:
                 floor = floor_of(problem, level, state.value, state.bound)
+                self._floors.append(floor)
                 problem = with_floor(problem, rank, *floor)
         return Solved(
             best, tuple(outcomes), levels, None, *self._size, None, self._times, state.step,
-            state.prices is not None,
+            state.bound_by,
         )  # fmt: skip
 
     def _level(
         self, problem: RoundProblem, level: Level, gap: float, known: Selection | None
-    ) -> _State:
+    ) -> Known:
         """Climb until a decision of one level is within the gap."""
+        state = Known(known, -np.inf if known is None else known.value(level))
+        tables = self._by_tables(problem, level, state)
+        if state.bound == -np.inf or self._done(state, gap):
+            return state
+        # Prices know no nodes, on which the price of a start may depend.
+        if problem.returns.count:
+            self._exact(problem, level, state, None, gap)
+        elif tables is not None and problem.candidates.count < SMALL and not self._compact:
+            kept = tables.items.option[tables.in_reach(state.value)]
+            kept = np.sort(kept[(kept >= 0) & (kept < problem.candidates.count)])
+            self._exact(problem, level, state, kept, gap)
+        else:
+            self._by_prices(problem, level, state, gap)
+        return state
+
+    def _by_tables(self, problem: RoundProblem, level: Level, state: Known) -> Tables | None:
+        """The round as a knapsack; its tables, unless they are too large."""
+        began = time.perf_counter()
+        tables = tables_of(problem, level, self._floors, TABLES)
+        if tables is not None:
+            limits = self._part_limits(0.0)
+            found = decided_by_tables(problem, level, tables, state.selection, self._solver, limits)
+            state.selection, state.value, state.bound = found.selection, found.value, found.bound
+            if self._compact:
+                # That no choice of what was kept has nodes says nothing of shapes left out.
+                state.bound = max(found.bound, tables.bound)
+        self._times.solve_ms += 1e3 * (time.perf_counter() - began)
+        return tables
+
+    def _by_prices(self, problem: RoundProblem, level: Level, state: Known, gap: float) -> None:
+        """From prices on."""
+        from morph_opt.solvers.small_lp import SmallLp
+
         began = time.perf_counter()
         relaxation = Relaxation(problem, level)
         lp = SmallLp()
-        # Compact rounds left out shapes with smaller network shares (`morph_opt.candidates`).
+        # Compact rounds left out shapes with smaller network shares (`decision.candidates`).
         free = relaxation.shared.network if self._compact else None
         chosen = choose_prices(relaxation, lp=lp, free=free)
         prices = Prices.of_rows(problem, relaxation.shared, chosen.prices)
         bound = rounded_up(chosen.evaluation)
         check_bound(problem, level, prices, bound)
-        state = _State(known, -np.inf if known is None else known.value(level), bound, prices)
+        state.bounded(bound, "prices")
+        state.step = "prices"
         priced = time.perf_counter()
         self._times.build_ms += 1e3 * (priced - began)
         if bound == -np.inf:
-            return state
+            return
         rounding = Rounding(relaxation, chosen, lp)
-        self._better(problem, level, state, decided_by_prices(problem, rounding))
+        state.better(problem, level, decided_by_prices(problem, rounding))
         self._times.place_ms += 1e3 * (time.perf_counter() - priced)
         surplus, reduced = chosen.evaluation.surplus, rounding.reduced
         large = problem.candidates.count >= SMALL
@@ -199,7 +224,7 @@ class _Climb:
             told = self._slots(problem, level, state, relaxation, chosen, lp, free)
             surplus, reduced = told or (surplus, reduced)
             if state.bound == -np.inf:
-                return state
+                return
         failed = 0
         for at in range(RESIDUALS if large else 0):
             if self._done(state, gap) or state.selection is None or failed > 1:
@@ -212,14 +237,17 @@ class _Climb:
             failed = 0 if better else failed + 1
         # What an exact model of some candidates proves says nothing of those that are left out.
         if not self._done(state, gap) and not self._compact:
-            self._exact(problem, level, state, surplus, reduced, gap)
-        return state
+            slack = state.bound - state.value if state.selection is not None else np.inf
+            loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
+            kept = np.flatnonzero(loss <= slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
+            if kept.size <= LARGEST_EXACT:
+                self._exact(problem, level, state, kept, gap)
 
     def _slots(
         self,
         problem: RoundProblem,
         level: Level,
-        state: _State,
+        state: Known,
         relaxation: Relaxation,
         chosen: Chosen,
         lp: SmallLp,
@@ -241,9 +269,7 @@ class _Climb:
         start = slots.start(chosen.prices)
         found = choose_prices(slots, start, SLOT_EVALUATIONS, lp, unpriced, radius=0.6)
         self._times.build_ms += 1e3 * (time.perf_counter() - began)
-        if self._better(
-            problem, level, state, decided_by_prices(problem, Rounding(slots, found, lp))
-        ):
+        if state.better(problem, level, decided_by_prices(problem, Rounding(slots, found, lp))):
             state.step = "slots"
         if self._compact:
             return None
@@ -251,37 +277,20 @@ class _Climb:
             bound, surplus, reduced = evaluated(problem, relaxation, slots.prices(found.prices))
         except TooManyPatternsError:  # of an empty node, which no state of the guide was
             return None
-        if bound.value >= state.bound:
+        if not state.bounded(bound.value, "prices"):
             return None
         check_bound(problem, level, bound.prices, bound.value)
-        state.bound, state.prices, state.step = bound.value, bound.prices, "slots"
+        state.step = "slots"
         return surplus, reduced
 
-    def _done(self, state: _State, gap: float) -> bool:
+    def _done(self, state: Known, gap: float) -> bool:
         return relative_gap(state.value, state.bound) <= gap or self._left_s() <= 0.0
-
-    @staticmethod
-    def _better(
-        problem: RoundProblem, level: Level, state: _State, found: Selection | None
-    ) -> bool:
-        """Take a decision if it is one, and better; whether it was."""
-        if found is None:
-            return False
-        value = found.value(level)
-        if state.selection is not None and value <= state.value:
-            return False
-        try:
-            check(problem, found)
-        except RuleError:
-            return False
-        state.selection, state.value = found, value
-        return True
 
     def _residual(
         self,
         problem: RoundProblem,
         level: Level,
-        state: _State,
+        state: Known,
         freed: tuple[Bools, Bools],
         surplus: Floats,
         reduced: Floats,
@@ -315,43 +324,34 @@ class _Climb:
         self._count(rounds, solved)
         if solved.selection is None:
             return False
-        better = self._better(problem, level, state, part.merged(state.selection, solved.selection))
+        better = state.better(problem, level, part.merged(state.selection, solved.selection))
         state.step = "residual" if better else state.step
         return better
 
     def _exact(
-        self,
-        problem: RoundProblem,
-        level: Level,
-        state: _State,
-        surplus: Floats,
-        reduced: Floats,
-        gap: float,
+        self, problem: RoundProblem, level: Level, state: Known, kept: Ints | None, gap: float
     ) -> None:
-        """The exact round over the options that may be in a better decision."""
-        count = problem.candidates.count
-        slack = state.bound - state.value if state.selection is not None else np.inf
-        loss = surplus[problem.candidates.job] - reduced[:count]
-        kept = np.flatnonzero(loss <= slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
-        if kept.size > LARGEST_EXACT:
-            return
-        part = with_candidates(problem, level, kept)
+        """The exact round over the candidates that may be in a better decision; None: over all."""
+        part = (
+            whole_round(problem, level) if kept is None else with_candidates(problem, level, kept)
+        )
         rounds = RoundSolver(self._solver, self._part_limits(gap))
         solved = rounds.ranked(part.problem, (part.level,))
         self._count(rounds, solved)
         outcome = solved.outcome
+        state.step = "exact"
         if outcome.status is Status.INFEASIBLE and state.selection is None:
-            state.bound, state.step = -np.inf, "exact"
+            state.bounded(-np.inf, "solver")
             return
         found = solved.selection
         if found is not None:
             found = part.merged(found, found)
-            self._better(problem, level, state, found)
+            state.better(problem, level, found)
         proven = -np.inf if outcome.status is Status.INFEASIBLE else outcome.bound
-        proven = max(proven, state.value)
-        if proven < state.bound:
-            state.bound, state.prices = proven, None
-        state.step = "exact"
+        # A solver is sure of its bound to a share of its largest cost, which is no more than this.
+        largest = float(np.abs(part.level.value).max(initial=0.0))
+        size = min(largest, WIDE * max(abs(proven), abs(state.value)))
+        state.bounded(max(proven + unsure(problem, size), state.value), "solver")
 
     def _part_limits(self, gap: float) -> Limits:
         return replace(self._limits, gap=gap, time_s=max(0.1, self._left_s()))
@@ -366,23 +366,3 @@ class _Climb:
 def _worth_of(level: Level, decided: Selection, job: int) -> float:
     picked = int(decided.choice[job])
     return float(level.value[picked]) if picked >= 0 else 0.0
-
-
-def _outcome(state: _State, gap: float) -> Outcome:
-    """The end of a level in the words of solves."""
-    if state.bound == -np.inf:
-        status = Status.INFEASIBLE
-    elif state.selection is None:
-        status = Status.NO_SOLUTION
-    else:
-        reached = relative_gap(state.value, state.bound)
-        status = Status.OPTIMAL if reached <= gap else Status.FEASIBLE
-    return Outcome(
-        status,
-        Stop.PROVED if status in (Status.OPTIMAL, Status.INFEASIBLE) else Stop.NODE_LIMIT,
-        "ladder",
-        objective=float("nan") if state.selection is None else state.value,
-        bound=max(state.bound, state.value),
-        gap=relative_gap(state.value, state.bound) if state.selection is not None else float("inf"),
-        message=state.step,
-    )

@@ -59,8 +59,8 @@ class Solved:
         Where the time went.
     step
         The step that ended the last level, for methods of several.
-    by_prices
-        Whether the last level's bound is one of prices, checked.
+    bound_by
+        What proves the last level's bound: ``"solver"``, ``"prices"`` or ``"knapsack"``.
     """
 
     selection: Selection | None
@@ -72,7 +72,7 @@ class Solved:
     model: RoundModel | None = None
     times: StepTimes = field(default_factory=StepTimes)
     step: str = "exact"
-    by_prices: bool = False
+    bound_by: str = "solver"
 
     @property
     def outcome(self) -> Outcome:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.domain import RoundState
+from morph_opt.domain import InputError, RoundState
+from morph_opt.extend import import_path
 
 Data = TypeVar("Data")
 
@@ -39,6 +42,34 @@ class Objective(ABC, Generic[Data]):
     def slo_changes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Jobs whose SLO was given up in the round observed last, and those whose holds again."""
         return (), ()
+
+
+def goals_of(objective: Objective[Data], problem: RoundProblem, data: Data) -> tuple[Level, ...]:
+    """The levels of an objective, which may be a user's own: what is wrong with them is said.
+
+    Raises
+    ------
+    InputError
+        If they are no tuple of at least one `Level`, or a level has not a finite value for every
+        option, shape (O,), and for every member, shape (M,).
+    """
+    goals = objective.levels(problem, data)
+    source = f"{import_path(objective)}.levels"
+    if not (isinstance(goals, tuple) and goals and all(isinstance(one, Level) for one in goals)):
+        rule = f"{source} must return a tuple of one Level or more, got {type(goals).__name__}"
+        raise InputError(rule, field="--objective")
+    options, members = problem.options.count, problem.options.members.option.size
+    for level in goals:
+        for what, array, size in (("value", level.value, options), ("worth", level.worth, members)):
+            rule = f"{source}: {what} of level {level.name!r} must "
+            if array.shape != (size,):
+                rule += f"have shape ({size},), got {array.shape}"
+            elif not np.isfinite(array).all():
+                rule += f"be finite, entry {int(np.argmin(np.isfinite(array)))} is not"
+            else:
+                continue
+            raise InputError(rule, field="--objective")
+    return goals
 
 
 class Stateless(Objective[None]):

@@ -11,7 +11,7 @@ import numpy as np
 
 from formulations.arrays import Bools
 from formulations.round.tables import RoundProblem, Selection
-from morph_opt.candidates.table import RoundView
+from morph_opt.decision.candidates.table import RoundView
 from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, Assignment, Cluster, Placement, RoundState
 

@@ -15,17 +15,17 @@ import numpy as np
 from formulations.arrays import Ints
 from formulations.objectives import favoured, guarantee
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.candidates.pairs import PairBuilder
-from morph_opt.candidates.returning import with_start_prices
-from morph_opt.candidates.table import CandidateBuilder, RoundView
-from morph_opt.decision.objective import Objective
+from morph_opt.decision.candidates.pairs import PairBuilder
+from morph_opt.decision.candidates.returning import with_start_prices
+from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.objective import Objective, goals_of
 from morph_opt.decision.promises import Promises
+from morph_opt.decision.rules.compile import apply_rules, ranks_below
+from morph_opt.decision.rules.known import require_known_nodes
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.domain import Cluster, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
-from morph_opt.rules.compile import apply_rules, ranks_below
-from morph_opt.rules.known import require_known_nodes
-from morph_opt.rules.model import OperatorRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class RoundPoser:
         Candidates from which on rounds leave out what no prices choose; None: never, and never
         with pairs, which need equal shapes, or where nodes are counted (``tighter_packing``).
     waste_filter
-        Of workers that take turns; see `morph_opt.candidates.ests.elastic_slice`.
+        Of workers that take turns; see `morph_opt.decision.candidates.ests.elastic_slice`.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class RoundPoser:
         if self._pairs is not None:
             view = self._pairs.extended(view, state)
         view = with_start_prices(view, state.cluster)
-        goals = self.objective.levels(view.problem, data)
+        goals = goals_of(self.objective, view.problem, data)
         ranks = ranks_below(view.problem, rules)
         unkept = self._unkept(view.problem, goals)
         return PosedRound(state, plain, view, goals, unkept, ranks, rules, self, data)

@@ -223,7 +223,7 @@ class RoundSolver:
             if any(pack(problem, fewer, order) is not None for order in ("size", "parts")):
                 continue
             proofs += 1
-            if self._exact_placement(problem, fewer)[1]:
+            if self.exact_placement(problem, fewer)[1]:
                 part = fewer
         return part
 
@@ -249,11 +249,9 @@ class RoundSolver:
             selection = pack(problem, choice, order)
             if selection is not None:
                 return selection, False
-        return self._exact_placement(problem, choice) if self._thorough else (None, False)
+        return self.exact_placement(problem, choice) if self._thorough else (None, False)
 
-    def _exact_placement(
-        self, problem: RoundProblem, choice: Ints
-    ) -> tuple[Selection | None, bool]:
+    def exact_placement(self, problem: RoundProblem, choice: Ints) -> tuple[Selection | None, bool]:
         """Nodes for a choice by the reference formulation, or whether there are provably none."""
         if not in_place_fits(problem, choice):
             return None, True

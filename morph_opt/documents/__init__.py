@@ -1,6 +1,6 @@
 """Files in and out: bounded, strict readers under every format, and one safe writer."""
 
-from morph_opt.documents.fields import Fields, kind_of
+from morph_opt.documents.fields import Fields
 from morph_opt.documents.limits import JSON_BYTES, LIMIT_VARIABLE, LINES_BYTES, TOML_BYTES
 from morph_opt.documents.parse import parse_json, parse_toml, read_json, read_lines, read_toml
 from morph_opt.documents.source import (
@@ -13,6 +13,7 @@ from morph_opt.documents.source import (
     stream_lines,
     stream_text,
 )
+from morph_opt.documents.structure import kind_of, names_of, plain, structure
 from morph_opt.documents.table import Row, read_rows, rows_of
 from morph_opt.documents.toml_lines import key_lines
 from morph_opt.documents.writing import (
@@ -34,9 +35,11 @@ __all__ = [
     "is_file",
     "key_lines",
     "kind_of",
+    "names_of",
     "not_a_file",
     "parse_json",
     "parse_toml",
+    "plain",
     "read_bytes",
     "read_json",
     "read_lines",
@@ -50,6 +53,7 @@ __all__ = [
     "rows_of",
     "stream_lines",
     "stream_text",
+    "structure",
     "toml_text",
     "write_atomically",
 ]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from morph_opt.documents.structure import (
+    field_of,
+    flag,
+    kind_of,
+    names_of,
+    number,
+    structure,
+    text,
+    unknown_field,
+    whole,
+)
 from morph_opt.domain.errors import InputError
 
 _T = TypeVar("_T")
 _MISSING: Any = object()
-_WHOLE = 1 << 63
-"""Whole numbers are below it: they end in arrays of 64 bits."""
 
 
 class Fields:
@@ -50,14 +58,13 @@ class Fields:
         self._known = None if known is None else tuple(known)
         self._lines = lines
         if not isinstance(value, dict):
-            word = "an object" if lines is None else "a table"
-            raise self.error(None, f"must be {word}, got {kind_of(value)}")
+            raise self.error(None, f"must be an object, got {kind_of(value)}")
         self._value: dict[str, Any] = value
         if self._known is None:
             return
         for name in value:
             if name not in self._known:
-                raise self.error(name, f"unknown field; known are {', '.join(self._known)}")
+                raise self.error(name, unknown_field(name, self._known))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._value)
@@ -68,11 +75,14 @@ class Fields:
             return self._path or "document"
         return f"{self._path}.{name}" if self._path else name
 
-    def error(self, name: str | None, rule: str) -> InputError:
-        """The complaint about a field."""
-        place = self.at(name)
+    def error(self, name: str | None, rule: str, below: str = "") -> InputError:
+        """The complaint about a field, or about a place below it such as ``[2].name``."""
+        place = (self.at(name) if name or self._path or not below else "") + below
+        place = place.removeprefix(".")
+        if self._lines is not None:
+            rule = rule.replace("must be an object", "must be a table")
         lines = self._lines or {}
-        near = (place, f"{place}[0]", self._path)
+        near = (place, f"{place}[0]", place.rpartition(".")[0], self.at(name), self._path)
         line = next((lines[path] for path in near if path in lines), None)
         return InputError(rule, file=self._file, line=line, field=place)
 
@@ -94,41 +104,26 @@ class Fields:
 
     def text(self, name: str, default: Any = _MISSING) -> str:
         """A string."""
-        value = self.raw(name, default)
-        if not isinstance(value, str):
-            raise self.error(name, f"must be text, got {kind_of(value)}")
-        return value
-
-    def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """A list of strings."""
-        values = self.rows(name, default)
-        for i, value in enumerate(values):
-            if not isinstance(value, str):
-                raise self.error(f"{name}[{i}]", f"must be text, got {kind_of(value)}")
-        return tuple(values)
+        return self._read(text, name, default)
 
     def flag(self, name: str, default: Any = _MISSING) -> bool:
         """True or false."""
-        value = self.raw(name, default)
-        if not isinstance(value, bool):
-            raise self.error(name, f"must be true or false, got {kind_of(value)}")
-        return value
+        return self._read(flag, name, default)
 
     def whole(
         self,
         name: str,
         default: Any = _MISSING,
         *,
-        least: int = 1 - _WHOLE,
-        most: int = _WHOLE - 1,
+        least: int | None = None,
+        most: int | None = None,
     ) -> int:
         """A whole number of 64 bits, or within narrower limits."""
-        value = self.raw(name, default)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.error(name, f"must be a whole number, got {kind_of(value)}")
-        if not least <= value <= most:
-            way = f"at least {least}" if value < least else f"at most {most}"
-            raise self.error(name, f"must be {way}, got {value}")
+        value = self._read(whole, name, default)
+        if least is not None and value < least:
+            raise self.error(name, f"must be at least {least}, got {value}")
+        if most is not None and value > most:
+            raise self.error(name, f"must be at most {most}, got {value}")
         return value
 
     def number(
@@ -140,40 +135,33 @@ class Fields:
         above: float | None = None,
     ) -> float:
         """A finite number."""
-        value = self.raw(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(name, f"must be a number, got {kind_of(value)}")
-        try:
-            value = float(value)
-        except OverflowError:
-            value = math.inf
-        if not math.isfinite(value):
-            raise self.error(name, "must be a finite number")
+        value = self._read(number, name, default)
         if least is not None and value < least:
             raise self.error(name, f"must be at least {least:g}, got {value:g}")
         if above is not None and value <= above:
             raise self.error(name, f"must be above {above:g}, got {value:g}")
         return value
 
-    def numbers(
-        self, name: str, default: Any = (), *, count: int | None = None
-    ) -> tuple[float, ...]:
-        """A list of finite numbers, by default empty if it is not given."""
-        values = self.rows(name, default)
-        if count is not None and len(values) != count:
-            raise self.error(name, f"must have {count} numbers, got {len(values)}")
-        parts = [f"{name}[{i}]" for i in range(len(values))]
-        inner = Fields(dict(zip(parts, values, strict=True)), self._path, self._file, None)
-        return tuple(inner.number(part) for part in parts)
+    def value(self, name: str, kind: type[_T], default: Any = _MISSING) -> _T:
+        """A value of a type; see `structure`."""
+        return self._read(lambda value: structure(kind, value), name, default)
 
-    def instant(self, name: str, latest_s: float) -> float | None:
-        """Seconds since the start of the trace, not later than an instant; None if null."""
-        if not self.has(name):
-            return None
-        value = self.number(name, least=0.0)
-        if value > latest_s:
-            raise self.error(name, f"must not be later than time_s = {latest_s:g}, got {value:g}")
-        return value
+    def make(self, kind: type[_T], **given: Any) -> _T:
+        """A dataclass of the fields that are here and of those given; others are not looked at."""
+        names = [name for name in names_of(kind) if name in self._value]
+        try:
+            return structure(kind, {name: self._value[name] for name in names} | given)
+        except InputError as error:
+            below = error.field or ""
+            stray = below[1:] in given and below[1:] not in self._value
+            raise self.error(None, error.rule, "" if stray else below) from None
+
+    def _read(self, read: Callable[[Any], _T], name: str, default: Any) -> _T:
+        value = self.raw(name, default)
+        try:
+            return read(value)
+        except InputError as error:
+            raise self.error(name, error.rule, error.field or "") from None
 
     def rows(self, name: str, default: Any = _MISSING) -> list[Any]:
         """A list."""
@@ -210,18 +198,5 @@ class Fields:
         try:
             return make()
         except InputError as error:
-            last = (error.field or "").rsplit(".", 1)[-1]
+            last = field_of(error)
             raise self.error(last if last in (self._known or ()) else name, error.rule) from error
-
-
-def kind_of(value: object) -> str:
-    """A parsed value in a few words, for complaints."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    return repr(value) if isinstance(value, str | int | float) else f"{value} (a date)"

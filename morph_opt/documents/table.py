@@ -14,6 +14,7 @@ from pathlib import Path
 from morph_opt.documents.limits import COLUMNS, LINES_BYTES
 from morph_opt.documents.source import read_text
 from morph_opt.domain.errors import InputError, shown
+from morph_opt.domain.nearest import did_you_mean
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -165,7 +166,7 @@ def _check_header(
         if column not in required and column not in optional:
             known = ", ".join([*required, *optional])
             raise InputError(
-                f"unknown column; known are {known}",
+                f"unknown column{did_you_mean(column, [*required, *optional])}; known are {known}",
                 file=file,
                 line=line,
                 field=column or "(unnamed column)",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
+from formulations.resources import OPTIONAL, SIDES
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
+from morph_opt.domain.checked import checked
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.span import Span
 
@@ -68,6 +70,8 @@ class NodeType:
         Bandwidth between two GPUs of the node, gigabytes (1e9) per second.
     rdma_gb_per_s
         Bandwidth of the node's network cards together, gigabytes (1e9) per second.
+    local_ssd_gib
+        Space on the node's own disks for what jobs write while they run.
     """
 
     name: str
@@ -77,16 +81,27 @@ class NodeType:
     host_memory_gib: float
     nvlink_gb_per_s: float
     rdma_gb_per_s: float
+    local_ssd_gib: float = 0.0
 
     def __post_init__(self) -> None:
         require_name("node_type.name", self.name)
         require_int("node_type.gpus", self.gpus, at_least=1, at_most=MOST_GPUS_PER_NODE)
-        require_int("node_type.cpus", self.cpus, at_least=0, at_most=int(MOST_AMOUNT))
-        memory_gib = self.host_memory_gib
-        require_finite("node_type.host_memory_gib", memory_gib, at_least=0.0, at_most=MOST_AMOUNT)
-        for name in ("nvlink_gb_per_s", "rdma_gb_per_s"):
-            value = getattr(self, name)
-            require_finite(f"node_type.{name}", value, above=0.0, at_most=MOST_AMOUNT)
+        nvlink = self.nvlink_gb_per_s
+        require_finite("node_type.nvlink_gb_per_s", nvlink, above=0.0, at_most=MOST_AMOUNT)
+        for resource in SIDES:
+            name, amount = f"node_type.{resource.field}", getattr(self, resource.field)
+            if resource.whole:
+                require_int(name, amount, at_least=0, at_most=int(MOST_AMOUNT))
+            elif resource.uplink:
+                require_finite(name, amount, above=0.0, at_most=MOST_AMOUNT)
+            else:
+                require_finite(name, amount, at_least=0.0, at_most=MOST_AMOUNT)
+
+    def __repr__(self) -> str:
+        """Without what it has none of: the digest of a run stays what it was before that came."""
+        every = {one.name: getattr(self, one.name) for one in fields(self)}
+        given = (f"{k}={v!r}" for k, v in every.items() if v or k not in OPTIONAL)
+        return f"NodeType({', '.join(given)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +154,8 @@ class Leaf:
         require_finite("leaf.uplink_gb_per_s", rate, above=0.0, at_most=MOST_AMOUNT)
 
 
-@dataclass(frozen=True)
+@checked
+@dataclass(frozen=True, repr=False)
 class Cluster:
     """An ordered set of nodes; a node's index is its position.
 
@@ -199,7 +215,11 @@ class Cluster:
             if leaf.name not in in_use:
                 raise InputError(f"leaf {leaf.name!r} has no node", field="leaf.name")
 
+    def __repr__(self) -> str:
+        return f"<Cluster {self.name}: {len(self.nodes)} nodes, {self.gpus} GPUs>"
+
     @classmethod
+    @checked
     def uniform(cls, nodes: int, node_type: NodeType, name: str | None = None) -> Cluster:
         """A flat cluster of ``nodes`` equal nodes named ``node-0`` onwards."""
         require_int("nodes", nodes, at_least=1, at_most=MOST_NODES)

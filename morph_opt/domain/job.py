@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 
+from formulations.resources import SIDES
 from morph_opt.domain._validate import require_finite, require_int, require_name
+from morph_opt.domain.checked import checked
+from morph_opt.domain.cluster import MOST_AMOUNT
 from morph_opt.domain.errors import InputError
+from morph_opt.domain.placement import SideDemand
 from morph_opt.domain.plan import ExecutionPlan
 
 MOST_ITERATIONS = 10**12
@@ -21,7 +27,17 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
 MOST_GPUS = 10**9
 """GPUs of a request, and CPU threads per GPU."""
 
+_ASKED = [resource for resource in SIDES if resource.asked]
+_AMOUNTS = attrgetter(*(resource.asked for resource in _ASKED))
 
+
+@lru_cache(maxsize=4096)
+def _side(amounts: object) -> SideDemand:
+    each = amounts if isinstance(amounts, tuple) else (amounts,)
+    return SideDemand(**{r.field: amount for r, amount in zip(_ASKED, each, strict=True)})
+
+
+@checked
 @dataclass(frozen=True, slots=True)
 class Job:
     """A training job: what it runs, how much of it, and what its user asked for.
@@ -54,6 +70,9 @@ class Job:
     feedback_iterations
         Iterations after which the job reports for the first time, at most all; None where nobody
         waits for a report.
+    local_ssd_gib
+        Local SSD that the job holds on every node that it uses, whatever its GPUs there: what
+        ``--tmp`` of Slurm and ``ephemeral-storage`` of a Kubernetes pod per node ask for.
 
     Raises
     ------
@@ -73,6 +92,7 @@ class Job:
     tenant: str = "default"
     deadline_s: float | None = None
     feedback_iterations: int | None = None
+    local_ssd_gib: float = 0.0
 
     def __post_init__(self) -> None:
         require_name("name", self.name)
@@ -82,6 +102,7 @@ class Job:
         require_int("iterations", self.iterations, at_least=1, at_most=MOST_ITERATIONS)
         require_int("requested_gpus", self.requested_gpus, at_least=1, at_most=MOST_GPUS)
         require_int("cpus_per_gpu", self.cpus_per_gpu, at_least=0, at_most=MOST_GPUS)
+        require_finite("local_ssd_gib", self.local_ssd_gib, at_least=0.0, at_most=MOST_AMOUNT)
         require_finite("weight", self.weight, above=0.0)
         require_finite("weight", self.weight, at_least=LEAST_WEIGHT, at_most=MOST_WEIGHT)
         if self.deadline_s is not None:
@@ -89,6 +110,11 @@ class Job:
         if self.feedback_iterations is not None:
             most = self.iterations
             require_int("feedback_iterations", self.feedback_iterations, at_least=1, at_most=most)
+        workers = self.requested_plan.workers
+        for resource in _ASKED:
+            if workers and resource.per_node and getattr(self, resource.asked):
+                rule = f"is held on every node; workers of {self.requested_plan} have no nodes"
+                raise InputError(f"{rule} of their own", field=resource.asked)
         needed = self.requested_plan.gpus
         if needed is not None and needed != self.requested_gpus:
             raise InputError(
@@ -96,13 +122,17 @@ class Job:
                 f"the job requests {self.requested_gpus}",
                 field="requested_plan",
             )
-        workers = self.requested_plan.workers
         if workers and self.requested_gpus > workers:
             raise InputError(
                 f"must be at most {workers}, the workers of {self.requested_plan}, "
                 f"got {self.requested_gpus}",
                 field="requested_gpus",
             )
+
+    @property
+    def side(self) -> SideDemand:
+        """What the job asks for next to its GPUs, whatever it runs in."""
+        return _side(_AMOUNTS(self))
 
     def _require_future(self, deadline_s: float) -> None:
         require_finite("deadline_s", deadline_s, at_most=LATEST_S)

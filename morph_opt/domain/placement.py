@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 
+from formulations.resources import SIDES
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
-from morph_opt.domain.cluster import MOST_AMOUNT
+from morph_opt.domain.cluster import MOST_AMOUNT, NodeType
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.plan import ExecutionPlan
 from morph_opt.domain.shape import Shape
@@ -132,9 +134,16 @@ DEMAND_TOLERANCE = 1e-9
 """Relative slack of sums of floating-point demands (host memory, RDMA bandwidth)."""
 
 
-@dataclass(frozen=True, slots=True)
+Sides = tuple[float, ...]
+"""An amount of each side resource, in the order of `formulations.resources.SIDES`."""
+
+_EACH = attrgetter(*(resource.field for resource in SIDES))
+_PER_NODE = tuple(resource.per_node for resource in SIDES)
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class SideDemand:
-    """Node resources other than GPUs that a configuration holds, per GPU of each part.
+    """Node resources other than GPUs that a configuration or a job holds, per GPU of each part.
 
     Parameters
     ----------
@@ -144,13 +153,54 @@ class SideDemand:
         Host memory.
     rdma_gb_per_s
         Share of the node's network cards; 0 when the job stays inside a node.
+    local_ssd_gib
+        Space on the local SSD of every node, whatever the GPUs there.
     """
 
     cpus: int = 0
     host_memory_gib: float = 0.0
     rdma_gb_per_s: float = 0.0
+    local_ssd_gib: float = 0.0
 
     def __post_init__(self) -> None:
-        require_int("cpus", self.cpus, at_least=0, at_most=int(MOST_AMOUNT))
-        for name in ("host_memory_gib", "rdma_gb_per_s"):
-            require_finite(name, getattr(self, name), at_least=0.0, at_most=MOST_AMOUNT)
+        for resource, amount in zip(SIDES, _EACH(self), strict=True):
+            if resource.whole:
+                require_int(resource.field, amount, at_least=0, at_most=int(MOST_AMOUNT))
+            else:
+                require_finite(resource.field, amount, at_least=0.0, at_most=MOST_AMOUNT)
+
+    @property
+    def each(self) -> Sides:
+        """The amounts in the order of `SIDES`."""
+        return tuple(_EACH(self))
+
+    def beside(self, asked: SideDemand) -> Sides:
+        """What a job holds in a configuration: what either of the two demands, the larger one."""
+        return tuple(map(max, _EACH(self), _EACH(asked)))
+
+
+NOTHING = SideDemand()
+"""Nothing is held next to GPUs."""
+
+
+def sides_of(node_type: NodeType) -> Sides:
+    """Side resources of a node."""
+    return tuple(_EACH(node_type))
+
+
+def held_by_part(sides: Sides, gpus: int) -> Sides:
+    """What a job that demands so much holds on a node next to so many GPUs."""
+    pairs = zip(sides, _PER_NODE, strict=True)
+    return tuple(need if per_node else gpus * need for need, per_node in pairs)
+
+
+def gpus_beside(sides: Sides, node_type: NodeType) -> int:
+    """GPUs of an empty node that a job may hold which demands so much next to them."""
+    most = node_type.gpus
+    for need, has, per_node in zip(sides, _EACH(node_type), _PER_NODE, strict=True):
+        room = has * (1.0 + DEMAND_TOLERANCE)
+        if per_node:
+            most = most if need <= room else 0
+        elif need > 0.0:
+            most = min(most, int(room / need))
+    return most

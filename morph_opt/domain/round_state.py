@@ -162,11 +162,11 @@ class RoundState:
         return Allocation(tuple(s.running for s in self.jobs if s.running is not None))
 
 
-def first_boundary(time_s: float, interval_s: float, least: int = 1) -> int:
-    """Number k >= ``least`` of the first boundary ``k * interval_s`` not before an instant."""
-    number = max(least, math.ceil(time_s / interval_s))
+def first_boundary(time_s: float, interval_s: float) -> int:
+    """Number k >= 1 of the first boundary ``k * interval_s`` not before an instant."""
+    number = max(1, math.ceil(time_s / interval_s))
     while number * interval_s < time_s:  # the quotient may be rounded down
         number += 1
-    while number > least and (number - 1) * interval_s >= time_s:
+    while number > 1 and (number - 1) * interval_s >= time_s:
         number -= 1
     return number

@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from formulations.resources import SIDES
 from morph_opt.domain._validate import require_int, require_name, require_unique
+from morph_opt.domain.checked import checked
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.job import Job
 
@@ -50,7 +52,8 @@ class Search:
         return self.ranked[self.keep :]
 
 
-@dataclass(frozen=True, slots=True)
+@checked
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """Named, ordered jobs.
 
@@ -100,6 +103,7 @@ class Trace:
                     raise InputError(rule, field="feedback_iterations")
 
     @classmethod
+    @checked
     def of(
         cls,
         name: str,
@@ -121,6 +125,9 @@ class Trace:
             if (ranked := tuple(name for name in search.ranked if name in names))
         )
         return Trace(self.name, kept, self.description, tuple(left))
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.name}: {len(self.jobs)} jobs>"
 
     @property
     def sha256(self) -> str:
@@ -151,4 +158,7 @@ def _content(job: Job) -> tuple[str, ...]:
         content = (*content, repr(float(job.deadline_s)))
     if job.feedback_iterations is not None:
         content = (*content, f"feedback {job.feedback_iterations}")
+    for resource in SIDES:
+        if resource.optional and resource.asked and getattr(job, resource.asked):
+            content = (*content, f"{resource.asked} {float(getattr(job, resource.asked))!r}")
     return content

@@ -3,92 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from morph_opt.domain import InputError, Range
+from morph_opt.domain.options import documented, option, require_all
 from morph_opt.domain.round_state import first_boundary
 from morph_opt.domain.starting import StartPrices
 
-RANGES = {
-    "interval_s": Range(0.1, 1e7),
-    "restart_s": Range(0.0, 1e7),
-    "first_start_s": Range(0.0, 1e7),
-    "resume_s": Range(0.0, 1e7),
-    "migrate_s": Range(0.0, 1e7),
-    "lost_work_s": Range(0.0, 1e9),
-    "checkpoint_s": Range(0.0, 1e9),
-    "until_s": Range(0.0, 1e12, above=True),
-    "stall_rounds": Range(1, 10**9, whole=True),
-    "first_boundary": Range(0, 1, whole=True),
-    "mtbf_s": Range(60.0, 1e12),
-    "mttr_s": Range(1.0, 1e9),
-}
-"""What is accepted of each setting, those of random failures included: from values below which a
-replay would count instants for ever to values beyond which instants lose their fractions."""
+_STARTS = Range(0.0, 1e7)
+"""Of seconds of a start-up. All ranges here reach from values below which a replay would count
+instants for ever to values beyond which instants lose their fractions."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class ReplayConfig:
     """What decides how a replay runs, next to trace, cluster, policy and true speeds.
 
-    Parameters
-    ----------
-    interval_s
-        Seconds between two decisions; boundaries are its multiples.
-    restart_s
-        Start-up of a first start and of every change of shape, plan, node or GPU, seconds.
-    first_start_s
-        Start-up of a first start, of every model, at most that of any other; None for the same.
-    resume_s, migrate_s
-        Start-up of a job in its plan on the nodes and GPU counts that it had last, and of one in
-        its plan elsewhere, of every model: at most ``migrate_s``, and at most that of any restart;
-        None for the same (see `morph_opt.domain.starting`). A node's failure takes what it
-        kept, and a start-up that is cut short leaves nothing.
-    restart_s_by_model
-        Start-up of single models in place of ``restart_s``.
-    lost_work_s
-        Seconds of progress that a job loses when the policy stops it (to queue it or to change
-        it); never more than it made since its last start.
-    checkpoint_s
-        Seconds of progress between two checkpoints: what a node failure can cost. 0 means that
-        every iteration is saved.
-    until_s
-        Horizon: the replay stops at this instant; None runs until every job is complete.
-    stall_rounds
-        The replay gives up when nothing ran, arrived or changed for so many rounds.
-    first_boundary
-        1: what is submitted at 0 waits for the first boundary after it, as everything else that
-        comes between two boundaries. 0: the boundary at 0 decides what is there at 0, as
-        event-driven simulators do.
+    Boundaries of rounds are the multiples of ``interval_s``. Starts are priced by
+    `morph_opt.domain.starting`: a node's failure takes what it kept, and a start-up that is cut
+    short leaves nothing. None stands for the price of the next more expensive start.
 
     Raises
     ------
     InputError
-        If a value is outside `RANGES`.
+        If a value is out of range, or a start costs more than one that does more.
     """
 
-    interval_s: float = 60.0
-    restart_s: float = 260.0
-    first_start_s: float | None = None
-    restart_s_by_model: Mapping[str, float] = field(default_factory=dict)
-    lost_work_s: float = 0.0
-    checkpoint_s: float = 1800.0
-    until_s: float | None = None
-    stall_rounds: int = 1000
-    first_boundary: int = 1
-    resume_s: float | None = None
-    migrate_s: float | None = None
+    interval_s: float = option(
+        60.0,
+        "seconds of a round",
+        flag="--interval",
+        metavar="S",
+        range=Range(0.1, 1e7),
+        common=True,
+    )
+    restart_s: float = option(
+        260.0,
+        "start-up of every start and change, seconds; repeat for single models",
+        metavar="S|MODEL=S",
+        range=_STARTS,
+        by_name="restart_s_by_model",
+        common=True,
+    )
+    first_start_s: float | None = option(
+        None, "start-up of first starts (--restart-s; 0 for a log)", metavar="S", range=_STARTS
+    )
+    restart_s_by_model: Mapping[str, float] = option(
+        {}, "start-up of single models in place of restart_s", range=_STARTS, hidden=True
+    )
+    lost_work_s: float = option(
+        0.0,
+        "seconds of progress that a preemption loses, at most those since the last start",
+        flag="--lost-work",
+        metavar="S",
+        range=Range(0.0, 1e9),
+    )
+    checkpoint_s: float = option(
+        1800.0,
+        "seconds of progress between two checkpoints, which a failure costs; 0: nothing is lost",
+        metavar="S",
+        range=Range(0.0, 1e9),
+    )
+    until_s: float | None = option(
+        None,
+        "stop at this simulated instant (when every job is complete)",
+        metavar="S",
+        range=Range(0.0, 1e12, above=True),
+        common=True,
+    )
+    stall_rounds: int = option(
+        1000,
+        "rounds without anything running, arriving or changing after which a replay ends",
+        range=Range(1, 10**9, whole=True),
+        hidden=True,
+    )
+    resume_s: float | None = option(
+        None,
+        "start-up on the nodes and in the plan held last (--migrate-s)",
+        metavar="S",
+        range=_STARTS,
+    )
+    migrate_s: float | None = option(
+        None, "start-up in the plan held last elsewhere (--restart-s)", metavar="S", range=_STARTS
+    )
 
     def __post_init__(self) -> None:
-        for name in (
-            "interval_s",
-            "restart_s",
-            "lost_work_s",
-            "checkpoint_s",
-            "stall_rounds",
-            "first_boundary",
-        ):
-            RANGES[name].require(name, getattr(self, name))
+        require_all(self)
         least_s = min((self.restart_s, *self.restart_s_by_model.values()))
         for name, dearer_s, what in (
             ("first_start_s", least_s, "restart"),
@@ -97,16 +98,9 @@ class ReplayConfig:
             ("resume_s", self.migrate_s, "migration"),
         ):
             seconds = getattr(self, name)
-            if seconds is None:
-                continue
-            RANGES[name].require(name, seconds)
-            if dearer_s is not None and seconds > dearer_s:
+            if seconds is not None and dearer_s is not None and seconds > dearer_s:
                 rule = f"must be at most that of a {what}, {dearer_s:g} s, got {seconds:g}"
                 raise InputError(rule, field=name)
-        for model, seconds in self.restart_s_by_model.items():
-            RANGES["restart_s"].require(f"restart_s of {model}", seconds)
-        if self.until_s is not None:
-            RANGES["until_s"].require("until_s", self.until_s)
 
     def restart_of(self, model: str) -> float:
         """Start-up seconds of a model."""
@@ -122,4 +116,4 @@ class ReplayConfig:
 
     def boundary_at_or_after(self, time_s: float) -> int:
         """Number of the first boundary that is not before an instant."""
-        return first_boundary(time_s, self.interval_s, self.first_boundary)
+        return first_boundary(time_s, self.interval_s)

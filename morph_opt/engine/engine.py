@@ -20,12 +20,10 @@ from dataclasses import replace
 from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace
 from morph_opt.engine.coming import Completions, NodeStatuses
 from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.live import LiveJob
+from morph_opt.engine.live import LiveJob, changes
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.engine.searches import Searches
-from morph_opt.engine.strict import AllocationError, StateFacts, changes, check_allocation
 from morph_opt.engine.taking_up import take_up
-from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.events.log import (
     Cancelled,
     Completed,
@@ -46,6 +44,9 @@ from morph_opt.events.log import (
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
+from morph_opt.strict.check import PlacementCheck
+from morph_opt.strict.facts import RunFacts, RunLookup
+from morph_opt.strict.rules import AllocationError, StateFacts
 
 # order of events at the same instant
 _COMPLETE, _NODE, _STOP, _ARRIVE, _CANCEL = range(5)
@@ -82,7 +83,8 @@ class Engine:
         self._trace = trace
         self._cluster = cluster
         self._config = config
-        self._lookup = TruthLookup(truth, cluster)
+        self._lookup = RunLookup(truth, cluster)
+        self._check = PlacementCheck(self._lookup)
         self._nodes = NodeStatuses(node_events)
         self._known = frozenset(job.name for job in trace.jobs)
         self._arrived = 0
@@ -91,8 +93,7 @@ class Engine:
         self._facts: dict[str, RunFacts] = {}
         self._on_node: dict[int, set[str]] = {}
         self._completions = Completions(self._active)
-        # The one before the first, at which nothing is decided.
-        self._boundary = config.first_boundary - 1
+        self._boundary = 0  # of the instant 0, at which nothing is decided
         self._idle_rounds = 0
         self._last: RoundDecided | None = None  # of a round that changed nothing
         self._last_completion_s = 0.0
@@ -112,7 +113,7 @@ class Engine:
     @property
     def _round(self) -> int:
         """Number of the round that the current boundary begins, from 0 on."""
-        return self._boundary - self._config.first_boundary
+        return self._boundary - 1
 
     def _time_of(self, boundary: int) -> float:
         return boundary * self._config.interval_s
@@ -158,10 +159,7 @@ class Engine:
         jobs = {name: live.job for name, live in self._active.items()}
         down = self._nodes.unavailable, self._nodes.failed
         before = StateFacts(jobs, self._known, self._held, *down)
-        violations = check_allocation(
-            assignments, self._cluster, before, self._facts_of,
-            self._lookup.paired_iteration_s, held_passed=True,
-        )  # fmt: skip
+        violations = self._check.check(assignments, before)
         if violations:
             raise AllocationError(self._round, self.now_s, violations)
         granted = {assignment.job: assignment for assignment in assignments}
@@ -216,7 +214,7 @@ class Engine:
 
     def _take_up(self, state: RoundState) -> None:
         """Begin with what a state has, as if the engine had come to it by itself."""
-        begin = take_up(state, self._trace, self._cluster, self._lookup)
+        begin = take_up(state, self._trace, self._lookup, self._check)
         self._boundary = self._config.boundary_at_or_after(state.time_s) - 1
         self._nodes.take_up(state)
         self._arrived = begin.arrived

@@ -10,6 +10,7 @@ speed: it then has *stretches*, and quantities are computed from the beginning o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from morph_opt.domain import Assignment, Job, JobState
@@ -222,3 +223,23 @@ class LiveJob:
             migrate_s=self.prices.migrate_s if again else None,
             last_held=self.last_held,
         )
+
+
+def changes(
+    assignments: Iterable[Assignment],
+    held: Mapping[str, Assignment],
+    order: Callable[[Assignment], int],
+) -> tuple[list[Assignment], list[Assignment]]:
+    """What starts, and where a partner comes or goes, each in this order."""
+    fresh: list[Assignment] = []
+    regrouped: list[Assignment] = []
+    for assignment in assignments:
+        before = held.get(assignment.job)
+        if before is assignment:
+            continue
+        starts = before is None or before != assignment
+        if starts:
+            fresh.append(assignment)
+        if assignment.partner != (None if starts or before is None else before.partner):
+            regrouped.append(assignment)
+    return sorted(fresh, key=order), sorted(regrouped, key=order)

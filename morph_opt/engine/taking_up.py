@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from morph_opt.domain import Assignment, Cluster, Job, JobState, RoundState, Trace
+from morph_opt.domain import Assignment, JobState, RoundState, Trace
 from morph_opt.engine.live import LiveJob
-from morph_opt.engine.strict import AllocationError, StateFacts, check_allocation
-from morph_opt.engine.truth import RunFacts, TruthLookup
 from morph_opt.events.log import (
     Event,
     NodeChanged,
@@ -19,6 +16,9 @@ from morph_opt.events.log import (
     Submitted,
     TakenUp,
 )
+from morph_opt.strict.check import PlacementCheck
+from morph_opt.strict.facts import RunFacts, RunLookup
+from morph_opt.strict.rules import AllocationError, StateFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,28 @@ class Beginning:
     events: list[Event]
 
 
-def take_up(state: RoundState, trace: Trace, cluster: Cluster, lookup: TruthLookup) -> Beginning:
+def take_up(state: RoundState, trace: Trace, lookup: RunLookup, check: PlacementCheck) -> Beginning:
     """A state as the engine has it.
+
+    Parameters
+    ----------
+    state, trace
+        What there is, of which jobs.
+    lookup, check
+        The truth, and the check that every decision has to pass; it passes what is held.
 
     Raises
     ------
     AllocationError
         If what the jobs hold breaks a rule of the engine, or the truth cannot run it.
     """
-    now_s = state.time_s
-    running = {known.job.name: known.running for known in state.jobs if known.running is not None}
-    facts = _checked(state, trace, cluster, lookup, running)
+    now_s, cluster, before = state.time_s, lookup.cluster, StateFacts.of(state)
+    running = before.held
+    broken = check.check(running.values(), before)
+    if broken:
+        raise AllocationError(state.index, now_s, broken)
+    found = ((name, lookup.facts(before.active[name].model, a)) for name, a in running.items())
+    facts = {name: known for name, known in found if known is not None}
     order = {job.name: place for place, job in enumerate(trace.jobs)}
     models = {known.job.name: known.job.model for known in state.jobs}
     active: dict[str, LiveJob] = {}
@@ -79,29 +90,6 @@ def take_up(state: RoundState, trace: Trace, cluster: Cluster, lookup: TruthLook
     arrived = sum(job.submission_s <= now_s for job in trace.jobs)
     booked = {name: (held, facts[name]) for name, held in running.items()}
     return Beginning(active, booked, arrived, events)
-
-
-def _checked(
-    state: RoundState,
-    trace: Trace,
-    cluster: Cluster,
-    lookup: TruthLookup,
-    running: Mapping[str, Assignment],
-) -> dict[str, RunFacts]:
-    """How the truth has each running job run, after the check that every decision has to pass."""
-
-    def facts_of(job: Job, held: Assignment) -> RunFacts | None:
-        return lookup.facts(job.model, held)
-
-    jobs = {known.job.name: known.job for known in state.jobs}
-    known = frozenset(job.name for job in trace.jobs)
-    before = StateFacts(jobs, known, running, state.unavailable, state.failed)
-    holdings = tuple(running.values())
-    broken = check_allocation(holdings, cluster, before, facts_of, lookup.paired_iteration_s)
-    if broken:
-        raise AllocationError(state.index, state.time_s, broken)
-    found = {name: facts_of(jobs[name], held) for name, held in running.items()}
-    return {name: facts for name, facts in found.items() if facts is not None}
 
 
 def _said(known: JobState, now_s: float, facts: RunFacts | None, seconds: float) -> list[Event]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, get_type_hints
+from typing import Any
 
-from morph_opt.documents import parse_json
+from morph_opt.documents import parse_json, structure
 from morph_opt.domain import Assignment, ExecutionPlan, InputError, Placement
 
 LOG_VERSION = 1
@@ -252,7 +252,6 @@ _LABELS: dict[type[Event], str] = {
     Ended: "end",
 }
 _FIELDS = {kind: tuple(kind.__dataclass_fields__) for kind in _LABELS}
-_TYPES = {kind: get_type_hints(kind) for kind in _LABELS}
 _KINDS = {label: kind for kind, label in _LABELS.items()}
 
 
@@ -274,16 +273,6 @@ def event_to_line(event: Event) -> str:
     return json.dumps(record, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
-_READERS = {
-    "kind": StartKind,
-    "cause": StopCause,
-    "status": NodeStatus,
-    "reason": EndReason,
-    "change": SloChange,
-    "plan": ExecutionPlan.parse,
-}
-
-
 def _placement(parts: list[Any]) -> Placement:
     return Placement(tuple((int(node), tuple(int(g) for g in gpus)) for node, gpus in parts))
 
@@ -301,17 +290,9 @@ def event_from_line(text: str) -> Event:
         kind = _KINDS[record.pop("event")]
         if set(record) != set(_FIELDS[kind]):
             raise KeyError(sorted(set(record) ^ set(_FIELDS[kind])))
-        for name, reader in _READERS.items():
-            if name in record and not (kind is RoundDecided and name == "status"):
-                record[name] = reader(record[name])
         if "placement" in record:
             record["placement"] = _placement(record["placement"])
-        for name, value in record.items():
-            wanted = _TYPES[kind][name]
-            number = type(value) is int and isinstance(0.5, wanted)
-            if not (number or isinstance(value, wanted)) or (wanted is int and value is True):
-                raise TypeError(f"{name} is {value!r}")
-        event: Event = kind(**record)
+        event: Event = structure(kind, record)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"is not an event of log version {LOG_VERSION} ({error})") from error
     if isinstance(event, Begun) and event.version != LOG_VERSION:

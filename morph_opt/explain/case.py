@@ -16,7 +16,7 @@ from formulations.arrays import Floats
 from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.objectives import kept
-from formulations.round.tables import Level, Selection
+from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.method import Evidence, Solved
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import RoundSolver
@@ -113,6 +113,10 @@ class Case:
         if solved.outcome.status is Status.INFEASIBLE:
             return False
         raise UnexplainedError(f"the solver could not tell: {solved.outcome.message}")
+
+    def build(self, problem: RoundProblem, level: Level) -> RoundModel:
+        """The model of a round under one goal."""
+        return self._rounds().build(problem, level)
 
     def _rounds(self) -> RoundSolver:
         return RoundSolver(_Budget(self._solver), self.limits)

@@ -15,9 +15,9 @@ from itertools import combinations
 from typing import Generic, TypeVar
 
 from morph_opt.decision.pose import PosedRound
+from morph_opt.decision.rules import Rule
 from morph_opt.domain import InputError
 from morph_opt.explain.case import Case
-from morph_opt.rules import Rule
 
 T = TypeVar("T")
 

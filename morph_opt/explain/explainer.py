@@ -9,7 +9,7 @@ way the smallest set of them is found (`morph_opt.explain.conflict`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from morph_opt.decision.pose import PosedRound
 from morph_opt.domain import Allocation, PlanFamily, Shape
 from morph_opt.explain.case import Case, first_change, reached, small
 from morph_opt.explain.conflict import RuleConflictError, rules_in_conflict
-from morph_opt.explain.prices import CellPrice, Prices
+from morph_opt.explain.effort import Effort
+from morph_opt.explain.prices import CellPrice, Prices, relaxation
 from morph_opt.explain.refusals import Refusals
 from morph_opt.explain.report import (
     ClassValue,
@@ -34,27 +35,7 @@ from morph_opt.explain.report import (
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status
 
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How many rounds may be solved again for an explanation.
-
-    Parameters
-    ----------
-    jobs
-        Jobs whose best option is forced, at most.
-    rules
-        Rules that are left out one at a time, at most.
-    nodes
-        Whether the round is solved with one more node of every kind.
-    named
-        Jobs whose best option is forced in any case.
-    """
-
-    jobs: int = 5
-    rules: int = 20
-    nodes: bool = False
-    named: tuple[str, ...] = ()
+_USUAL = Effort()
 
 
 class Explainer:
@@ -69,7 +50,7 @@ class Explainer:
     """
 
     def __init__(
-        self, solver: Solver, limits: Limits, effort: Effort = Effort()
+        self, solver: Solver, limits: Limits, effort: Effort = _USUAL
     ) -> None:  # fmt: skip
         self._case = Case(solver, limits)
         self._effort = effort
@@ -315,22 +296,30 @@ class _Round:
         for cell in _by_place(self._prices.nodes(), self._posed):
             node = cluster.nodes[cell.nodes[0]]
             gpu_price = cell.value / node.type.gpus
+            gains = self._node_gain(cell.nodes[0]) if self._effort.nodes else (None, None)
             found.append(
                 ClassValue(
                     node.type.name, node.type.gpu_type.name, node.leaf, node.nvlink_domain,
-                    len(cell.nodes), gpu_price, gpu_price / interval_s, cell.value,
-                    self._node_gain(cell.nodes[0]) if self._effort.nodes else None,
+                    len(cell.nodes), gpu_price, gpu_price / interval_s, *gains,
                 )
             )  # fmt: skip
         return found
 
-    def _node_gain(self, like: int) -> float | None:
-        """What the round gains from one more node like this one."""
+    def _node_gain(self, like: int) -> tuple[float | None, float | None]:
+        """What the round gains from one more node like this one, and what it gains at most."""
         more = self._posed.with_one_more_node(like)
-        selection = self._case.solve(more).selection
-        if selection is None:
-            return None
-        return selection.value(self._like(more)) - self._optimum.value(self._level)
+        solved = self._case.solve(more)
+        here = self._optimum.value(self._level)
+        # A search that gave up may have left the model of another goal. Without the rows of goals
+        # that rank higher the bound is weaker, and a bound.
+        built = solved.model if solved.complete else None
+        built = built or self._case.build(more.problem, self._like(more))
+        bound = relaxation(built.model, self._case.limits)
+        most = None if bound is None else bound - here
+        if solved.selection is None:
+            return None, most
+        gain = solved.selection.value(self._like(more)) - here
+        return gain, None if most is None else max(most, gain)
 
 
 def _what(option: Option) -> tuple[object, ...]:

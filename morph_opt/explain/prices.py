@@ -19,7 +19,8 @@ Rows that hand demand on (``gangs``, ``parts``) are equations in the model. They
 
 An idle node of a class is worth what its best pattern p sells at these prices,
 ``max_p sum_g a[p,g] y[slots[c,g]] + ...``. That is no bound on what the round gains from one more:
-a node may make gangs possible that no set of the present nodes has room for.
+a node may make gangs possible that no set of the present nodes has room for. The relaxation of the
+round with one more node is (`relaxation`).
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from formulations.node_pattern.cells import Cells, Kinds, find_cells, find_kinds
 from formulations.node_pattern.patterns import maximal_patterns
-from formulations.round.tables import RESOURCES, RoundProblem
+from formulations.resources import RESOURCES
+from formulations.round.tables import RoundProblem
 from morph_opt.explain.report import UnexplainedError
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
 
-GPUS = "GPUs"
+GPUS = RESOURCES[0].words
 SMALL = 1e-9
 """Relative to the largest value of a round: what counts as no price."""
 
@@ -66,8 +68,6 @@ _WORDS = {
     "one_host": GPUS,
     "distinct_nodes": "distinct nodes",
 }
-_SIDE = dict(enumerate((GPUS, "CPU threads", "host memory", "network cards")))
-assert len(_SIDE) == len(RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,33 @@ def _proves(model: LinearModel, duals: Floats, optimum: float) -> bool:
     )
 
 
+def relaxation(model: LinearModel, limits: Limits) -> float | None:
+    """What a model is worth at most, by its linear relaxation; None if that was not solved."""
+    scale = model.scale
+    outcome = HighsSolver().solve(model.with_objective(model.cost / scale).relaxed(), limits)
+    return outcome.bound * scale if outcome.status is Status.OPTIMAL else None
+
+
+def _cheapest(capacity: Floats, needs: Floats, pays: Floats) -> Floats:
+    """Least prices of resources at which no slot pays more than it takes, shape (resources,).
+
+    Parameters
+    ----------
+    capacity
+        What an idle node has, shape (resources,).
+    needs, pays
+        What slots of each kind take, shape (kinds, resources), and pay, shape (kinds,).
+    """
+    if capacity.size == 1:
+        return np.atleast_1d((pays / needs[:, 0]).max(initial=0.0))
+    # As long to import as a small round takes, and only rounds with scarce side resources need it.
+    from scipy.optimize import linprog
+
+    # Where several are as cheap, the first: GPUs before all others.
+    cost = capacity * (1.0 + LITTLE * np.arange(capacity.size))
+    return np.asarray(linprog(cost, -needs, -pays, method="highs-ds").x)
+
+
 class Prices:
     """Duals of a round's relaxation and what follows from them.
 
@@ -187,6 +214,9 @@ class Prices:
         self._rows = model.matrix()
         self._columns = self._rows.tocsc()
         self._rules = set(problem.rules.name)
+        self._cells, self._kinds = find_cells(problem), find_kinds(problem)
+        self._slots = self._by_label("slots")
+        self._of_slots: dict[int, Floats] = {}
 
     def of(self, option: int) -> dict[str, float]:
         """Price of an option, by what it is paid for."""
@@ -225,10 +255,35 @@ class Prices:
         family = self._families[self._family[row]]
         if family in ("gangs", "parts") and self._built.distinct is not None:
             return self._handed_on(row)
+        if family == "slots":
+            block = self._built.model.row_blocks[self._family[row]]
+            return self._of_slot(*block.labels[row - block.start].tolist())
         if family in ("node_free", "side", "capacity"):
             block = self._built.model.row_blocks[self._family[row]]
-            return {_SIDE[int(block.labels[row - block.start][1])]: 1.0}
+            return {RESOURCES[int(block.labels[row - block.start][1])].words: 1.0}
         return {_WORDS.get(family, family): 1.0}
+
+    def _of_slot(self, cell: int, kind: int) -> dict[str, float]:
+        """What a slot is paid for, as fractions.
+
+        Slots offer all that can run out on a node at once. Which of it they are paid for is said by
+        the prices of these resources that make an idle node cheapest, and pay for every slot.
+        """
+        t = int(self._cells.node_class[cell])
+        scarce, first = self._kinds.scarce[t], int(self._kinds.first[t])
+        needs: Floats = np.asarray(self._kinds.vectors[t])
+        if cell not in self._of_slots:
+            pays = [self._slots.get((cell, first + k), 0.0) for k in range(needs.shape[0])]
+            capacity = self.problem.nodes.capacity[t, scarce]
+            self._of_slots[cell] = _cheapest(capacity, needs, np.asarray(pays))
+        paid = needs[kind - first] * self._of_slots[cell]
+        if paid.sum() <= SMALL * self.scale:
+            return {GPUS: 1.0}
+        return {
+            RESOURCES[resource].words: float(amount / paid.sum())
+            for resource, amount in zip(scarce.tolist(), paid, strict=True)
+            if amount > 0.0
+        }
 
     def _handed_on(self, row: int) -> dict[str, float]:
         span = slice(int(self._rows.indptr[row]), int(self._rows.indptr[row + 1]))
@@ -253,7 +308,7 @@ class Prices:
 
     def nodes(self) -> list[CellPrice]:
         """Value of one more idle node for every cell of open nodes, in the order of the cells."""
-        cells, kinds = find_cells(self.problem), find_kinds(self.problem)
+        cells, kinds = self._cells, self._kinds
         if self._built.distinct is None:
             return self._named_nodes(cells)
         slots, side = self._by_label("slots"), self._by_label("side")

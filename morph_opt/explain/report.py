@@ -99,11 +99,12 @@ class JobExplanation:
         value; None if there is none.
     reason
         ``best``: nothing is worth more. ``price``: its best option costs others at least what it
-        adds. ``tie``: another optimum would grant the option. ``rule``: rules forbid it or hold
-        it back. ``placement``: no placement has room for it. ``no_configuration``: it cannot
-        run. ``earlier_goal``: promises or goals that rank higher would fall. ``gap``: the decision
-        is not optimal and the option would improve it. ``not_examined``: beyond the effort asked
-        for, or the solver could not tell within its own.
+        adds, by a solve with it where ``displaces`` says so, else at prices that are an estimate
+        where the relaxation is above the optimum. ``tie``: another optimum would grant the option.
+        ``rule``: rules forbid it or hold it back. ``placement``: no placement has room for it.
+        ``no_configuration``: it cannot run. ``earlier_goal``: promises or goals that rank higher
+        would fall. ``gap``: the decision is not optimal and the option would improve it.
+        ``not_examined``: beyond the effort asked for, or the solver could not tell within its own.
     displaces
         See `Displacement`; None if the option was not examined or cannot be forced.
     blocked_by
@@ -133,10 +134,9 @@ class ClassValue:
         Price of one GPU in this round: that of an idle node over its GPUs.
     gpu_s_price
         The same per GPU-second: over the length of the round.
-    node_value
-        Of an idle node at the round's prices.
-    node_gain
-        What the round gains, by solving it with one more node; None if that was not asked for.
+    node_gain, node_bound
+        What the round gains, by solving it with one more node, and what it gains at most, by the
+        relaxation of that larger round; None if that was not asked for.
     """
 
     node_type: str
@@ -146,8 +146,8 @@ class ClassValue:
     nodes: int
     gpu_price: float
     gpu_s_price: float
-    node_value: float
     node_gain: float | None = None
+    node_bound: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

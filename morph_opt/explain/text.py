@@ -9,7 +9,6 @@ from morph_opt.explain.report import JobExplanation, Option, RoundExplanation
 
 _REASONS = {
     "best": "nothing is worth more",
-    "price": "costs others at least what it adds",
     "tie": "another optimum grants it",
     "rule": "a rule is in the way",
     "placement": "no placement has room for it",
@@ -19,19 +18,23 @@ _REASONS = {
     "not_examined": "not examined (--explain-jobs)",
 }
 
+_TIGHT = 1e-6
+"""Relative to the optimum: a relaxation that is as good as it."""
+
 
 def explanation_text(found: RoundExplanation) -> str:
     """Tables of prices and jobs, then what would be displaced, blocked and refused."""
     lines = [
         f"round {found.round} at {found.time_s:g} s: {found.objective} {_number(found.value)} "
         f"{found.unit}, optimum {_number(found.optimum)}, relaxation {_number(found.relaxation)}",
+        *_of_prices(found),
         "",
         *table(
-            ("nodes", "type", "leaf", "price per GPU", "per GPU-s", "node worth", "node gains"),
+            ("nodes", "type", "leaf", "price per GPU", "per GPU-s", "one more gains", "at most"),
             [
                 (
                     str(p.nodes), p.node_type, p.leaf, _number(p.gpu_price),
-                    _number(p.gpu_s_price), _number(p.node_value), _number(p.node_gain),
+                    _number(p.gpu_s_price), _number(p.node_gain), _number(p.node_bound),
                 )
                 for p in found.prices
             ],
@@ -77,8 +80,29 @@ def _job_row(job: JobExplanation) -> tuple[str, ...]:
     got = "queue" if job.granted is None else f"{job.action} {_what(job.granted)}"
     return (
         job.job, got, *_worth(job.granted), "-" if job.best is None else _what(job.best),
-        *_worth(job.best), _REASONS[job.reason],
+        *_worth(job.best), _reason(job),
     )  # fmt: skip
+
+
+def _reason(job: JobExplanation) -> str:
+    """Why; a solve with the option overrules the prices that stand beside it."""
+    if job.reason != "price":
+        return _REASONS[job.reason]
+    if job.displaces is not None:
+        return "costs others more than it adds (solved with it)"
+    return "costs others at least what it adds, at these prices"
+
+
+def _of_prices(found: RoundExplanation) -> list[str]:
+    """What prices are good for where the relaxation is above the optimum."""
+    if found.optimum is None:
+        return ["the optimum is not known: prices and what follows from them are estimates"]
+    above = found.relaxation - found.optimum
+    if above <= _TIGHT * max(abs(found.optimum), abs(found.relaxation)):
+        return []
+    share = f" ({above / abs(found.optimum):.1%})" if found.optimum else ""
+    return [f"prices are of a relaxation that is {_number(above)}{share} above the optimum: "
+            "estimates, but for what was solved"]  # fmt: skip
 
 
 def _what(option: Option) -> str:

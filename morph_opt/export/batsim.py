@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from morph_opt.events.log import Cancelled
 from morph_opt.metrics.history import Segment
 from morph_opt.runs.jobs import JobRow
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.rectangles import runs_of
 from morph_opt.table import Cell, Table
-from morph_opt.views import RunView
-from morph_opt.views.rectangles import runs_of
 
 COLUMNS = (
     "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources",
@@ -43,9 +43,9 @@ def batsim_jobs(view: RunView, *, per_job: bool = False) -> Table:
 def batsim_schedule(view: RunView) -> str:
     """The aggregates of a run by Batsim's names, as JSON."""
     summary = view.run.summary
-    done = [row for row in view.jobs if row.success]
-    waits = [row.waiting_time for row in view.jobs if math.isfinite(row.waiting_time)]
-    turnarounds = [row.turnaround_time for row in done]
+    done = [row for row in view.jobs if row.completed]
+    waits = [row.waiting_s for row in view.jobs if math.isfinite(row.waiting_s)]
+    turnarounds = [row.jct_s for row in done]
     stretches = [row.stretch for row in done if math.isfinite(row.stretch)]
     killed = len(_cancelled(view))
     found = {
@@ -75,13 +75,13 @@ def _by_segment(view: RunView) -> Iterator[list[Cell]]:
             segment = view.segments[number][1]
             last = segment.ended_by == "complete"
             state = "COMPLETED_SUCCESSFULLY" if last else "COMPLETED_KILLED"
-            about = _cells(view, row, segment, f"{row.job_id}#{place}", last, state)
+            about = _cells(view, row, segment, f"{row.job}#{place}", last, state)
             about |= {
                 "starting_time": segment.start_s,
                 "execution_time": segment.held_s,
                 "finish_time": segment.end_s,
-                "turnaround_time": segment.end_s - row.submission_time,
-                "waiting_time": segment.start_s - row.submission_time,
+                "turnaround_time": segment.end_s - row.submission_s,
+                "waiting_time": segment.start_s - row.submission_s,
             }
             about["stretch"] = _ratio(about["turnaround_time"], segment.held_s)
             yield [about[name] for name in COLUMNS]
@@ -91,17 +91,17 @@ def _by_job(view: RunView) -> Iterator[list[Cell]]:
     cancelled = _cancelled(view)
     for job, numbers in view.segments_by_job.items():
         row, segment = view.jobs[job], view.segments[numbers[-1]][1]
-        state = "COMPLETED_SUCCESSFULLY" if row.success else "COMPLETED_KILLED"
-        about = _cells(view, row, segment, row.job_id, row.success, state)
-        finish_s = row.finish_time if row.success else cancelled.get(row.job_id, view.end_s)
+        state = "COMPLETED_SUCCESSFULLY" if row.completed else "COMPLETED_KILLED"
+        about = _cells(view, row, segment, row.job, row.completed, state)
+        finish_s = row.finish_s if row.completed else cancelled.get(row.job, view.end_s)
         about |= {
-            "starting_time": row.starting_time,
-            "execution_time": finish_s - row.starting_time,
+            "starting_time": row.start_s,
+            "execution_time": finish_s - row.start_s,
             "finish_time": finish_s,
-            "turnaround_time": finish_s - row.submission_time,
-            "waiting_time": row.waiting_time,
+            "turnaround_time": finish_s - row.submission_s,
+            "waiting_time": row.waiting_s,
         }
-        about["stretch"] = _ratio(about["turnaround_time"], row.execution_time)
+        about["stretch"] = _ratio(about["turnaround_time"], row.held_s)
         yield [about[name] for name in COLUMNS]
 
 
@@ -118,9 +118,9 @@ def _cells(
     gpus = sorted(first[node] + gpu for node, of in segment.placement.parts for gpu in of)
     return {
         "job_id": name,
-        "workload_name": row.workload_name,
-        "profile": row.profile,
-        "submission_time": row.submission_time,
+        "workload_name": row.trace,
+        "profile": row.model,
+        "submission_time": row.submission_s,
         "requested_number_of_resources": segment.gpus,
         "requested_time": -1,
         "success": int(success),

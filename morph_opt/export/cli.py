@@ -6,15 +6,14 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
-from morph_opt.export.batsim import batsim_jobs, batsim_schedule
-from morph_opt.export.perfetto import perfetto_trace
-from morph_opt.export.tables import parquet_bytes, tidy_tables
-from morph_opt.runs.write import require_free
-from morph_opt.views import RunView, open_run
+
+if TYPE_CHECKING:
+    from morph_opt.runs.views import RunView
 
 KINDS = ("perfetto", "batsim", "tables")
 
@@ -50,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from morph_opt.export.perfetto import perfetto_trace
+    from morph_opt.runs.views import open_run
+    from morph_opt.runs.write import require_free
+
     view = open_run(options.run)
     run = options.run.resolve().name
     if options.to == "perfetto":
@@ -66,6 +69,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _files(options: argparse.Namespace, view: RunView, run: str) -> Mapping[str, str | bytes]:
+    from morph_opt.export.batsim import batsim_jobs, batsim_schedule
+    from morph_opt.export.tables import parquet_bytes, tidy_tables
+
     if options.to == "batsim":
         jobs = batsim_jobs(view, per_job=options.per_job)
         return {"jobs.csv": jobs.to_csv(), "schedule.json": batsim_schedule(view)}

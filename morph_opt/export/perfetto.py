@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from morph_opt.metrics.history import Segment
-from morph_opt.views import RunView
+from morph_opt.runs.views import RunView
 
 Record = dict[str, Any]
 
@@ -88,7 +88,7 @@ def _slices(view: RunView) -> Iterator[Record]:
                 thread = gpu if free_at.get((node, gpu), 0) <= start else gpu + gpus_of[node]
                 free_at[node, thread] = end
                 about = {"ph": "X", "pid": node + 1, "tid": thread + 1, "ts": start}
-                name = view.jobs[job].job_id
+                name = view.jobs[job].job
                 yield about | {"name": name, "cat": "job", "dur": end - start, "args": args}
                 if startup:
                     yield about | {"name": STARTUP, "cat": STARTUP, "dur": startup}
@@ -97,7 +97,7 @@ def _slices(view: RunView) -> Iterator[Record]:
 def _told(view: RunView, job: int, segment: Segment) -> Record:
     row = view.jobs[job]
     return {
-        "model": row.profile,
+        "model": row.model,
         "tenant": row.tenant,
         "plan": segment.plan,
         "GPUs": segment.gpus,

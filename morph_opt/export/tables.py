@@ -7,19 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from morph_opt.domain import InputError
-from morph_opt.runs.rows import Records
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.explanations import read_prices
 from morph_opt.table import Table
-from morph_opt.views import RunView
-from morph_opt.views.explanations import read_prices
 
 TABLES = ("jobs", "segments", "rounds", "prices", "summary")
 """In this order; prices of runs with ``--explain`` only."""
-
-_SECONDS = (
-    "submission_time", "starting_time", "execution_time", "finish_time", "waiting_time",
-    "turnaround_time", "deadline",
-)  # fmt: skip
-"""Columns of ``jobs.csv`` that carry Batsim's names, not their unit."""
 
 
 def tidy_tables(view: RunView, run: str) -> dict[str, Table]:
@@ -37,11 +30,10 @@ def tidy_tables(view: RunView, run: str) -> dict[str, Table]:
     InputError
         If a file of the run folder is damaged.
     """
-    jobs = {name: f"{name}_s" for name in _SECONDS}
     made: dict[str, Callable[[], Table]] = {
-        "jobs": lambda: _records(view.run.jobs, jobs),
+        "jobs": view.run.jobs.to_table,
         "segments": lambda: _segments(view),
-        "rounds": lambda: _records(view.run.rounds, {}),
+        "rounds": view.run.rounds.to_table,
         "prices": lambda: _prices(view),
         "summary": lambda: Table(("name", "value"), [*view.values.items()]),
     }
@@ -65,7 +57,7 @@ def parquet_bytes(table: Table) -> bytes:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        rule = "needs pyarrow: pip install 'morph-opt[parquet]'"
+        rule = "needs pyarrow: pip install pyarrow"
         raise InputError(rule, field="--format") from error
     columns: Mapping[str, list[Any]] = {
         name: [_one_kind(row[place]) for row in table.rows]
@@ -91,11 +83,6 @@ def _one_kind(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def _records(rows: Records[Any], renamed: Mapping[str, str]) -> Table:
-    table = rows.to_table()
-    return Table([renamed.get(name, name) for name in table.header], table.rows)
-
-
 def _segments(view: RunView) -> Table:
     """What the timeline is drawn from."""
     header = (
@@ -116,10 +103,10 @@ def _segment_rows(view: RunView) -> Iterator[tuple[Any, ...]]:
         start_s, end_s = float(blocks.start_s[row]), float(blocks.end_s[row])
         until_s = min(max(float(blocks.startup_until_s[row]), start_s), end_s)
         yield (
-            jobs[job].job_id, place[number], names[int(blocks.node[row])],
+            jobs[job].job, place[number], names[int(blocks.node[row])],
             int(blocks.first_gpu[row]), int(blocks.last_gpu[row]), start_s, until_s, end_s,
             segment.plan, str(segment.kind), segment.ended_by,
-            None if partner < 0 else jobs[partner].job_id,
+            None if partner < 0 else jobs[partner].job,
         )  # fmt: skip
 
 

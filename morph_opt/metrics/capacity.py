@@ -1,10 +1,11 @@
-"""Recount, from the log alone, whether any round held more than its nodes have."""
+"""Recount, from the log, in how many rounds an allocation broke a rule of the strict check."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from morph_opt.domain import Cluster, Placement
+from morph_opt.domain import Assignment, Cluster, Job, Trace
 from morph_opt.events.log import (
     Cancelled,
     Completed,
@@ -15,89 +16,87 @@ from morph_opt.events.log import (
     RoundDecided,
     Shared,
     Started,
+    StartKind,
+    Submitted,
 )
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.strict.check import PlacementCheck
+from morph_opt.strict.facts import RunLookup
+from morph_opt.strict.rules import StateFacts, Violation
 
 
-def rounds_over_capacity(events: Iterable[Event], cluster: Cluster) -> int:
-    """Rounds in which a GPU was held twice, did not exist, or was on a failed node.
-
-    Two jobs that name each other as partners and hold the very same GPUs hold them once.
-
-    Holdings grow only at decisions, so it is enough to look after each of them.
-    """
-    count = CapacityCount(cluster)
+def rounds_over_capacity(
+    events: Iterable[Event], trace: Trace, cluster: Cluster, truth: SpeedModel
+) -> int:
+    """Rounds in which what jobs hold by the log breaks a rule of `morph_opt.strict.rules`."""
+    count = CapacityCount(trace, cluster, truth)
     for event in events:
         count.read(event)
     return count.over
 
 
 class CapacityCount:
-    """`rounds_over_capacity` event by event; ``over`` is the count so far."""
+    """`rounds_over_capacity` event by event.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._held: dict[str, Placement] = {}
-        self._users: dict[int, dict[int, set[str]]] = {}
-        self._partner: dict[str, str | None] = {}
+    Holdings grow only at decisions, so it is enough to look after each of them.
+
+    Attributes
+    ----------
+    over
+        The count so far.
+    broken
+        What was broken at the latest decision.
+    """
+
+    def __init__(self, trace: Trace, cluster: Cluster, truth: SpeedModel) -> None:
+        self._jobs = {job.name: job for job in trace.jobs}
+        self._node_index = cluster.node_index
+        self._check = PlacementCheck(RunLookup(truth, cluster))
+        self._active: dict[str, Job] = {}
+        self._down: set[int] = set()
         self._failed: set[int] = set()
-        self._broken: set[int] = set()
+        # As the round begins, and as it goes on; whether the two have come to differ.
+        self._before: dict[str, Assignment] = {}
+        self._held: dict[str, Assignment] = {}
+        self._changed = False
         self.over = 0
+        self.broken: tuple[Violation, ...] = ()
 
     def read(self, event: Event) -> None:
         """Take in the next event."""
         match event:
-            case Started():
-                self._free(event.job)
-                self._held[event.job] = event.placement
-                for node, gpus in event.placement.parts:
-                    users = self._users.setdefault(node, {})
-                    for gpu in gpus:
-                        users.setdefault(gpu, set()).add(event.job)
-                    self._judge(node)
-            case Shared():
-                self._partner[event.job] = event.partner
-                for node in self._held[event.job].nodes if event.job in self._held else ():
-                    self._judge(node)
-            case Preempted() | Completed() | Cancelled():
-                self._free(event.job)
-            case NodeChanged():
-                node = self._cluster.node_index[event.node]
-                if event.status is NodeStatus.FAILED:
-                    self._failed.add(node)
-                else:
-                    self._failed.discard(node)
-                self._judge(node)
             case RoundDecided():
-                self.over += bool(self._broken)
-            case _:
-                pass
+                if self._changed:
+                    self._look()
+                self.over += bool(self.broken)
+                return
+            case Submitted():
+                self._active[event.job] = self._jobs[event.job]
+            case Started():
+                self._held[event.job] = event.assignment
+                if event.kind is StartKind.HELD:
+                    self._before[event.job] = event.assignment
+            case Shared():
+                if event.job in self._held:
+                    self._held[event.job] = replace(self._held[event.job], partner=event.partner)
+            case Preempted():
+                self._free(event.job)
+            case Completed() | Cancelled():
+                self._free(event.job)
+                self._active.pop(event.job, None)
+            case NodeChanged():
+                node = self._node_index[event.node]
+                down, failed = event.status is not NodeStatus.UP, event.status is NodeStatus.FAILED
+                for nodes, closed in ((self._down, down), (self._failed, failed)):
+                    (nodes.add if closed else nodes.discard)(node)
+
+        self._changed = True
 
     def _free(self, job: str) -> None:
-        placement = self._held.pop(job, None)
-        self._partner.pop(job, None)
-        if placement is None:
-            return
-        for node, gpus in placement.parts:
-            users = self._users[node]
-            for gpu in gpus:
-                users[gpu].discard(job)
-                if not users[gpu]:
-                    del users[gpu]
-            self._judge(node)
+        self._held.pop(job, None)
+        self._before.pop(job, None)
 
-    def _judge(self, node: int) -> None:
-        users = self._users.get(node, {})
-        known = node < len(self._cluster.nodes)
-        size = self._cluster.nodes[node].type.gpus if known else 0
-        twice = any(len(jobs) > 1 and not self._is_pair(jobs) for jobs in users.values())
-        if twice or any(gpu >= size for gpu in users) or (users and node in self._failed):
-            self._broken.add(node)
-        else:
-            self._broken.discard(node)
-
-    def _is_pair(self, jobs: set[str]) -> bool:
-        """Whether these are two jobs that name each other and hold the same GPUs."""
-        one, *others = jobs
-        if len(others) != 1 or self._held[one] != self._held[others[0]]:
-            return False
-        return self._partner.get(one) == others[0] and self._partner.get(others[0]) == one
+    def _look(self) -> None:
+        before = StateFacts(self._active, self._jobs, self._before, self._down, self._failed)
+        self.broken = self._check.check(self._held.values(), before)
+        self._before, self._changed = dict(self._held), False

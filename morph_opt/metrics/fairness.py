@@ -1,12 +1,12 @@
 """Fairness of a replay: finish-time ratios, shares over time, shares of entities, queueing.
 
 Defined in ``docs/formulations/fairness-metrics.md``. Jobs that did not complete have no
-finish-time ratio; all other figures count them for as long as the replay saw them.
+finish-time ratio; all other figures count them until they were cancelled or the replay ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -94,26 +94,28 @@ def fairness_metrics(
 
 
 def finish_time_ratios(
-    history: History, cluster: Cluster, speeds: SpeedModel, restart_s: float
+    history: History,
+    cluster: Cluster,
+    speeds: SpeedModel,
+    first_start_of: Callable[[str], float],
 ) -> dict[str, float]:
     """Finish-time ratio of every completed job by name (Themis, NSDI'20; Gavel, section 4.2).
 
     JCT over the time that the job would take alone on 1/n of every GPU type, n being the mean
-    number of active jobs during its life (itself included): ``restart_s + iterations / I(n)``,
+    number of active jobs during its life (itself included): ``start + iterations / I(n)``,
     with ``I(n) = sum_t T_t x_t``, ``x_t = N_t / (n s)``, scaled down to sum 1 if it exceeds 1.
 
     Parameters
     ----------
     speeds
         The truth.
-    restart_s
-        Start-up that an isolated run pays once.
+    first_start_of
+        Start-up seconds of a model's first start, the one that an isolated run pays.
     """
-    gangs = GangSpeeds(speeds)
-    gangs.use(cluster)
+    gangs = GangSpeeds.on(cluster, speeds)
     records = [record for record in history.jobs if record.submitted]
     starts = np.asarray([r.job.submission_s for r in records])
-    ends = np.asarray([_end(r, history.ended.time_s) for r in records])
+    ends = np.asarray([r.end_s(history.ended.time_s) for r in records])
     ratios = {}
     for record, active in zip(records, mean_active(starts, ends).tolist(), strict=True):
         if record.turnaround_s is None:
@@ -123,7 +125,8 @@ def finish_time_ratios(
         share = share / max(1.0, float(share.sum()))
         speed = gangs.row(job)
         rate = float(speed @ share)
-        ratios[job.name] = record.turnaround_s / (restart_s + job.iterations / rate)
+        start_s = first_start_of(job.model)
+        ratios[job.name] = record.turnaround_s / (start_s + job.iterations / rate)
     return ratios
 
 
@@ -188,7 +191,7 @@ def least_throughput(
         values = [
             unit[r.job.name] * _done_between(r, begin_s, close_s) / window_s
             for r in records
-            if r.job.submission_s <= begin_s and _end(r, horizon_s) >= close_s
+            if r.job.submission_s <= begin_s and r.end_s(horizon_s) >= close_s
         ]
         if values:
             least.append(min(values))
@@ -197,8 +200,7 @@ def least_throughput(
 
 def _throughput_units(history: History, cluster: Cluster, speeds: SpeedModel) -> dict[str, float]:
     """``s_j / (w_j p_j)`` by job name."""
-    gangs = GangSpeeds(speeds)
-    gangs.use(cluster)
+    gangs = GangSpeeds.on(cluster, speeds)
     mix = gangs.capacity / gangs.capacity.sum()
     jobs = [record.job for record in history.jobs if record.submitted]
     return {j.name: j.requested_gpus / (j.weight * float(gangs.row(j) @ mix)) for j in jobs}
@@ -222,13 +224,9 @@ def jain(values: Sequence[float]) -> float | None:
     return float(sample.sum()) ** 2 / (sample.size * square) if square > 0 else None
 
 
-def _end(record: JobRecord, horizon_s: float) -> float:
-    return horizon_s if record.finish_s is None else record.finish_s
-
-
 def _service(record: JobRecord, horizon_s: float) -> float:
     """Mean GPUs over the job's life, per unit of weight."""
-    life = max(_end(record, horizon_s) - record.job.submission_s, 1e-9)
+    life = max(record.end_s(horizon_s) - record.job.submission_s, 1e-9)
     return record.gpu_s / (life * record.job.weight)
 
 
@@ -241,7 +239,7 @@ def _window_shares(history: History, cluster: Cluster) -> list[float]:
     if not records:
         return []
     starts = np.asarray([r.job.submission_s for r in records])
-    ends = np.asarray([_end(r, history.ended.time_s) for r in records])
+    ends = np.asarray([r.end_s(history.ended.time_s) for r in records])
     weight = np.asarray([r.job.weight for r in records])
     asked = np.asarray([float(r.job.requested_gpus) for r in records])
     shares = []

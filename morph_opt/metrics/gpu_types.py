@@ -6,13 +6,14 @@ from collections import defaultdict
 
 from morph_opt.domain import Cluster
 from morph_opt.metrics.history import History
+from morph_opt.metrics.schedule import began_s
 
 Gpu = tuple[int, int]
 Stretch = tuple[float, float]
 
 
 def gpu_utilization_by_type(history: History, cluster: Cluster) -> dict[str, float]:
-    """Part of each type's GPU-seconds that were held, from the first submission to the end.
+    """Part of each type's GPU-seconds that were held, from its beginning to the end.
 
     An instant at which several jobs hold a GPU counts once.
 
@@ -26,8 +27,7 @@ def gpu_utilization_by_type(history: History, cluster: Cluster) -> dict[str, flo
     counts: defaultdict[str, int] = defaultdict(int)
     for node in cluster.nodes:
         counts[node.type.gpu_type.name] += node.type.gpus
-    first_s = min(record.job.submission_s for record in history.jobs)
-    length_s = history.ended.time_s - first_s
+    length_s = history.ended.time_s - began_s(history)
     held_s: defaultdict[str, float] = defaultdict(float)
     for (node_index, _), stretches in _stretches(history).items():
         held_s[nodes_gpu_type[node_index]] += _covered_s(stretches)

@@ -185,6 +185,12 @@ class JobRecord:
         """Job completion time (JCT): from submission to completion."""
         return None if self.finish_s is None else self.finish_s - self.job.submission_s
 
+    def end_s(self, horizon_s: float) -> float:
+        """Where its life ends: completed, cancelled, or at the end of the replay."""
+        if self.finish_s is not None:
+            return self.finish_s
+        return horizon_s if self.cancelled_s is None else self.cancelled_s
+
     @property
     def held_s(self) -> float:
         """Seconds with GPUs, those before the replay included."""

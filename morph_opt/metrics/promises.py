@@ -7,13 +7,88 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from morph_opt.domain import Cluster, Job
-from morph_opt.metrics.bounds.demands import fitting
+from formulations.objectives import SPEED_TOLERANCE
+from morph_opt.domain import Job, Trace
+from morph_opt.events.log import (
+    Cancelled,
+    Completed,
+    Event,
+    Preempted,
+    RoundDecided,
+    Shared,
+    Started,
+    Submitted,
+)
 from morph_opt.metrics.history import History, JobRecord
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.gang import GangSpeeds
 
 ROUNDS = 2
 """Rounds that a promised end allows for: one until the first boundary, one for its rounding."""
+
+
+class PromiseCount:
+    """Rounds in which guaranteed jobs were below the speed of their request, from the log alone.
+
+    What a policy says of its own decision is not asked: it may know nothing of promises, and it
+    goes by its belief. Start-ups count as speed, as they do in promises.
+
+    Parameters
+    ----------
+    trace
+        What is replayed.
+    requests
+        Speeds that were promised.
+    """
+
+    def __init__(self, trace: Trace, requests: GangSpeeds) -> None:
+        self._promised_s = {
+            job.name: requests.iteration_s(job) for job in trace.jobs if job.guaranteed
+        }
+        self._missing: dict[str, float] = {}
+        self._stated = False
+        self._known = True
+        self.now = (0, 0.0)
+        """Of the last decided round: jobs below their promise, and the missing fractions in sum."""
+        self.short = 0
+        self.shortfall = 0.0
+        self._missed = 0
+
+    @property
+    def missed(self) -> int | None:
+        """Rounds short that the policy found to be possible for all; None if it never looked."""
+        return self._missed if self._stated or not self.short else None
+
+    def read(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case Submitted() | Preempted() if event.job in self._promised_s:
+                self._missing[event.job] = 1.0
+                self._known = False
+            case Started() | Shared() if event.job in self._promised_s:
+                granted = self._promised_s[event.job] / event.iteration_s
+                self._missing[event.job] = (
+                    0.0 if granted >= 1.0 - SPEED_TOLERANCE else 1.0 - granted
+                )
+                self._known = False
+            case Completed() | Cancelled() if event.job in self._promised_s:
+                del self._missing[event.job]
+                self._known = False
+            case RoundDecided():
+                self._decided(event)
+            case _:
+                pass
+
+    def _decided(self, event: RoundDecided) -> None:
+        """Add up a round; one without an event is short of what the one before was."""
+        if not self._known:
+            missing = [part for part in self._missing.values() if part > 0.0]
+            self.now = len(missing), sum(missing, 0.0)
+            self._known = True
+        jobs, parts = self.now
+        self._stated = self._stated or event.guarantees_possible is not None
+        self.short += jobs > 0
+        self._missed += jobs > 0 and event.guarantees_possible is True
+        self.shortfall += parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +114,26 @@ class PromiseMetrics:
 
 
 def promise_metrics(
-    history: History,
-    cluster: Cluster,
-    speeds: SpeedModel,
-    restart_of: Callable[[str], float],
+    history: History, requests: GangSpeeds, restart_of: Callable[[str], float]
 ) -> PromiseMetrics:
     """All figures.
 
     Parameters
     ----------
-    speeds
-        The truth.
+    requests
+        Speeds that were promised.
     restart_of
         Start-up seconds of a model.
     """
-    paces: dict[tuple[object, ...], float] = {}
 
     def promised_s(job: Job) -> float:
-        key = (job.model, job.requested_gpus, job.requested_plan, job.cpus_per_gpu)
-        if key not in paces:
-            paces[key] = _requested_iteration_s(job, cluster, speeds)
-        work_s = job.iterations * paces[key]
+        work_s = job.iterations * requests.iteration_s(job)
         return restart_of(job.model) + work_s + ROUNDS * history.begun.interval_s
 
     promised = [r for r in history.jobs if r.submitted and r.job.guaranteed]
     late_s = [
-        max(0.0, _age_s(record, history.ended.time_s) - promised_s(record.job))
-        for record in promised
+        max(0.0, r.end_s(history.ended.time_s) - r.job.submission_s - promised_s(r.job))
+        for r in promised
     ]
     return PromiseMetrics(
         guaranteed_avg_jct_s=_mean_jct_s(promised),
@@ -73,22 +141,6 @@ def promise_metrics(
         guaranteed_late_jobs=sum(seconds > 0.0 for seconds in late_s),
         guaranteed_late_s=sum(late_s),
     )
-
-
-def _requested_iteration_s(job: Job, cluster: Cluster, speeds: SpeedModel) -> float:
-    """Of the request in its tightest shape; where it runs nowhere, of the slowest that does."""
-    rows = tuple(fitting(speeds, job.model, cluster, job.cpus_per_gpu))
-    asked = [
-        (row.shape.nodes, row.iteration_s)
-        for row in rows
-        if row.plan == job.requested_plan and row.shape.gpus == job.requested_gpus
-    ]
-    return min(asked)[1] if asked else max(row.iteration_s for row in rows)
-
-
-def _age_s(record: JobRecord, ended_s: float) -> float:
-    """From submission to completion, or to the end of the replay."""
-    return (ended_s if record.finish_s is None else record.finish_s) - record.job.submission_s
 
 
 def _mean_jct_s(records: list[JobRecord]) -> float | None:

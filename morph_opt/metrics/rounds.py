@@ -17,19 +17,11 @@ class RoundSums:
         Decided rounds; those in which no solver answered.
     gap_max
         Largest gap that was stated; None if none was.
-    short, missed
-        Rounds in which a guaranteed job was short of its promise; those of them in which all
-        promises could have been kept.
-    shortfall
-        Sum of ``guarantee_shortfall``.
     """
 
     count: int = 0
     fallbacks: int = 0
     gap_max: float | None = None
-    short: int = 0
-    missed: int = 0
-    shortfall: float = 0.0
 
     def add(self, decided: RoundDecided) -> None:
         """Take in the next round."""
@@ -37,7 +29,3 @@ class RoundSums:
         self.fallbacks += decided.status == "fallback"
         if decided.gap is not None:
             self.gap_max = decided.gap if self.gap_max is None else max(self.gap_max, decided.gap)
-        if decided.guarantees_short > 0:
-            self.short += 1
-            self.missed += decided.guarantees_possible is True
-        self.shortfall += decided.guarantee_shortfall

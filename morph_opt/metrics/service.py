@@ -63,9 +63,7 @@ def longest_wait_s(record: JobRecord, end_s: float) -> float:
     for segment in record.segments:
         longest = max(longest, segment.start_s - free_s)
         free_s = segment.end_s
-    if record.finish_s is not None:
-        return longest
-    return max(longest, (record.cancelled_s or end_s) - free_s)
+    return max(longest, record.end_s(end_s) - free_s)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -6,24 +6,18 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.documents import TOML_BYTES, read_text, write_atomically
-from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Shape
-from morph_opt.perf.analytic.model import ModelEntry
-from morph_opt.perf.analytic.modelfile import dump, outlines_of
-from morph_opt.perf.analytic.phases import Timers
-from morph_opt.perf.analytic.prior import prior
-from morph_opt.perf.analytic.zoo import ZOO_FILE, builtin_population, zoo_text
-from morph_opt.perf.fitting.checks import check_enough, check_units
-from morph_opt.perf.fitting.design import choose_runs
-from morph_opt.perf.fitting.discrepancy import Pair
-from morph_opt.perf.fitting.fit import Fit, fit, of_constants
-from morph_opt.perf.fitting.runs import Run
-from morph_opt.perf.fitting.runs_csv import read_runs
+from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Shape
+
+if TYPE_CHECKING:
+    from morph_opt.perf.analytic.model import ModelEntry
+    from morph_opt.perf.fitting.discrepancy import Pair
+    from morph_opt.perf.fitting.fit import Fit
+    from morph_opt.perf.fitting.runs import Run
 
 
 def make_parser() -> LineParser:
@@ -54,7 +48,9 @@ def make_parser() -> LineParser:
 
     fitting = add("fit", _fit, "fit a model file to profiled runs")
     _model_arguments(fitting, runs_required=True)
-    fitting.add_argument("--out", type=Path, required=True, metavar="MODEL.toml")
+    fitting.add_argument(
+        "--out", type=Path, required=True, metavar="MODEL.toml", help="model file to write"
+    )
 
     predict = add("predict", _predict, "predicted seconds per iteration, with uncertainty")
     _model_arguments(predict, runs_required=False)
@@ -69,14 +65,30 @@ def make_parser() -> LineParser:
 
     plot = add("plot", _plot, "measured against predicted, and speed over GPUs per plan")
     _model_arguments(plot, runs_required=True)
-    plot.add_argument("--out", type=Path, required=True, metavar="FIGURE.svg")
+    plot.add_argument(
+        "--out", type=Path, required=True, metavar="FIGURE.svg", help="picture to write"
+    )
 
-    report = add("report", _report, "the fitting protocol on the public tables")
-    report.add_argument("--out", type=Path, default=Path("reports/perf"), metavar="DIR")
-
-    zoo = add("fit-zoo", _fit_zoo, "regenerate the zoo's constants from the public tables")
-    zoo.add_argument("--out", type=Path, required=True, metavar="ZOO.toml")
+    _memory_arguments(
+        add("memory", _memory, "what one plan needs, part by part, and whether it fits")
+    )
     return parser
+
+
+def _memory_arguments(memory: LineParser) -> None:
+    from morph_opt.perf.memory.facts import published_facts
+
+    memory.add_argument(
+        "model", choices=sorted(published_facts()), metavar="MODEL", help="of published size"
+    )
+    memory.add_argument("plan", help="such as zero-offload+gc or pp2-tp4-dp1")
+    memory.add_argument("shape", help="GPUs per node, such as 8 or 4+4")
+    memory.add_argument(
+        "--gpu",
+        choices=list(GPU_TYPES),
+        default=A800_NODE.gpu_type.name,
+        help="GPU type (%(default)s)",
+    )
 
 
 def _max_gpus(command: LineParser, default: int, text: str) -> None:
@@ -115,6 +127,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _outline(options: argparse.Namespace) -> ModelEntry:
     """The named model, with constants if its file has them."""
+    from morph_opt.perf.analytic.modelfile import outlines_of
+    from morph_opt.perf.analytic.zoo import ZOO_FILE, builtin_population, zoo_text
+
     if options.architecture is None:
         text, file = zoo_text(), ZOO_FILE
     else:
@@ -138,6 +153,9 @@ def _candidates(entry: ModelEntry, max_gpus: int) -> list[Pair]:
 
 
 def _checked_runs(options: argparse.Namespace, entry: ModelEntry) -> list[Run]:
+    from morph_opt.perf.fitting.checks import check_units
+    from morph_opt.perf.fitting.runs_csv import read_runs
+
     if options.runs is None:
         return []
     runs = read_runs(options.runs)
@@ -152,6 +170,11 @@ def _checked_runs(options: argparse.Namespace, entry: ModelEntry) -> list[Run]:
 
 
 def _fitted(options: argparse.Namespace, entry: ModelEntry, max_gpus: int) -> Fit:
+    from morph_opt.perf.analytic.prior import prior
+    from morph_opt.perf.analytic.zoo import builtin_population
+    from morph_opt.perf.fitting.checks import check_enough
+    from morph_opt.perf.fitting.fit import fit
+
     runs = _checked_runs(options, entry)
     belief = prior(entry.architecture, builtin_population())
     check_enough(entry.architecture, _candidates(entry, max_gpus), runs, belief, str(options.runs))
@@ -159,6 +182,12 @@ def _fitted(options: argparse.Namespace, entry: ModelEntry, max_gpus: int) -> Fi
 
 
 def _plan(options: argparse.Namespace) -> None:
+    from morph_opt.perf.analytic.phases import Timers
+    from morph_opt.perf.analytic.prior import prior
+    from morph_opt.perf.analytic.zoo import builtin_population
+    from morph_opt.perf.fitting.design import choose_runs
+    from morph_opt.perf.fitting.fit import fit
+
     entry = _outline(options)
     runs = _checked_runs(options, entry)
     belief = fit(entry.architecture, runs, prior(entry.architecture, builtin_population()))
@@ -176,6 +205,9 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _fit(options: argparse.Namespace) -> None:
+    from morph_opt.perf.analytic.model import ModelEntry
+    from morph_opt.perf.analytic.modelfile import dump
+
     entry = _outline(options)
     found = _fitted(options, entry, 64)
     fitted = ModelEntry(entry.architecture, found.constants, entry.support)
@@ -205,6 +237,12 @@ def _predict(options: argparse.Namespace) -> None:
 
 def _without_runs(entry: ModelEntry) -> Fit:
     """What is known of a model by its file alone; says what the stated uncertainty leaves out."""
+    import numpy as np
+
+    from morph_opt.perf.analytic.prior import prior
+    from morph_opt.perf.analytic.zoo import builtin_population
+    from morph_opt.perf.fitting.fit import fit, of_constants
+
     belief = prior(entry.architecture, builtin_population())
     if np.allclose(np.log(entry.constants.vector()), belief.log_mean):  # no constants of its own
         return fit(entry.architecture, (), belief)
@@ -232,7 +270,7 @@ def _asked(options: argparse.Namespace, entry: ModelEntry) -> list[Pair]:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from morph_opt.perf.study.figures import FIGURE_SUFFIXES, fit_figure
+    from morph_opt.perf.figures import FIGURE_SUFFIXES, fit_figure
 
     entry = _outline(options)
     if options.out.suffix.lower() not in FIGURE_SUFFIXES:
@@ -244,22 +282,8 @@ def _plot(options: argparse.Namespace) -> None:
     print(options.out)
 
 
-def _report(options: argparse.Namespace) -> None:
-    from morph_opt.data import locate
-    from morph_opt.perf.study.figures import protocol_figure
-    from morph_opt.perf.study.report import MAIN, evaluate, write_report
+def _memory(options: argparse.Namespace) -> None:
+    from morph_opt.perf.memory.explained import explain
 
-    outcomes = evaluate(locate("morphling"), lambda text: print(text, file=sys.stderr))
-    for path in write_report(outcomes, options.out):
-        print(path)
-    figure = options.out / "protocol.svg"
-    protocol_figure(outcomes.chosen[MAIN], figure)
-    print(figure)
-
-
-def _fit_zoo(options: argparse.Namespace) -> None:
-    from morph_opt.data import locate
-    from morph_opt.perf.study.regenerate import zoo_from
-
-    write_atomically(options.out, zoo_from(locate("morphling")))
-    print(options.out)
+    plan, shape = ExecutionPlan.parse(options.plan), Shape.parse(options.shape)
+    print(explain(options.model, plan, shape, options.gpu))

@@ -15,16 +15,12 @@ from typing import Protocol, cast
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from morph_opt.domain import Assignment, Cluster, ExecutionPlan, InputError, Job
+from morph_opt.domain import Assignment, Cluster, ExecutionPlan, Job, NodeType
+from morph_opt.domain.placement import gpus_beside
 from morph_opt.perf.speed import SpeedModel
 
 UNIT_S = Fraction(1, 10**7)
 """Of whole times."""
-
-
-def whole(tau_s: Sequence[str | float]) -> Ints:
-    """Seconds as whole numbers of `UNIT_S`; text is read exactly."""
-    return np.asarray([round(Fraction(str(tau)) / UNIT_S) for tau in tau_s], dtype=np.int64)
 
 
 MOST_VECTORS = 1 << 17
@@ -172,40 +168,30 @@ def worker_times(speeds: SpeedModel, job: Job, cluster: Cluster) -> list[tuple[s
     return [(name, float(unit * UNIT_S)) for name, unit in times if unit is not None]
 
 
+def worker_slots(job: Job, node_type: NodeType) -> int:
+    """GPUs of an empty node that a job's workers can hold."""
+    return gpus_beside(job.side.each, node_type)
+
+
+def worker_room(job: Job, cluster: Cluster, gpu_type: str) -> int:
+    """GPUs of a type that a job's workers can hold on the empty cluster."""
+    kinds = (kind for kind in cluster.node_types if kind.gpu_type.name == gpu_type)
+    return sum(worker_slots(job, kind) * len(cluster.nodes_of(kind)) for kind in kinds)
+
+
 def why_no_vector(speeds: SpeedModel, job: Job, cluster: Cluster) -> str | None:
     """The rule that no number of GPUs of a cluster serves a job's workers, or None."""
     plan = job.requested_plan
     if elastic_model(speeds, job.model, plan, (plan.gpu_type,)) is None:
         return f"the speeds know no times of workers of {job.model} on {plan.gpu_type}"
     names = allowed_types(speeds, job.model, plan, cluster)
-    room = 0
-    for node in cluster.nodes:
-        slots = node.type.gpus
-        if job.cpus_per_gpu:
-            slots = min(slots, node.type.cpus // job.cpus_per_gpu)
-        room += slots if node.type.gpu_type.name in names else 0
+    room = sum(worker_room(job, cluster, name) for name in names)
     least = job.requested_gpus if plan.determinism == "d0" else 1
     if room >= least:
         return None
     where = "GPU types" if plan.determinism == "d2" else plan.gpu_type
     there = f"cluster {cluster.name!r} has room on {room} GPUs of its {where}"
     return f"its {plan.workers} workers ({plan}) need at least {least}, {there}"
-
-
-def request_step_s(speeds: SpeedModel, job: Job) -> float:
-    """Seconds of a step on the GPUs that a job asks for, be there as many or not.
-
-    Raises
-    ------
-    InputError
-        If the speeds know no times of its workers there.
-    """
-    plan = job.requested_plan
-    found = elastic_model(speeds, job.model, plan, (plan.gpu_type,))
-    if found is None:
-        rule = f"the speeds know no times of workers of {job.model} on {plan.gpu_type}"
-        raise InputError(rule, field=f"job {job.name}")
-    return found.step_s((job.requested_gpus,))
 
 
 def held_step_s(speeds: SpeedModel, model: str, held: Assignment, cluster: Cluster) -> float | None:
@@ -216,29 +202,3 @@ def held_step_s(speeds: SpeedModel, model: str, held: Assignment, cluster: Clust
         counts[kind] = counts.get(kind, 0) + len(gpus)
     found = elastic_model(speeds, model, held.plan, tuple(counts))
     return None if found is None else found.step_s(tuple(counts.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class ElasticAsk:
-    """A job in a round over pools.
-
-    Parameters
-    ----------
-    model
-        Workers and speeds.
-    preferred
-        Type whose speed is the reference: one GPU per worker.
-    mixed
-        Whether it may run on several types at once; otherwise on the preferred one only.
-    """
-
-    model: ElasticModel
-    preferred: int
-    mixed: bool
-
-    def options(self, pools: Sequence[int], *, heter: bool) -> tuple[Ints, Floats]:
-        """GPUs by type, and speed relative to the reference."""
-        if not (heter and self.mixed):
-            pools = [pool if kind == self.preferred else 0 for kind, pool in enumerate(pools)]
-        vectors, steps = self.model.vectors(pools)
-        return vectors, float(self.model.tau[self.preferred]) / steps.astype(np.float64)

@@ -1,36 +1,77 @@
-"""Speeds of requested gangs per GPU type: the throughput matrix that fairness is defined on."""
+"""The speed of a request: that of its fastest placement on the empty cluster, also by GPU type.
+
+Promises, values relative to the request, fair shares and what is measured after a run take it from
+here, so that none of them goes by a configuration for which the cluster has no room.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from formulations.arrays import Floats
-from morph_opt.domain import Cluster, InputError, Job, PlanFamily, Span
-from morph_opt.perf.ests import elastic_model
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.domain import (
+    Cluster,
+    ExecutionPlan,
+    GpuType,
+    InputError,
+    Job,
+    NodeType,
+    PlanFamily,
+    SideDemand,
+    Span,
+)
+from morph_opt.perf.ests import allowed_types, elastic_model, worker_room
+from morph_opt.perf.places import Places, configurations_of
+from morph_opt.perf.speed import Configuration, SpeedModel
+
+
+class _Offer(NamedTuple):
+    """A configuration with the class of its nodes and the span that it is for."""
+
+    row: Configuration
+    node_type: NodeType
+    span: Span
+
+
+_Request = tuple[str, int, ExecutionPlan, SideDemand]
+"""Model, GPUs, plan, side demand: all that the speed of a request depends on."""
 
 
 class GangSpeeds:
-    """Steps per second of requested gangs on each GPU type of a cluster; cached.
+    """Speeds of requested gangs on the empty cluster; cached by request as long as it is the same.
 
     Parameters
     ----------
     belief
-        Speeds that the policy goes by.
+        Speeds to go by.
     """
 
     def __init__(self, belief: SpeedModel) -> None:
         self._belief = belief
         self._cluster: Cluster | None = None
-        self._rows: dict[tuple[str, int, object], Floats] = {}
+        self._offers: dict[str, dict[tuple[int, ExecutionPlan], list[_Offer]]] = {}
+        self._rows: dict[_Request, Floats] = {}
+        self._asked_s: dict[_Request, float] = {}
         self.capacity: Floats = np.zeros(0)
+
+    @classmethod
+    def on(cls, cluster: Cluster, speeds: SpeedModel) -> Self:
+        """The speeds on one cluster."""
+        found = cls(speeds)
+        found.use(cluster)
+        return found
 
     def use(self, cluster: Cluster) -> None:
         """Take a cluster; forgets the speeds of another one."""
         if cluster is self._cluster:
             return
-        self._cluster = cluster
-        self._rows.clear()
+        self._cluster, self._places = cluster, Places(cluster)
+        for cache in (self._offers, self._rows, self._asked_s):
+            cache.clear()
         self.capacity = np.asarray(
             [
                 float(sum(n.type.gpus for n in cluster.nodes if n.type.gpu_type == kind))
@@ -38,39 +79,91 @@ class GangSpeeds:
             ]
         )
 
+    def iteration_s(self, job: Job) -> float:
+        """Seconds per iteration of the request: of its fastest placement on the empty cluster.
+
+        A placement is as many GPUs as requested in the requested plan, on nodes of one class that
+        have the threads, memory and network share, with the row of its own span. Outages and
+        operator's rules do not count: what a job was promised stays the same from round to round.
+        Where the request has no placement (the published traces have such jobs), the slowest
+        configuration that has one stands in, so that a speed relative to it is at least 1; 1 second
+        where nothing of the model has any. A job of workers asks for GPUs of its own type, as many
+        of them as there are.
+        """
+        key = _key(job)
+        if key not in self._asked_s:
+            self._asked_s[key] = self._ask_s(job)
+        return self._asked_s[key]
+
     def row(self, job: Job) -> Floats:
         """Steps per second of the job's gang on each type, shape (T,); 0 where it cannot run.
 
-        The requested plan where it exists on that many GPUs, else the fastest plan on that many,
-        else the fastest configuration of all.
+        Of the fastest placement on the empty cluster of the requested plan on that many GPUs, else
+        of any plan on that many, else of any configuration.
+
+        Raises
+        ------
+        InputError
+            If the job runs on no type.
         """
-        key = (job.model, job.requested_gpus, job.requested_plan)
+        key = _key(job)
         if key not in self._rows:
             self._rows[key] = self._ask(job)
         return self._rows[key]
+
+    def _ask_s(self, job: Job) -> float:
+        if job.requested_plan.family is PlanFamily.EST:
+            return self._workers_s(job)
+        everything = self._offers_of(job.model)
+        asked = everything.get((job.requested_gpus, job.requested_plan), ())
+        least = self._first_s(asked, job)
+        if least is not None:
+            return least
+        slowest = self._first_s(chain.from_iterable(everything.values()), job, slowest=True)
+        return 1.0 if slowest is None else slowest
 
     def _ask(self, job: Job) -> Floats:
         cluster = self._cluster
         assert cluster is not None
         if job.requested_plan.family is PlanFamily.EST:
             return self._of_workers(job, cluster)
-        # Best speed by how well the configuration matches the request.
-        best = np.zeros((3, len(cluster.gpu_types)))
-        for node_type in cluster.node_types:
-            kind = cluster.gpu_types.index(node_type.gpu_type)
-            nodes = len(cluster.nodes_of(node_type))
-            for row in self._belief.configurations(
-                job.model, node_type, nodes * node_type.gpus, Span.LEAF
-            ):
-                if row.shape.nodes > nodes:
-                    continue
-                same = row.shape.gpus == job.requested_gpus
-                match = 0 if same and row.plan == job.requested_plan else 1 if same else 2
-                best[match, kind] = max(best[match, kind], 1.0 / row.iteration_s)
-        for speeds in best:
-            if speeds.any():
-                return np.asarray(speeds)
+        everything = self._offers_of(job.model)
+        on_as_many = (of for (gpus, _), of in everything.items() if gpus == job.requested_gpus)
+        for offers in (
+            everything.get((job.requested_gpus, job.requested_plan), ()),
+            chain.from_iterable(on_as_many),
+            chain.from_iterable(everything.values()),
+        ):
+            by_type: dict[GpuType, list[_Offer]] = {kind: [] for kind in cluster.gpu_types}
+            for offer in offers:
+                by_type[offer.node_type.gpu_type].append(offer)
+            seconds = [self._first_s(mine, job) for mine in by_type.values()]
+            if seconds != [None] * len(seconds):
+                return np.asarray([0.0 if s is None else 1.0 / s for s in seconds])
         raise InputError(f"{job.model} runs on no GPU type of the cluster", field=f"job {job.name}")
+
+    def _offers_of(self, model: str) -> dict[tuple[int, ExecutionPlan], list[_Offer]]:
+        """All configurations of a model by GPUs and plan, those without a place among them."""
+        cluster = self._cluster
+        assert cluster is not None
+        if model not in self._offers:
+            found: dict[tuple[int, ExecutionPlan], list[_Offer]] = {}
+            for node_type in cluster.node_types:
+                for span, row in configurations_of(self._belief, model, cluster, node_type):
+                    offer = _Offer(row, node_type, span)
+                    found.setdefault((row.shape.gpus, row.plan), []).append(offer)
+            self._offers[model] = found
+        return self._offers[model]
+
+    def _first_s(
+        self, offers: Iterable[_Offer], job: Job, *, slowest: bool = False
+    ) -> float | None:
+        """Seconds of the fastest of some configurations that has a place, or of the slowest."""
+        in_order = sorted(offers, key=lambda offer: offer.row.iteration_s, reverse=slowest)
+        for row, node_type, span in in_order:
+            if self._places.has(node_type, span, row, job.side):
+                return row.iteration_s
+        return None
 
     def _of_workers(self, job: Job, cluster: Cluster) -> Floats:
         """A job of workers on as many GPUs of each type as it asks for, be there as many or not."""
@@ -80,3 +173,24 @@ class GangSpeeds:
             if found is not None:
                 speed[kind] = 1.0 / found.step_s((job.requested_gpus,))
         return speed
+
+    def _workers_s(self, job: Job) -> float:
+        """Seconds of a step on the GPUs that a job of workers asks for, or on as many as there are.
+
+        Without a GPU of its own type that of one GPU of the slowest that it may run on.
+        """
+        cluster, plan = self._cluster, job.requested_plan
+        assert cluster is not None
+        alone_s: list[float] = []
+        for name in allowed_types(self._belief, job.model, plan, cluster):
+            room = worker_room(job, cluster, name)
+            model = elastic_model(self._belief, job.model, plan, (name,))
+            assert model is not None
+            if room and name == plan.gpu_type:
+                return model.step_s((min(room, job.requested_gpus),))
+            alone_s += [model.step_s((1,))] if room else []
+        return max(alone_s, default=1.0)
+
+
+def _key(job: Job) -> _Request:
+    return job.model, job.requested_gpus, job.requested_plan, job.side

@@ -80,7 +80,11 @@ class SpeedModel(Protocol):
         plan: ExecutionPlan,
         span: Span,
     ) -> float | None:
-        """Seconds per iteration, or None if that configuration cannot run."""
+        """Seconds per iteration, or None if that configuration cannot run.
+
+        It can run if and only if `configurations` offers it for as many GPUs: what one of the two
+        answers and the other does not would be a speed that no placement has.
+        """
         ...
 
     def configurations(

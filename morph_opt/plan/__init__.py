@@ -5,24 +5,29 @@
 36
 """
 
-from morph_opt.plan.answer import Answer
-from morph_opt.plan.ask import Ask
-from morph_opt.plan.questions.backtest import backtest
-from morph_opt.plan.questions.comparing import compare, rules
-from morph_opt.plan.questions.eta import eta
-from morph_opt.plan.questions.fleets import fleet
-from morph_opt.plan.questions.growth import growth
-from morph_opt.plan.questions.removing import remove
-from morph_opt.plan.questions.sizes import nodes
-from morph_opt.plan.questions.worth import worth
-from morph_opt.plan.slo import Slo
-from morph_opt.plan.stats import needed
+from typing import TYPE_CHECKING
+
+from morph_opt.lazy import lazily
+
+if TYPE_CHECKING:
+    from morph_opt.plan.answer import Answer
+    from morph_opt.plan.ask import Ask
+    from morph_opt.plan.questions.comparing import compare
+    from morph_opt.plan.questions.eta import eta
+    from morph_opt.plan.questions.fleets import fleet
+    from morph_opt.plan.questions.growth import growth
+    from morph_opt.plan.questions.removing import remove
+    from morph_opt.plan.questions.sizes import nodes
+    from morph_opt.plan.questions.worth import worth
+    from morph_opt.plan.stats import needed
+    from morph_opt.runs.slo import Slo
+else:
+    __getattr__ = lazily(__name__)
 
 __all__ = [
     "Answer",
     "Ask",
     "Slo",
-    "backtest",
     "compare",
     "eta",
     "fleet",
@@ -30,6 +35,5 @@ __all__ = [
     "needed",
     "nodes",
     "remove",
-    "rules",
     "worth",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt import __version__
 from morph_opt.documents import write_atomically
+from morph_opt.plan.shown import readable
 from morph_opt.sweep.cell import sources_digest
 from morph_opt.table import Cell, Table
 
@@ -29,7 +31,7 @@ NOT_MODELLED = (
 """What no answer of this room knows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """What was found.
 
@@ -69,14 +71,23 @@ class Answer:
 
         return pd.DataFrame(list(self.rows), columns=list(self.header))
 
+    def __repr__(self) -> str:
+        return f"<Answer to {self.question}: {self.said[0] if self.said else 'none'}>"
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{html.escape(line)}</p>\n" for line in (*self.said, *self.notes))
+        return said + self._shown().to_html()
+
+    def _shown(self) -> Table:
+        return readable(self.header, self.rows, str(self.asked.get("slo", "")))
+
     def to_table(self) -> Table:
         """The evidence as a table."""
         return Table(self.header, self.rows)
 
     def to_text(self) -> str:
         """For a terminal."""
-        shown = Table(self.header, [[_short(cell) for cell in row] for row in self.rows], "l")
-        parts = [*self.said, "", shown.to_text(), ""]
+        parts = [*self.said, "", self._shown().to_text(), ""]
         parts += [f"note: {note}" for note in self.notes]
         parts += [f"not modelled: {line}" for line in self.not_modelled]
         return "\n".join(parts) + "\n"
@@ -110,9 +121,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _short(cell: Cell) -> Cell:
-    if isinstance(cell, float):
-        return "" if math.isnan(cell) else f"{cell:.6g}"
-    return cell

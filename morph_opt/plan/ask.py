@@ -9,6 +9,7 @@ from typing import Any
 
 from morph_opt.clusters.short import sized_node
 from morph_opt.domain import A800_NODE, InputError, NodeType
+from morph_opt.domain.checked import checked
 from morph_opt.plan.evaluate import Evaluator
 from morph_opt.plan.workloads import Source, source_of
 from morph_opt.replay.scenario import Scenario
@@ -16,10 +17,8 @@ from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
 
-EXPLORATION = 20
-"""Workloads that a search looks at before it names a fleet."""
 
-
+@checked
 @dataclass(frozen=True)
 class Ask:
     """A question's circumstances.
@@ -59,6 +58,7 @@ class Ask:
             If scheduler or executor are of no name that is known: bounds may answer a question
             without a replay, and would hide it.
         """
+        self.scenario.require_named("sweeps and plans run in processes of their own")
         require_scheduler(self.scenario.scheduler)
         if self.on is not None:
             require_named(self.on)

@@ -8,139 +8,21 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from morph_opt.commandline import LineParser, Number, named_numbers, run_command
-from morph_opt.commandline.types import whole
+from morph_opt.commandline import named_numbers, run_command
+from morph_opt.commandline.options import dest_of, given_options, words_of
 from morph_opt.documents import Fields, key_lines, read_toml
-from morph_opt.domain import SEEDS, InputError, Range
-from morph_opt.domain.cluster import MOST_GPUS_PER_NODE, MOST_NODES
-from morph_opt.engine.config import RANGES
-from morph_opt.plan.answer import Answer
-from morph_opt.plan.ask import EXPLORATION, Ask
-from morph_opt.plan.mixes import MIXES
-from morph_opt.plan.questions.comparing import compare, rules
-from morph_opt.plan.questions.eta import eta
-from morph_opt.plan.questions.fleets import fleet
-from morph_opt.plan.questions.growth import growth
-from morph_opt.plan.questions.removing import remove
-from morph_opt.plan.questions.sizes import nodes
-from morph_opt.plan.questions.worth import worth
+from morph_opt.domain import InputError, Range
+from morph_opt.plan.arguments import SHORT, make_parser
 from morph_opt.replay.arguments import CLUSTER_SIZES, WATCHING, scenario_from
 from morph_opt.replay.arguments import make_parser as replay_parser
 from morph_opt.replay.scenario import Scenario, Workload
-from morph_opt.sweep.driver import shown_progress
-from morph_opt.traces.resampled import DAYS, LOADS, WEEKS
+from morph_opt.traces.options import LOG_OPTIONS, LogOptions
 
-SHARE = Range(0.0, 1.0, above=True)
-MANY = whole(1, 100_000)
-
-
-def make_parser() -> LineParser:
-    """The parser."""
-    parser = LineParser(
-        prog="python -m morph_opt.plan",
-        description="Capacity planning: questions answered by bounds and replays, with evidence.",
-        epilog="Exit status: 0 answered; 2 bad usage or bad input, or nothing reaches the target.",
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="QUESTION")
-
-    def add(name: str, text: str) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = commands.add_parser(name, help=text)
-        return made
-
-    one = add("nodes", "how many equal nodes keep an SLO?")
-    _common(one, cluster=False)
-    _statement(one)
-    one.add_argument("--node-type", metavar="GPU", help="GPU type of the nodes (A800-80GB)")
-    one.add_argument("--gpus-per-node", type=whole(1, MOST_GPUS_PER_NODE), metavar="N")
-    one.add_argument("--max-nodes", type=whole(1, MOST_NODES), default=64, metavar="N")
-    one = add("fleet", "which mix of nodes keeps an SLO, at what price?")
-    _common(one, cluster=False)
-    _statement(one)
-    one.add_argument("--types", required=True, metavar="GPU,GPU", help="GPU types of the nodes")
-    one.add_argument("--prices", required=True, metavar="GPU=USD,...|FILE.toml",
-                     help="dollars per hour of a GPU of each type")  # fmt: skip
-    one.add_argument("--budget", metavar="USD/h", help="dollars per hour (default: none)")
-    one.add_argument("--delay-s", type=Number(Range(60.0, 1e9)), metavar="S",
-                     help="in time for the MILP (default: of the SLO, or 4 h)")  # fmt: skip
-    one.add_argument("--max-nodes", type=whole(1, 1000), default=16, metavar="N", help="per type")
-    one.add_argument("--mixes", type=whole(1, 1000), default=MIXES, metavar="N")
-    one = add("remove", "which nodes can go?")
-    _common(one)
-    _statement(one)
-    one = add("worth", "what is one more node of each class worth?")
-    _common(one)
-    _metric(one, 10)
-    one.add_argument("--price-every", type=MANY, default=20, metavar="N", help="rounds (20)")
-    one = add("growth", "at which load does the fleet break?")
-    _common(one)
-    _statement(one, exploration=False)
-    one.add_argument("--load", required=True, metavar="FROM:TO:STEP", help="1.0:2.0:0.1")
-    one = add("rules", "what do operator's rules cost?")
-    _common(one)
-    _metric(one, 30)
-    one.add_argument("--rules", required=True, action="append", metavar="FILE", help="repeat")
-    one = add("compare", "what is a change worth?")
-    _common(one)
-    _metric(one, 30)
-    one.add_argument("--a", required=True, metavar="OPTIONS", help="of morph_opt.replay, quoted")
-    one.add_argument("--b", required=True, action="append", metavar="OPTIONS", help="repeat")
-    one.add_argument("--no-noise", action="store_true", help="no further seeds of the solver")
-    one = add("eta", "when does a job start and end?")
-    _scheduler(one)
-    _output(one, on=False)
-    one.add_argument("--state", required=True, metavar="FILE", help="as morph_opt.round reads it")
-    one.add_argument("--history", metavar="TRACE", help="what arrives is drawn from it")
-    one.add_argument("--job", action="append", metavar="NAME", help="repeat (default: all)")
-    one.add_argument("--continuations", type=whole(5, 10_000), default=50, metavar="N")
-    one.add_argument("--seed", type=Number(SEEDS), default=0, help="of the first draw")
-    return parser
-
-
-def _scheduler(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--policy", metavar="NAME", help="default milp")
-    one.add_argument("--objective", metavar="NAME", help="of milp")
-    one.add_argument("--interval", type=Number(RANGES["interval_s"]), metavar="S")
-    one.add_argument("--restart-s", type=Number(RANGES["restart_s"]), metavar="S")
-    one.add_argument("--options", metavar="OPTIONS", help="more, of morph_opt.replay, quoted")
-
-
-def _common(one: argparse.ArgumentParser, *, cluster: bool = True) -> None:
-    one.add_argument("--trace", default="base", metavar="TRACE", help="default base")
-    if cluster:
-        one.add_argument("--cluster", metavar="SPEC.toml|8x8:A800-80GB")
-    _scheduler(one)
-    one.add_argument("--blocks", choices=(WEEKS, DAYS), help="drawn from a history")
-    one.add_argument("--at-load", type=Number(LOADS), default=1.0, metavar="F", help="x1")
-    _output(one)
-
-
-def _output(one: argparse.ArgumentParser, *, on: bool = True) -> None:
-    if on:
-        one.add_argument("--on", metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR")
-    one.add_argument("--out", type=Path, metavar="DIR", help="default runs/plan-QUESTION")
-    one.add_argument("--json", action="store_true", help="print the answer as JSON")
-    one.add_argument("--quiet", action="store_true", help="no progress")
-
-
-def _statement(one: argparse.ArgumentParser, *, exploration: bool = True) -> None:
-    one.add_argument("--slo", required=True, metavar="'p90 queued_s <= 900'")
-    one.add_argument("--of-workloads", type=Number(SHARE), default=0.9, metavar="SHARE")
-    one.add_argument("--confidence", type=Number(SHARE), default=0.95, metavar="SHARE")
-    if exploration:
-        one.add_argument("--exploration", type=MANY, default=EXPLORATION, metavar="N",
-                         help="workloads to explore with (20)")  # fmt: skip
-    one.add_argument("--workloads", type=MANY, metavar="N",
-                     help="in all; default: as many as the statement can need")  # fmt: skip
-    one.add_argument("--first-seed", type=Number(SEEDS), default=0, metavar="N")
-
-
-def _metric(one: argparse.ArgumentParser, seeds: int) -> None:
-    one.add_argument("--metric", default="avg jct_s", metavar="'p99 jct_s'")
-    one.add_argument("--seeds", type=MANY, default=seeds, metavar="N", help="workloads")
-    one.add_argument("--first-seed", type=Number(SEEDS), default=0, metavar="N")
-    one.add_argument("--confidence", type=Number(SHARE), default=0.95, metavar="SHARE")
+if TYPE_CHECKING:
+    from morph_opt.plan.answer import Answer
+    from morph_opt.plan.ask import Ask
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -149,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from morph_opt.plan.ask import Ask
+    from morph_opt.policies.auto import chosen
+    from morph_opt.sweep.driver import shown_progress
+
     with shown_progress(given.quiet) as progress:
         ask = Ask(
             _scenario(given), given.out, getattr(given, "blocks", None),
@@ -163,12 +49,15 @@ def _run(given: argparse.Namespace) -> int:
     else:
         sys.stdout.write(answer.to_text())
     if not given.quiet:
+        # Variants that are compared name their own objectives; each run says what it took.
+        scheduler = ask.scenario.scheduler
+        taken = chosen(scheduler.policy, scheduler, ()) if given.command != "compare" else None
+        if taken is not None:
+            print(taken, file=sys.stderr)
         print(f"answer, evidence and cells: {folder}", file=sys.stderr)
     return 0
 
 
-_SHORT = ("trace", "cluster", "policy", "objective", "interval", "restart_s")
-"""Options of a replay that a question has itself; ``--state`` is a replay's ``--from-state``."""
 _FIXED = {
     *("trace", "cluster", "seed", "failure_seed", "solver_seed", "from_state"),
     *("out", "resume", "allow_code", "json"), *WATCHING,
@@ -180,15 +69,45 @@ _FIXED = {
 def _scenario(given: argparse.Namespace) -> Scenario:
     """What the question varies: the replay that its options would be."""
     words = []
-    for name in _SHORT:
+    for name in ("trace", "cluster"):
         if getattr(given, name, None) is not None:
-            words += [f"--{name.replace('_', '-')}", str(getattr(given, name))]
+            words += [f"--{name}", getattr(given, name)]
+    for subject, names in SHORT.items():
+        words += words_of(given, subject, names)
+    if getattr(given, "live", None) is not None:
+        given.state = _written(given)
     if getattr(given, "state", None) is not None:
         words += ["--from-state", given.state]
     more = _words(given.options or "", "--options")
     if "prices" in vars(replay_parser().parse_args(more)) and not hasattr(given, "cluster"):
         raise InputError("--prices has no effect: this question has no cluster", field="--options")
-    return scenario_from(replay_parser().parse_args([*words, *more]))
+    asked = replay_parser().parse_args([*words, *more])
+    if (
+        getattr(given, "history", None) is not None
+    ):  # which is the log; the state has no jobs of one
+        given.history_options = given_options(asked, LogOptions)
+        for one in LOG_OPTIONS.values():
+            vars(asked).pop(dest_of(one), None)
+    return scenario_from(asked)
+
+
+def _written(given: argparse.Namespace) -> str:
+    """What a scheduler answers now, as a snapshot in the folder of the answer."""
+    from morph_opt.plan.ask import Ask
+    from morph_opt.round.live import read_live, write_snapshot
+
+    live = read_live(given.live)
+    for name in given.job or ():
+        if name in live.held:
+            raise InputError(f"{name} waits: {live.held[name]}", file=given.live, field="--job")
+    folder = Ask(Scenario(), given.out).folder(given.command)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "state.json"
+    write_snapshot(path, live)
+    if not given.quiet:
+        for note in (*(f"{name} waits: {why}" for name, why in live.held.items()), *live.notes):
+            print(f"note: {note}", file=sys.stderr)
+    return str(path)
 
 
 def _words(text: str, field: str) -> list[str]:
@@ -213,13 +132,16 @@ def _seeds(given: argparse.Namespace) -> range | None:
 
 
 def _stated(given: argparse.Namespace) -> dict[str, Any]:
-    more = {"exploration": given.exploration} if hasattr(given, "exploration") else {}
+    words = ("exploration", "indifference")
+    more = {name: getattr(given, name) for name in words if hasattr(given, name)}
     return more | {
         "of_workloads": given.of_workloads, "confidence": given.confidence, "seeds": _seeds(given),
     }  # fmt: skip
 
 
 def _nodes(ask: Ask, given: argparse.Namespace) -> Answer:
+    from morph_opt.plan.questions.sizes import nodes
+
     return nodes(
         ask, given.slo, node_type=given.node_type, gpus_per_node=given.gpus_per_node,
         most=given.max_nodes, **_stated(given),
@@ -227,6 +149,8 @@ def _nodes(ask: Ask, given: argparse.Namespace) -> Answer:
 
 
 def _fleet(ask: Ask, given: argparse.Namespace) -> Answer:
+    from morph_opt.plan.questions.fleets import fleet
+
     budget = float("inf")
     if given.budget is not None:
         try:
@@ -265,6 +189,9 @@ def read_prices(path: Path) -> dict[str, float]:
 
 
 def _growth(ask: Ask, given: argparse.Namespace) -> Answer:
+    from morph_opt.plan.questions.growth import growth
+    from morph_opt.traces.resampled import LOADS
+
     try:
         low, high, step = (LOADS.parse(part) for part in given.load.split(":"))
     except ValueError as error:
@@ -278,6 +205,8 @@ def _growth(ask: Ask, given: argparse.Namespace) -> Answer:
 
 
 def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
+    from morph_opt.plan.questions.comparing import compare
+
     variants = {}
     for text in (given.a, *given.b):
         words = _words(text, "--a/--b")
@@ -306,15 +235,9 @@ def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
     )  # fmt: skip
 
 
-def _rules(ask: Ask, given: argparse.Namespace) -> Answer:
-    files = [str(Path(file).resolve()) for file in given.rules]
-    return rules(
-        ask, files, metric=given.metric, seeds=tuple(_seeds(given) or ()),
-        confidence=given.confidence,
-    )  # fmt: skip
-
-
 def _worth(ask: Ask, given: argparse.Namespace) -> Answer:
+    from morph_opt.plan.questions.worth import worth
+
     return worth(
         ask, metric=given.metric, seeds=tuple(_seeds(given) or ()), confidence=given.confidence,
         every=given.price_every,
@@ -322,17 +245,22 @@ def _worth(ask: Ask, given: argparse.Namespace) -> Answer:
 
 
 def _remove(ask: Ask, given: argparse.Namespace) -> Answer:
+    from morph_opt.plan.questions.removing import remove
+
     return remove(ask, given.slo, **_stated(given))
 
 
 def _eta(ask: Ask, given: argparse.Namespace) -> Answer:
+    from morph_opt.plan.questions.eta import eta
+
     return eta(
         ask, history=given.history, jobs=given.job,
+        history_options=getattr(given, "history_options", None),
         continuations=given.continuations, seed=given.seed,
     )  # fmt: skip
 
 
 _QUESTIONS: dict[str, Callable[[Ask, argparse.Namespace], Answer]] = {
     "nodes": _nodes, "fleet": _fleet, "remove": _remove, "worth": _worth, "growth": _growth,
-    "rules": _rules, "compare": _compare, "eta": _eta,
+    "compare": _compare, "eta": _eta,
 }  # fmt: skip

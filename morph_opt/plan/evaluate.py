@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,11 +23,11 @@ from morph_opt.metrics.bounds.lower import (
     srpt_jct_s,
     work_makespan_s,
 )
-from morph_opt.plan.slo import Slo, UnfinishedError
 from morph_opt.plan.workloads import loaded
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.read import read_job_rows
+from morph_opt.runs.slo import Slo, UnfinishedError
 from morph_opt.runs.write import JOBS
 from morph_opt.sweep import Cell, CellStore, Limits, Progress, run_cells
 from morph_opt.sweep.cell import key_of
@@ -65,6 +65,9 @@ def _floor(slo: Slo, demands: Demands) -> float:
     return slo.statistic_of(np.asarray(alone, dtype=np.float64))
 
 
+EARLY = "early"
+"""Word of `Verdict.decided_by` for a replay that was ended."""
+
 DEAR, FAR = "completion", 4.0
 """A bound that is computed only where the target is below so many times the others."""
 
@@ -79,11 +82,12 @@ class Verdict:
         Whether it reaches the SLO.
     decided_by
         ``bound floor`` and the like, ``impossible`` (a job that nothing there can run), ``replay``,
-        or ``failure`` (the replay crashed or broke a limit, which counts as not reached).
+        ``early`` (a replay that was ended, as it misses the SLO whatever comes), or ``failure``
+        (the replay crashed or broke a limit, which counts as not reached).
     value
-        The statistic of the replay, or the bound on it.
+        The statistic of the replay, or the bound on it (of one that was ended, too).
     detail
-        Of an impossible job or a failure.
+        Of an impossible job, a failure or a replay that was ended.
     key
         Of the cell.
     """
@@ -105,12 +109,15 @@ class Evaluator:
         Of the answer: holds the cells and what bounds said.
     on, limits, progress
         See `morph_opt.sweep.run_cells`.
+    stage
+        What is being done, for those who watch.
     """
 
     folder: Path
     on: str | None = None
     limits: Limits = field(default_factory=Limits)
     progress: Callable[[Progress], None] | None = None
+    stage: str = ""
 
     def __post_init__(self) -> None:
         if exists(self.folder) and not self.folder.is_dir():
@@ -155,12 +162,18 @@ class Evaluator:
 
     # --- replays ----------------------------------------------------------------------------------
 
-    def verdicts(self, scenarios: Sequence[Scenario], slo: Slo) -> list[Verdict]:
-        """Verdicts in order; those that a bound decides are not replayed."""
+    def verdicts(
+        self, scenarios: Sequence[Scenario], slo: Slo, *, whole: bool = False
+    ) -> list[Verdict]:
+        """Verdicts in order; those that a bound decides are not replayed.
+
+        A replay ends where it misses the SLO for certain, unless it is to be ``whole``: for those
+        who ask for its value, too.
+        """
         found: list[Verdict | None] = [self.refused(scenario, slo) for scenario in scenarios]
         self.save()
         left = [k for k, verdict in enumerate(found) if verdict is None]
-        replayed = self._run([scenarios[k] for k in left])
+        replayed = self._run([scenarios[k] for k in left], None if whole else slo)
         for k, one in zip(left, replayed, strict=True):
             found[k] = judged(one, slo)
         return [verdict for verdict in found if verdict is not None]
@@ -181,12 +194,19 @@ class Evaluator:
             found.append(metric.value(one.summary, partial(_rows, one)))
         return found
 
-    def _run(self, scenarios: Sequence[Scenario]) -> list[Found]:
-        cells = [_cell(scenario) for scenario in scenarios]
+    def _run(self, scenarios: Sequence[Scenario], slo: Slo | None = None) -> list[Found]:
+        ends = slo if slo is not None and slo.bounded_by is not None else None
+        cells = [replace(_cell(scenario), slo=ends) for scenario in scenarios]
         self._replays += len(cells)
-        return run_cells(
-            cells, self.store, on=self.on, limits=self.limits, progress=self.progress
-        )  # fmt: skip
+        sizes = sorted({len(scenario.cluster.nodes) for scenario in scenarios})
+        what = f"{self.stage} " if self.stage else ""
+        what += " and ".join(f"{size} nodes" for size in sizes[:2])
+
+        def tell(now: Progress) -> None:
+            if self.progress is not None:
+                self.progress(replace(now, what=what))
+
+        return run_cells(cells, self.store, on=self.on, limits=self.limits, progress=tell)
 
     def save(self) -> None:
         """Keep what bounds said."""
@@ -236,6 +256,9 @@ def judged(found: Found, slo: Slo) -> Verdict:
     if failure is not None:
         detail = f"{failure.kind}: {failure.message}"
         return Verdict(False, "failure", math.nan, detail, found.key)
+    missed = found.missed
+    if missed is not None:
+        return Verdict(False, EARLY, float(missed["at_least"]), str(missed["said"]), found.key)
     try:
         value = slo.value(found.summary, partial(_rows, found))
     except UnfinishedError as error:  # a damaged result is no verdict, but the end
@@ -255,5 +278,5 @@ def _impossible(scenario: Scenario) -> str:
 def _demands(scenario: Scenario) -> Demands:
     workload = loaded(scenario.workload)
     return job_demands(
-        workload.trace, scenario.cluster, workload.truth, scenario.engine_rules
+        workload.trace, scenario.cluster, workload.truth, scenario.engine
     )  # fmt: skip

@@ -1,28 +1,23 @@
 """Continuations of a cluster's state: when jobs start and end, under what may arrive.
 
 From a snapshot (remaining work as it is believed) the policy is replayed many times, each time with
-other arrivals. These are the members of a seeded family from this instant on, or days of a history.
+other arrivals (`morph_opt.plan.arriving`).
 """
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from morph_opt.domain import InputError, Job, RoundState
 from morph_opt.engine.engine import Engine
 from morph_opt.events.log import Completed, Event, Started
-from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, require_blocks
+from morph_opt.plan.arriving import Coming
 from morph_opt.policies.base import Policy
 from morph_opt.replay.initial import continued
 from morph_opt.replay.setup import Prepared, policy_of
-from morph_opt.replay.workload import Workload
-from morph_opt.traces.registry import load_trace
-from morph_opt.traces.resampled import BLOCK_S, DAYS
 
-DAY_S = BLOCK_S[DAYS]
 QUANTILES = (0.1, 0.5, 0.9)
 FIRST_S, HORIZONS = 3600.0, 11
 """First horizon, and how many there are, each twice the one before; 42 days are the last."""
@@ -30,110 +25,6 @@ LAST_S = FIRST_S * 2.0 ** (HORIZONS - 1)
 
 SAME_S = 1e-6
 """Within which two instants are one."""
-
-Draw = Callable[[float, float, int], list[Job]]
-"""Jobs that are submitted behind an instant and up to another one, by the seed of a draw."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coming:
-    """What may arrive.
-
-    Parameters
-    ----------
-    draw
-        See `Draw`.
-    futures
-        Different futures of the next hours; None: as many as seeds.
-    whole
-        Whether one horizon will do: what a draw has ends by itself.
-    note
-        What an answer has to say of it.
-    """
-
-    draw: Draw
-    futures: int | None = None
-    whole: bool = True
-    note: str = ""
-
-
-NOTHING = Coming(lambda *_: [], 1, True, "nothing arrives: no history was given")
-
-
-def coming(history: str, known: Iterable[str] = ()) -> Coming:
-    """Arrivals of a trace by name: members of a seeded family, else days of a history.
-
-    Parameters
-    ----------
-    history
-        As `morph_opt.traces.registry.load_trace` takes it.
-    known
-        Names that are taken.
-
-    Raises
-    ------
-    InputError
-        If the history has fewer than two whole days.
-    """
-    taken = frozenset(known)
-    if is_family(history):
-        return Coming(lambda a, b, seed: members(history, a, b, seed, taken))
-    past = load_trace(history).trace
-    days = require_blocks(past, DAYS)
-    return of_days(past.jobs, days, taken)
-
-
-def of_days(past: Sequence[Job], days: int, taken: frozenset[str] = frozenset()) -> Coming:
-    """Arrivals that are drawn from the first so many days of a history."""
-    note = f"{days} days of history"
-    if days < FEW_BLOCKS:
-        note += f": an interval holds {100 * (days - 1) / (days + 1):.0f} % at most"
-    return Coming(lambda a, b, seed: arrivals(past, days, a, b, seed, taken), days, False, note)
-
-
-def members(
-    family: str, from_s: float, until_s: float, seed: int, taken: frozenset[str] = frozenset()
-) -> list[Job]:
-    """What a member of a family has between two instants of its own clock."""
-    return [
-        _renamed(job, f"+{seed}", 0.0, taken)
-        for job in loaded(Workload(family, seed)).trace.jobs
-        if from_s < job.submission_s <= until_s
-    ]
-
-
-def arrivals(
-    history: Sequence[Job], days: int, from_s: float, until_s: float, seed: int,
-    taken: frozenset[str] = frozenset(),
-) -> list[Job]:  # fmt: skip
-    """What may be submitted between two instants: whole days of a history, drawn at random.
-
-    A day is taken as it is, from midnight of the history's clock (its second 0); what is drawn for
-    today is what comes after the present time of day. Of consecutive seeds, each takes another day
-    for today, so that none is taken twice before each was once.
-    """
-    draw = random.Random(f"arrivals/{seed}")
-    found = []
-    first, last = int(from_s // DAY_S), int(until_s // DAY_S)
-    for day in range(first, last + 1):
-        chosen = seed % days if day == first else draw.randrange(days)
-        shift_s = (day - chosen) * DAY_S
-        found += [
-            _renamed(job, f"+{day}", shift_s, taken)
-            for job in history
-            if int(job.submission_s // DAY_S) == chosen
-            and from_s < job.submission_s + shift_s <= until_s
-        ]
-    return found
-
-
-def _renamed(job: Job, mark: str, shift_s: float, taken: frozenset[str]) -> Job:
-    name = job.name + mark
-    if name in taken:
-        raise InputError(f"job {name} is in the state already", field="--history")
-    deadline_s = None if job.deadline_s is None else job.deadline_s + shift_s
-    at_s = job.submission_s + shift_s
-    return replace(job, name=name, submission_s=at_s, deadline_s=deadline_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +139,7 @@ def _until_complete(
     state: RoundState, prepared: Prepared, later: Sequence[Job], jobs: Sequence[str], until_s: float
 ) -> dict[str, tuple[float, float]]:
     """Replay until these jobs are complete; no figures of a run are needed, so none are made."""
-    config = replace(prepared.scenario.engine_rules, until_s=until_s)
+    config = replace(prepared.scenario.engine, until_s=until_s)
     trace = continued(state, later, "continuation")
     engine = Engine(trace, state.cluster, prepared.truth, config, (), state)
     policy = fresh_policy(prepared)

@@ -15,8 +15,6 @@ from morph_opt.domain import Cluster, InputError, Node, NodeType
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
 
-MIXES = 16
-"""Mixes of the MILP that are tried."""
 MOST_ENUMERATED = 64
 """Mixes up to which all are tried: the cheapest that passes is then the cheapest there is."""
 SCALES = (0.5, 0.75, 1.25, 1.5, 2.0, 3.0)

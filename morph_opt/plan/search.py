@@ -1,10 +1,11 @@
-"""The smallest fleet that keeps an SLO: explore, then confirm once on fresh workloads.
+"""The smallest fleet that keeps an SLO: explore, then confirm on fresh workloads.
 
 Bounds first: what they refuse at N is refused below N. Then doubling to the first pass and
 bisection on exploration workloads. More nodes are not always better, so N - 1 has to fail and
 N + 1 and N + 2 have to pass; where they do not, the answer says so and takes the smallest N above
-which all that was tested passes. The fleet that is named so is tested once on fresh workloads, of
-a number fixed beforehand and without looking in between.
+which all that was tested passes. The fleet that is named so is tested on fresh workloads, and then
+smaller ones on the same, one node at a time, as long as they are confirmed; where it is not itself,
+larger ones are.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from morph_opt.domain import InputError
-from morph_opt.plan.evaluate import Verdict
-from morph_opt.plan.statement import Confirmations, Judge, Target
-from morph_opt.plan.stats import mean_interval, share_interval
+from morph_opt.plan.evaluate import EARLY, Evaluator, Verdict
+from morph_opt.plan.sequential import error_of, fixed
+from morph_opt.plan.statement import Confirmations, Target
+from morph_opt.plan.stats import mean_interval, needed, share_interval
 from morph_opt.replay.scenario import Scenario
 
 At = Callable[[int, int], Scenario]
@@ -42,6 +44,8 @@ class Trial:
         Whether it counts as passed at this stage.
     asked
         Workloads of the stage; fewer verdicts mean that the rest could not change it.
+    open
+        Whether workloads ran out before a confirmation was decided.
     """
 
     size: int
@@ -49,6 +53,7 @@ class Trial:
     verdicts: list[Verdict]
     passed: bool
     asked: int
+    open: bool = False
 
     @property
     def count(self) -> int:
@@ -58,17 +63,20 @@ class Trial:
     def row(self, confidence: float) -> list[str | int | float | None]:
         """A row of the evidence: shares with the exact interval, what decided how many, means.
 
-        The mean and its interval are of the workloads that were replayed.
+        The mean and its interval are of the workloads that were replayed, and not known where one
+        of these was ended early: of the rest they would be too low. Intervals are those of a fixed
+        number of workloads; where a stage ended by what it saw, they are for orientation.
         """
         of = len(self.verdicts)
         low, high = share_interval(self.count, of, confidence) if of else (0.0, 1.0)
         by = Counter(verdict.decided_by for verdict in self.verdicts)
         decided = " ".join(f"{name}:{by[name]}" for name in sorted(by)) if by else ""
         word = "pass" if self.passed else "fail"
-        known = [v.value for v in self.verdicts if v.decided_by == "replay"]
+        known = [] if by[EARLY] else [v.value for v in self.verdicts if v.decided_by == "replay"]
         mean = sum(known) / len(known) if known else math.nan
-        around = mean_interval(known, confidence)
-        return [self.size, self.stage, of, self.count, low, high, word, decided, mean, *around]
+        lower, upper = mean_interval(known, confidence)
+        lower = math.nan if math.isnan(lower) else max(0.0, lower)  # no metric is below 0
+        return [self.size, self.stage, of, self.count, low, high, word, decided, mean, lower, upper]
 
 
 HEADER = (
@@ -94,7 +102,7 @@ class Search:
         Largest size.
     """
 
-    judge: Judge
+    judge: Evaluator
     target: Target
     at: At
     exploration: Sequence[int]
@@ -117,6 +125,7 @@ class Search:
         known = next((t for t in self.tested if t.size == size and t.stage == "explore"), None)
         if known is not None and (quick or self._sure(known.verdicts)):
             return known.passed
+        self.judge.stage = "explore"
         seeds, slo = self.exploration, self.target.slo
         scenarios = [self.at(size, seed) for seed in seeds]
         refused = [self.judge.refused(scenario, slo) for scenario in scenarios]
@@ -176,10 +185,12 @@ class Search:
         return True
 
     def confirm(self, size: int) -> bool:
-        """Test a size once on fresh workloads."""
+        """Test a size on fresh workloads."""
+        self.judge.stage = "confirm"
         found = self._confirmations.test(partial(self.at, size), f"{size} nodes")
         asked = len(found.verdicts)
-        self.tested.append(Trial(size, found.stage, found.verdicts, found.holds, asked))
+        trial = Trial(size, found.stage, found.verdicts, found.holds, asked, found.open)
+        self.tested.append(trial)
         return found.holds
 
     # --- the search -------------------------------------------------------------------------------
@@ -190,12 +201,19 @@ class Search:
         Raises
         ------
         InputError
-            If none up to the largest passes, or fresh workloads run out.
+            If none up to the largest passes, or fresh workloads are too few.
         """
         size = self._explored(self.refused_below())
         while not self.confirm(size):
             size = self._next_above(size)
+        while size > 1 and self.confirmation(size - 1) is None and self.confirm(size - 1):
+            size -= 1
         return size
+
+    def confirmation(self, size: int) -> Trial | None:
+        """What a size was confirmed or refused by; None: it was not tested."""
+        mine = [t for t in self.tested if t.size == size and t.stage != "explore"]
+        return mine[-1] if mine else None
 
     def _nothing(self) -> InputError:
         best = max((t for t in self.tested), key=lambda t: t.size, default=None)
@@ -231,7 +249,7 @@ class Search:
                 size -= 1
                 continue
             above = [n for n in range(size + 1, size + LARGER + 1) if n <= self.most]
-            worse = [n for n in above if not self.explore(n)]
+            worse = [n for n in above if not self.explore(n, quick=True)]
             if not worse:
                 return size
             self.notes.append(
@@ -247,19 +265,38 @@ class Search:
         raise self._nothing()
 
     def said_of(self, size: int) -> str:
-        """Why a size is not the answer, by the stage at which it failed; empty if not tested."""
-        failed = [t for t in self.tested if t.size == size and not t.passed]
-        if not failed:
+        """Why a size is not the answer; empty if it was not tested, or is."""
+        trial = self.confirmation(size)
+        if trial is None:
+            return self._explored_said(size)
+        if trial.passed:
             return ""
-        trial, of = failed[-1], len(failed[-1].verdicts)
-        low, high = share_interval(trial.count, of, self.target.confidence)
-        verb, which = ("fail", "exploration")
-        if trial.stage != "explore":
-            verb, which = ("are not confirmed", "fresh")
+        of, target = len(trial.verdicts), self.target
+        verb = "are left open" if trial.open else "are not confirmed"
+        said = f"{size} nodes {verb}: {trial.count} of {of} fresh workloads pass"
+        seen = trial.count / of
+        if seen <= target.share:
+            return f"{said}, and more workloads would hardly change it"
+        enough = fixed(target.share, seen, error_of(target.confidence, 1)) if seen < 1.0 else (
+            needed(target.share, target.confidence)
+        )  # fmt: skip
         return (
-            f"{size} nodes {verb}: {trial.count} of {of} {which} workloads pass "
-            f"({self.target.confidence:.0%} interval of the share {low:.2f} to {high:.2f})"
+            f"{said}; if that is their share, about {enough:,} fresh ones would show it (those of "
+            f"--indifference {max(1e-4, seen - target.share):.1g}), instead of another node"
         )
+
+    def _explored_said(self, size: int) -> str:
+        """Why a size went no further than the exploration."""
+        trial = next((t for t in self.tested if t.size == size and not t.passed), None)
+        if trial is None:
+            return ""
+        proofs = {v.decided_by for v in trial.verdicts if not v.passed}
+        if proofs == {"impossible"}:
+            return f"{size} nodes do not do: a job of the workloads cannot run there"
+        if proofs and all(one.startswith("bound ") for one in proofs):
+            return f"{size} nodes do not do: no schedule reaches it there, by a bound"
+        few = f"{trial.count} of {len(trial.verdicts)} workloads pass"
+        return f"{size} nodes do not do: {few}, and the rest could not change it"
 
     def rows(self) -> list[list[str | int | float | None]]:
         """The evidence, by size and stage."""

@@ -1,25 +1,25 @@
 """What is to hold, in which share of workloads, how surely: and its test on fresh workloads.
 
-The k-th test may err with ``(1 - confidence) / 2^k`` and takes workloads that nothing has seen
-before, of a number that is fixed beforehand: all of them together err with ``1 - confidence`` at
-most.
+Every test takes the same fresh workloads in the same order, so that sizes are compared on what they
+have in common, and as many of them as it needs (`morph_opt.plan.sequential`). Which things are
+tested, and in which order, is fixed before: by the exploration, which saw none of these workloads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from morph_opt.domain import InputError
-from morph_opt.plan.evaluate import Verdict
-from morph_opt.plan.slo import Slo
-from morph_opt.plan.stats import needed, share_at_least
+from morph_opt.plan.evaluate import Evaluator, Verdict
+from morph_opt.plan.sequential import Design, design, error_of, usual_margin
+from morph_opt.plan.stats import needed
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.slo import Slo
 
 ATTEMPTS = 5
-"""Tests that the workloads suffice for where their number is not given."""
+"""Levels of error that the workloads suffice for where their number is not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,9 @@ class Target:
         Of each run.
     share, confidence
         "The SLO holds in at least this share of workloads, with this confidence."
+    indifference
+        How far above the share a size has to lie to be found: in nine tests of ten it is then
+        confirmed. None: `morph_opt.plan.sequential.usual_margin`.
 
     Raises
     ------
@@ -42,6 +45,7 @@ class Target:
     slo: Slo
     share: float = 0.9
     confidence: float = 0.95
+    indifference: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("share", "confidence"):
@@ -49,9 +53,21 @@ class Target:
                 raise InputError("must be above 0 and below 1", field=name)
 
     @classmethod
-    def of(cls, slo: Slo | str, share: float, confidence: float) -> Target:
+    def of(
+        cls, slo: Slo | str, share: float, confidence: float, indifference: float | None = None
+    ) -> Target:
         """Of an SLO or its text."""
-        return cls(slo if isinstance(slo, Slo) else Slo.parse(slo), share, confidence)
+        parsed = slo if isinstance(slo, Slo) else Slo.parse(slo)
+        return cls(parsed, share, confidence, indifference)
+
+    @property
+    def margin(self) -> float:
+        """The indifference as it is used."""
+        return usual_margin(self.share) if self.indifference is None else self.indifference
+
+    def design(self, level: int) -> Design:
+        """The test at the k-th level of error."""
+        return design(self.share, self.margin, error_of(self.confidence, level))
 
     def __str__(self) -> str:
         share, sure = f"{100 * self.share:g} %", f"{100 * self.confidence:g} %"
@@ -64,14 +80,18 @@ class Target:
     def workloads(
         self, seeds: Sequence[int] | None, exploration: int
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Seeds to explore with, and fresh ones; None: as many as `ATTEMPTS` tests need.
+        """Seeds to explore with, and fresh ones; None: as many as `ATTEMPTS` levels can need.
 
         Raises
         ------
         InputError
-            If a seed stands twice, or they are fewer than the statement needs.
+            If a seed stands twice, they are fewer than the statement needs, or the indifference
+            leaves no room or takes too many.
         """
-        every = distinct(seeds if seeds is not None else range(exploration + self._enough()))
+        if seeds is None:
+            seeds = range(exploration + self.design(ATTEMPTS).most)
+        self.design(1)
+        every = distinct(seeds)
         least = needed(self.share, self.confidence)
         if len(every) < exploration + least:
             rule = f"{len(every)} workloads are fewer than the statement needs"
@@ -81,71 +101,78 @@ class Target:
             )
         return every[:exploration], every[exploration:]
 
-    def _enough(self) -> int:
-        return sum(needed(self.share, self.confidence, k) for k in range(1, ATTEMPTS + 1))
-
-
-class Judge(Protocol):
-    """What tells whether scenarios reach an SLO; `morph_opt.plan.evaluate.Evaluator` does."""
-
-    def verdicts(self, scenarios: Sequence[Scenario], slo: Slo) -> list[Verdict]:
-        """Verdicts in order."""
-
-    def refused(self, scenario: Scenario, slo: Slo, *, dear: bool = True) -> Verdict | None:
-        """A proof that the scenario does not reach the SLO, if there is one."""
-
-    def save(self) -> None:
-        """Keep what bounds said."""
-
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A test on fresh workloads: which one it is, what was seen, whether the statement holds."""
+    """A test on fresh workloads.
 
-    attempt: int
+    Parameters
+    ----------
+    level
+        Of its error.
+    verdicts
+        Of the workloads that it took, in order.
+    holds
+        Whether the statement is confirmed.
+    open
+        Whether workloads ran out before it was decided.
+    """
+
+    level: int
     verdicts: list[Verdict]
     holds: bool
+    open: bool = False
 
     @property
     def stage(self) -> str:
         """Its name in a table of evidence."""
-        return f"confirm {self.attempt}"
+        return f"confirm {self.level}"
 
 
 class Confirmations:
-    """Tests of a statement, each on workloads of its own.
+    """Tests of a statement, all on the same fresh workloads.
 
     Parameters
     ----------
     judge, target
         How scenarios are judged, and what is to hold.
     fresh
-        Seeds that nothing has seen, used up in order.
+        Seeds that nothing has seen, taken in order.
     """
 
-    def __init__(self, judge: Judge, target: Target, fresh: Sequence[int]) -> None:
-        self._judge, self._target, self._left = judge, target, tuple(fresh)
-        self._attempt = 0
+    def __init__(self, judge: Evaluator, target: Target, fresh: Sequence[int]) -> None:
+        self._judge, self._target, self._fresh = judge, target, tuple(fresh)
+        self.level = 1
 
     def test(self, at: Callable[[int], Scenario], what: str) -> Confirmation:
-        """Test what ``at`` gives for a seed, once.
+        """Test what ``at`` gives for a seed, at the present level of error.
+
+        As long as tests confirm, those that follow have the same error: of a sequence that is fixed
+        before and ends at the first test that does not confirm, one at most errs first (Maurer,
+        Hothorn and Lehmacher 1995). One that does not confirm ends the sequence, and the next level
+        begins another.
 
         Raises
         ------
         InputError
-            If too few fresh workloads are left.
+            If there are too few fresh workloads to confirm anything at this level.
         """
-        self._attempt += 1
-        share, confidence = self._target.share, self._target.confidence
-        count = needed(share, confidence, self._attempt)
-        if len(self._left) < count:
+        level, plan = self.level, self._target.design(self.level)
+        if len(self._fresh) < plan.clean:
             raise InputError(
-                f"no fresh workloads are left for confirmation {self._attempt} of {what}: it needs "
-                f"{count}, there are {len(self._left)}",
+                f"too few fresh workloads for confirmation {level} of {what}: it needs "
+                f"{plan.clean} at least, there are {len(self._fresh)}",
                 field="workloads",
             )
-        seeds, self._left = self._left[:count], self._left[count:]
-        verdicts = self._judge.verdicts([at(seed) for seed in seeds], self._target.slo)
-        sure = 1.0 - (1.0 - confidence) / 2.0**self._attempt
-        passed = sum(verdict.passed for verdict in verdicts)
-        return Confirmation(self._attempt, verdicts, share_at_least(passed, count, sure) >= share)
+        verdicts: list[Verdict] = []
+        found = None
+        while found is None and len(verdicts) < len(self._fresh):
+            failed = sum(not verdict.passed for verdict in verdicts)
+            begin = len(verdicts)
+            seeds = self._fresh[begin : begin + plan.before_next(begin, failed)]
+            scenarios = [at(seed) for seed in seeds]
+            verdicts += self._judge.verdicts(scenarios, self._target.slo)
+            found = plan.decided([verdict.passed for verdict in verdicts])
+        holds = found is not None and found[1]
+        self.level += not holds
+        return Confirmation(level, verdicts, holds, found is None)

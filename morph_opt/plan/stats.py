@@ -12,20 +12,35 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
+from morph_opt.plan.sequential import clean, error_of
+
 LEAST_FOR_BOOTSTRAP = 20
 """Workloads from which on the interval of a mean is a bootstrap (BCa)."""
 
 
+@checked
 def needed(share: float, confidence: float, attempt: int = 1) -> int:
     """Workloads that must all pass for "holds in this share of workloads" to be confirmed.
 
-    The k-th confirmation may err with ``(1 - confidence) / 2^k``, so that all together err with at
-    most ``1 - confidence``: ``n >= ln(that) / ln(share)``.
+    Of the k-th test of several (`morph_opt.plan.sequential.error_of`), which err together with at
+    most ``1 - confidence``. Where some fail, more are needed.
 
     >>> [needed(share, 0.95) for share in (0.9, 0.95, 0.99)]
     [36, 72, 368]
+
+    Raises
+    ------
+    InputError
+        If a share or confidence is not between 0 and 1, or the attempt not from 1 on.
     """
-    return math.ceil(math.log((1.0 - confidence) / 2.0**attempt) / math.log(share) - 1e-9)
+    for name, value in (("share", share), ("confidence", confidence)):
+        if not 0.0 < value < 1.0:
+            raise InputError(f"must be between 0 and 1, got {value:g}", field=name)
+    if attempt < 1:
+        raise InputError(f"must be from 1 on, got {attempt}", field="attempt")
+    return clean(share, error_of(confidence, attempt))
 
 
 def share_at_least(passed: int, of: int, confidence: float) -> float:
@@ -65,15 +80,6 @@ def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, fl
         confidence, sample.size - 1, loc=sample.mean(), scale=stats.sem(sample)
     )
     return float(low), float(high)
-
-
-def mean_at_most(values: Sequence[float], confidence: float) -> float:
-    """One-sided upper bound on a mean over workloads (Student's t); NaN with fewer than two."""
-    sample = np.asarray(values, dtype=np.float64)
-    if sample.size < 2:
-        return math.nan
-    reach = float(stats.t.ppf(confidence, sample.size - 1)) * float(stats.sem(sample))
-    return float(sample.mean()) + reach
 
 
 @dataclass(frozen=True, slots=True)

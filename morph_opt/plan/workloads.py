@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from morph_opt.domain import InputError, Trace
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.workload import Workload
-from morph_opt.sweep.cell import trace_file
 from morph_opt.traces.format import LoadedTrace
-from morph_opt.traces.registry import load_trace, takes_seed
+from morph_opt.traces.registry import absolute_spec, load_trace, takes_seed
 from morph_opt.traces.resampled import AS_IS, DAYS, WEEKS, resampled_spec, whole_blocks
 
 LEAST_WEEKS = 6
@@ -91,9 +89,7 @@ def source_of(
     InputError
         If the history has fewer than two whole days: one realisation is an anecdote.
     """
-    base = trace_file(trace)
-    if base is not None:
-        trace = trace.replace(base, str(Path(base).resolve()))
+    trace = absolute_spec(trace)
     told = {name: value for name, value in (options or {}).items() if value is not None}
     if blocks is None and is_family(trace):
         return Source(trace, AS_IS, load, options=told)
@@ -109,7 +105,7 @@ def source_of(
 
 def is_family(trace: str) -> bool:
     """Whether a trace has a member for every seed."""
-    return trace_file(trace) is None and takes_seed(trace)
+    return takes_seed(trace)
 
 
 def require_blocks(history: Trace, blocks: str) -> int:

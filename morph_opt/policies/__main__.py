@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, as_process, run_command
-from morph_opt.policies.registry import OBJECTIVES, POLICIES
-from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS, PolicySpec
+
+if TYPE_CHECKING:
+    from morph_opt.policies.spec import PolicySpec
 
 
 def make_parser() -> LineParser:
@@ -24,8 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_tables(given: argparse.Namespace) -> int:
+    from morph_opt.policies.options import OPTIONS
+    from morph_opt.policies.registry import OBJECTIVES, POLICIES
+
     if given.markdown:
-        print(f"{objectives_table()}\n\n{baselines_table()}\n\n{options_table()}")
+        tables = (objectives_table, baselines_table, times_table, options_table)
+        print("\n\n".join(table() for table in tables))
         return 0
     everything: list[PolicySpec[object]] = [*POLICIES.values(), *OBJECTIVES.values()]
     width = max(len(spec.name) for spec in everything)
@@ -35,13 +41,15 @@ def _print_tables(given: argparse.Namespace) -> int:
     ):
         print(f"{title}:")
         for spec in specs:
-            told = "".join(f" [{OPTIONS[name].option}]" for name in spec.options)
+            told = "".join(f" [{OPTIONS[name].flag}]" for name in spec.options)
             print(f"  {spec.name:<{width}}  {spec.rule}{told}")
     return 0
 
 
 def objectives_table() -> str:
     """Markdown of the objectives."""
+    from morph_opt.policies.registry import OBJECTIVES
+
     header = (
         "objective", "what a round is worth", "source", "needs to know the rest of a job",
         "may be told", "page",
@@ -57,6 +65,8 @@ def objectives_table() -> str:
 
 def baselines_table() -> str:
     """Markdown of the policies but ``milp``."""
+    from morph_opt.policies.registry import POLICIES
+
     return _table(
         ("policy", "rule", "source", "may be told", "page"),
         [
@@ -67,22 +77,34 @@ def baselines_table() -> str:
     )
 
 
+def times_table() -> str:
+    """Markdown of the rules with times of their own, those with the same ones together."""
+    from morph_opt.policies.registry import OBJECTIVES, POLICIES
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for kind, specs in (("policy", POLICIES.values()), ("objective", OBJECTIVES.values())):
+        for spec in specs:
+            if spec.own_times:
+                found.setdefault((spec.own_times, kind), []).append(f"`{spec.name}`")
+    rows = [(times, kind, ", ".join(names)) for (times, kind), names in found.items()]
+    return _table(("times in the rule", "of", "names"), rows)
+
+
 def options_table() -> str:
     """Markdown of the options with their ranges."""
+    from morph_opt.policies.options import MILP_OPTIONS, OPTIONS
+
     rows = []
     for known in OPTIONS.values():
-        takes = "nothing" if known.flag else "a name" if known.metavar != "FILE" else "a file"
-        if known.metavar is not None and "|" in known.metavar:
-            takes = " or ".join(f"`{word}`" for word in known.metavar.split("|"))
-        if known.range is not None:
-            takes = ("names with " if known.named else "") + known.range.words
-        who = "`milp`" if known.name in MILP_OPTIONS else known.help.split(" (")[0]
-        rows.append((f"`{known.option}`", takes, who))
+        who = "`milp`" if known.name in MILP_OPTIONS else known.about.help.partition(";")[0]
+        rows.append((f"`{known.flag}`", known.takes, who))
     return _table(("option", "takes", "known to"), rows)
 
 
 def _told(spec: PolicySpec[object]) -> str:
-    return ", ".join(f"`{OPTIONS[name].option}`" for name in spec.options) or "-"
+    from morph_opt.policies.options import OPTIONS
+
+    return ", ".join(f"`{OPTIONS[name].flag}`" for name in spec.options) or "-"
 
 
 def _link(spec: PolicySpec[object]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from morph_opt.policies.rigid import _Filling, _Rigid, requested
+from morph_opt.policies.filling import Filling, FillingPolicy
 
 OLDEST = 500
 """So many waiting jobs take part in the matching; the published parameter is a share of them."""
@@ -48,7 +48,7 @@ def least_total(work_s: Floats, machines: Ints) -> tuple[Ints, Ints, float]:
     return kind[column], depth[column], float(cost[row, column].sum())
 
 
-class AlloX(_Rigid):
+class AlloX(FillingPolicy):
     """Requested gangs, never preempted; who waits is matched to what is free.
 
     A gang of g GPUs counts as g times its seconds on one. Per type the jobs first in line start;
@@ -57,11 +57,11 @@ class AlloX(_Rigid):
 
     name = "allox"
 
-    def deal(self, filling: _Filling) -> None:
+    def fill(self, filling: Filling) -> None:
         """Running jobs stay; then the lines of the free GPUs."""
-        view, problem = filling.view, filling.problem
+        problem = filling.problem
         jobs, table, nodes = problem.jobs, problem.candidates, problem.nodes
-        for job in np.flatnonzero(jobs.running).tolist():
+        for job in filling.running:
             filling.keep(job)
         free = np.where(nodes.open, filling.room.nodes[:, 0], 0.0)
         machines = np.bincount(nodes.node_class, free, nodes.classes).astype(np.int64)
@@ -76,4 +76,4 @@ class AlloX(_Rigid):
         shortest = work_s[waiting, kind]
         for place in np.lexsort((shortest, -depth)).tolist():
             job, on = int(waiting[place]), kind[place]
-            filling.start(job, (k for k in requested(view, job) if table.node_class[k] == on))
+            filling.start(job, (k for k in filling.candidates(job) if table.node_class[k] == on))

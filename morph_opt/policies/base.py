@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
 from morph_opt.decision.method import Evidence
 from morph_opt.domain import Allocation, Assignment, RoundState, gpus_held
+from morph_opt.domain.checked import checked
 from morph_opt.events.log import RoundDecided
+from morph_opt.extend import import_path, require_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,12 @@ class RoundReport:
     gap
         Certified relative gap, ``(bound - objective) / max(1e-12, |objective|)``; NaN if none.
     bound_by
-        What proves the bound: ``"solver"`` or ``"prices"`` (docs/formulations/prices.md); empty
-        if nothing does.
+        What proves the bound: ``"knapsack"``, ``"prices"`` (docs/formulations) or ``"solver"``;
+        empty if nothing does.
     step
         Step that ended the round: ``"stays"`` (`morph_opt.decision.at_best`), or of the method
-        ``"exact"``, ``"prices"``, ``"slots"`` or ``"residual"`` (`morph_opt.decision.ladder`);
-        empty for a fallback and for policies without steps.
+        ``"knapsack"``, ``"prices"``, ``"slots"``, ``"residual"`` or ``"exact"``
+        (`morph_opt.decision.ladder`); empty for a fallback and for policies without steps.
     gap_of_gain
         ``(bound - objective) / (bound - what leaving everything as it is would be worth)``: most of
         a steady round's objective is jobs that stay, and a small gap may be much of what is
@@ -73,6 +75,12 @@ class RoundReport:
     place_ms: float = 0.0
     check_ms: float = 0.0
 
+    def untimed(self) -> RoundReport:
+        """The report of a round that the policy was not asked about."""
+        return replace(
+            self, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0
+        )
+
     def event(
         self, time_s: float, index: int, active: int, held: Sequence[Assignment]
     ) -> RoundDecided:
@@ -91,6 +99,7 @@ class RoundReport:
         )
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Decision:
     """An allocation with the report of how it was found.
@@ -104,7 +113,7 @@ class Decision:
     stands
         Whether it changed nothing, and the policy would decide just the same at later boundaries
         until a job arrives or completes or a node changes. The engine then need not ask a policy
-        whose ``remembers`` is False; one that does not say so sees every round.
+        that does not remember (`Policy.remembers`).
     """
 
     allocation: Allocation
@@ -113,18 +122,47 @@ class Decision:
     stands: bool = False
 
 
-class Policy(Protocol):
-    """Decides a round. Never calls the engine, never mutates the state.
+class Policy(ABC):
+    """Decides a round.
 
-    A policy may keep caches, but its decision must depend on the state alone, so that a
-    resumed replay decides as the uninterrupted one did.
+    It never calls the engine and never mutates the state. A decision is a function of the states so
+    far, and of nothing else (no clock, no random numbers without a seed), so that a resumed replay
+    decides as the uninterrupted one did. A policy that needs the present state alone has nothing to
+    do for that; caches are allowed. One that remembers overrides `observe`, takes in there what it
+    remembers, and calls it in `decide`; an object then serves one run.
     """
 
-    @property
-    def name(self) -> str:
-        """Shown in run folders and tables."""
-        ...
+    name: str
+    """Shown in run folders and tables."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a decision depends on earlier rounds: the policy must then see every round.
+
+        True where `observe` is overridden; a policy that hands on what another one decides, or that
+        overrides `observe` and only sometimes remembers, says it itself.
+        """
+        return type(self).observe is not Policy.observe
+
+    @abstractmethod
     def decide(self, state: RoundState) -> Decision:
         """Allocation for the round that begins at ``state.time_s``."""
-        ...
+
+    def observe(self, state: RoundState) -> None:
+        """See a round that is decided elsewhere, as in the part of a replay that is resumed."""
+        del state  # what is not overridden keeps nothing
+
+
+def decision_of(policy: Policy, state: RoundState) -> Decision:
+    """What a policy decides; it may be a user's own, so its answer is looked at.
+
+    Raises
+    ------
+    InputError
+        If it is no `Decision` of an `Allocation`.
+    """
+    decision = policy.decide(state)
+    source = f"{import_path(policy)}.decide"
+    require_kind(decision, Decision, source, "--policy")
+    require_kind(decision.allocation, Allocation, f"{source}: its allocation", "--policy")
+    return decision

@@ -12,12 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from morph_opt.candidates.table import CandidateBuilder
+from formulations.arrays import Floats
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.domain import InputError, Job, JobState, Range, RoundState
 from morph_opt.domain.job import MOST_ITERATIONS
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
-from morph_opt.policies.sizes import LogNormal
+from morph_opt.policies.sizes import Seen, SizeModel
 
 SIGMAS = Range(0.0, 5.0, above=True)
 """Of the logarithm of an estimate over the truth."""
@@ -58,10 +59,6 @@ class Durations:
             return cls(sigma=float(SIGMAS.parse(number)))
         except ValueError as error:
             raise InputError(f"the spread {error}", field="--durations") from error
-
-
-PRIOR_GPU_S = np.geomspace(1e2, 1e6, 9)
-"""Sizes that jobs are thought to have before one has completed, GPU-seconds; one job together."""
 
 
 class Estimates(Protocol):
@@ -113,9 +110,10 @@ class Noise:
 
 
 class Learnt:
-    """What is learnt of sizes, in GPU-seconds at a model's thriftiest configuration.
+    """What is learnt of sizes, in GPU-seconds at a model's most GPU-efficient configuration.
 
-    A job's iterations are looked at when it has completed, not before; that it has not is known.
+    A job's iterations are looked at when it has completed, not before; that it has not is known,
+    and so is what its user asked for.
 
     Parameters
     ----------
@@ -127,29 +125,42 @@ class Learnt:
 
     def __init__(self, belief: SpeedModel) -> None:
         self._builder = CandidateBuilder(belief)
-        self._sizes: list[float] = []
+        self._sizes: dict[str, tuple[float, int]] = {}  # of complete jobs, with requested GPUs
         self._active: dict[str, Job] = {}
 
     def observe(self, state: RoundState) -> None:
-        """Whoever was there and is not any more has completed; the same round twice is once."""
+        """A job that was there and is not any more has completed; the same round twice is once."""
         now = {known.job.name: known.job for known in state.jobs}
-        gone = [job for name, job in self._active.items() if name not in now]
-        self._sizes += [job.iterations * self._thrift(job, state)[0] for job in gone]
+        for name, job in self._active.items():
+            if name not in now:
+                size = job.iterations * self._efficient(job, state)[0]
+                self._sizes[name] = size, job.requested_gpus
         self._active = now
 
     def masked(self, state: RoundState) -> RoundState:
         """The state with the iterations of every job as they are thought to be."""
-        pairs = [self._thrift(known.job, state) for known in state.jobs]
-        thrift, gpus = np.asarray(pairs).reshape(len(pairs), 2).T
-        done = thrift * [known.iterations_done for known in state.jobs]
+        if not state.jobs:
+            return state
+        pairs = [self._efficient(known.job, state) for known in state.jobs]
+        gpu_s, gpus = np.asarray(pairs).reshape(len(pairs), 2).T
+        done = gpu_s * [known.iterations_done for known in state.jobs]
         start = gpus * [known.restart_s * (known.running is None) for known in state.jobs]
-        sizes = np.concatenate([PRIOR_GPU_S, np.sort(self._sizes)])
-        weight = np.where(np.arange(sizes.size) < PRIOR_GPU_S.size, 1.0 / PRIOR_GPU_S.size, 1.0)
-        left = LogNormal.fitted(sizes, weight, done).rest(done, start) / thrift
+        asked = np.log([float(known.job.requested_gpus) for known in state.jobs])
+        model = SizeModel.fitted(self._seen(done, asked))
+        left = model.remaining(asked, done, start) / gpu_s
         jobs = tuple(map(_with_left, state.jobs, left.tolist()))
         return replace(state, jobs=jobs)
 
-    def _thrift(self, job: Job, state: RoundState) -> tuple[float, float]:
+    def _seen(self, done: Floats, asked: Floats) -> Seen:
+        """Complete jobs in the order of their names, so that sums do not depend on history."""
+        sizes = np.array([self._sizes[name] for name in sorted(self._sizes)]).reshape(-1, 2)
+        return Seen(
+            np.append(sizes[:, 0], done),
+            np.append(np.log(sizes[:, 1]), asked),
+            np.arange(len(sizes) + done.size) < len(sizes),
+        )
+
+    def _efficient(self, job: Job, state: RoundState) -> tuple[float, float]:
         """Least GPU-seconds per iteration, and the GPUs for it; 1 for a job that fits nowhere."""
         mine = self._builder.all_of(job, state.cluster)
         if not mine.gpus.size:
@@ -163,7 +174,7 @@ def _with_left(known: JobState, left: float) -> JobState:
     return replace(known, job=replace(known.job, iterations=total))
 
 
-class ToldPolicy:
+class ToldPolicy(Policy):
     """A policy that is shown estimates in place of the iterations that jobs have.
 
     What it remembers is a function of the states that it was shown.
@@ -177,26 +188,19 @@ class ToldPolicy:
     """
 
     def __init__(self, policy: Policy, estimates: Estimates) -> None:
+        self.name = policy.name
         self._policy = policy
         self._estimates = estimates
 
     @property
     def remembers(self) -> bool:
         """Whether a decision depends on more than the state."""
-        inner = getattr(self._policy, "remembers", hasattr(self._policy, "observe"))
-        return self._estimates.remembers or inner
-
-    @property
-    def name(self) -> str:
-        """That of the deciding policy."""
-        return self._policy.name
+        return self._estimates.remembers or self._policy.remembers
 
     def observe(self, state: RoundState) -> None:
         """See a round that is decided elsewhere."""
         self._estimates.observe(state)
-        observe = getattr(self._policy, "observe", None)
-        if observe is not None:
-            observe(self._estimates.masked(state))
+        self._policy.observe(self._estimates.masked(state))
 
     def decide(self, state: RoundState) -> Decision:
         """Observe, then decide on estimates."""

@@ -1,38 +1,28 @@
-"""Every policy and objective of the package, a `PolicySpec` each."""
+"""Every policy and objective of the package, a `PolicySpec` each.
+
+The module of one is imported when it is made: a run pays for the policy that it has.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
+from formulations.objectives import fairness, las
 from morph_opt.decision.objective import Objective, Stateless
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
-from morph_opt.policies.allox import AlloX
+from morph_opt.policies.auto import AUTO, objective_for
 from morph_opt.policies.base import Policy
-from morph_opt.policies.easyscale.policy import EasyScale
-from morph_opt.policies.gandiva.packed import PackedSlices
-from morph_opt.policies.gandiva.policy import GandivaSlices
-from morph_opt.policies.gavel.pairs import GavelPairs
-from morph_opt.policies.gavel.policy import GavelRounds
-from morph_opt.policies.malleable.greedy import Greedy, Optimus
-from morph_opt.policies.malleable.morphling import Morphling
-from morph_opt.policies.malleable.pollux import PolluxCounts, PolluxSearch
-from morph_opt.policies.malleable.pollux_rule import Budget
-from morph_opt.policies.malleable.sia import Sia
-from morph_opt.policies.objectives.attained_service import QueuedService
-from morph_opt.policies.objectives.cost import CostWithSlos
-from morph_opt.policies.objectives.feedback import Feedback
-from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
-from morph_opt.policies.objectives.follow_shares import FollowShares, Makespan
-from morph_opt.policies.objectives.plain import Jct, Lookahead, Throughput
-from morph_opt.policies.rigid import EqualSplit, Fifo, Srtf
-from morph_opt.policies.spec import Needs, PolicyOptions, PolicySpec
-from morph_opt.policies.tiresias.artifact import ArtifactQueues
-from morph_opt.policies.tiresias.policy import RigidQueues
-from morph_opt.policies.tiresias.queues import GittinsIndex
-from morph_opt.traces.twins.tiresias import twin_samples
+from morph_opt.policies.gavel.mechanism import RESET_S
+from morph_opt.policies.objectives.plain import Jct, Lookahead, SavedTime, Throughput
+from morph_opt.policies.options import PolicyOptions
+from morph_opt.policies.sizes import PRIOR_MEAN
+from morph_opt.policies.spec import Needs, PolicySpec
+from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex
 
 ObjectiveSpec = PolicySpec[Objective[Any]]
 BaselineSpec = PolicySpec[Policy]
@@ -43,53 +33,93 @@ _PLAIN_PAGE = "formulations/objectives.md"
 _SLICES, _REPORTS = "formulations/feedback.md", ("feedback_share",)
 _TENANTS, _QUEUES, _LEFT = ("entity_weights",), ("starvation_knob",), ("durations",)
 
+# Times in rules, see `PolicySpec.own_times`.
+_LIMITS = "queues up to " + " and ".join(f"{limit:,g}" for limit in QUEUE_LIMITS_GPU_S) + " GPU-s"
+_SIZES = f"{_LIMITS}, a published distribution of GPU-s"
+_AMORTISED = f"start-ups charged to {las.AMORTISE_S:g} s of service"
+_OWED = f"lags made up in {fairness.HORIZON_S:,g} s, start-ups charged to {fairness.AMORTISE_S:g} s"
+_GUESSED = f"jobs of about {math.exp(PRIOR_MEAN):,.0f} GPU-s before one has completed"
+_RESETS = f"shares solved again after {RESET_S:,g} s at least"
+
+
+def _by(where: str, **more: bool) -> Callable[[SpeedModel, PolicyOptions], Any]:
+    """Makes a policy or objective of the belief alone, by ``module:class`` of this room."""
+    module, _, name = where.partition(":")
+
+    def make(belief: SpeedModel, _: PolicyOptions) -> Any:
+        return getattr(import_module(f"{__package__}.{module}"), name)(belief, **more)
+
+    return make
+
 
 def default_index() -> GittinsIndex:
     """Gittins index of the twin's GPU-time quantiles."""
+    from morph_opt.traces.twins.tiresias import twin_samples
+
     return GittinsIndex.of(twin_samples())
 
 
 def _follow(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    from morph_opt.policies.objectives.follow_shares import FollowShares
+
     return FollowShares(belief, policy, require_pair_speeds(belief) if options.packing else None)
 
 
 def _makespan(belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    from morph_opt.policies.objectives.follow_shares import Makespan
+
     return Makespan(belief, require_pair_speeds(belief) if options.packing else None)
 
 
 def _ratios(policy: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    from morph_opt.policies.objectives.finish_time_ratio import EqualiseRatios
+
     return EqualiseRatios(belief, policy, options.entity_weights)
 
 
 def _queued(
     name: str, gittins: bool, rigid: bool, _belief: SpeedModel, options: PolicyOptions
 ) -> Objective[Any]:
+    from morph_opt.policies.objectives.attained_service import QueuedService
+
     index = default_index() if gittins else None
     return QueuedService(name, index=index, rigid=rigid, starvation_knob=options.starvation_knob)
 
 
 def _rounds(policy: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    from morph_opt.policies.gavel.policy import GavelRounds
+
     return GavelRounds(belief, policy, entity_weights=options.entity_weights)
 
 
 def _equal_parts(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    from morph_opt.policies.gavel.pairs import GavelPairs
+
     pairs = require_pair_speeds(belief) if options.packing else None
     return GavelPairs(belief, pairs, options.seed)
 
 
 def _rigid(gittins: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
+    from morph_opt.policies.tiresias.policy import RigidQueues
+
     index = default_index() if gittins else None
-    made = ArtifactQueues if options.artifact_quirks else RigidQueues
-    return made(belief, starvation_knob=options.starvation_knob, index=index)
+    return RigidQueues(belief, starvation_knob=options.starvation_knob, index=index)
 
 
 def _slices(any_affinity: bool, belief: SpeedModel, options: PolicyOptions) -> Policy:
     if options.packing:
+        from morph_opt.policies.gandiva.packed import PackedSlices
+
         return PackedSlices(belief, require_pair_speeds(belief), any_affinity=any_affinity)
+    from morph_opt.policies.gandiva.policy import GandivaSlices
+
     return GandivaSlices(belief, any_affinity=any_affinity)
 
 
 def _feedback(then: str, belief: SpeedModel, options: PolicyOptions) -> Objective[Any]:
+    from morph_opt.policies.objectives.attained_service import QueuedService
+    from morph_opt.policies.objectives.feedback import Feedback
+
     middle: dict[str, Objective[Any] | None] = {
         "turn": None, "jct": Jct(), "las": QueuedService(rigid=False),
     }  # fmt: skip
@@ -102,6 +132,11 @@ _MEMORY, _REMAINDER = Needs(memory=True), Needs(memory=True, rest="yes")
 OBJECTIVES: dict[str, ObjectiveSpec] = {
     spec.name: spec
     for spec in (
+        PolicySpec(
+            AUTO, lambda _, options: objective_for(options),
+            "`saved-time`; on guesses `lookahead`; promises by weight",
+            "this project", _PLAIN_PAGE, needs=Needs(rest="yes"), workers="yes",
+        ),
         PolicySpec(
             "throughput", lambda *_: Throughput(),
             "speed relative to the request, restarts priced; guarantees first",
@@ -118,9 +153,15 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
             "this project", "formulations/lookahead.md", needs=Needs(rest="yes"), workers="yes",
         ),
         PolicySpec(
+            "saved-time", lambda *_: SavedTime(),
+            "completion time saved per root of the time that GPUs are held",
+            "this project", "formulations/saved-time.md", needs=Needs(rest="yes"), workers="yes",
+        ),
+        PolicySpec(
             "jct-blind", lambda *_: Lookahead(name="jct-blind"),
             "`lookahead` on work left as guessed from jobs that have completed",
             "this project, Gittins", "formulations/unknown-durations.md", blind=True,
+            own_times=_GUESSED,
         ),
         PolicySpec(
             "fairness", partial(_ratios, "fairness"),
@@ -149,23 +190,24 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         PolicySpec(
             "makespan", _makespan, "the end of the last job",
             "this project; Gavel on mixed types", "formulations/makespan.md", needs=_REMAINDER,
-            workers="yes",
+            workers="yes", own_times=f"on several GPU types {_OWED}",
         ),
         PolicySpec(
             "max_throughput", partial(_follow, "max_throughput"),
-            "steps per second, of whomever", "Gavel", _FAIR, needs=_MEMORY,
+            "steps per second, of whomever", "Gavel", _FAIR, needs=_MEMORY, own_times=_OWED,
         ),
         PolicySpec(
-            "cost", lambda belief, _: CostWithSlos(belief),
+            "cost", _by("objectives.cost:CostWithSlos"),
             "service-level objectives (deadlines) first, then work per dollar",
             "Gavel", "formulations/cost.md", needs=Needs(prices=True, memory=True, rest="yes"),
         ),
         PolicySpec(
-            "fifo", partial(_follow, "fifo"), "shares by arrival", "Gavel", _FAIR, needs=_MEMORY
+            "fifo", partial(_follow, "fifo"), "shares by arrival", "Gavel", _FAIR, needs=_MEMORY,
+            own_times=_OWED,
         ),
         PolicySpec(
             "srpt", partial(_follow, "srpt"), "shares by remaining time",
-            "Gavel", _FAIR, needs=_REMAINDER,
+            "Gavel", _FAIR, needs=_REMAINDER, own_times=_OWED,
         ),
         PolicySpec(
             "feedback", partial(_feedback, "turn"),
@@ -180,26 +222,29 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         PolicySpec(
             "feedback,las", partial(_feedback, "las"),
             "first reports soon, then least attained service", "this project", _SLICES,
-            _REPORTS, Needs(memory=True, slices=True),
+            _REPORTS, Needs(memory=True, slices=True), own_times=f"{_LIMITS}, {_AMORTISED}",
         ),
         PolicySpec(
             "las", partial(_queued, "las", False, False),
             "least attained service first, spare GPUs to everybody",
-            "Tiresias", _LAS, _QUEUES, _MEMORY,
+            "Tiresias", _LAS, _QUEUES, _MEMORY, own_times=f"{_LIMITS}, {_AMORTISED}",
         ),
         PolicySpec(
             "gittins", partial(_queued, "gittins", True, False),
             "highest Gittins index first",
             "Tiresias", _GITTINS, _QUEUES, Needs(memory=True, rest="its distribution"),
+            own_times=f"{_SIZES}, {_AMORTISED}",
         ),
         PolicySpec(
             "las-rigid", partial(_queued, "las-rigid", False, True),
             "`las` for requested GPU counts only", "Tiresias", _LAS, _QUEUES, _MEMORY,
+            own_times=f"{_LIMITS}, {_AMORTISED}",
         ),
         PolicySpec(
             "gittins-rigid", partial(_queued, "gittins-rigid", True, True),
             "`gittins` for requested GPU counts only",
             "Tiresias", _GITTINS, _QUEUES, Needs(memory=True, rest="its distribution"),
+            own_times=f"{_SIZES}, {_AMORTISED}",
         ),
     )
 }  # fmt: skip
@@ -228,13 +273,29 @@ def _gavel(policy: str) -> BaselineSpec:
     options = (_TENANTS if page == _HIERARCHICAL else ()) + (_LEFT if left else ())
     needs = Needs(prices=policy == "cost", memory=True, rest="yes" if left else "no")
     return PolicySpec(
-        f"gavel:{policy}", partial(_rounds, policy), rule, "Gavel", page, options, needs
+        f"gavel:{policy}",
+        partial(_rounds, policy),
+        rule,
+        "Gavel",
+        page,
+        options,
+        needs,
+        own_times=_RESETS,
     )
 
 
 def _greedy(made: Callable[[], Stateless], belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.policies.malleable.greedy import Greedy
+
     objective = made()
     return Greedy(belief, objective, f"greedy:{objective.name}")
+
+
+def _pollux(belief: SpeedModel, options: PolicyOptions) -> Policy:
+    from morph_opt.policies.malleable.pollux import PolluxSearch
+    from morph_opt.policies.malleable.pollux_rule import Budget
+
+    return PolluxSearch(belief, Budget(seed=options.seed))
 
 
 _HEURISTICS = "published-heuristics.md"
@@ -254,49 +315,46 @@ MALLEABLE: tuple[BaselineSpec, ...] = (
         "this project", _HEURISTICS, _LEFT, Needs(rest="yes"),
     ),
     PolicySpec(
-        "optimus", lambda belief, _: Optimus(belief),
+        "optimus", _by("malleable.greedy:Optimus"),
         "the next GPU to whom it saves most seconds", "Optimus", _HEURISTICS, _LEFT,
         Needs(rest="yes"),
     ),
     PolicySpec(
-        "morphling",
-        lambda belief, options: Morphling(belief, artifact_quirks=options.artifact_quirks),
+        "morphling", _by("malleable.morphling:Morphling"),
         "slopes of sensitivity curves, guarantees, shrinking", "Morphling", _HEURISTICS,
-        ("artifact_quirks",),
     ),
     PolicySpec(
-        "sia", lambda belief, _: Sia(belief),
+        "sia", _by("malleable.sia:Sia"),
         "Sia's integer program over configurations, then placement", "Sia", _HEURISTICS,
     ),
     PolicySpec(
-        "pollux", lambda belief, options: PolluxSearch(belief, Budget(seed=options.seed)),
+        "pollux", _pollux,
         "Pollux' genetic search for goodput relative to a fair share", "Pollux", _HEURISTICS,
         draws="yes",
     ),
     PolicySpec(
-        "pollux:counts", lambda belief, _: PolluxCounts(belief),
+        "pollux:counts", _by("malleable.pollux:PolluxCounts"),
         "Pollux' fitness at its maximum over GPU counts, no search", "Pollux", _HEURISTICS,
     ),
 )  # fmt: skip
 """Heuristics that may change GPUs, as the MILP does."""
 
 
-_TIRESIAS = (*_QUEUES, "artifact_quirks")
+def _yarn(belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.policies.rigid import Fifo
 
-
-def _yarn(belief: SpeedModel, options: PolicyOptions) -> Policy:
-    if options.artifact_quirks:
-        return EasyScale(belief, "fifo", quirks=True)
     fair = Fifo(belief)
     fair.name = "easyscale:yarn-cs"
     return fair
 
 
-def _elastic(rule: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
-    return EasyScale(belief, rule, quirks=options.artifact_quirks)
+def _elastic(rule: str, belief: SpeedModel, _: PolicyOptions) -> Policy:
+    from morph_opt.policies.easyscale.policy import EasyScale
+
+    return EasyScale(belief, rule)
 
 
-_EASYSCALE_PAGE, _QUIRKS = "gandiva-easyscale.md", ("artifact_quirks",)
+_EASYSCALE_PAGE = "gandiva-easyscale.md"
 
 EASYSCALE = (
     PolicySpec(
@@ -305,7 +363,6 @@ EASYSCALE = (
         "a GPU of its type for each worker, in order of arrival",
         "EasyScale",
         _EASYSCALE_PAGE,
-        _QUIRKS,
         workers="only",
     ),
     PolicySpec(
@@ -314,7 +371,6 @@ EASYSCALE = (
         "workers on one type: GPUs to whom they help most, never fewer",
         "EasyScale",
         _EASYSCALE_PAGE,
-        _QUIRKS,
         workers="only",
     ),
     PolicySpec(
@@ -323,7 +379,6 @@ EASYSCALE = (
         "the same on any types, for jobs whose kernels are equal on all",
         "EasyScale",
         _EASYSCALE_PAGE,
-        _QUIRKS,
         workers="only",
     ),
 )
@@ -332,24 +387,24 @@ BASELINES: dict[str, BaselineSpec] = {
     spec.name: spec
     for spec in (
         PolicySpec(
-            "fifo", lambda belief, _: Fifo(belief),
+            "fifo", _by("rigid:Fifo"),
             "requested gangs in order of arrival", "classical rule", workers="yes",
         ),
         PolicySpec(
-            "fifo:skip", lambda belief, _: Fifo(belief, skip_blocked=True),
+            "fifo:skip", _by("rigid:Fifo", skip_blocked=True),
             "the same, others may pass a blocked one", "classical rule", workers="yes",
         ),
         PolicySpec(
-            "srtf", lambda belief, _: Srtf(belief),
+            "srtf", _by("rigid:Srtf"),
             "requested gangs, shortest remaining time first, preemptive", "classical rule",
             options=_LEFT, needs=Needs(rest="yes"), workers="yes",
         ),
         PolicySpec(
-            "equal_split", lambda belief, _: EqualSplit(belief),
+            "equal_split", _by("rigid:EqualSplit"),
             "the same number of GPUs for every active job", "classical rule",
         ),
         PolicySpec(
-            "allox", lambda belief, _: AlloX(belief),
+            "allox", _by("allox:AlloX"),
             "requested gangs, matched to GPU types and places in line for the least total time",
             "AlloX", _HEURISTICS, _LEFT, Needs(rest="yes"),
         ),
@@ -366,18 +421,19 @@ BASELINES: dict[str, BaselineSpec] = {
         PolicySpec(
             "tiresias:2d-las", partial(_rigid, False),
             "requested gangs by attained service, dealt out again every round",
-            "Tiresias", _LAS, _TIRESIAS, _MEMORY,
+            "Tiresias", _LAS, _QUEUES, _MEMORY, own_times=_LIMITS,
         ),
         PolicySpec(
             "tiresias:gittins", partial(_rigid, True),
             "requested gangs by Gittins index, dealt out again every round",
-            "Tiresias", _GITTINS, _TIRESIAS, _MEMORY,
+            "Tiresias", _GITTINS, _QUEUES, _MEMORY, own_times=_SIZES,
         ),
         *(_gavel(policy) for policy in _GAVEL_RULES),
         PolicySpec(
             "gavel:gandiva", _equal_parts,
             "on equal parts; with packing random pairs while jobs ask for more than there is",
             "Gavel", "gandiva-easyscale.md", ("packing",), _MEMORY, draws="packing",
+            own_times=_RESETS,
         ),
         *MALLEABLE,
         *EASYSCALE,

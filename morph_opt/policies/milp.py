@@ -11,21 +11,23 @@ from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.at_best import at_best
 from morph_opt.decision.fallback import best_at_hand
-from morph_opt.decision.holding import HoldingCheck, Needs
+from morph_opt.decision.filling import completed
 from morph_opt.decision.method import Evidence, Laps, RoundMethod, Solved
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
 from morph_opt.decision.ranked import ExactMip
+from morph_opt.decision.rules.model import OperatorRules
+from morph_opt.decision.rules.recheck import require_kept
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
-from morph_opt.policies.base import Decision, RoundReport
+from morph_opt.policies.base import Decision, Policy, RoundReport
 from morph_opt.policies.promises import shortfall_of
-from morph_opt.rules.model import OperatorRules
-from morph_opt.rules.recheck import require_kept
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
+from morph_opt.strict.check import BeliefChecks, PlacementCheck
+from morph_opt.strict.rules import AllocationError, StateFacts
 
 CLAIM_TOLERANCE = 1e-6
 """Largest relative difference between a solver's objective and the one recomputed."""
@@ -33,10 +35,6 @@ CLAIM_TOLERANCE = 1e-6
 
 class ClaimError(RuntimeError):
     """The solver's objective differs from the one recomputed from the decision."""
-
-
-class HoldingError(RuntimeError):
-    """A decision in which jobs hold more than there is, or run where no speed is known."""
 
 
 class InfeasibleRoundError(InputError):
@@ -58,7 +56,7 @@ class InfeasibleRoundError(InputError):
         self.posed = posed
 
 
-class MilpPolicy:
+class MilpPolicy(Policy):
     """One MILP per round under an objective, guarantees first.
 
     Parameters
@@ -74,6 +72,8 @@ class MilpPolicy:
         (wall-clock safeguard, failure); the report says so.
     """
 
+    name = "milp"
+
     def __init__(
         self,
         poser: RoundPoser,
@@ -85,7 +85,8 @@ class MilpPolicy:
         self._method = method
         self._limits = limits
         self._fallback = fallback
-        self._holding = HoldingCheck(Needs(poser.belief))
+        self._checks = BeliefChecks(poser.belief)
+        self._strict: PlacementCheck | None = None
 
     @classmethod
     def of(
@@ -101,11 +102,6 @@ class MilpPolicy:
         """The policy with exact MIPs; see `RoundPoser` and `ExactMip`."""
         poser = RoundPoser(belief, objective, rules, packing)
         return cls(poser, ExactMip(solver, formulation), limits)
-
-    @property
-    def name(self) -> str:
-        """``"milp"``."""
-        return "milp"
 
     @property
     def remembers(self) -> bool:
@@ -128,6 +124,7 @@ class MilpPolicy:
         laps.end("solve")
         if solved.outcomes[0].status is Status.INFEASIBLE:
             raise InfeasibleRoundError(posed)
+        solved = completed(posed.problem, solved)
         outcome = solved.outcome_of(posed.worth_of(solved.levels))
         selection = solved.selection
         if selection is None or outcome is None:
@@ -140,9 +137,7 @@ class MilpPolicy:
             last = solved.levels[-1]
             _compare(solved.outcome.objective, selection.value(last), last.name)
         require_kept(state, allocation, posed.rules, posed.view)
-        broken = self._holding.broken(state, allocation)
-        if broken is not None:
-            raise HoldingError(f"the round at {state.time_s:g} s: {broken}")
+        self._require_possible(state, allocation)
         report = self._report(posed, solved, selection)
         laps.end("check")
         report = replace(
@@ -156,6 +151,14 @@ class MilpPolicy:
         evidence = Evidence(posed, solved, selection)
         return Decision(allocation, report, evidence, stands=settled is not None)
 
+    def _require_possible(self, state: RoundState, allocation: Allocation) -> None:
+        """Refuse a decision that no tables are needed to see is impossible."""
+        if self._strict is None or self._strict.cluster is not state.cluster:
+            self._strict = self._checks.on(state.cluster)
+        broken = self._strict.check(allocation.assignments, StateFacts.of(state))
+        if broken:
+            raise AllocationError(state.index, state.time_s, broken)
+
     def _report(self, posed: PosedRound, solved: Solved, selection: Selection) -> RoundReport:
         """How the round was answered, times apart; its bound is stated however it ended."""
         worth = posed.worth_of(solved.levels)
@@ -163,8 +166,8 @@ class MilpPolicy:
         value = selection.value(worth)
         status = "fallback" if outcome is None else str(outcome.status)
         bound = float("inf") if outcome is None else outcome.bound
-        bound_by = "prices" if solved.by_prices else "solver"
-        if outcome is None or not (outcome.status is Status.OPTIMAL or solved.by_prices):
+        bound_by = solved.bound_by
+        if outcome is None or not (outcome.status is Status.OPTIMAL or bound_by != "solver"):
             promised = bool(solved.promised) and outcome is not None
             proven = bound_by_prices(posed.problem, worth, promised, posed.view.compact).value
             if proven < bound:

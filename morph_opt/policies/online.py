@@ -11,7 +11,7 @@ from morph_opt.perf.tables.tried import TriedModel
 from morph_opt.policies.base import Decision, Policy
 
 
-class OnlinePolicy:
+class OnlinePolicy(Policy):
     """Feeds observed iteration times to a belief, then lets a policy decide with it.
 
     What a job's training log would show is taken from the truth: the iteration time of every job
@@ -54,17 +54,13 @@ class OnlinePolicy:
         self._make = make
         self._policy = make(belief)
         self._version = belief.version
-        if getattr(self._policy, "remembers", hasattr(self._policy, "observe")):
+        self.name = self._policy.name
+        if self._policy.remembers:
             raise InputError(
                 f"the policy {self._policy.name!r} remembers earlier rounds and cannot be remade "
                 "when the belief changes",
                 field=option,
             )
-
-    @property
-    def name(self) -> str:
-        """That of the deciding policy."""
-        return self._policy.name
 
     def observe(self, state: RoundState) -> None:
         """Take in what the running jobs show; of a round that is decided elsewhere, too."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from morph_opt.decision.ladder import COMPACT, LARGE, Ladder
+from morph_opt.decision.ladder import COMPACT, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.promises import Promises
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError, Job, PlanFamily
+from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
+from morph_opt.policies.auto import promises_for
 from morph_opt.policies.base import Policy
 from morph_opt.policies.blind import Durations, Learnt, Noise, ToldPolicy
 from morph_opt.policies.catalog import BASELINES, OBJECTIVES, BaselineSpec
 from morph_opt.policies.milp import MilpPolicy
-from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS, Needs, PolicyOptions, PolicySpec
+from morph_opt.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
+from morph_opt.policies.spec import Needs, PolicySpec
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
@@ -36,6 +38,8 @@ __all__ = [
     "require_effect",
     "require_named",
     "require_understood",
+    "require_workers",
+    "without_effect",
 ]
 
 
@@ -74,8 +78,7 @@ def make_objective(
 def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
     if options.formulation not in RoundSolver.FORMULATIONS:
         raise InputError(
-            f"unknown formulation {options.formulation!r}; known are "
-            + ", ".join(RoundSolver.FORMULATIONS),
+            unknown("formulation", options.formulation, RoundSolver.FORMULATIONS),
             field="--formulation",
         )
     limits = Limits(
@@ -87,7 +90,7 @@ def _milp(belief: SpeedModel, options: PolicyOptions) -> Policy:
         make_objective(options.objective, belief, options),
         options.rules,
         require_pair_speeds(belief) if options.packing else None,
-        promises=Promises.parse(options.promises),
+        promises=promises_for(options),
         compact_from=COMPACT if isinstance(method, Ladder) else None,
         waste_filter=options.waste_filter,
     )
@@ -102,13 +105,13 @@ def _method(options: PolicyOptions) -> RoundMethod:
         return exact
     if options.method not in ("auto", "ladder"):
         raise InputError(
-            f"unknown method {options.method!r}; known are exact, ladder, auto", field="--method"
+            unknown("method", options.method, ("exact", "ladder", "auto")), field="--method"
         )
     if options.formulation != "node_pattern":
         if options.method == "ladder":
             raise InputError("counts nodes, not with this --formulation", field="--method")
         return exact
-    return Ladder(solver, LARGE if options.method == "auto" else 0)
+    return Ladder(solver)
 
 
 def _solver(options: PolicyOptions) -> Solver:
@@ -156,7 +159,7 @@ def require_understood(policy: str, objective: str, given: Iterable[str]) -> Non
         Names; the objective counts for ``milp`` only. A user's own policy gets every option; a
         user's own objective none but those of ``milp``.
     given
-        Names of `morph_opt.policies.spec.OPTIONS`.
+        Names of `morph_opt.policies.options.OPTIONS`.
 
     Raises
     ------
@@ -171,21 +174,31 @@ def require_understood(policy: str, objective: str, given: Iterable[str]) -> Non
         if name not in known:
             who = f"objective {objective!r}" if policy == "milp" else f"policy {policy!r}"
             rule = f"{who} does not know it; known to {_knowing(name)}"
-            raise InputError(rule, field=OPTIONS[name].option)
+            raise InputError(rule, field=OPTIONS[name].flag)
 
 
 def require_effect(policy: str, options: PolicyOptions, jobs: Iterable[Job]) -> None:
-    """Refuse options of ``milp`` that change nothing for jobs like these, and jobs of workers.
-
-    The latter of policies of the package that do not know them.
+    """Refuse options that change nothing for jobs like these, and jobs as `require_workers` does.
 
     Raises
     ------
     InputError
         Naming the option and why.
     """
-    spec = OBJECTIVES.get(options.objective)
     jobs = tuple(jobs)
+    require_workers(policy, options, jobs)
+    for name, why in without_effect(policy, options, jobs):
+        raise InputError(f"has no effect: {why}", field=OPTIONS[name].flag)
+
+
+def require_workers(policy: str, options: PolicyOptions, jobs: Sequence[Job]) -> None:
+    """Refuse jobs of workers of policies of the package that do not know them, and the others.
+
+    Raises
+    ------
+    InputError
+        Naming the job and why, or the option that cannot be combined with it.
+    """
     decides = _spec(policy, options.objective)
     workers = next((job for job in jobs if job.requested_plan.family is PlanFamily.EST), None)
     others = next((job for job in jobs if job.requested_plan.family is not PlanFamily.EST), None)
@@ -199,19 +212,33 @@ def require_effect(policy: str, options: PolicyOptions, jobs: Iterable[Job]) -> 
     if workers is not None and options.rules.rules:
         rule = f"cannot be combined with workers that take turns, as job {workers.name} has"
         raise InputError(rule, field="--rules")
-    mixes = any(job.requested_plan.determinism == "d2" for job in jobs)
-    if "waste_filter" in options.changed() and not mixes:
-        rule = "has no effect: no job has workers that may be on several GPU types"
-        raise InputError(rule, field="--waste-filter")
-    if policy != "milp" or any(job.guaranteed for job in jobs):
-        return
+
+
+def without_effect(
+    policy: str, options: PolicyOptions, jobs: Sequence[Job]
+) -> Iterator[tuple[str, str]]:
+    """Options that are set and change nothing for jobs like these, each with the reason.
+
+    A replay refuses them; one round of many that are decided with the same options has a note.
+    """
     changed = options.changed()
-    if "promises" in changed:
-        raise InputError("has no effect: no job is guaranteed", field="--promises")
-    asks = spec is None or spec.needs.rest == "yes"
-    if "durations" in changed and not asks:
-        rule = f"has no effect: objective {options.objective!r} does not ask what jobs have left"
-        raise InputError(rule, field="--durations")
+    mixes = any(job.requested_plan.determinism == "d2" for job in jobs)
+    if "waste_filter" in changed and not mixes:
+        yield "waste_filter", "no job has workers that may be on several GPU types"
+    guaranteed = any(job.guaranteed for job in jobs)
+    if policy == "milp" and "promises" in changed and not guaranteed:
+        yield "promises", "no job is guaranteed"
+    spec = OBJECTIVES.get(options.objective) if policy == "milp" else None
+    if spec is not None and "durations" in changed:
+        objective = f"objective {options.objective!r}"
+        if spec.blind:  # promises, where there are any, go by the same guesses
+            yield "durations", f"{objective} always guesses what jobs have left"
+        elif spec.needs.rest != "yes" and not guaranteed:
+            yield "durations", f"{objective} does not ask what jobs have left"
+    tenants = {job.tenant for job in jobs}
+    for name in options.entity_weights:
+        if name not in tenants:
+            yield "entity_weights", f"no job is of tenant {name!r}"
 
 
 def _knowing(option: str) -> str:
@@ -274,14 +301,19 @@ def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
     if own is None:
         raise _unknown("policy", name, POLICIES, "factory")
     made = made_by(own, name, "--policy", "policy(belief, options)", belief, options)
-    return require_parts(  # type: ignore[no-any-return]
-        made, name, "--policy", "policy", ("name", "decide")
-    )
+    if not isinstance(made, Policy):
+        kind = type(made).__name__
+        rule = f"{name!r} makes no policy: {kind} is no morph_opt.Policy"
+        raise InputError(rule, field="--policy")
+    require_parts(made, name, "--policy", "policy", ("name",))
+    return made
 
 
 def _unknown(what: str, name: str, known: Iterable[str], attribute: str) -> InputError:
-    return InputError(
-        f"unknown {what} {name!r}; known are {', '.join(sorted(known))}, "
-        f"or package.module:{attribute} of your own",
-        field=f"--{what}",
-    )
+    own = f"or package.module:{attribute} of your own"
+    elsewhere = {"policy": OBJECTIVES, "objective": POLICIES}[what]
+    if name in elsewhere:
+        other = "an objective of the policy milp" if what == "policy" else "a policy"
+        rule = f"{name!r} is {other}: give it as --{'objective' if what == 'policy' else 'policy'}"
+        return InputError(rule, field=f"--{what}")
+    return InputError(unknown(what, name, sorted(known), own), field=f"--{what}")

@@ -1,86 +1,256 @@
-"""What jobs of unknown size have left: a lognormal fitted to complete and unfinished jobs alike.
+"""What jobs of unknown size have left: a regression of sizes on requests, of censored data.
 
 Page: ``docs/formulations/unknown-durations.md``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
 
-from formulations.arrays import Floats
+from formulations.arrays import Bools, Floats
 
-EM_STEPS = 50
+PRIOR_MEAN, PRIOR_MEAN_SD = float(np.log(1e4)), 3.0
+"""Of the mean log size, GPU-seconds: ten thousand, within a factor of 20 either way."""
+
+PRIOR_SLOPE, PRIOR_SLOPE_SD = 1.0, 0.5
+"""Of the slope of log size on log requested GPUs: 1 where run times do not depend on GPUs."""
+
+PRIOR_SPREAD, PRIOR_LOG_SPREAD_SD = float(np.pi / np.sqrt(6.0)), 0.5
+"""Of the standard deviation of log size: that of an exponential, and of its logarithm."""
+
+STEPS = 60
 """At most so many steps of the fit; it ends before when nothing moves."""
 
 QUANTILES = 200
-"""Parts of the distribution, each as likely, at whose ends a stint may end."""
+"""Parts of the distribution, each as likely, at whose ends a run interval may end."""
+
+_TINY = 1e-300
+
+
+class Shape(ABC):
+    """Law of the standardised log size z, of mean 0 and variance 1."""
+
+    name: str
+
+    @abstractmethod
+    def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """Logarithm of the density at z with its first and second derivative, each shape (n,)."""
+
+    @abstractmethod
+    def survival(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """Logarithm of the chance to be above z with its first and second derivative, (n,)."""
+
+    @abstractmethod
+    def above(self, chance: Floats) -> Floats:
+        """The z that is exceeded with this chance in (0, 1), of any shape."""
+
+
+class Weibull(Shape):
+    """Smallest extreme value: sizes are Weibull, exponential at a spread of pi / sqrt(6)."""
+
+    name = "weibull"
+
+    _SCALE = PRIOR_SPREAD  # deviation of the smallest extreme value; its mean is minus Euler's
+    _MEAN = -float(np.euler_gamma)
+
+    def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        w = self._SCALE * z + self._MEAN
+        grown = np.exp(np.minimum(w, 700.0))
+        scale = self._SCALE
+        return w - grown + np.log(scale), scale * (1.0 - grown), -(scale**2) * grown
+
+    def survival(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        grown = np.exp(np.minimum(self._SCALE * z + self._MEAN, 700.0))
+        return -grown, -self._SCALE * grown, -(self._SCALE**2) * grown
+
+    def above(self, chance: Floats) -> Floats:
+        """See `Shape`."""
+        found: Floats = (np.log(-np.log(chance)) - self._MEAN) / self._SCALE
+        return found
+
+
+class LogNormal(Shape):
+    """Normal: sizes are lognormal."""
+
+    name = "lognormal"
+
+    def density(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        return -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi), -z, -np.ones_like(z)
+
+    def survival(self, z: Floats) -> tuple[Floats, Floats, Floats]:
+        """See `Shape`."""
+        from scipy.special import log_ndtr
+
+        log = log_ndtr(-z)
+        hazard = np.exp(-0.5 * z**2 - log) / np.sqrt(2.0 * np.pi)
+        return log, -hazard, -hazard * (hazard - z)
+
+    def above(self, chance: Floats) -> Floats:
+        """See `Shape`."""
+        from scipy.special import ndtri
+
+        return -np.asarray(ndtri(chance), dtype=np.float64)
+
+
+SHAPES = (Weibull(), LogNormal())
+"""What sizes may be like; the first where both are as likely: before anything is known, the chance
+to complete is the same at every age, and no job is stopped for having run."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogNormal:
-    """Sizes whose logarithms are normal with this mean and spread."""
+class Seen:
+    """What is known of the sizes of jobs.
 
-    mean: float
-    spread: float
+    Parameters
+    ----------
+    work
+        GPU-seconds of each job: its size if it has completed, else what it has done, of which it
+        is known that its size is larger; 0 says nothing. Shape (n,).
+    log_gpus
+        Logarithm of the GPUs that each asked for, shape (n,).
+    complete
+        Whether each has completed, shape (n,).
+    """
+
+    work: Floats
+    log_gpus: Floats
+    complete: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class SizeModel:
+    """Sizes given requests: ``log S = mean + slope (log g - centre) + spread z``.
+
+    Parameters
+    ----------
+    mean, slope, spread
+        The three numbers; spread is a standard deviation, above 0.
+    centre
+        Mean of the logarithms of requested GPUs.
+    shape
+        Law of z.
+    """
+
+    mean: float = PRIOR_MEAN
+    slope: float = PRIOR_SLOPE
+    spread: float = PRIOR_SPREAD
+    centre: float = 0.0
+    shape: Shape = field(default=SHAPES[0], compare=False)
 
     @classmethod
-    def fitted(cls, sizes: Floats, weight: Floats, attained: Floats) -> LogNormal:
-        """The likeliest one (EM).
+    def fitted(cls, seen: Seen) -> SizeModel:
+        """The model of largest posterior density, of the likelier shape.
 
-        Parameters
-        ----------
-        sizes, weight
-            Of complete jobs and how much each counts, shape (n,); not empty.
-        attained
-            Jobs that are larger than this, one each: work done by those that have not completed,
-            shape (m,). What is 0 says nothing.
+        A censored accelerated-failure-time regression with normal priors on mean, slope and
+        log spread, maximised by damped Newton steps (Kalbfleisch and Prentice 2002, chapter 3).
         """
-        known, least = np.log(sizes), np.log(attained[attained > 0.0])
-        total = float(weight.sum())
-        mean = float(weight @ known) / total
-        spread = float(np.sqrt(weight @ (known - mean) ** 2 / total))
-        for _ in range(EM_STEPS if least.size else 0):
-            # Moments of a normal above a bound.
-            bound = (least - mean) / spread
-            ratio = np.exp(-0.5 * bound**2 - log_ndtr(-bound)) / np.sqrt(2.0 * np.pi)
-            above = mean + spread * ratio
-            variance = spread**2 * np.maximum(1.0 + bound * ratio - ratio**2, 0.0)
-            count = total + least.size
-            after = (float(weight @ known) + float(above.sum())) / count
-            squares = float(weight @ (known - after) ** 2)
-            squares += float((variance + (above - after) ** 2).sum())
-            moved = abs(after - mean) + abs(np.sqrt(squares / count) - spread)
-            mean, spread = after, float(np.sqrt(squares / count))
-            if moved < 1e-6:
-                break
-        return cls(mean, spread)
+        centre = float(seen.log_gpus.mean()) if seen.log_gpus.size else 0.0
+        says = seen.work > 0.0
+        x, y = seen.log_gpus[says] - centre, np.log(seen.work[says])
+        done = seen.complete[says]
+        found = [_maximised(shape, x[done], y[done], x[~done], y[~done]) for shape in SHAPES]
+        best = 0 if found[0][0] >= found[1][0] else 1
+        mean, slope, log_spread = found[best][1]
+        return cls(float(mean), float(slope), float(np.exp(log_spread)), centre, SHAPES[best])
 
-    def rest(self, attained: Floats, start: Floats) -> Floats:
-        """Work left of jobs larger than this, as the reciprocal of the Gittins index.
+    def remaining(self, log_gpus: Floats, attained: Floats, start: Floats) -> Floats:
+        """Work left of jobs larger than this, as the reciprocal of the Gittins index, shape (J,).
 
         The least over x of ``(s + E min(S - a, x)) / P(S - a <= x) - s``: the least work to be
-        spent per completion if every stint has to begin with a start of s, but for the start of
-        the first, which whoever schedules adds himself.
+        spent per completion if every run interval has to begin with a start of s, but for the
+        start of the first, which the scheduling rule adds itself.
 
         Parameters
         ----------
+        log_gpus
+            Logarithms of requested GPUs, shape (J,).
         attained
-            Work done, shape (J,).
+            Work done, GPU-seconds, shape (J,).
         start
-            What a start costs, in the same unit; 0 for who runs, shape (J,).
+            What a start costs, GPU-seconds; 0 for a job that runs, shape (J,).
         """
-        bound = (np.log(np.maximum(attained, 1e-300)) - self.mean) / self.spread
+        mean = self.mean + self.slope * (log_gpus - self.centre)
+        z = (np.log(np.maximum(attained, _TINY)) - mean) / self.spread
         ended = np.arange(1, QUANTILES) / QUANTILES
-        larger = ndtr(-bound)[:, None] * (1.0 - ended)
-        found = np.exp(self.mean - self.spread * ndtri(np.maximum(larger, 1e-300)))
-        left = np.maximum(found - attained[:, None], 0.0)
+        larger = np.exp(self.shape.survival(z)[0])[:, None] * (1.0 - ended)
+        z_ends = self.shape.above(np.clip(larger, _TINY, 1.0 - 1e-16))
+        ends = np.exp(np.minimum(mean[:, None] + self.spread * z_ends, 700.0))
+        left = np.maximum(ends - attained[:, None], 0.0)
         # The chance not to have completed falls evenly from one quantile to the next.
         spent = np.cumsum(np.diff(left, prepend=0.0) * (1.0 - ended + 0.5 / QUANTILES), axis=1)
         least = ((start[:, None] + spent) / ended).min(axis=1) - start
         # Beyond whatever is likely at all, as much as was done.
-        found_none = larger[:, -1] < 1e-300
-        rest: Floats = np.where(found_none, attained, least)
-        return rest
+        remaining: Floats = np.where(larger[:, -1] < _TINY, attained, least)
+        return remaining
+
+
+def _maximised(
+    shape: Shape, x: Floats, y: Floats, x_least: Floats, y_least: Floats
+) -> tuple[float, Floats]:
+    """Largest log posterior and its mean, slope and log spread.
+
+    Parameters
+    ----------
+    x, y
+        Centred log GPUs and log sizes of complete jobs, shape (n,).
+    x_least, y_least
+        The same of jobs that are larger, shape (m,).
+    """
+    prior = np.array([PRIOR_MEAN, PRIOR_SLOPE, np.log(PRIOR_SPREAD)])
+    precision = np.array([PRIOR_MEAN_SD, PRIOR_SLOPE_SD, PRIOR_LOG_SPREAD_SD]) ** -2.0
+    groups = ((x, y, shape.density, 1.0), (x_least, y_least, shape.survival, 0.0))
+
+    def at(point: Floats) -> tuple[float, Floats, Floats]:
+        """Log posterior with gradient, shape (3,), and Hessian, shape (3, 3)."""
+        away = point - prior
+        value = float(-0.5 * precision @ away**2)
+        slope, curve = -precision * away, -np.diag(precision)
+        spread = np.exp(point[2])
+        for log_gpus, log_size, law, densities in groups:
+            if not log_gpus.size:
+                continue
+            z = (log_size - point[0] - point[1] * log_gpus) / spread
+            log, first, second = law(z)
+            value += float(log.sum()) - densities * log_gpus.size * point[2]
+            # z falls by 1 / spread with the mean, x / spread with the slope, z with log spread.
+            by = -np.stack([np.ones_like(z) / spread, log_gpus / spread, z])
+            slope = slope + by @ first
+            curve = curve + (by * second) @ by.T
+            twice = -(by * first).sum(axis=1)  # of second derivatives of z, all with log spread
+            curve[2, :] += twice
+            curve[:2, 2] += twice[:2]
+            slope[2] -= densities * log_gpus.size
+        return value, slope, curve
+
+    point = prior.copy()
+    value, slope, curve = at(point)
+    damping = 1e-3
+    for _ in range(STEPS):
+        # Away from the maximum the Hessian need not be negative definite: damped until it is.
+        step = _ascent(curve, slope, damping)
+        tried = at(point + step)
+        if tried[0] >= value:
+            moved = float(np.abs(step).max())
+            point, (value, slope, curve) = point + step, tried
+            damping = max(0.1 * damping, 1e-12)
+            if moved < 1e-9:
+                break
+        else:
+            damping *= 10.0
+            if damping > 1e12:
+                break
+    return value, point
+
+
+def _ascent(curve: Floats, slope: Floats, damping: float) -> Floats:
+    """A damped Newton step that goes uphill, at most 2 in each number."""
+    values, vectors = np.linalg.eigh(curve)
+    along = vectors.T @ slope / np.maximum(np.abs(values) * (1.0 + damping), _TINY)
+    step: Floats = vectors @ along
+    return step * min(1.0, 2.0 / max(float(np.abs(step).max()), _TINY)) / (1.0 + damping)

@@ -3,11 +3,19 @@
 >>> from morph_opt.replay import ReplayConfig, replay
 """
 
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.engine import Engine
-from morph_opt.engine.node_events import NodeEvent, random_failures, read_node_events
-from morph_opt.engine.strict import AllocationError, StateFacts, Violation, check_allocation
-from morph_opt.replay.api import ReplayResult, RunExtras, replay
+from typing import TYPE_CHECKING
+
+from morph_opt.lazy import lazily
+
+if TYPE_CHECKING:
+    from morph_opt.engine.config import ReplayConfig
+    from morph_opt.engine.engine import Engine
+    from morph_opt.engine.node_events import NodeEvent, random_failures, read_node_events
+    from morph_opt.replay.api import ReplayResult, RunExtras, replay
+    from morph_opt.strict.check import check_allocation
+    from morph_opt.strict.rules import AllocationError, StateFacts, Violation
+else:
+    __getattr__ = lazily(__name__)
 
 __all__ = [
     "AllocationError",

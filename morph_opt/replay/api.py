@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from morph_opt.domain import Cluster, InputError, RoundState, Trace
+from morph_opt.domain.options import changed
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.engine import Engine
 from morph_opt.engine.node_events import NodeEvent
-from morph_opt.engine.strict import AllocationError
 from morph_opt.events.log import Begun, Event
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands
 from morph_opt.metrics.bounds.lower import Demands
@@ -26,20 +26,21 @@ from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.promises import promise_metrics
 from morph_opt.metrics.schedule import metrics_of
 from morph_opt.metrics.service import service_metrics
+from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.perf.tables.pairs import pair_speeds
 from morph_opt.policies.base import Policy
 from morph_opt.replay.drive import Drive, Progress
 from morph_opt.replay.initial import require_initial
+from morph_opt.runs.early import EarlyEnd
 from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
 from morph_opt.runs.read import Parts, folder_parts
 from morph_opt.runs.rounds import RoundRow
+from morph_opt.runs.slo import Slo
 from morph_opt.runs.summary import BOUND_KEYS, Scalar, Values, build_summary, summary_json
 from morph_opt.runs.tally import Tally
 from morph_opt.runs.write import Recorded, RunWriter, create_folder, reopen_rounds
-
-_LATER = ("first_start_s", "resume_s", "migrate_s")
-_APART = ("restart_s_by_model", *_LATER)
-"""Settings that stand in the digest in a form of their own."""
+from morph_opt.strict.rules import AllocationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class RunExtras:
         options); part of the log's first line, so that a resumed run cannot mix two of them.
     packing
         Whether jobs may share GPUs in pairs: the lower bounds are then about such schedules too.
+    slo
+        What the replay is run to be judged by; it ends where that is missed for certain.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class RunExtras:
     progress: Progress | None = None
     digest: str = ""
     packing: bool = False
+    slo: Slo | None = None
 
 
 @dataclass(frozen=True)
@@ -81,16 +85,18 @@ class ReplayResult:
         What happened to each job, segment by segment.
     jobs
         Rows of ``jobs.csv``.
-    summary
-        Content of ``summary.json``.
     parts
         Where its log is: in the run folder, or in memory of a replay that wrote none.
     """
 
     history: History
     jobs: tuple[JobRow, ...]
-    summary: Values
     parts: Parts
+
+    @cached_property
+    def summary(self) -> Values:
+        """Content of ``summary.json``."""
+        return self.parts.summary().values
 
     @cached_property
     def rounds(self) -> tuple[RoundRow, ...]:
@@ -142,6 +148,8 @@ def replay(
         If a job can never run, ``out`` is in use, or an interrupted run does not fit the inputs.
     AllocationError
         If the policy breaks a rule; a run folder keeps the log up to that round.
+    MissedError
+        If it misses the SLO that it is run for, whatever comes.
     """
     inputs = _Inputs(trace, cluster, truth, config or ReplayConfig(), initial)
     extras = extras or RunExtras()
@@ -150,16 +158,57 @@ def replay(
         engine = Engine(trace, cluster, truth, inputs.config, node_events, initial)
     except AllocationError as error:
         raise InputError(str(error), field="state") from error
-    tally = Tally(trace, cluster, keep_log=out is None)
+    requests = GangSpeeds.on(cluster, truth)
+    tally = Tally(trace, cluster, truth, requests, keep_log=out is None)
     begun = _begun(inputs, policy.name, extras.digest)
+    early = None
+    if extras.slo is not None:
+        # A policy may pair jobs unasked, and of pairs the release has a start-up in it.
+        paired = extras.slo.to_the_end and pair_speeds(truth) is not None
+        known = inputs.demands(packed_demands) if paired else demands
+        early = EarlyEnd(extras.slo, trace, known)
     writer = _driven(
-        Drive(engine, policy, extras.progress, begun, tally), out, resume, extras.files
+        Drive(engine, policy, extras.progress, begun, tally, early), out, resume, extras.files
     )
-    result = _result(inputs, tally, demands, extras)
+    result = _result(inputs, tally, demands, requests, extras)
     if writer is None or out is None:
         return result
-    writer.finish(jobs_csv(result.jobs), summary_json(result.summary))
+    writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
     return replace(result, parts=folder_parts(out))
+
+
+def result_of_log(
+    trace: Trace,
+    cluster: Cluster,
+    truth: SpeedModel,
+    events: Sequence[Event],
+    rows: Iterable[RoundRow],
+    labels: Mapping[str, Scalar],
+) -> ReplayResult:
+    """What a log amounts to that no engine wrote: starts cost nothing but what it says.
+
+    Parameters
+    ----------
+    trace, cluster, truth
+        Jobs, where they ran, and how fast.
+    events, rows
+        The whole log, and a row for each of its decided rounds.
+    labels
+        Further values of ``summary.json``.
+
+    Raises
+    ------
+    InputError
+        If the events are no log of these jobs.
+    """
+    config = ReplayConfig(restart_s=0.0)
+    inputs, requests = _Inputs(trace, cluster, truth, config, None), GangSpeeds.on(cluster, truth)
+    tally = Tally(trace, cluster, truth, requests, keep_log=True)
+    tally.take(events)
+    for row in rows:
+        tally.add(row)
+    extras = RunExtras(labels=labels)
+    return _result(inputs, tally, inputs.demands(job_demands), requests, extras)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +255,14 @@ def _driven(
     return writer
 
 
-def _result(inputs: _Inputs, tally: Tally, demands: Demands, extras: RunExtras) -> ReplayResult:
+def _result(
+    inputs: _Inputs, tally: Tally, demands: Demands, requests: GangSpeeds, extras: RunExtras
+) -> ReplayResult:
     """What a run that has ended amounts to; a function of its events and of what was known."""
     cluster, truth, config = inputs.cluster, inputs.truth, inputs.config
     history = tally.history()
-    metrics = metrics_of(history, cluster, tally.over_capacity)
-    first_s = config.restart_s if config.first_start_s is None else config.first_start_s
-    ratios = finish_time_ratios(history, cluster, truth, first_s)
+    metrics = metrics_of(history, cluster, tally.over_capacity, tally.promises)
+    ratios = finish_time_ratios(history, cluster, truth, config.first_start_of)
     fairness = fairness_metrics(history, cluster, ratios)
     by_type = gpu_utilization_by_type(history, cluster)
     types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
@@ -223,13 +273,13 @@ def _result(inputs: _Inputs, tally: Tally, demands: Demands, extras: RunExtras) 
     if extras.packing or tally.shares:
         demands = inputs.demands(packed_demands)
         labels |= packing_metrics(history)
-    if metrics.guaranteed_jobs:
-        labels |= promise_metrics(history, cluster, truth, config.first_start_of).as_dict()
+    if metrics["guaranteed_jobs"]:
+        labels |= promise_metrics(history, requests, config.first_start_of).as_dict()
     labels |= dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, tally.times, demands, labels)
     jobs = job_rows(history, cluster, ratios)
     parts = Parts(lambda: summary, lambda: jobs, lambda: tally.rows, lambda: tally.events)
-    return ReplayResult(history, jobs, summary, parts)
+    return ReplayResult(history, jobs, parts)
 
 
 def _take_up(run: Drive, writer: RunWriter, folder: Path) -> bool:
@@ -244,19 +294,12 @@ def _begun(inputs: _Inputs, policy: str, digest: str) -> Begun:
     """The first line of the log: the identity of the run."""
     trace, cluster, config = inputs.trace, inputs.cluster, inputs.config
     deciding = (
-        repr(cluster),
+        repr((cluster.name, cluster.nodes, cluster.leaves)),
         inputs.truth.name,
-        sorted(config.restart_s_by_model.items()),
-        [getattr(config, name) for name in ReplayConfig.__slots__ if name not in _APART],
-        *([] if config.first_start_s is None else [config.first_start_s]),
-        *(
-            [name, getattr(config, name)]
-            for name in _LATER[1:]
-            if getattr(config, name) is not None
-        ),
+        {name: getattr(config, name) for name in changed(config)},
         digest,
     )
-    text = json.dumps(deciding, default=str)
+    text = json.dumps(deciding, default=str, sort_keys=True)
     return Begun(
         0.0 if inputs.initial is None else inputs.initial.time_s,
         trace.name,

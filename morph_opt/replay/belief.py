@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import ExecutionPlan, InputError, NodeType, Shape, Span
+from morph_opt.domain.nearest import unknown
 from morph_opt.perf.ests import elastic_speeds
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.tried import KEPT, PRIOR, TriedModel
 
 if TYPE_CHECKING:
-    from morph_opt.replay.described import Scheduler
+    from morph_opt.policies.options import Scheduler
 
 BELIEFS = ("truth", "model", "table", "measured")
 
@@ -28,7 +29,7 @@ class FeasibleBelief:
     Parameters
     ----------
     belief
-        Speeds that the policy goes by.
+        Speeds that the policy goes by; asked for the truth's configurations alone.
     truth
         Says what is possible.
 
@@ -86,8 +87,8 @@ def parse_belief(text: str) -> tuple[str, float | None]:
     """
     name, colon, number = text.partition(":")
     if name not in BELIEFS or (colon and name != "measured"):
-        known = ", ".join((*BELIEFS, "measured:PRIOR"))
-        raise InputError(f"unknown belief {text!r}; known are {known}", field="--belief")
+        rule = unknown("belief", text, (*BELIEFS, "measured:PRIOR"))
+        raise InputError(rule, field="--belief")
     if not colon:
         return name, None
     try:
@@ -128,7 +129,7 @@ def make_belief(text: str, truth: SpeedModel) -> SpeedModel:
     if name == "model":
         from morph_opt.perf.analytic.zoo import builtin_model
 
-        return FeasibleBelief(builtin_model(), truth)
+        return FeasibleBelief(builtin_model().extrapolated(), truth)
     if name == "table":
         from morph_opt.data import locate
         from morph_opt.traces.morphling import read_tables

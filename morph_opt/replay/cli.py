@@ -9,39 +9,36 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import run_command
-from morph_opt.documents import read_json
 from morph_opt.domain import InputError
-from morph_opt.engine.strict import AllocationError
-from morph_opt.extend import named_by_file
-from morph_opt.policies.milp import ClaimError
 from morph_opt.replay.arguments import WATCHING, make_parser, scenario_from
-from morph_opt.replay.described import Described
-from morph_opt.replay.running import run_prepared
-from morph_opt.replay.scenario import read_scenario
-from morph_opt.replay.setup import Prepared, prepare
-from morph_opt.replay.telling.progress import require_watchable, shown_progress
-from morph_opt.replay.telling.report import result_table
-from morph_opt.replay.telling.watching import watched
-from morph_opt.runs.summary import KEYS, Values, summary_json
-from morph_opt.runs.write import (
-    CONFIG,
-    EVENTS,
-    PARTIAL,
-    SUMMARY,
-    require_free,
-)
+from morph_opt.replay.scenario import Scenario, read_scenario
+
+if TYPE_CHECKING:
+    from morph_opt.replay.setup import Prepared
+    from morph_opt.runs.summary import Summary
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     began = time.perf_counter()
-    failures = (AllocationError, ClaimError)
-    return run_command(make_parser(), lambda given: _run(given, began), argv, failures=failures)
+    return run_command(make_parser(), lambda given: _run(given, began), argv, failures=_broken)
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """A user's own policy, or a solver, that does not keep its word."""
+    from morph_opt.policies.milp import ClaimError
+    from morph_opt.strict.rules import AllocationError
+
+    return AllocationError, ClaimError
 
 
 def _run(arguments: argparse.Namespace, began: float) -> int:
+    from morph_opt.extend import named_by_file
+    from morph_opt.runs.write import CONFIG
+
     resume: Path | None = getattr(arguments, "resume", None)
     allow_code = getattr(arguments, "allow_code", False)
     if resume is None:
@@ -51,6 +48,13 @@ def _run(arguments: argparse.Namespace, began: float) -> int:
 
 
 def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
+    from morph_opt.replay.running import run_prepared
+    from morph_opt.replay.setup import prepare
+    from morph_opt.replay.telling.progress import require_watchable, shown_progress
+    from morph_opt.replay.telling.watching import watched
+    from morph_opt.runs.read import read_run
+    from morph_opt.runs.write import CONFIG, EVENTS, require_free
+
     given = vars(arguments)
     quiet, watch = bool(given.get("quiet")), bool(given.get("watch"))
     if watch:
@@ -67,7 +71,7 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
         scenario = read_scenario(resume / CONFIG)
         if (resume / EVENTS).exists():
             _note("the run is complete already", quiet)
-            return _tell(_finished(resume), as_json=bool(given.get("json")))
+            return _tell(read_run(resume).summary, as_json=bool(given.get("json")))
         out = resume
     else:
         scenario = scenario_from(arguments)
@@ -87,11 +91,13 @@ def _begin_or_resume(arguments: argparse.Namespace, began: float) -> int:
             prepared, out, resume=resume is not None, progress=progress, began=began
         )
     _note(f"run folder: {out}", quiet)
-    return _tell(result.summary, as_json=bool(given.get("json")))
+    return _tell(result.parts.summary(), as_json=bool(given.get("json")))
 
 
 def _announce(prepared: Prepared, quiet: bool) -> None:
     _note(prepared.notice, quiet)
+    if prepared.scenario.scheduler.chosen is not None:
+        _note(prepared.scenario.scheduler.chosen, quiet)
     if prepared.account is not None:
         for name, line in prepared.account.lines().items():
             _note(f"{name:<8} {line}", quiet)
@@ -101,8 +107,10 @@ def _announce(prepared: Prepared, quiet: bool) -> None:
         print(f"dropped: the SLO of job {job.name}: {rule}", file=sys.stderr)
 
 
-def _free_default(scenario: Described) -> Path:
+def _free_default(scenario: Scenario) -> Path:
     """``runs/TRACE-POLICY-DIGEST``, with a number behind it when that is taken."""
+    from morph_opt.runs.write import require_free
+
     scheduler, trace = scenario.scheduler, scenario.workload.trace
     who = scheduler.objective if scheduler.policy == "milp" else scheduler.policy
     short = re.sub(r"^([\w-]+:).*/", r"\1", trace)  # of a log, not its whole path
@@ -116,28 +124,17 @@ def _free_default(scenario: Described) -> Path:
     return out
 
 
-def _finished(folder: Path) -> Values:
-    """The summary of a complete run."""
-    path = folder / SUMMARY
-    summary = read_json(path)
-    if not isinstance(summary, dict) or not set(KEYS) <= set(summary):
-        raise InputError("lacks keys of a summary", file=str(path))
-    for name, value in summary.items():
-        if isinstance(value, dict | list) or not f"{name}{value}".isprintable():
-            raise InputError("must be a number or one line of text", file=str(path), field=name)
-    if (folder / (EVENTS + PARTIAL)).exists():
-        raise InputError("holds a finished and an unfinished log", file=str(folder))
-    return summary
+def _tell(summary: Summary, *, as_json: bool) -> int:
+    from morph_opt.replay.telling.report import result_table
+    from morph_opt.runs.summary import summary_json
 
-
-def _tell(summary: Values, *, as_json: bool) -> int:
-    sys.stdout.write(summary_json(summary) if as_json else result_table(summary))
+    sys.stdout.write(summary_json(summary) if as_json else result_table(summary.values))
     problems = [
         text
         for count, text in (
-            (summary["fallback_rounds"], "rounds fell back"),
-            (summary["rounds_over_capacity"], "rounds over capacity"),
-            (summary.get("ended") == "stalled", "jobs can never start: the replay stalled"),
+            (summary.fallback_rounds, "rounds fell back"),
+            (summary.rounds_over_capacity, "rounds over capacity"),
+            (summary.ended == "stalled", "jobs can never start: the replay stalled"),
         )
         if count
     ]
@@ -154,6 +151,8 @@ def _note(text: str, quiet: bool) -> None:
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
     """Say how to go on with a run that was cut short from outside."""
+    from morph_opt.runs.write import CONFIG, EVENTS, PARTIAL
+
     try:
         yield
     except (OSError, MemoryError, KeyboardInterrupt, InputError) as error:

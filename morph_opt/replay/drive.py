@@ -9,7 +9,6 @@ from pathlib import Path
 
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.engine.engine import Engine
-from morph_opt.engine.strict import AllocationError
 from morph_opt.events.log import (
     Begun,
     Completed,
@@ -23,10 +22,12 @@ from morph_opt.events.log import (
     StartKind,
     event_to_line,
 )
-from morph_opt.policies.base import Decision, Policy, RoundReport
+from morph_opt.policies.base import Decision, Policy, RoundReport, decision_of
+from morph_opt.runs.early import EarlyEnd
 from morph_opt.runs.rounds import RoundRow, round_row
 from morph_opt.runs.tally import Tally
 from morph_opt.runs.write import EVENTS, PARTIAL, Recorded, RunWriter
+from morph_opt.strict.rules import AllocationError
 
 Progress = Callable[[RoundDecided, int], None]
 """Called after each round with its event and the number of completed jobs."""
@@ -45,6 +46,8 @@ class Drive:
         First event of the log.
     tally
         Takes in every event and row.
+    early
+        Ends the replay where what it is run for is decided.
     """
 
     def __init__(
@@ -54,12 +57,14 @@ class Drive:
         progress: Progress | None,
         begun: Begun,
         tally: Tally,
+        early: EarlyEnd | None = None,
     ) -> None:
         self._engine = engine
         self._policy = policy
         self._progress = progress
         self._begun = begun
         self._tally = tally
+        self._early = early
         self._completed = 0
         tally.take([begun])
 
@@ -67,21 +72,19 @@ class Drive:
         """Decide round after round until the end; ``begun``: the first line is written."""
         if writer is not None and not begun:
             writer.commit([self._begun], None)
-        # Who remembers has to see every round, and so has who hands on what another one decides
-        # and does not say that it keeps nothing of what it sees.
-        sees_all = getattr(self._policy, "remembers", True)
         standing: RoundReport | None = None
+        sees_all = self._policy.remembers
         while True:
             began = time.perf_counter()
             if standing is not None and self._engine.go_on():
                 engine_ms = 1e3 * (time.perf_counter() - began)
-                self._taken(writer, _untimed(standing), 0.0, engine_ms)
+                self._taken(writer, standing.untimed(), 0.0, engine_ms)
                 continue
             state = self._engine.advance()
             if state is None:
                 break
             asked = time.perf_counter()
-            decision = self._policy.decide(state)
+            decision = decision_of(self._policy, state)
             decided = time.perf_counter()
             self._engine.apply(decision)
             round_ms = 1e3 * (decided - asked)
@@ -102,7 +105,8 @@ class Drive:
     ) -> None:
         """Hand out the events of a round that has been decided, and its row."""
         events = self._engine.take_events()
-        row = round_row(events, report, round_ms, engine_ms)
+        self._tally.take(events)
+        row = round_row(events, report, self._tally.promises.now, round_ms, engine_ms)
         if writer is not None:
             writer.commit(events, row)
         self._keep(events, row)
@@ -122,11 +126,11 @@ class Drive:
             events: list[Event] = []
             if state is not None:
                 # Policies that remember must see the rounds that they do not decide.
-                observe = getattr(self._policy, "observe", None)
-                if observe is not None and state.jobs:
-                    observe(state)
+                if state.jobs:
+                    self._policy.observe(state)
                 events = self._reapply(state, [event for _, event in chunk])
             self._compare(chunk, events, folder, position + 1)
+            self._tally.take(events)
             self._keep(events, row)
             position = stop + 1
 
@@ -139,7 +143,9 @@ class Drive:
         return self._engine.take_events()
 
     def _keep(self, events: list[Event], row: RoundRow) -> None:
-        self._tally.take(events, row)
+        self._tally.add(row)
+        if self._early is not None:
+            self._early.take(events)
         if self._progress is not None and isinstance(events[-1], RoundDecided):
             self._completed += sum(isinstance(event, Completed) for event in events)
             self._progress(events[-1], self._completed)
@@ -156,13 +162,6 @@ class Drive:
                     file=str(folder / (EVENTS + PARTIAL)),
                     line=line + offset,
                 )
-
-
-def _untimed(report: RoundReport) -> RoundReport:
-    """The report of a round that nobody was asked about."""
-    return replace(
-        report, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0
-    )
 
 
 def recorded_decision(state: RoundState, events: Sequence[Event]) -> Decision:

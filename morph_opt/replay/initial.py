@@ -13,9 +13,6 @@ from morph_opt.domain import Cluster, InputError, Job, JobState, RoundState, Tra
 from morph_opt.domain.trace import Search
 from morph_opt.engine.config import ReplayConfig
 
-STATE_TRACE = "state"
-"""The trace of a replay in which no job arrives behind the state."""
-
 
 def require_initial(
     state: RoundState, trace: Trace, cluster: Cluster, config: ReplayConfig

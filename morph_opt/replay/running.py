@@ -11,6 +11,7 @@ from pathlib import Path
 from morph_opt.replay.api import ReplayResult, RunExtras, replay
 from morph_opt.replay.drive import Progress
 from morph_opt.replay.setup import Prepared, versions_json
+from morph_opt.runs.slo import Slo
 from morph_opt.runs.summary import Scalar
 from morph_opt.runs.write import CONFIG, VERSIONS
 
@@ -25,6 +26,7 @@ def run_prepared(
     resume: bool = False,
     progress: Progress | None = None,
     began: float | None = None,
+    slo: Slo | None = None,
 ) -> ReplayResult:
     """Replay what was prepared.
 
@@ -36,10 +38,12 @@ def run_prepared(
         See `morph_opt.replay.api.replay`.
     began
         When the command began, by `time.perf_counter`; None for now.
+    slo
+        See `morph_opt.replay.api.RunExtras`.
 
     Raises
     ------
-    InputError, AllocationError
+    InputError, AllocationError, MissedError
         See `morph_opt.replay.api.replay`.
     """
     start = time.perf_counter() if began is None else began
@@ -55,7 +59,7 @@ def run_prepared(
         scenario.cluster,
         prepared.policy,
         prepared.truth,
-        scenario.engine_rules,
+        scenario.engine,
         node_events=prepared.node_events(),
         out=out,
         resume=resume,
@@ -67,6 +71,7 @@ def run_prepared(
             progress=progress,
             digest=scenario.digest,
             packing=scenario.scheduler.packing,
+            slo=slo,
         ),
     )
 

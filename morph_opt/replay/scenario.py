@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from morph_opt.replay.described import Described, Failures, Scheduler, read_described
-from morph_opt.replay.drive import Progress
-from morph_opt.replay.running import run_prepared
-from morph_opt.replay.setup import prepare
-from morph_opt.replay.workload import Workload
-from morph_opt.runs.read import Run
+from morph_opt.clusters import cluster_of, cluster_to_tables, load_cluster, parse_short
+from morph_opt.clusters.spec import CLUSTER_FIELDS
+from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
+from morph_opt.documents.options import options_table, read_options
+from morph_opt.domain import Cluster, InputError, Trace, default_cluster
+from morph_opt.domain.checked import checked
+from morph_opt.domain.nearest import did_you_mean
+from morph_opt.domain.options import given, settings
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.extend import given_by_value
+from morph_opt.policies.lending import lent_as
+from morph_opt.policies.options import Scheduler
+from morph_opt.replay.workload import Failures, Workload
+from morph_opt.traces.format import STATE_TRACE
 
-__all__ = ["Failures", "Scenario", "Scheduler", "Workload", "read_scenario"]
+if TYPE_CHECKING:
+    from morph_opt.decision.objective import Objective
+    from morph_opt.events.log import RoundDecided
+    from morph_opt.policies.base import Policy
+    from morph_opt.runs.read import Run
+    from morph_opt.traces.format import LoadedTrace
+
+__all__ = ["PARTS", "Failures", "Scenario", "Scheduler", "Workload", "read_scenario"]
+
+CONFIG_VERSION = 2
+
+PARTS: dict[str, type[Any]] = {
+    "workload": Workload,
+    "scheduler": Scheduler,
+    "engine": ReplayConfig,
+    "failures": Failures,
+}
+"""The options of a scenario, by the names of its parts."""
 
 
-class Scenario(Described):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Scenario:
     """A run: which jobs, on what, who decides, by which rules of the engine.
 
     >>> Scenario("base", "8x8:A800-80GB", objective="jct").scheduler.objective
@@ -22,12 +57,16 @@ class Scenario(Described):
 
     Parameters
     ----------
-    trace, seed
-        Short for fields of ``workload``; the seed is that of failures and solver too.
+    trace
+        Short for the field of ``workload``; or the jobs themselves, a `Trace` (with the speeds of
+        the built-in model) or what `load_trace` gave.
+    seed
+        Short for the field of ``workload``, of failures and of the solver.
     cluster
         A cluster, its short form (``8x8:A800-80GB``) or a file; None for that of the trace.
     policy, objective
-        Short for fields of ``scheduler``.
+        Short for fields of ``scheduler``; or an object of one's own, which every run gets a copy
+        of, or the class that makes it from belief and options.
     state
         Short for the field of ``workload``. It brings cluster and interval where none is given, and
         then no job arrives behind it unless a trace is named.
@@ -37,17 +76,197 @@ class Scenario(Described):
     Raises
     ------
     InputError
-        If a value is out of its range, or the cluster cannot be read.
+        If a value is out of its range or of another type, or the cluster cannot be read.
+
+    Notes
+    -----
+    What is given as a value is known to this process alone: its runs cannot be taken up again by
+    a command, and sweeps and plans, which run in processes of their own, ask for a name or a file.
     """
 
-    __slots__ = ()
+    workload: Workload
+    cluster: Cluster
+    scheduler: Scheduler
+    engine: ReplayConfig
+    failures: Failures
+    own: Mapping[str, Any] = field(init=False)
 
+    @checked
+    def __init__(
+        self,
+        trace: str | Path | Trace | LoadedTrace | None = None,
+        cluster: str | Path | Cluster | None = None,
+        *,
+        policy: str | Policy | type[Policy] | Callable[..., Policy] | None = None,
+        objective: str | Objective[Any] | type[Objective[Any]] | None = None,
+        seed: int | None = None,
+        state: str | Path | None = None,
+        workload: Workload | None = None,
+        scheduler: Scheduler | None = None,
+        engine: ReplayConfig | None = None,
+        failures: Failures | None = None,
+    ) -> None:
+        from morph_opt.round.reader import read_snapshot
+
+        seeded = {"seed": seed}
+        if state is not None and trace is None and workload is None:
+            trace = STATE_TRACE
+        asked = {"trace": trace, "policy": policy, "objective": objective}
+        words = {word: _name_of(word, value) for word, value in asked.items()}
+        named = {"trace": words["trace"], "state": state and str(state)}
+        jobs = _with(workload or Workload(), seeded | named)
+        if jobs.state is not None and (cluster is None or engine is None):
+            begin = read_snapshot(jobs.state).state
+            cluster = begin.cluster if cluster is None else cluster
+            engine = engine or ReplayConfig(interval_s=begin.interval_s)
+        decider = _with(
+            scheduler or Scheduler(),
+            seeded | {name: words[name] for name in ("policy", "objective")},
+        )
+        put = object.__setattr__
+        put(self, "workload", jobs)
+        put(self, "cluster", _cluster(cluster, jobs))
+        put(self, "scheduler", decider)
+        put(self, "engine", engine or ReplayConfig())
+        put(self, "failures", _with(failures or Failures(), seeded))
+        own = {
+            word: value
+            for word, value in asked.items()
+            if value is not None and not isinstance(value, str | Path)
+        }
+        put(self, "own", MappingProxyType(own))
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        shown = {
+            name: value
+            for part in PARTS
+            for name, value in options_table(getattr(self, part)).items()
+            if name in given(getattr(self, part)) and name not in ("trace", "policy", "objective")
+        }
+        words = {"policy": self.scheduler.policy, "objective": self.scheduler.objective}
+        if words["policy"] != "milp":
+            del words["objective"]
+        short = ", ".join(f"{name}={value!r}" for name, value in (words | shown).items())
+        return f"Scenario({self.workload.trace!r}, {self.cluster.name!r}, {short})"
+
+    @property
+    def trace(self) -> str | Trace | LoadedTrace:
+        """The jobs: what was given, or their name or file."""
+        found: str | Trace | LoadedTrace = self.own.get("trace", self.workload.trace)
+        return found
+
+    @property
+    def policy(self) -> str | Policy | Callable[..., Policy]:
+        """Who decides, as it was given."""
+        found: str | Policy | Callable[..., Policy] = self.own.get("policy", self.scheduler.policy)
+        return found
+
+    @property
+    def objective(self) -> str | Objective[Any]:
+        """What a round is worth, as it was given."""
+        found: str | Objective[Any] = self.own.get("objective", self.scheduler.objective)
+        return found
+
+    @property
+    def seed(self) -> int:
+        """Seed of the jobs."""
+        return self.workload.seed
+
+    @property
+    def state(self) -> str | None:
+        """File of the state that it begins with."""
+        return self.workload.state
+
+    def lending(self) -> AbstractContextManager[None]:
+        """Within it, what was given as a value is found by its name."""
+        factories: dict[str, object] = {}
+        for word, value in self.own.items():
+            if word == "trace":
+                factories[self.workload.trace] = partial(_loaded, value)
+            else:
+                name, factory = lent_as(word, value)
+                factories[name] = factory
+        return given_by_value(factories)
+
+    def require_named(self, why: str) -> None:
+        """Refuse a scenario with a part that only this process knows.
+
+        Raises
+        ------
+        InputError
+            Naming the part, and why it has to have a name.
+        """
+        for word in self.own:
+            rule = "give a name or a file" if word == "trace" else "give package.module:Class"
+            raise InputError(f"is a value of this process, and {why}: {rule}", field=word)
+
+    @checked
+    def replaced(self, **changes: Any) -> Self:
+        """The same with other values, by the names of the parameters or of any part's fields.
+
+        The cluster stays what it is unless it is named, whatever trace or size of a twin is.
+
+        >>> Scenario().replaced(objective="las", interval_s=30.0).engine.interval_s
+        30.0
+
+        Raises
+        ------
+        InputError
+            If a name is unknown or a value out of range. A ``seed`` is that of all parts.
+        """
+        parts: dict[str, Any] = {name: getattr(self, name) for name in PARTS}
+        parts |= {name: changes.pop(name) for name in tuple(changes) if name in parts}
+        cluster = changes.pop("cluster", self.cluster)
+        own = {word: value for word, value in self.own.items() if word not in changes}
+        own |= {
+            word: changes.pop(word)
+            for word in ("trace", "policy", "objective")
+            if not isinstance(changes.get(word, ""), str | Path | None)
+        }
+        known = set()
+        for name, part in parts.items():
+            if not isinstance(part, PARTS[name]):
+                kind = PARTS[name].__name__
+                raise InputError(f"must be a mo.{kind}, got {part!r}", field=name)
+            mine = {key: changes[key] for key in settings(type(part)) if key in changes}
+            known |= set(mine)
+            parts[name] = replace(part, **mine) if mine else part
+        if unknown := set(changes) - known:
+            every = [name for part in PARTS.values() for name in settings(part)]
+            near = did_you_mean(min(unknown), ["cluster", *PARTS, *every])
+            raise InputError(f"is no field of a scenario{near}", field=min(unknown))
+        return type(self)(cluster=cluster, **parts, **own)
+
+    def to_toml(self) -> str:
+        """Text of ``config.toml``."""
+        parts = {name: options_table(getattr(self, name)) for name in PARTS}
+        return toml_text(
+            {"version": CONFIG_VERSION, **parts, "cluster": cluster_to_tables(self.cluster)}
+        )
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything that is not as by default, in hexadecimal.
+
+        An option that is added later leaves it as it is.
+        """
+        parts = {
+            name: {key: value for key, value in options_table(part).items() if key in given(part)}
+            for name, part in ((name, getattr(self, name)) for name in PARTS)
+        }
+        document = parts | {"cluster": cluster_to_tables(self.cluster)}
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    @checked
     def run(
         self,
         out: str | Path | None = None,
         *,
         resume: bool = False,
-        progress: Progress | None = None,
+        progress: Callable[[RoundDecided, int], None] | None = None,
     ) -> Run:
         """Replay it.
 
@@ -64,14 +283,77 @@ class Scenario(Described):
         ------
         InputError
             For everything that a user can cause, found before the run begins.
-        morph_opt.engine.strict.AllocationError
+        morph_opt.strict.rules.AllocationError
             If a policy of one's own breaks a rule.
         """
+        from morph_opt.replay.running import run_prepared
+        from morph_opt.replay.setup import prepare
+        from morph_opt.runs.read import Run
+
         folder = None if out is None else Path(out)
         result = run_prepared(prepare(self), folder, resume=resume, progress=progress)
         return Run(result.parts, folder)
 
 
+def _name_of(word: str, value: Any) -> str | None:
+    """What stands for a value in the parts: itself, or a name that only its scenario knows."""
+    if value is None or isinstance(value, str | Path):
+        return str(value) if value else None
+    if word != "trace":
+        return lent_as(word, value)[0]
+    trace = getattr(value, "trace", value)
+    if not isinstance(trace, Trace):
+        rule = f"must be a name, a file, a Trace or what load_trace gives, got {value!r}"
+        raise InputError(rule, field=word)
+    return f"given:{re.sub(r'[^0-9A-Za-z]', '_', trace.name)[:100]}_{trace.sha256[:8]}"
+
+
+def _loaded(value: Trace | LoadedTrace, argument: str, *, seed: int) -> LoadedTrace:
+    """Jobs with speeds, as a source of traces; those of jobs alone are of the built-in model."""
+    del argument, seed  # jobs are what they are
+    from morph_opt.perf.analytic.zoo import builtin_model
+    from morph_opt.traces.format import LoadedTrace
+
+    if isinstance(value, LoadedTrace):
+        return value
+    notice = f"{value.name}: your jobs, speeds of the built-in performance model"
+    return LoadedTrace(value, builtin_model(), "file", notice)
+
+
+Part = TypeVar("Part", bound="Workload | Scheduler | Failures")
+
+
+def _with(part: Part, given: Mapping[str, Any]) -> Part:
+    """The part with what was given in short."""
+    return replace(part, **{name: value for name, value in given.items() if value is not None})
+
+
+def _cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:
+    from morph_opt.traces.registry import home_cluster
+
+    if isinstance(given, Cluster):
+        return given
+    if given is not None:
+        return load_cluster(str(given))
+    home = home_cluster(workload.trace, **workload.trace_options)
+    return parse_short(home) if home else default_cluster()
+
+
+# ---------------------------------------------------------------- file form
+
+
+_GONE: dict[str, dict[str, object]] = {
+    "scheduler": {"artifact_quirks": False},
+    "engine": {"first_boundary": 1},
+}
+"""Settings that runs had until 0.1, with the value that they have now."""
+_NO_QUIRKS = (
+    "is not replayed any more: defects of published code are compared where it is repeated, "
+    "python -m benchmarks.published"
+)
+
+
+@checked
 def read_scenario(path: str | Path) -> Scenario:
     """The scenario of a ``config.toml`` that `Scenario.to_toml` wrote.
 
@@ -80,4 +362,24 @@ def read_scenario(path: str | Path) -> Scenario:
     InputError
         If the file is missing or is not one.
     """
-    return Scenario(**read_described(path))
+    file = Path(path)
+    if not exists(file):
+        raise InputError(f"is no run folder (it has no {file.name})", file=str(file.parent))
+    tables, text = read_toml(file)
+    top = ("version", *PARTS, "cluster")
+    document = Fields(tables, "", str(file), top, key_lines(text))
+    version = document.whole("version")
+    if version != CONFIG_VERSION:
+        raise document.error("version", f"must be {CONFIG_VERSION}, got {version!r}")
+    for name, gone in _GONE.items():
+        part = tables.get(name)
+        if not isinstance(part, dict):
+            continue
+        for key in gone.keys() & part.keys():
+            if part.pop(key) != gone[key]:
+                raise InputError(_NO_QUIRKS, file=str(file), field=f"{name}.{key}")
+    parts = {
+        name: read_options(document.object(name, settings(kind)), kind)
+        for name, kind in PARTS.items()
+    }
+    return Scenario(cluster=cluster_of(document.object("cluster", CLUSTER_FIELDS)), **parts)

@@ -7,20 +7,21 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from morph_opt.domain import InputError, Job, RoundState, Trace
+from morph_opt.domain import Cluster, InputError, Job, RoundState, Trace
+from morph_opt.domain.nearest import did_you_mean
+from morph_opt.domain.options import changed
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
 from morph_opt.metrics.bounds.demands import impossible_jobs, infeasible_slos
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.base import Policy
+from morph_opt.policies.options import OPTIONS
 from morph_opt.replay.belief import make_belief, require_belief
-from morph_opt.replay.described import Described, Scheduler
 from morph_opt.replay.initial import (
-    STATE_TRACE,
     continued,
     on_cluster,
     require_initial,
@@ -29,9 +30,11 @@ from morph_opt.replay.initial import (
 )
 from morph_opt.replay.workload import Workload
 from morph_opt.round.reader import read_snapshot
+from morph_opt.traces.format import STATE_TRACE
 
 if TYPE_CHECKING:
-    from morph_opt.policies.registry import PolicyOptions
+    from morph_opt.policies.options import PolicyOptions, Scheduler
+    from morph_opt.replay.scenario import Scenario
     from morph_opt.round.snapshot import Snapshot
     from morph_opt.traces.format import Account, LoadedTrace
 
@@ -60,7 +63,7 @@ class Prepared:
         What became of a log on its way to jobs; None for other traces.
     """
 
-    scenario: Described
+    scenario: Scenario
     trace: Trace
     truth: SpeedModel
     policy: Policy
@@ -93,7 +96,7 @@ def _digest(file: str | None) -> str | None:
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 
-def prepare(scenario: Described) -> Prepared:
+def prepare(scenario: Scenario) -> Prepared:
     """Load and check everything.
 
     Raises
@@ -101,7 +104,12 @@ def prepare(scenario: Described) -> Prepared:
     InputError
         For everything that a user can cause.
     """
-    from morph_opt.rules import stranded_jobs
+    with scenario.lending():
+        return _prepared(scenario)
+
+
+def _prepared(scenario: Scenario) -> Prepared:
+    from morph_opt.decision.rules import stranded_jobs
     from morph_opt.traces.registry import load_trace
 
     workload, scheduler, cluster = scenario.workload, scenario.scheduler, scenario.cluster
@@ -130,13 +138,13 @@ def prepare(scenario: Described) -> Prepared:
     initial = None
     if snapshot is not None:
         try:
-            require_initial(snapshot.state, loaded.trace, cluster, scenario.engine_rules)
+            require_initial(snapshot.state, loaded.trace, cluster, scenario.engine)
         except InputError as error:
             raise error.located(file=workload.state) from error
         initial = on_cluster(snapshot.state, cluster, trace.jobs)
         initial = with_prices(initial, scenario.engine)
     return Prepared(
-        _resolved(scenario, trace, is_file=loaded.kind == "file"), trace, loaded.truth, policy,
+        _resolved(scenario, trace), trace, loaded.truth, policy,
         loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, infeasible, initial,
         loaded.account,
     )  # fmt: skip
@@ -169,9 +177,9 @@ def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:
     return replace(loaded, trace=trace, notice=f"{loaded.notice}; {notice}")
 
 
-def _policy_options(scenario: Described, trace: Trace, snapshot: Snapshot | None) -> PolicyOptions:
-    from morph_opt.policies.registry import PolicyOptions, require_effect, require_understood
-    from morph_opt.rules import OperatorRules, read_rules
+def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None) -> PolicyOptions:
+    from morph_opt.decision.rules import OperatorRules, read_rules
+    from morph_opt.policies.registry import require_effect, require_understood
 
     scheduler, cluster = scenario.scheduler, scenario.cluster
     rules = OperatorRules()
@@ -182,8 +190,7 @@ def _policy_options(scenario: Described, trace: Trace, snapshot: Snapshot | None
         rules = snapshot.rules
         require_understood(scheduler.policy, scheduler.objective, ("rules",))
     _require_tenants(scheduler.entity_weights, trace)
-    values = {f.name: getattr(scheduler, f.name) for f in fields(PolicyOptions)}
-    options = PolicyOptions(**(values | {"rules": rules}))
+    options = scheduler.options(rules)
     require_effect(scheduler.policy, options, trace.jobs)
     return options
 
@@ -196,17 +203,12 @@ def require_scheduler(scheduler: Scheduler) -> None:
     InputError
         For unknown names, and options that the policy does not know.
     """
-    from morph_opt.policies.registry import PolicyOptions, require_named, require_understood
-    from morph_opt.rules import OperatorRules
+    from morph_opt.policies.registry import require_named, require_understood
     from morph_opt.solvers.registry import require_named as require_solver_named
 
     require_named(scheduler.policy, scheduler.objective)
-    values = {
-        f.name: getattr(scheduler, f.name) for f in fields(PolicyOptions) if f.name != "rules"
-    }
-    options = PolicyOptions(rules=OperatorRules(), **values)
-    ruled = ("rules",) if scheduler.rules else ()
-    require_understood(scheduler.policy, scheduler.objective, (*options.changed(), *ruled))
+    told = [name for name in changed(scheduler) if name in OPTIONS]
+    require_understood(scheduler.policy, scheduler.objective, told)
     require_solver_named(scheduler.solver)
     require_belief(scheduler)
 
@@ -243,8 +245,9 @@ def policy_of(
     return make(belief)
 
 
-def _resolved(scenario: Described, trace: Trace, *, is_file: bool) -> Described:
+def _resolved(scenario: Scenario, trace: Trace) -> Scenario:
     """The scenario with digests and absolute paths; refuses files that are not those recorded."""
+    from morph_opt.policies.auto import chosen
     from morph_opt.traces.registry import absolute_spec
 
     workload, scheduler, failures = scenario.workload, scenario.scheduler, scenario.failures
@@ -254,21 +257,21 @@ def _resolved(scenario: Described, trace: Trace, *, is_file: bool) -> Described:
     _require_same("trace", workload.sha256, trace.sha256, workload.trace)
     _require_same("events", failures.events_sha256, digests[0], failures.events)
     _require_same("rules", scheduler.rules_sha256, digests[1], scheduler.rules)
-    path = Path(workload.trace)
-    apart = workload.trace != STATE_TRACE or workload.state is None
-    named = absolute_spec(workload.trace)
-    named = str(path.resolve()) if is_file and apart and path.is_file() else named
-    return replace(
-        scenario,
+    return scenario.replaced(
         workload=replace(
             workload,
-            trace=named,
+            trace=absolute_spec(workload.trace),
             sha256=trace.sha256,
             state=_absolute(workload.state),
             state_sha256=begin,
         ),
         failures=replace(failures, events=_absolute(failures.events), events_sha256=digests[0]),
-        scheduler=replace(scheduler, rules=_absolute(scheduler.rules), rules_sha256=digests[1]),
+        scheduler=replace(
+            scheduler,
+            rules=_absolute(scheduler.rules),
+            rules_sha256=digests[1],
+            chosen=chosen(scheduler.policy, scheduler, trace.jobs),
+        ),
     )
 
 
@@ -276,18 +279,19 @@ def _absolute(file: str | None) -> str | None:
     return str(Path(file).resolve()) if file else None
 
 
-def _require_models(scenario: Described, trace: Trace) -> None:
+def _require_models(scenario: Scenario, trace: Trace) -> None:
     """Refuse start-ups of models that no job has."""
     models = sorted({job.model for job in trace.jobs})
     for model in scenario.engine.restart_s_by_model:
         if model not in models:
             raise InputError(
-                f"unknown model {model!r}; trace {trace.name!r} has {_some(models)}",
+                f"unknown model {model!r}{did_you_mean(model, models)}; trace {trace.name!r} has "
+                f"{_some(models)}",
                 field="--restart-s",
             )
 
 
-def _require_slices(scenario: Described) -> None:
+def _require_slices(scenario: Scenario) -> None:
     """Refuse time slices that end before what runs in them has started."""
     from morph_opt.policies.registry import needs_of
 
@@ -310,13 +314,14 @@ def _require_tenants(weights: Mapping[str, float], trace: Trace) -> None:
     for name in weights:
         if name not in tenants:
             raise InputError(
-                f"unknown tenant {name!r}; trace {trace.name!r} has {_some(tenants)}",
+                f"unknown tenant {name!r}{did_you_mean(name, tenants)}; trace {trace.name!r} has "
+                f"{_some(tenants)}",
                 field="--entity-weights",
             )
 
 
 def _infeasible_slos_of(
-    scenario: Described, trace: Trace, truth: SpeedModel
+    scenario: Scenario, trace: Trace, truth: SpeedModel
 ) -> tuple[tuple[Job, str], ...]:
     """SLOs that nothing can keep; an error unless they are to be dropped. Also needs prices."""
     from morph_opt.policies.objectives.deadlines import prices_of
@@ -339,7 +344,7 @@ def _infeasible_slos_of(
 
 def _possible(
     trace: Trace,
-    scenario: Described,
+    scenario: Scenario,
     speeds: tuple[SpeedModel, SpeedModel],
     stranded: tuple[tuple[Job, str], ...],
 ) -> tuple[Trace, tuple[tuple[Job, str], ...]]:
@@ -361,17 +366,30 @@ def _possible(
         job, rule = found[0]
         others = f" ({len(found) - 1} more such jobs)" if len(found) > 1 else ""
         raise InputError(
-            f"can never run: {rule}{others}; --skip-impossible drops such jobs",
+            f"can never run: {rule}{others}; --skip-impossible drops such jobs"
+            + _elsewhere(speeds[0], scenario.cluster),
             file=scenario.workload.trace,
             field=f"job {job.name}",
         )
     dropped = {job.name for job, _ in found}
     kept = tuple(job for job in trace.jobs if job.name not in dropped)
     if not kept:
-        raise InputError(
-            "no job of the trace can ever run", file=scenario.workload.trace, field="jobs"
-        )
+        rule = "no job of the trace can ever run" + _elsewhere(speeds[0], scenario.cluster)
+        raise InputError(rule, file=scenario.workload.trace, field="jobs")
     return trace.of_jobs(kept), found
+
+
+def _elsewhere(truth: SpeedModel, cluster: Cluster) -> str:
+    """What to do about a log whose jobs ran on GPU types that the cluster has not."""
+    of_log = getattr(truth, "types_not_in", None)
+    strange = of_log(cluster) if of_log is not None else ()
+    if not strange:
+        return ""
+    has = ", ".join(kind.name for kind in cluster.gpu_types)
+    return (
+        f"; the log's GPU types are {', '.join(strange)}, the cluster has {has}: name one with "
+        "--cluster NODESxGPUS:TYPE, or let jobs run on any with --gpu-types ignore"
+    )
 
 
 def _require_same(what: str, recorded: str | None, found: str | None, file: str | None) -> None:

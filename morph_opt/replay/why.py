@@ -13,31 +13,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError, Range, RoundState
-from morph_opt.engine.engine import Engine
-from morph_opt.events.log import (
-    Cancelled,
-    Completed,
-    Event,
-    Preempted,
-    RoundDecided,
-    Started,
-    Submitted,
-)
-from morph_opt.explain import Effort, UnexplainedError
-from morph_opt.explain.text import job_text
-from morph_opt.extend import named_by_file
-from morph_opt.policies.base import Decision
-from morph_opt.policies.milp import ClaimError
-from morph_opt.replay.drive import recorded_decision
-from morph_opt.replay.scenario import read_scenario
-from morph_opt.replay.setup import Prepared, prepare
-from morph_opt.round.decide import make_explainer
-from morph_opt.runs.read import read_run
-from morph_opt.runs.write import CONFIG
+
+if TYPE_CHECKING:
+    from morph_opt.events.log import Event
+    from morph_opt.policies.base import Decision
+    from morph_opt.replay.setup import Prepared
 
 ROUNDS = 5
 """Rounds that are looked at, evenly over the time that is asked about."""
@@ -69,6 +54,8 @@ def stretches(events: Sequence[Event], job: str, from_s: float, until_s: float) 
     InputError
         If the run has no such job.
     """
+    from morph_opt.events.log import Cancelled, Completed, Preempted, Started, Submitted
+
     found: list[Stretch] = []
     since_s, words = 0.0, ""
     last_s = 0.0
@@ -115,12 +102,15 @@ def states(
     InputError
         If the log does not follow from the run's inputs.
     """
+    from morph_opt.engine.engine import Engine
+    from morph_opt.events.log import RoundDecided
+    from morph_opt.replay.drive import recorded_decision
+
     scenario = prepared.scenario
     engine = Engine(
-        prepared.trace, scenario.cluster, prepared.truth, scenario.engine_rules,
+        prepared.trace, scenario.cluster, prepared.truth, scenario.engine,
         prepared.node_events(), prepared.initial,
     )  # fmt: skip
-    observe = getattr(prepared.policy, "observe", None)
     chunk: list[Event] = []
     for event in events:
         chunk.append(event)
@@ -132,8 +122,8 @@ def states(
         decision = recorded_decision(state, chunk)
         if state.index in wanted:
             yield state, decision
-        elif observe is not None:
-            observe(state)
+        else:
+            prepared.policy.observe(state)
         if event.index >= max(wanted):
             return
         engine.apply(decision)
@@ -168,6 +158,11 @@ def why(
     InputError
         If the folder is no finished run of ``milp``, or the job is not there in the window.
     """
+    from morph_opt.replay.scenario import read_scenario
+    from morph_opt.replay.setup import prepare
+    from morph_opt.runs.read import read_run
+    from morph_opt.runs.write import CONFIG
+
     path = Path(folder)
     scenario = read_scenario(path / CONFIG)
     if scenario.scheduler.policy != "milp":
@@ -194,6 +189,7 @@ def _rounds_of(events: Sequence[Event], found: Sequence[Stretch]) -> list[int]:
 
     It may wait for the next boundary alone.
     """
+    from morph_opt.events.log import RoundDecided
 
     def of(stretches: Sequence[Stretch]) -> list[int]:
         return [
@@ -210,6 +206,10 @@ def _reasons(
     prepared: Prepared, events: Sequence[Event], wanted: set[int], job: str
 ) -> Iterator[str]:
     """Why the job got what it got, in each of these rounds: they are solved again."""
+    from morph_opt.explain import Effort, UnexplainedError
+    from morph_opt.explain.text import job_text
+    from morph_opt.round.decide import make_explainer
+
     explainer = make_explainer(prepared.policy_options, Effort(jobs=0, named=(job,)))
     last = ""
     for state, decided in states(prepared, events, wanted):
@@ -239,7 +239,7 @@ def make_parser() -> LineParser:
     )
     hours = Number(Range(0.0, 1e9))
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder of the policy milp")
-    parser.add_argument("job", metavar="JOB")
+    parser.add_argument("job", metavar="JOB", help="its name")
     parser.add_argument("--from-h", type=hours, metavar="H", help="simulated hours (0)")
     parser.add_argument("--until-h", type=hours, metavar="H", help="simulated hours (the end)")
     parser.add_argument("--rounds", type=whole(1, 10_000), metavar="N", help="looked at (5)")
@@ -251,10 +251,19 @@ def make_parser() -> LineParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    return run_command(make_parser(), _run, arguments, failures=(ClaimError,))
+    return run_command(make_parser(), _run, arguments, failures=_failures)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    from morph_opt.policies.milp import ClaimError
+
+    return (ClaimError,)
 
 
 def _run(given: argparse.Namespace) -> int:
+    from morph_opt.extend import named_by_file
+    from morph_opt.runs.write import CONFIG
+
     from_s = HOUR_S * (given.from_h or 0.0)
     until_s = float("inf") if given.until_h is None else HOUR_S * given.until_h
     if until_s <= from_s:

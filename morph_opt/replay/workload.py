@@ -1,71 +1,83 @@
-"""Which jobs are run: the part of a scenario that a trace is loaded from."""
+"""Which jobs are run and what happens to nodes: the parts of a scenario that are no decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from morph_opt.domain import SEEDS
-
-_TOLD = (
-    "jobs", "gpus", "days", "jobs_as", "scaling", "mix", "gpu_types", "guarantee", "run_s",
-    "timezone", "procs_per_gpu", "columns", "gpu_resource", "gpu_shares", "only",
-)  # fmt: skip
-"""Fields of a workload that the format of its trace has to understand."""
+from morph_opt.domain import SEEDS, InputError, Range
+from morph_opt.domain.options import documented, option, require_all
+from morph_opt.traces.options import TRACE_OPTIONS, TraceOptions
 
 
+@documented
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(TraceOptions):
     """Which jobs are run.
 
-    Parameters
-    ----------
-    trace
-        Name, ``DATASET/NAME`` or file; see `morph_opt.traces.registry.load_trace`.
-    seed
-        Member of the family, of a generated trace.
-    skip_impossible
-        Whether jobs that can never run are dropped instead of refused.
-    jobs, gpus, days
-        Size of a cluster twin; None for its own, and for every other trace.
-    jobs_as, scaling, mix, gpu_types, guarantee, run_s
-        How the rows of a log become jobs (`morph_opt.traces.logs.jobs.Mapped`); None as there.
-    timezone, procs_per_gpu, columns, gpu_resource, gpu_shares, only
-        How a log is read (`morph_opt.traces.logs.reading.row.Reading`); None as there.
-    sha256
-        Digest of the jobs, so that a resumed run cannot get another trace; None before loading.
-    state, state_sha256
-        File of a round's state (``docs/round.md``) that the replay begins with, and its digest; the
-        trace then has what is submitted later, ``state`` for nothing. None: it begins at 0.
+    Beside the options it records digests of the jobs (``sha256``) and of the state, so that a
+    resumed run cannot get others; None before they are loaded.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
     """
 
-    trace: str = "base"
-    seed: int = 0
-    skip_impossible: bool = False
-    jobs: int | None = None
-    gpus: int | None = None
-    days: float | None = None
-    jobs_as: str | None = None
-    scaling: str | None = None
-    mix: Mapping[str, float] | None = None
-    gpu_types: str | None = None
-    guarantee: str | None = None
-    run_s: Mapping[str, float] | None = None
-    timezone: str | None = None
-    procs_per_gpu: int | None = None
-    columns: str | None = None
-    gpu_resource: str | None = None
-    gpu_shares: str | None = None
-    only: str | None = None
+    trace: str = option(
+        "base",
+        "jobs: a name, a log or a file (base; with --from-state nothing)",
+        metavar="NAME|DATASET/NAME|FORMAT:PATH|FILE",
+        common=True,
+    )
+    seed: int = option(
+        0, "of twins, random failures and solver", range=SEEDS, metavar="N", common=True
+    )
+    skip_impossible: bool = option(False, "drop jobs that can never run, and say so")
     sha256: str | None = None
-    state: str | None = None
+    state: str | None = option(
+        None,
+        "begin with a state as the command round reads it: its cluster, its jobs, and what "
+        "a --trace has behind it",
+        flag="--from-state",
+        metavar="FILE",
+    )
     state_sha256: str | None = None
-
-    def __post_init__(self) -> None:
-        SEEDS.require("seed", self.seed)
 
     @property
     def trace_options(self) -> dict[str, Any]:
         """What the trace is told, as `morph_opt.traces.registry.load_trace` takes it."""
-        return {name: getattr(self, name) for name in _TOLD}
+        return {name: getattr(self, name) for name in TRACE_OPTIONS}
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What happens to nodes.
+
+    ``events_sha256`` is the digest of the file of events; None before it is read. ``seed`` is that
+    of the random failures.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or one of mean up and down time is given without the other.
+    """
+
+    events: str | None = option(None, "node failures, drains, returns", metavar="FILE")
+    events_sha256: str | None = None
+    mtbf_s: float | None = option(
+        None, "random failures: mean up time of a node", metavar="S", range=Range(60.0, 1e12)
+    )
+    mttr_s: float | None = option(
+        None, "random failures: mean down time of a node", metavar="S", range=Range(1.0, 1e9)
+    )
+    seed: int = option(
+        0, "of random failures alone (that of --seed)", flag="--failure-seed", range=SEEDS,
+        metavar="N",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        require_all(self)
+        if (self.mtbf_s is None) != (self.mttr_s is None):
+            raise InputError("mtbf_s and mttr_s are given together", field="mtbf_s")

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.runs.read import Run
-from morph_opt.views import open_runs
+from morph_opt.runs.views import open_runs
 
 
+@checked
 def report(
     runs: Run | str | Path | Iterable[Run | str | Path], out: str | Path | None = None
 ) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from morph_opt.commandline import LineParser, run_command
-from morph_opt.report.api import report
 
 
 def make_parser() -> LineParser:
@@ -32,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from morph_opt.report.api import report
+
     page = report(options.runs, options.out)
     print(f"written: {options.out}, {len(page.encode()) / 2**20:.2f} MiB", file=sys.stderr)
     return 0

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from morph_opt.runs.summary import Scalar, Values
+from morph_opt.runs.views import RunView
 from morph_opt.table import Table
-from morph_opt.views import RunView
 
 
 @dataclass(frozen=True, slots=True)

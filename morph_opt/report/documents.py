@@ -9,12 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from morph_opt.domain import InputError
 from morph_opt.report.drawing.charts import (
     MEASURES,
     MOST_NAMED,
@@ -26,8 +24,8 @@ from morph_opt.report.drawing.gantt import draw_gantt
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import groupings, label, short
 from morph_opt.report.pairs import Pairs
-from morph_opt.views import RunView
-from morph_opt.views.explanations import Price, Wait
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.explanations import Price, Wait
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -51,20 +49,6 @@ class Packed:
 
     text: str
     roots: tuple[str, ...]
-
-
-def require_bokeh() -> None:
-    """Say what to install where the extra is missing.
-
-    Raises
-    ------
-    InputError
-        If Bokeh or Jinja2 is not installed.
-    """
-    for name in ("bokeh", "jinja2"):
-        if find_spec(name) is None:
-            rule = f"needs {name}: pip install 'morph-opt[report]'"
-            raise InputError(rule, field="report")
 
 
 @cache
@@ -171,22 +155,19 @@ def _codes(texts: Sequence[str]) -> tuple[list[str], Any]:
 def job_columns(view: RunView) -> dict[str, Any]:
     """Jobs as columns: numbers as arrays, texts that repeat by index (``X_names``)."""
     jobs = view.jobs
-    found: dict[str, Any] = {"name": [row.job_id for row in jobs]}
+    found: dict[str, Any] = {"name": [row.job for row in jobs]}
     for name, texts in {
-        "model": [row.profile for row in jobs],
+        "model": [row.model for row in jobs],
         "tenant": [row.tenant for row in jobs],
         "plan": [row.last_plan for row in jobs],
     }.items():
         found[f"{name}_names"], found[name] = _codes(texts)
-    numbers = {
-        "gpus": "requested_number_of_resources", "submitted_s": "submission_time",
-        "finish_s": "finish_time", "queued_s": "queued_s", "jct_s": "turnaround_time",
-        "stretch": "stretch", "restarts": "restarts", "preemptions": "preemptions",
-        "gpu_s": "gpu_s_held",
-    }  # fmt: skip
-    for name, field in numbers.items():
-        values = np.asarray([getattr(row, field) for row in jobs], dtype=np.float64)
-        exact = name in ("submitted_s", "finish_s")
+    for name in (
+        "gpus", "submission_s", "finish_s", "queued_s", "jct_s", "stretch", "restarts",
+        "preemptions", "gpu_s_held",
+    ):  # fmt: skip
+        values = np.asarray(view.run.jobs.column(name), dtype=np.float64)
+        exact = name in ("submission_s", "finish_s")
         found[name] = values if exact else values.astype(np.float32)
     found["guaranteed"] = np.asarray([row.guaranteed for row in jobs], dtype=np.uint8)
     for grouping in groupings(view):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from morph_opt.report.paired import size_class
 from morph_opt.runs.jobs import JobRow
-from morph_opt.views import RunView
+from morph_opt.runs.views import RunView
 
 PALETTE = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE8866", "#BBBBBB")
 """Paul Tol's bright scheme with an orange; the last is for the rest."""
@@ -40,7 +40,7 @@ class Grouping:
 
 
 _WAYS: Mapping[str, tuple[str, Callable[[JobRow], str]]] = {
-    "model": ("model", lambda row: row.profile),
+    "model": ("model", lambda row: row.model),
     "tenant": ("tenant", lambda row: row.tenant),
     "guaranteed": ("promise", lambda row: "guaranteed" if row.guaranteed else "not guaranteed"),
     "size": ("size asked for", size_class),

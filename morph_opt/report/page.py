@@ -13,10 +13,10 @@ from morph_opt.report.comparison import Comparison, compare
 from morph_opt.report.drawing.gantt import MOST_RECTANGLES, Detail
 from morph_opt.report.groups import PALETTE, groupings
 from morph_opt.report.pairs import Pairs
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.explanations import Price, is_explained, read_prices, read_waits
+from morph_opt.runs.views.series import gpus_held
 from morph_opt.table import Table
-from morph_opt.views import RunView
-from morph_opt.views.explanations import Price, is_explained, read_prices, read_waits
-from morph_opt.views.series import gpus_held
 
 
 def build_page(views: Sequence[RunView]) -> str:
@@ -27,7 +27,6 @@ def build_page(views: Sequence[RunView]) -> str:
     InputError
         If Bokeh is not installed, or a file of a run folder is damaged.
     """
-    documents.require_bokeh()
     for view in views:
         view.read()
     prices = [read_prices(view) for view in views]

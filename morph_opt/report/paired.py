@@ -11,8 +11,8 @@ from formulations.arrays import Floats
 from morph_opt.domain import InputError
 from morph_opt.metrics.fairness import SIZES
 from morph_opt.runs.jobs import JobRow
+from morph_opt.runs.views import RunView
 from morph_opt.table import Table
-from morph_opt.views import RunView
 
 SAME_S = 0.5
 """Completion times that differ by less are the same: half a second of a trace that counts whole."""
@@ -53,18 +53,18 @@ def pair_jobs(first: RunView, second: RunView) -> Pairing:
     digests = [view.run.summary.trace_sha256 for view in (first, second)]
     if digests[0] != digests[1]:
         raise InputError("is not a run of the same trace", file=second.file(""), field="RUN")
-    others = {row.job_id: row for row in second.jobs if row.success}
-    rows = tuple(row for row in first.jobs if row.success and row.job_id in others)
+    others = {row.job: row for row in second.jobs if row.completed}
+    rows = tuple(row for row in first.jobs if row.completed and row.job in others)
     return Pairing(
         rows,
-        np.asarray([row.turnaround_time for row in rows], dtype=np.float64),
-        np.asarray([others[row.job_id].turnaround_time for row in rows], dtype=np.float64),
+        np.asarray([row.jct_s for row in rows], dtype=np.float64),
+        np.asarray([others[row.job].jct_s for row in rows], dtype=np.float64),
     )
 
 
 def size_class(row: JobRow) -> str:
     """``small``, ``medium`` or ``large``, by the GPUs asked for."""
-    gpus = row.requested_number_of_resources
+    gpus = row.gpus
     return next(name for name, low, high in SIZES if low <= gpus <= high)
 
 
@@ -99,8 +99,8 @@ def largest(pairing: Pairing, first: str, second: str) -> Table:
     chosen = dict.fromkeys([*order[:LARGEST], *order[-LARGEST:]])
     rows = [
         (
-            pairing.rows[i].job_id, pairing.rows[i].profile,
-            pairing.rows[i].requested_number_of_resources,
+            pairing.rows[i].job, pairing.rows[i].model,
+            pairing.rows[i].gpus,
             float(pairing.first_s[i]), float(pairing.second_s[i]), float(changes[i]),
         )
         for i in chosen

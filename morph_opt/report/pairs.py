@@ -13,7 +13,7 @@ from formulations.arrays import Floats
 from morph_opt.report import words
 from morph_opt.report.comparison import unlike
 from morph_opt.report.paired import Pairing, differences, largest, pair_jobs
-from morph_opt.views import RunView
+from morph_opt.runs.views import RunView
 
 MOST_PAIRED = 1_000_000
 """Jobs times pairs of runs that are worked out; above it the first run alone has partners."""
@@ -92,12 +92,12 @@ class Pairs:
         known: dict[str, int] = {}
         for pairing in self.found.values():
             for row in pairing.rows:
-                known.setdefault(row.job_id, len(known))
+                known.setdefault(row.job, len(known))
         columns: dict[int, Floats] = {}
         for (first, _), pairing in self.found.items():
             column = columns.setdefault(first, np.full(len(known), np.nan))
-            column[[known[row.job_id] for row in pairing.rows]] = pairing.first_s
+            column[[known[row.job] for row in pairing.rows]] = pairing.first_s
         for (_, second), pairing in self.found.items():
             column = columns.setdefault(second, np.full(len(known), np.nan))
-            column[[known[row.job_id] for row in pairing.rows]] = pairing.second_s
+            column[[known[row.job] for row in pairing.rows]] = pairing.second_s
         return list(known), columns

@@ -6,10 +6,8 @@ python -m morph_opt.report.picture timeline runs/base --out base.svg
 from __future__ import annotations
 
 import argparse
-import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +17,21 @@ import numpy.typing as npt
 from formulations.arrays import Floats
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import write_atomically
+from morph_opt.documents.figures import BARE, drawing
 from morph_opt.domain import InputError
-from morph_opt.report.drawing.time_axis import TimeAxis
-from morph_opt.report.groups import PALETTE, groupings, short
-from morph_opt.views import RunView, open_runs
-from morph_opt.views.series import gpus_held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from morph_opt.report.drawing.time_axis import TimeAxis
+    from morph_opt.runs.views import RunView
 
 
 MOST_VECTORS = 20_000
 """Rectangles of a picture; above it they are stored as an image within it."""
 DASHES = ("-", "--", "-.", ":")
 MEASURES = {
-    "jct": ("turnaround_time", "completion time, JCT (s)", None),
+    "jct": ("jct_s", "completion time, JCT (s)", None),
     "queueing": ("queued_s", "queueing (s)", None),
     "stretch": ("stretch", "stretch: JCT over time with GPUs", 1.0),
     "finish-time-ratio": (
@@ -63,13 +60,17 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
     Raises
     ------
     InputError
-        If matplotlib is not installed, or all jobs are of one group of that kind.
+        If all jobs are of one group of that kind.
     """
+    from morph_opt.report.drawing.time_axis import TimeAxis
+    from morph_opt.report.groups import PALETTE, groupings
+    from morph_opt.runs.views.series import gpus_held
+
     grouping = next((one for one in groupings(view) if one.key == colour), None)
     if grouping is None:
         raise InputError(f"all jobs are alike by {colour}", field="--colour")
     axis = TimeAxis.until(view.end_s)
-    with _figure((10.0, 4.8)) as (figure, svg):
+    with drawing((10.0, 4.8), BARE) as (figure, encoded):
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1.0))
         _bars(upper, view, axis, grouping.codes)
         handles = [_patch(PALETTE[code], name) for code, name in enumerate(grouping.labels)]
@@ -88,7 +89,7 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
         lower.set_ylabel("GPUs")
         lower.set_xlabel(axis.title)
         lower.legend(loc="upper right", frameon=False, ncols=2)
-        return svg()
+        return encoded(metadata={"Creator": None}).decode()
 
 
 def _patch(colour: str, label: str) -> Any:
@@ -99,6 +100,8 @@ def _patch(colour: str, label: str) -> Any:
 
 def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8]) -> None:
     from matplotlib.collections import PolyCollection
+
+    from morph_opt.report.groups import PALETTE, short
 
     r, nodes = view.rectangles, view.nodes
     start, end = axis.of(r.start_s), axis.of(r.end_s)
@@ -142,13 +145,15 @@ def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
     Raises
     ------
     InputError
-        If matplotlib is not installed, or a run has no job with such a value.
+        If a run has no job with such a value.
     """
+    from morph_opt.report.groups import PALETTE
+
     column, title, marked = MEASURES[measure]
-    with _figure((6.4, 3.4)) as (figure, svg):
+    with drawing((6.4, 3.4), BARE) as (figure, encoded):
         axes = figure.subplots()
         for place, view in enumerate(views):
-            values = np.asarray([getattr(row, column) for row in view.jobs if row.success])
+            values = np.asarray([getattr(row, column) for row in view.jobs if row.completed])
             values = np.sort(values[np.isfinite(values)])
             if not values.size:
                 rule = f"has no job with a {column}"
@@ -167,30 +172,7 @@ def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
         axes.set_ylabel("fraction of jobs")
         axes.set_ylim(0.0, 1.02)
         axes.legend(frameon=False)
-        return svg()
-
-
-@contextmanager
-def _figure(size: tuple[float, float]) -> Iterator[tuple[Figure, Callable[[], str]]]:
-    """A figure in the style of all pictures, and what makes SVG of it."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError("needs matplotlib: pip install 'morph-opt[plot]'") from error
-    style: dict[Any, Any] = {
-        "svg.hashsalt": "morph-opt", "svg.fonttype": "none", "font.size": 9.0,
-        "text.parse_math": False, "axes.spines.top": False, "axes.spines.right": False,
-    }  # fmt: skip
-    with mpl.rc_context(style):
-        figure = Figure(figsize=size, layout="constrained", facecolor="white")
-
-        def svg() -> str:
-            buffer = io.StringIO()
-            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-            return buffer.getvalue()
-
-        yield figure, svg
+        return encoded(metadata={"Creator": None}).decode()
 
 
 def make_parser() -> LineParser:
@@ -218,6 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from morph_opt.runs.views import open_runs
+
     if options.out.suffix.lower() != ".svg":
         raise InputError(f"must end in .svg, got {str(options.out)!r}", field="--out")
     if options.command == "timeline":

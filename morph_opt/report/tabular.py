@@ -13,11 +13,11 @@ from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.groups import short
 from morph_opt.report.paired import size_class
 from morph_opt.runs.jobs import JobRow
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.explanations import Price
+from morph_opt.runs.views.series import Steps
 from morph_opt.runs.write import EVENTS, JOBS
 from morph_opt.table import Cell, Table
-from morph_opt.views import RunView
-from morph_opt.views.explanations import Price
-from morph_opt.views.series import Steps
 
 MOST_ROWS = 200
 BINS = 24
@@ -94,15 +94,15 @@ def rounds(view: RunView) -> Table:
 
 def shortfalls(view: RunView) -> Table:
     """Rounds in which a guarantee was short."""
-    short_rounds = [row for row in view.run.rounds if row.guarantees_short]
+    kept = {True: "yes", False: "no", None: ""}
     rows = [
         (
-            row.round, row.time_s / 3600.0, row.guarantees_short, row.guarantee_shortfall,
-            {True: "yes", False: "no"}.get(bool(row.guarantees_possible), "")
-            if row.guarantees_possible is not None else "",
+            row.round, row.time_s / 3600.0, row.report.guarantees_short,
+            row.report.guarantee_shortfall, kept[row.report.guarantees_possible],
         )
-        for row in short_rounds[:MOST_ROWS]
-    ]  # fmt: skip
+        for row in view.run.rounds
+        if row.report.guarantees_short
+    ][:MOST_ROWS]  # fmt: skip
     header = ("round", "at (h)", "jobs short", "shortfall", "all could be kept")
     return Table(header, rows, "r", {"at (h)": ",.2f", "shortfall": ".3g"})
 
@@ -173,10 +173,10 @@ def by_group(views: Sequence[RunView]) -> Table:
 
 
 def _means(jobs: Sequence[JobRow]) -> tuple[Cell, ...]:
-    done = [job for job in jobs if job.success]
+    done = [job for job in jobs if job.completed]
     if not done:
         return len(jobs), 0, None, None, None, None
-    jct_s = np.asarray([job.turnaround_time for job in done])
+    jct_s = np.asarray([job.jct_s for job in done])
     stretch = np.asarray([job.stretch for job in done])
     known = stretch[np.isfinite(stretch)]
     return (

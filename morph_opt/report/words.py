@@ -10,9 +10,10 @@ import numpy as np
 from morph_opt.report.comparison import Comparison, number
 from morph_opt.report.drawing.charts import MEASURES, finished, price_unit
 from morph_opt.report.paired import SAME_S, Pairing
-from morph_opt.views import RunView
-from morph_opt.views.explanations import Price
-from morph_opt.views.series import Steps
+from morph_opt.runs.summary import Values
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.explanations import Price
+from morph_opt.runs.views.series import Steps
 
 
 def hours(seconds: float) -> str:
@@ -41,16 +42,16 @@ def summary_sentences(view: RunView) -> list[str]:
     ]
     if s.completed:
         told.append(
-            f"{s.completed:,} of them completed, on average {s.average_jct_s:,.0f} s after they "
+            f"{s.completed:,} of them completed, on average {s.avg_jct_s:,.0f} s after they "
             "were "
             f"submitted (median {s.median_jct_s:,.0f} s, 99 % within {s.p99_jct_s:,.0f} s); "
-            f"{s.average_queue_s:,.0f} s of that they waited."
+            f"{s.avg_queue_s:,.0f} s of that they waited."
         )
-    bound = s.average_jct_lower_bound_s
+    bound = s.avg_jct_lower_bound_s
     if s.completed == s.jobs and bound > 0.0:
         told.append(
             f"No schedule has an average below {bound:,.0f} s: this one is "
-            f"{s.average_jct_s / bound:.2f} times that."
+            f"{s.avg_jct_s / bound:.2f} times that."
         )
     told.append(
         f"The run took {hours(view.end_s)} of simulated time; GPUs were held "
@@ -64,10 +65,15 @@ def summary_sentences(view: RunView) -> list[str]:
     if number(values.get("guaranteed_jobs")) > 0:
         told.append(
             f"{values['guaranteed_jobs']} jobs are guaranteed; in "
-            f"{values['rounds_guarantees_short']} rounds a guarantee was short, in "
-            f"{values['rounds_guarantees_missed']} of them although all could be kept."
+            f"{values['rounds_guarantees_short']} rounds a guarantee was short{_missed(values)}."
         )
     return told
+
+
+def _missed(values: Values) -> str:
+    """In how many rounds promises were broken although all could be kept, where that is known."""
+    missed = values.get("rounds_guarantees_missed")
+    return "" if missed is None else f", in {missed} of them although all could be kept"
 
 
 def _productive(view: RunView) -> str:
@@ -106,7 +112,7 @@ def verdict(comparison: Comparison, views: tuple[RunView, ...]) -> str:
     """One sentence on several runs."""
     if comparison.obstacles:
         return "These runs are not comparable, so nothing is marked as best."
-    averages = [view.run.summary.average_jct_s for view in views]
+    averages = [view.run.summary.avg_jct_s for view in views]
     best = int(np.nanargmin(averages))
     return (
         f"The runs are of the same jobs on the same cluster; {views[best].name} has the lowest "
@@ -145,7 +151,8 @@ def jobs_caption(view: RunView) -> str:
     return (
         f"Up to {count(int(active.max()), 'job')} were active at once, up to "
         f"{int(queued.max()):,} of them "
-        f"queued; jobs were queued in {share(float((queued > 0).mean()))} of the rounds."
+        f"queued; after their decisions {share(float((queued > 0).mean()))} of the rounds left "
+        "jobs queued. The average queueing above also counts the wait for a round to come."
     )
 
 
@@ -186,10 +193,7 @@ def short_caption(view: RunView) -> str:
     values = view.values
     return (
         f"In {values.get('rounds_guarantees_short')} of {values.get('rounds')} rounds a "
-        "guaranteed job "
-        f"was below the speed that it was promised, in {values.get('rounds_guarantees_missed')} "
-        "of them "
-        "although all could be kept."
+        f"guaranteed job was below the speed that it was promised{_missed(values)}."
     )
 
 
@@ -219,7 +223,7 @@ def distribution_caption(views: Sequence[RunView], column: str, name: str) -> st
             told.append(f"{view.name} median {form.format(middle)}, 90 % {form.format(high)}")
     text = f"{name.capitalize()}: {'; '.join(told) or 'no job completed'}."
     whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
-    if column == "turnaround_time" and whole:
+    if column == "jct_s" and whole:
         text += " The dotted line is what no schedule's average is below."
     return text
 

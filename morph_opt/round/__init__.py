@@ -4,10 +4,17 @@
 >>> decide_round(parse_snapshot(text)).to_json()                  # doctest: +SKIP
 """
 
-from morph_opt.round.decide import RoundDecision, decide_round, make_explainer
-from morph_opt.round.reader import parse_snapshot, read_snapshot
-from morph_opt.round.snapshot import Snapshot, state_to_json, to_text, write_document
-from morph_opt.round.speeds import SpeedTable, rows_to_json, table_of
+from typing import TYPE_CHECKING
+
+from morph_opt.lazy import lazily
+
+if TYPE_CHECKING:
+    from morph_opt.round.decide import RoundDecision, decide_round, make_explainer
+    from morph_opt.round.reader import parse_snapshot, read_snapshot
+    from morph_opt.round.snapshot import Snapshot, state_to_json, to_text, write_document
+    from morph_opt.round.speeds import SpeedTable, rows_to_json, table_of
+else:
+    __getattr__ = lazily(__name__)
 
 __all__ = [
     "RoundDecision",

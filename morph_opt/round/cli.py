@@ -6,24 +6,29 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from morph_opt.commandline import LineParser, Number, named_numbers, run_command
+from morph_opt.commandline import LineParser, Number, run_command
+from morph_opt.commandline.options import add_options, given_options
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError
-from morph_opt.explain import Effort, RuleConflictError, UnexplainedError, explanation_text
-from morph_opt.policies.milp import ClaimError
-from morph_opt.policies.registry import PolicyOptions, draws, require_effect, require_understood
-from morph_opt.policies.spec import OPTIONS
-from morph_opt.round.decide import BrokenWordError, RoundDecision, decide_round
-from morph_opt.round.live import Live, live_text, read_live
-from morph_opt.round.reader import read_snapshot
-from morph_opt.round.snapshot import to_text
-from morph_opt.round.text import decision_text
-from morph_opt.rules import read_rules
+from morph_opt.explain.effort import Effort
+from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
+
+if TYPE_CHECKING:
+    from morph_opt.round.decide import RoundDecision
+    from morph_opt.round.live import Live
 
 
 def make_parser() -> LineParser:
     """The parser; an option of a policy that was not given is absent from the namespace."""
+
+    def drawn(given: argparse.Namespace) -> bool:
+        from morph_opt.policies.registry import draws
+
+        return draws(given.policy, packing="packing" in given)
+
     parser = LineParser(
         prog="python -m morph_opt.round",
         description="Decide one scheduling round from a snapshot of a cluster.",
@@ -37,9 +42,10 @@ def make_parser() -> LineParser:
     add("--from", dest="live", metavar="SOURCE:FILES",
         help="slurm:SQUEUE.json,NODES.json or kueue:WORKLOADS.json,NODES.json,QUEUES.json,... "
         "instead of a snapshot")  # fmt: skip
+    add("--snapshot", type=Path, metavar="FILE",
+        help="write what --from reads as a snapshot for --state, .json or .json.gz")  # fmt: skip
     add("--policy", default="milp", metavar="NAME", help="default milp")
-    for known in OPTIONS.values():
-        known.add_to(parser)
+    add_options(parser, Scheduler, OPTIONS)
     add("--seed", type=Number(SEEDS), default=0, help="of the solver of milp (default 0)")
     add("--why", metavar="JOB", help="say why this job got what it got, instead of the decision")
     add("--explain", action="store_true", help="add an explanation; as text on stderr, too")
@@ -55,31 +61,46 @@ def make_parser() -> LineParser:
         "has an effect together with --explain or --explain-nodes only",
         lambda given: given.explain or given.explain_nodes,
     )
+    parser.only_with("--snapshot", "--from")
     parser.only("--indent", "has an effect on JSON only", lambda given: given.format == "json")
-    parser.only(
-        "--seed",
-        "has no effect on this policy",
-        lambda given: draws(given.policy, packing="packing" in given),
-    )
+    parser.only("--seed", "has no effect on this policy", drawn)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    # A user's own policy, or a solver, that does not keep its word.
-    return run_command(
-        make_parser(), _run, argv, failures=(BrokenWordError, ClaimError, UnexplainedError)
-    )
+    return run_command(make_parser(), _run, argv, failures=_broken)
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """A user's own policy, or a solver, that does not keep its word."""
+    from morph_opt.explain import UnexplainedError
+    from morph_opt.policies.milp import ClaimError
+    from morph_opt.strict.rules import AllocationError
+
+    return AllocationError, ClaimError, UnexplainedError
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from morph_opt.decision.rules import read_rules
+    from morph_opt.explain import RuleConflictError, explanation_text
+    from morph_opt.policies.auto import AUTO
+    from morph_opt.policies.registry import require_understood, require_workers
+    from morph_opt.round.decide import decide_round
+    from morph_opt.round.live import live_text
+    from morph_opt.round.reader import read_snapshot
+    from morph_opt.round.snapshot import to_text
+    from morph_opt.round.text import decision_text
+
     effort = None
     if arguments.explain or arguments.explain_nodes:
         effort = Effort(jobs=arguments.explain_jobs, nodes=arguments.explain_nodes)
-    given = {name: value for name, value in vars(arguments).items() if name in OPTIONS}
-    require_understood(arguments.policy, given.get("objective", "throughput"), given)
-    if "entity_weights" in given:
-        given["entity_weights"] = named_numbers(given["entity_weights"], "--entity-weights")
+    given = {
+        name: value
+        for name, value in given_options(arguments, Scheduler).items()
+        if name in OPTIONS
+    }
+    require_understood(arguments.policy, given.get("objective", AUTO), given)
     rules = given.pop("rules", None)
     live = _live(arguments)
     snapshot = read_snapshot(arguments.state) if live is None else live.snapshot
@@ -90,12 +111,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if live is not None and snapshot.rules is not None:
             own = replace(own, rules=(*snapshot.rules.rules, *own.rules))
         snapshot = replace(snapshot, rules=own)
-    tenants = {known.job.tenant for known in snapshot.state.jobs}
-    for name in given.get("entity_weights", ()):
-        if name not in tenants:
-            raise InputError(f"no job is of tenant {name!r}", field="--entity-weights")
     options = PolicyOptions(seed=arguments.seed, **given)
-    require_effect(arguments.policy, options, (known.job for known in snapshot.state.jobs))
+    require_workers(arguments.policy, options, [known.job for known in snapshot.state.jobs])
     try:
         decided = decide_round(snapshot, options, policy=arguments.policy, explain=effort)
     except RuleConflictError as error:
@@ -109,7 +126,9 @@ def _run(arguments: argparse.Namespace) -> int:
         told = "" if live is None else live_text(live)
         sys.stdout.write(decision_text(decided) + told + ("\n" + explained if explained else ""))
     else:
-        more = {} if live is None else {"kept_back": dict(live.held), "notes": list(live.notes)}
+        more = {}
+        if live is not None:
+            more = {"kept_back": dict(live.held), "notes": [*live.notes, *decided.notes]}
         sys.stdout.write(to_text(decided.to_json() | more, arguments.indent))
         sys.stderr.write(explained)
     return int(decided.decision.report.status == "fallback")
@@ -117,9 +136,20 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _live(arguments: argparse.Namespace) -> Live | None:
     """What a scheduler answered; None where a snapshot is given."""
+    from morph_opt.documents import require_no_input
+    from morph_opt.round.live import read_live, write_snapshot
+
     if (arguments.state is None) == (arguments.live is None):
         raise InputError("give either --state or --from", field="--state")
-    return None if arguments.live is None else read_live(arguments.live)
+    if arguments.live is None:
+        return None
+    live = read_live(arguments.live)
+    if arguments.snapshot is not None:
+        require_no_input(
+            arguments.snapshot, *map(Path, arguments.live.partition(":")[2].split(","))
+        )
+        write_snapshot(arguments.snapshot, live)
+    return live
 
 
 def _why(decided: RoundDecision, live: Live | None, job: str) -> str:

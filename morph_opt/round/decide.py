@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import html
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.decision.holding import Needs, broken_holding
-from morph_opt.domain import Allocation, Assignment, InputError, RoundState
+from morph_opt.decision.objective import Objective
+from morph_opt.decision.rules import OperatorRules
+from morph_opt.domain import Assignment, InputError, RoundState
+from morph_opt.domain.checked import checked
 from morph_opt.explain import Effort, Explainer, RoundExplanation
 from morph_opt.explain.report import rounded
 from morph_opt.explain.text import job_text
+from morph_opt.extend import given_by_value
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
-from morph_opt.policies.base import Decision
+from morph_opt.policies.auto import AUTO, chosen
+from morph_opt.policies.base import Decision, Policy, decision_of
+from morph_opt.policies.lending import lent_as
 from morph_opt.policies.milp import InfeasibleRoundError
-from morph_opt.policies.registry import BASELINES, PolicyOptions, make_policy
-from morph_opt.round.reader import read_snapshot
+from morph_opt.policies.options import OPTIONS, PolicyOptions
+from morph_opt.policies.registry import (
+    BASELINES,
+    POLICIES,
+    make_policy,
+    without_effect,
+)
+from morph_opt.round.reader import parse_snapshot, read_snapshot
 from morph_opt.round.snapshot import Snapshot, parts_to_json
-from morph_opt.rules import OperatorRules
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
-
-
-class BrokenWordError(RuntimeError):
-    """A policy's allocation is impossible."""
-
+from morph_opt.strict.check import BeliefChecks
+from morph_opt.strict.rules import AllocationError, StateFacts
+from morph_opt.table import Table
 
 DECISION_SCHEMA = "morph-opt/round-decision/1"
 
 
-@dataclass(frozen=True, slots=True)
+@checked
+@dataclass(frozen=True, slots=True, repr=False)
 class RoundDecision:
     """A decided snapshot.
 
@@ -43,6 +54,8 @@ class RoundDecision:
         Allocation and report.
     explanation
         None unless asked for.
+    notes
+        Options that had no effect in this round, each with the reason.
     """
 
     snapshot: Snapshot
@@ -50,6 +63,24 @@ class RoundDecision:
     options: PolicyOptions
     decision: Decision
     explanation: RoundExplanation | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> str | None:
+        """What the objective ``auto`` took, and why; None under other objectives."""
+        return chosen(self.policy, self.options, [one.job for one in self.snapshot.state.jobs])
+
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """Jobs that get more GPUs than they ask for, each with both numbers."""
+        granted = self.decision.allocation.by_job()
+        jobs = (known.job for known in self.snapshot.state.jobs if known.job.name in granted)
+        return tuple(
+            f"{job.name} gets {granted[job.name].placement.gpus} GPUs and asks for "
+            f"{job.requested_gpus}"
+            for job in jobs
+            if granted[job.name].placement.gpus > job.requested_gpus
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The document ``morph-opt/round-decision/1``; holds no wall time."""
@@ -62,6 +93,7 @@ class RoundDecision:
             "time_s": state.time_s,
             "policy": self.policy,
             "objective": self.options.objective if solves else None,
+            **({} if self.chosen is None else {"chosen": self.chosen}),
             "solver": self.options.solver if solves else None,
             "status": report.status,
             "value": rounded(report.objective),
@@ -81,11 +113,39 @@ class RoundDecision:
                 "short": report.guarantees_short,
                 "shortfall": rounded(report.guarantee_shortfall),
             },
-            **_slos(report.slo_dropped),
+            **_where_any("slo_dropped", report.slo_dropped),
+            **_where_any("beyond_request", self.beyond),
+            **_where_any("notes", self.notes),
             "jobs": [_job(state, self.snapshot.speeds, i, granted) for i in range(len(state.jobs))],
             "explanation": None if self.explanation is None else self.explanation.to_json(),
         }
 
+    def to_table(self) -> Table:
+        """Job by job, what it gets; a plan or node that there is none of is a dash."""
+        rows = [
+            (
+                job["job"],
+                job["action"],
+                job["gpus"],
+                (job["plan"] or "-") + (f" beside {job['partner']}" if "partner" in job else ""),
+                " ".join(
+                    f"{part['node']}:{','.join(map(str, part['gpus']))}" for part in job["nodes"]
+                ) or "-",
+                "-" if job["iteration_s"] is None else f"{job['iteration_s']:.4g}",
+            )
+            for job in self.to_json()["jobs"]
+        ]  # fmt: skip
+        return Table(("job", "action", "GPUs", "plan", "nodes", "s per iteration"), rows, "l")
+
+    def __repr__(self) -> str:
+        granted, jobs = len(self.decision.allocation.assignments), len(self.snapshot.state.jobs)
+        status = self.decision.report.status
+        return f"<RoundDecision by {self.policy}, {status}: {granted} of {jobs} jobs get GPUs>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>\n{self.to_table().to_html()}"
+
+    @checked
     def why(self, job: str) -> str:
         """Why a job got what it got: what that is worth, its best option, and who would pay.
 
@@ -101,9 +161,9 @@ class RoundDecision:
         return job_text(explainer.explain(evidence, self.decision.allocation), job)
 
 
-def _slos(dropped: tuple[str, ...]) -> dict[str, list[str]]:
-    """Jobs whose SLO the decision gives up; left out where there is none."""
-    return {"slo_dropped": list(dropped)} if dropped else {}
+def _where_any(field: str, entries: tuple[str, ...]) -> dict[str, list[str]]:
+    """A field that is left out where there is nothing to say."""
+    return {field: list(entries)} if entries else {}
 
 
 def _job(
@@ -157,11 +217,12 @@ def _paired_s(
     return rounded(pace_s[0]) if pace_s else None
 
 
+@checked
 def decide(
-    state: str | Path | Snapshot,
+    state: str | Path | Snapshot | dict[str, Any],
     *,
-    objective: str = "throughput",
-    policy: str = "milp",
+    objective: str | Objective[Any] | type[Objective[Any]] | None = None,
+    policy: str | Policy | Callable[..., Policy] = "milp",
     options: PolicyOptions | None = None,
 ) -> RoundDecision:
     """Decide one round, given by a snapshot or the file of one.
@@ -172,19 +233,48 @@ def decide(
     Parameters
     ----------
     state
-        A `Snapshot`, or the path of one (``docs/round.md`` has the format).
+        A `Snapshot`, the path of one (``docs/round.md`` has the format), or what the JSON of one
+        says, as a dict.
     objective, policy
-        Names; the objective is of the policy ``milp``.
+        Names, or objects of one's own, or the classes that make them from belief and options; the
+        objective is of the policy ``milp``, ``auto`` where none is named.
     options
-        Everything else that a policy may be told; the objective is then taken from there.
+        Everything that a policy may be told, the objective included.
 
     Raises
     ------
     InputError
-        As `morph_opt.round.reader.read_snapshot` and `decide_round`.
+        If an objective is given beside options; otherwise as
+        `morph_opt.round.reader.read_snapshot` and `decide_round`.
     """
-    snapshot = state if isinstance(state, Snapshot) else read_snapshot(state)
-    return decide_round(snapshot, options or PolicyOptions(objective=objective), policy=policy)
+    if options is not None and objective is not None:
+        raise InputError("is a field of options where those are given", field="objective")
+    factories: dict[str, object] = {}
+
+    def name_of(word: str, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        name, factory = lent_as(word, value)
+        factories[name] = factory
+        return name
+
+    snapshot = _snapshot(state)
+    objective = AUTO if objective is None else name_of("objective", objective)
+    policy = name_of("policy", policy)
+    with given_by_value(factories):
+        return decide_round(snapshot, options or PolicyOptions(objective=objective), policy=policy)
+
+
+def _snapshot(state: str | Path | Snapshot | dict[str, Any]) -> Snapshot:
+    if isinstance(state, Snapshot):
+        return state
+    if not isinstance(state, dict):
+        return read_snapshot(state)
+    try:
+        text = json.dumps(state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"is not what JSON can say: {error}", field="state") from error
+    return parse_snapshot(text)
 
 
 def decide_round(
@@ -220,26 +310,33 @@ def decide_round(
         or an explanation is asked of a policy that proves nothing.
     RuleConflictError
         If the rules leave no decision.
+    AllocationError
+        If a policy of one's own breaks a rule.
     """
     options = options or PolicyOptions()
     rules = snapshot.rules if snapshot.rules is not None else options.rules
     options = _with_rules(options, rules)
     if policy in BASELINES and rules.rules:
         raise InputError(f"policy {policy!r} knows no operator's rules", field="rules")
+    options, notes = _with_effect(policy, options, snapshot)
     decider = make_policy(policy, snapshot.speeds, options)
     if policy != "milp" and explain is not None:
         raise InputError(f"explains the policy milp only, not {policy!r}", field="--explain")
     try:
-        decision = decider.decide(snapshot.state)
+        decision = decision_of(decider, snapshot.state)
     except InfeasibleRoundError as error:
         conflict = make_explainer(options).conflict(error.posed)
         raise (conflict or error) from error
-    _require_sound(snapshot, decision.allocation, policy)
+    state, allocation = snapshot.state, decision.allocation
+    checks = BeliefChecks(snapshot.speeds)
+    broken = checks.on(state.cluster).check(allocation.assignments, StateFacts.of(state))
+    if broken:  # a user's own policy is not believed
+        raise AllocationError(state.index, state.time_s, broken)
     explanation = None
     if explain is not None and decision.evidence is not None:
         explainer = make_explainer(options, explain)
         explanation = explainer.explain(decision.evidence, decision.allocation)
-    return RoundDecision(snapshot, policy, options, decision, explanation)
+    return RoundDecision(snapshot, policy, options, decision, explanation, notes)
 
 
 def make_explainer(options: PolicyOptions, effort: Effort | None = None) -> Explainer:
@@ -250,14 +347,21 @@ def make_explainer(options: PolicyOptions, effort: Effort | None = None) -> Expl
     return Explainer(make_solver(options.solver), limits, effort or Effort())
 
 
+def _with_effect(
+    policy: str, options: PolicyOptions, snapshot: Snapshot
+) -> tuple[PolicyOptions, tuple[str, ...]]:
+    """The options with which a round can be decided, and notes on those that change nothing.
+
+    A scheduler that asks every minute with the same options gets its decision also in a round
+    without a job that they are about.
+    """
+    idle = list(without_effect(policy, options, [known.job for known in snapshot.state.jobs]))
+    if options.packing and policy in POLICIES and pair_speeds(snapshot.speeds) is None:
+        idle.append(("packing", "the speeds list no pairs of jobs"))
+        options = replace(options, packing=False)
+    notes = (f"{OPTIONS[name].flag} has no effect in this round: {why}" for name, why in idle)
+    return options, tuple(notes)
+
+
 def _with_rules(options: PolicyOptions, rules: OperatorRules) -> PolicyOptions:
     return options if options.rules is rules else replace(options, rules=rules)
-
-
-def _require_sound(snapshot: Snapshot, allocation: Allocation, policy: str) -> None:
-    """A user's own policy is not believed: no GPU twice, no node over what it has."""
-    rule = broken_holding(
-        snapshot.state, allocation, Needs(snapshot.speeds), spans=policy == "milp"
-    )
-    if rule is not None:
-        raise BrokenWordError(f"policy {policy}: {rule}")

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from morph_opt.decision.holding import Holding, Needs
-from morph_opt.documents import Fields, exists, parse_json
+from morph_opt.clusters.spec import LISTED_FIELDS, cluster_of
+from morph_opt.decision.rules import OperatorRules, require_known_nodes
+from morph_opt.decision.rules.spec import RULE_FIELDS, rules_of
+from morph_opt.documents import Fields, exists, names_of, parse_json
 from morph_opt.domain import (
     Assignment,
     Cluster,
     ExecutionPlan,
-    GpuType,
     InputError,
     Job,
     JobState,
-    Leaf,
-    Node,
-    NodeType,
     Placement,
     RoundState,
 )
+from morph_opt.domain.checked import checked
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.round.pairs import require_partners
 from morph_opt.round.snapshot import SCHEMA, SPEEDS_SCHEMA, Snapshot, read_text
 from morph_opt.round.speeds import rows_from_json
-from morph_opt.rules import OperatorRules, require_known_nodes
-from morph_opt.rules.spec import RULE_FIELDS, rules_of
+from morph_opt.strict.check import BeliefChecks
+from morph_opt.strict.rules import StateFacts, Violation
 
 STATE = (
     "schema", "round", "time_s", "interval_s", "cluster", "jobs", "speeds", "rules"
 )  # fmt: skip
-CLUSTER = ("name", "gpu_types", "node_types", "nodes", "leaves")
-NODE_TYPE = (
-    "name", "gpu_type", "gpus", "cpus", "host_memory_gib", "nvlink_gb_per_s", "rdma_gb_per_s"
-)  # fmt: skip
-NODE = ("name", "type", "leaf", "nvlink_domain", "status")
 STATUS = ("up", "drained", "failed")
-JOB = (
-    "name", "model", "submission_s", "iterations", "requested_gpus", "requested_plan",
-    "cpus_per_gpu", "guaranteed", "weight", "tenant", "deadline_s", "iterations_done", "running",
-    "restart_left_s", "restart_s", "attained_gpu_s", "executed_s", "queued_s", "starts",
-    "first_start_s", "last_start_s", "last_stop_s", "recent_starts_s", "resume_s", "migrate_s",
-    "last_held", "feedback_iterations",
-)  # fmt: skip
+JOB = (*names_of(Job), *names_of(JobState, "job"))
 LAST_HELD = ("plan", "nodes")
 RUNNING = (*LAST_HELD, "partner")
 
 
+@checked
 def read_snapshot(path: str | Path) -> Snapshot:
     """The snapshot of a file, of a compressed file (``.gz``), or of stdin (``-``).
 
@@ -75,16 +64,15 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
     """
     document = Fields(parse_json(text, file), "", file, STATE)
     _require_schema(document, SCHEMA)
-    cluster, failed, drained = _cluster(document.object("cluster", CLUSTER))
+    cluster, failed, drained = _cluster(document.object("cluster", LISTED_FIELDS))
     interval_s = document.number("interval_s")
     time_s = document.number("time_s", least=0.0)
     speeds = _speeds(document, cluster, folder or Path())
-    holding = Holding(cluster, Needs(speeds), failed)
     rows = document.objects("jobs", JOB)
     names: set[str] = set()
     jobs = []
     for row in rows:
-        known = _job_state(row, time_s, cluster, holding)
+        known = _job_state(row, time_s, cluster)
         if known.job.name in names:
             raise row.error("name", f"job {known.job.name!r} is listed twice")
         if known.job.model not in speeds.models():
@@ -92,7 +80,6 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
             raise row.error("model", f"no speeds for {known.job.model!r}; there are {listed}")
         names.add(known.job.name)
         jobs.append(known)
-    require_partners(jobs, rows, speeds, cluster)
     state = document.built(
         lambda: RoundState(
             document.whole("round"), time_s, interval_s, cluster, tuple(jobs),
@@ -100,6 +87,7 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
         ),
         "round",
     )  # fmt: skip
+    _require_possible(state, speeds, rows)
     return Snapshot(state, speeds, _rules(document, cluster))
 
 
@@ -122,140 +110,46 @@ def _rules(document: Fields, cluster: Cluster) -> OperatorRules | None:
 
 def _cluster(table: Fields) -> tuple[Cluster, set[int], set[int]]:
     """The cluster, and indices of its failed and of its drained nodes."""
-    gpus: dict[str, GpuType] = {}
-    for row in table.objects("gpu_types", ("name", "memory_gib", "price_per_hour")):
-        price = row.number("price_per_hour") if row.has("price_per_hour") else None
-        gpu = row.built(partial(GpuType, row.text("name"), row.number("memory_gib"), price))
-        if gpus.setdefault(gpu.name, gpu) is not gpu:
-            raise row.error("name", f"GPU type {gpu.name!r} is listed twice")
-    kinds: dict[str, NodeType] = {}
-    for row in table.objects("node_types", NODE_TYPE):
-        kind = _node_type(row, gpus)
-        if kinds.setdefault(kind.name, kind) is not kind:
-            raise row.error("name", f"node type {kind.name!r} is listed twice")
-    nodes: list[Node] = []
-    names: set[str] = set()
-    status: dict[str, set[int]] = {word: set() for word in STATUS}
-    for i, row in enumerate(table.objects("nodes", NODE)):
-        node = _node(row, kinds)
-        if node.name in names:
-            raise row.error("name", f"node {node.name!r} is listed twice")
-        word = row.text("status", "up")
+    words: dict[str, str] = {}
+    for row in table.objects("nodes", None):
+        name, word = row.text("name"), row.text("status", "up")
+        if name in words:
+            raise row.error("name", f"node {name!r} is listed twice")
         if word not in STATUS:
             raise row.error("status", f"must be one of {', '.join(STATUS)}, got {word!r}")
-        nodes.append(node)
-        names.add(node.name)
-        status[word].add(i)
-    if not nodes:
-        raise table.error("nodes", "the cluster has no nodes")
-    leaves: dict[str, Leaf] = {}
-    in_use = {node.leaf for node in nodes}
-    for row in table.objects("leaves", ("name", "uplink_gb_per_s"), ()):
-        leaf = row.built(partial(Leaf, row.text("name"), row.number("uplink_gb_per_s")))
-        if leaf.name not in in_use:
-            raise row.error("name", f"no node hangs on it, got {leaf.name!r}")
-        if leaves.setdefault(leaf.name, leaf) is not leaf:
-            raise row.error("name", f"leaf {leaf.name!r} is listed twice")
-    name = table.text("name", "cluster")
-    cluster = table.built(partial(Cluster, name, tuple(nodes), tuple(leaves.values())), "nodes")
-    return cluster, status["failed"], status["drained"]
+        words[name] = word
+    status = {one: {i for i, word in enumerate(words.values()) if word == one} for one in STATUS}
+    return cluster_of(table, listed=True), status["failed"], status["drained"]
 
 
-def _node_type(row: Fields, gpus: dict[str, GpuType]) -> NodeType:
-    gpu = row.text("gpu_type")
-    if gpu not in gpus:
-        raise row.error("gpu_type", f"{gpu!r} is not in gpu_types")
-    return row.built(
-        partial(
-            NodeType, row.text("name"), gpus[gpu], row.whole("gpus"), row.whole("cpus"),
-            *(row.number(name) for name in NODE_TYPE[4:]),
-        )
-    )  # fmt: skip
-
-
-def _node(row: Fields, kinds: dict[str, NodeType]) -> Node:
-    kind = row.text("type")
-    if kind not in kinds:
-        raise row.error("type", f"{kind!r} is not in node_types")
-    domain = row.text("nvlink_domain") if row.has("nvlink_domain") else None
-    return row.built(
-        partial(Node, row.text("name"), kinds[kind], row.text("leaf", "leaf-0"), domain)
-    )
-
-
-def _job(row: Fields) -> Job:
-    plan = row.built(partial(ExecutionPlan.parse, row.text("requested_plan")), "requested_plan")
-    return row.built(
-        partial(
-            Job,
-            name=row.text("name"),
-            model=row.text("model"),
-            submission_s=row.number("submission_s"),
-            iterations=row.whole("iterations"),
-            requested_gpus=row.whole("requested_gpus"),
-            requested_plan=plan,
-            cpus_per_gpu=row.whole("cpus_per_gpu", 0),
-            guaranteed=row.flag("guaranteed", False),
-            weight=row.number("weight", 1.0),
-            tenant=row.text("tenant", "default"),
-            deadline_s=row.number("deadline_s") if row.has("deadline_s") else None,
-            feedback_iterations=(
-                row.whole("feedback_iterations") if row.has("feedback_iterations") else None
-            ),
-        )
-    )
-
-
-def _job_state(row: Fields, time_s: float, cluster: Cluster, holding: Holding) -> JobState:
-    job = _job(row)
-    row.instant("submission_s", time_s)
-    done = row.number("iterations_done", 0.0, least=0.0)
-    if done > job.iterations:
-        rule = f"must be at most iterations = {job.iterations}, got {done:g}"
+def _job_state(row: Fields, time_s: float, cluster: Cluster) -> JobState:
+    job = row.make(Job)
+    row.raw("restart_s")  # what a start costs is no matter of defaults
+    held = {
+        name: _running(row.object(name, known), job, cluster) if row.has(name) else None
+        for name, known in (("running", RUNNING), ("last_held", LAST_HELD))
+    }
+    found = row.make(JobState, job=job, **held)
+    for name in ("submission_s", "first_start_s", "last_start_s", "last_stop_s"):
+        instant_s = row.raw(name, None)
+        if instant_s is not None and instant_s > time_s:
+            rule = f"must not be later than time_s = {time_s:g}, got {instant_s:g}"
+            raise row.error(name, rule)
+    if found.iterations_done > job.iterations:
+        rule = f"must be at most iterations = {job.iterations}, got {found.iterations_done:g}"
         raise row.error("iterations_done", rule)
-    running = None
-    if row.has("running"):
-        running = _running(row.object("running", RUNNING), job, cluster, holding)
-    last_held = None
-    if row.has("last_held"):
-        if running is not None:
-            raise row.error("last_held", "must be left to queued jobs")
-        last_held = _running(row.object("last_held", LAST_HELD), job, cluster, holding.alone())
-    left_s = row.number("restart_left_s", 0.0)
-    if running is None and left_s > 0.0:
+    if found.running is None and found.restart_left_s > 0.0:
         raise row.error("restart_left_s", "must be 0 for a job that is queued")
-    restart_s = row.number("restart_s")
-    if left_s > restart_s >= 0.0:
-        rule = f"must be at most restart_s = {restart_s:g}, a whole start-up, got {left_s:g}"
-        raise row.error("restart_left_s", rule)
-    recent = row.numbers("recent_starts_s")
-    if any(not 0.0 <= instant <= time_s for instant in recent):
+    if found.restart_left_s > found.restart_s:
+        rule = f"must be at most restart_s = {found.restart_s:g}, a whole start-up"
+        raise row.error("restart_left_s", f"{rule}, got {found.restart_left_s:g}")
+    if any(not 0.0 <= instant <= time_s for instant in found.recent_starts_s):
         raise row.error("recent_starts_s", f"must lie between 0 and time_s = {time_s:g}")
-    return row.built(
-        partial(
-            JobState,
-            job=job,
-            iterations_done=done,
-            running=running,
-            restart_left_s=left_s,
-            restart_s=restart_s,
-            attained_gpu_s=row.number("attained_gpu_s", 0.0),
-            executed_s=row.number("executed_s", 0.0, least=0.0),
-            queued_s=row.number("queued_s", 0.0, least=0.0),
-            starts=row.whole("starts", 0),
-            first_start_s=row.instant("first_start_s", time_s),
-            last_start_s=row.instant("last_start_s", time_s),
-            last_stop_s=row.instant("last_stop_s", time_s),
-            recent_starts_s=recent,
-            resume_s=row.number("resume_s") if row.has("resume_s") else None,
-            migrate_s=row.number("migrate_s") if row.has("migrate_s") else None,
-            last_held=last_held,
-        )
-    )
+    return found
 
 
-def _running(row: Fields, job: Job, cluster: Cluster, holding: Holding) -> Assignment:
-    plan = row.built(partial(ExecutionPlan.parse, row.text("plan")), "plan")
+def _running(row: Fields, job: Job, cluster: Cluster) -> Assignment:
+    plan = row.value("plan", ExecutionPlan)
     parts: dict[int, tuple[int, ...]] = {}
     partner = row.text("partner") if row.has("partner") else None
     places = row.objects("nodes", ("node", "gpus"))
@@ -269,16 +163,37 @@ def _running(row: Fields, job: Job, cluster: Cluster, holding: Holding) -> Assig
         gpus = place.rows("gpus")
         if not gpus or any(isinstance(g, bool) or not isinstance(g, int) for g in gpus):
             raise place.error("gpus", "must be a list of GPU indices with at least one")
-        rule = holding.take(job.name, node, gpus, partner)
-        if rule is not None:
-            raise place.error("node" if "has failed" in rule else "gpus", rule)
+        if min(gpus) < 0 or len(set(gpus)) < len(gpus):
+            raise place.error("gpus", f"must list each GPU once, from 0 on, got {gpus}")
         parts[node] = tuple(sorted(gpus))
-    held = row.built(lambda: Assignment(job.name, plan, Placement.of(parts), partner), "nodes")
-    for place in places:
-        rule = holding.add_side(job, held, cluster.node_index[place.text("node")])
-        if rule is not None:
-            raise place.error("gpus", rule)
-    return held
+    return row.built(lambda: Assignment(job.name, plan, Placement.of(parts), partner), "nodes")
+
+
+def _require_possible(state: RoundState, speeds: SpeedModel, rows: Sequence[Fields]) -> None:
+    """Refuse a state in which jobs hold, or held last, what the strict check does not let pass."""
+    by_name = dict(zip((known.job.name for known in state.jobs), rows, strict=True))
+    checks, now = BeliefChecks(speeds), StateFacts.of(state)
+    for broken in checks.on(state.cluster).check(now.held.values(), now):
+        raise _complaint(by_name[broken.jobs[-1]], "running", broken)
+    for known in state.jobs:
+        row, last = by_name[known.job.name], known.last_held
+        if last is not None:
+            before = replace(now, held={known.job.name: last})
+            for broken in checks.on(state.cluster).check([last], before):
+                raise _complaint(row, "last_held", broken)
+        if known.job.guaranteed and known.running is not None and known.running.partner:
+            raise row.error("guaranteed", "a job with a promise has no partner")
+
+
+def _complaint(row: Fields, field: str, broken: Violation) -> InputError:
+    """A broken rule at the place of the file that it is about."""
+    held = row.object(field, RUNNING)
+    places = [p for p in held.objects("nodes", None) if p.text("node") == broken.node]
+    name = "node" if broken.rule == "node_available" else "gpus"
+    rule = broken.detail if broken.node is None else f"node {broken.node}: {broken.detail}"
+    if broken.rule == "partners":
+        return held.error("partner", rule)
+    return places[0].error(name, rule) if places else held.error("nodes", rule)
 
 
 def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
@@ -300,6 +215,17 @@ def _speeds(document: Fields, cluster: Cluster, folder: Path) -> SpeedModel:
     path = folder / table.text("file")
     if not exists(path):
         raise table.error("file", f"there is no file {path}")
+    return read_speeds(path, cluster)
+
+
+def read_speeds(path: Path, cluster: Cluster) -> SpeedModel:
+    """The speeds of a file of their own (``morph-opt/speeds/1``); node types are the cluster's.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or breaks a rule.
+    """
     known = ("schema", "rows", "pairs")
     other = Fields(parse_json(read_text(str(path)), str(path)), "", str(path), known)
     _require_schema(other, SPEEDS_SCHEMA)

@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import JSON_BYTES, read_stdin, write_atomically
+from formulations.resources import OPTIONAL
+from morph_opt.decision.rules import OperatorRules
+from morph_opt.decision.rules.spec import to_dict
+from morph_opt.documents import JSON_BYTES, plain, read_stdin, write_atomically
 from morph_opt.documents import read_text as file_text
 from morph_opt.domain import Assignment, Cluster, JobState, RoundState
+from morph_opt.domain.checked import checked
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.rules import OperatorRules
-from morph_opt.rules.spec import to_dict
 
 SCHEMA = "morph-opt/round-state/1"
 SPEEDS_SCHEMA = "morph-opt/speeds/1"
 
 
-@dataclass(frozen=True, slots=True)
+@checked
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """A round to decide.
 
@@ -40,6 +43,10 @@ class Snapshot:
     state: RoundState
     speeds: SpeedModel
     rules: OperatorRules | None = None
+
+    def __repr__(self) -> str:
+        state = self.state
+        return f"<Snapshot at {state.time_s:g} s: {len(state.jobs)} jobs on {state.cluster!r}>"
 
 
 def state_to_json(
@@ -73,87 +80,39 @@ def state_to_json(
 def cluster_to_json(state: RoundState) -> dict[str, Any]:
     """The cluster with the status of its nodes."""
     cluster = state.cluster
+    down = dict.fromkeys(state.unavailable, "drained") | dict.fromkeys(state.failed, "failed")
     return {
         "name": cluster.name,
-        "gpu_types": [
-            {"name": gpu.name, "memory_gib": gpu.memory_gib}
-            | _given("price_per_hour", gpu.price_per_hour)
-            for gpu in cluster.gpu_types
-        ],
+        "gpu_types": [plain(gpu, optional=("price_per_hour",)) for gpu in cluster.gpu_types],
         "node_types": [
-            {
-                "name": kind.name,
-                "gpu_type": kind.gpu_type.name,
-                "gpus": kind.gpus,
-                "cpus": kind.cpus,
-                "host_memory_gib": kind.host_memory_gib,
-                "nvlink_gb_per_s": kind.nvlink_gb_per_s,
-                "rdma_gb_per_s": kind.rdma_gb_per_s,
-            }
+            plain(kind, optional=OPTIONAL, gpu_type=kind.gpu_type.name)
             for kind in cluster.node_types
         ],
         "nodes": [
-            {
-                "name": node.name,
-                "type": node.type.name,
-                "leaf": node.leaf,
-                "nvlink_domain": node.nvlink_domain,
-                "status": "failed" if i in state.failed
-                else "drained" if i in state.unavailable else "up",
-            }
+            plain(node, type=node.type.name) | {"status": down.get(i, "up")}
             for i, node in enumerate(cluster.nodes)
         ],
-        "leaves": [
-            {"name": leaf.name, "uplink_gb_per_s": leaf.uplink_gb_per_s} for leaf in cluster.leaves
-        ],
-    }  # fmt: skip
-
-
-def _given(name: str, value: float | None) -> dict[str, Any]:
-    """A field that is left out where there is no value."""
-    return {} if value is None else {name: value}
-
-
-def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
-    job = known.job
-    running: dict[str, Any] | None = None
-    if known.running is not None:
-        running = _held(known.running, cluster)
-        if known.running.partner is not None:
-            running["partner"] = known.running.partner
-    return {
-        "name": job.name,
-        "model": job.model,
-        "submission_s": job.submission_s,
-        "iterations": job.iterations,
-        "requested_gpus": job.requested_gpus,
-        "requested_plan": job.requested_plan.label,
-        "cpus_per_gpu": job.cpus_per_gpu,
-        "guaranteed": job.guaranteed,
-        "weight": job.weight,
-        "tenant": job.tenant,
-        **_given("deadline_s", job.deadline_s),
-        **_given("feedback_iterations", job.feedback_iterations),
-        "iterations_done": known.iterations_done,
-        "running": running,
-        "restart_left_s": known.restart_left_s,
-        "restart_s": known.restart_s,
-        "attained_gpu_s": known.attained_gpu_s,
-        "executed_s": known.executed_s,
-        "queued_s": known.queued_s,
-        "starts": known.starts,
-        "first_start_s": known.first_start_s,
-        "last_start_s": known.last_start_s,
-        "last_stop_s": known.last_stop_s,
-        "recent_starts_s": list(known.recent_starts_s),
-        **_given("resume_s", known.resume_s),
-        **_given("migrate_s", known.migrate_s),
-        **({} if known.last_held is None else {"last_held": _held(known.last_held, cluster)}),
+        "leaves": [plain(leaf) for leaf in cluster.leaves],
     }
 
 
+_OPTIONAL = (
+    "deadline_s", "feedback_iterations", "resume_s", "migrate_s", "last_held", *OPTIONAL
+)  # fmt: skip
+"""Fields of a job that are left out where they have their default."""
+
+
+def _job(known: JobState, cluster: Cluster) -> dict[str, Any]:
+    held = {
+        name: None if one is None else _held(one, cluster)
+        for name, one in (("running", known.running), ("last_held", known.last_held))
+    }
+    return plain(known.job, optional=_OPTIONAL) | plain(known, "job", optional=_OPTIONAL, **held)
+
+
 def _held(held: Assignment, cluster: Cluster) -> dict[str, Any]:
-    return {"plan": held.plan.label, "nodes": parts_to_json(held, cluster)}
+    found = {"plan": held.plan.label, "nodes": parts_to_json(held, cluster)}
+    return found if held.partner is None else found | {"partner": held.partner}
 
 
 def parts_to_json(held: Assignment, cluster: Cluster) -> list[dict[str, Any]]:

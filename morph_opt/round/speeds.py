@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from morph_opt.documents import Fields
+from morph_opt.documents import Fields, names_of, plain
 from morph_opt.domain import (
     Cluster,
     ExecutionPlan,
@@ -22,8 +22,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.round.pairs import PairRow, pairs_from_json, pairs_of, pairs_to_json
 
 ROW_FIELDS = (
-    "model", "node_type", "shape", "plan", "iteration_s", "span", "cpus", "host_memory_gib",
-    "rdma_gb_per_s",
+    "model", "node_type", "shape", "plan", "iteration_s", "span", *names_of(SideDemand)
 )  # fmt: skip
 SPANS = {span.name.lower(): span for span in (Span.NVLINK, Span.LEAF, Span.POD)}
 
@@ -215,18 +214,10 @@ def rows_to_json(table: SpeedTable) -> list[dict[str, Any]]:
     found = []
     for row in table.rows:
         what = row.configuration
-        value: dict[str, Any] = {
-            "model": row.model,
-            "node_type": row.node_type,
-            "shape": what.shape.label,
-            "plan": what.plan.label,
-            "iteration_s": what.iteration_s,
-        }
+        value = {"model": row.model, "node_type": row.node_type, **plain(what, "side")}
         if row.span is not None:
             value["span"] = row.span.name.lower()
-        for name in ("cpus", "host_memory_gib", "rdma_gb_per_s"):
-            if getattr(what.side, name):
-                value[name] = getattr(what.side, name)
+        value |= {name: amount for name, amount in plain(what.side).items() if amount}
         found.append(value)
     return found
 
@@ -243,8 +234,9 @@ def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:
     name = row.text("node_type")
     if name not in kinds:
         raise row.error("node_type", f"the cluster has no node of type {name!r}")
-    shape = row.built(lambda: Shape.parse(row.text("shape")), "shape")
-    plan = row.built(lambda: ExecutionPlan.parse(row.text("plan")), "plan")
+    found = row.make(Configuration, side=row.make(SideDemand))
+    row.built(lambda: require_iteration_s(found.iteration_s))
+    shape, plan = found.shape, found.plan
     if shape.parts[0] > kinds[name].gpus:
         raise row.error("shape", f"a node of type {name} has {kinds[name].gpus} GPUs, got {shape}")
     if plan.gpus not in (None, shape.gpus):
@@ -256,13 +248,4 @@ def _row(row: Fields, kinds: dict[str, NodeType]) -> SpeedRow:
             rule = f"must be one of {', '.join(SPANS)}, for shapes on several nodes; got {word!r}"
             raise row.error("span", rule)
         span = SPANS[word]
-    seconds = row.number("iteration_s")
-    row.built(lambda: require_iteration_s(seconds))
-    side = row.built(
-        lambda: SideDemand(
-            row.whole("cpus", 0),
-            row.number("host_memory_gib", 0.0, least=0.0),
-            row.number("rdma_gb_per_s", 0.0, least=0.0),
-        )
-    )
-    return SpeedRow(row.text("model"), name, Configuration(shape, plan, seconds, side), span)
+    return SpeedRow(row.text("model"), name, found, span)

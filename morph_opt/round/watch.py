@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from morph_opt.decision.rules import OperatorRules
 from morph_opt.documents import LINES_BYTES, exists, parse_json, read_text, write_atomically
 from morph_opt.domain import Cluster, InputError, RoundState
 from morph_opt.explain import Explainer, UnexplainedError
@@ -15,7 +16,6 @@ from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.milp import InfeasibleRoundError
 from morph_opt.round.snapshot import SPEEDS_SCHEMA, state_to_json, write_document
 from morph_opt.round.speeds import table_of, table_to_json
-from morph_opt.rules import OperatorRules
 
 SPEEDS = "speeds.json"
 
@@ -32,7 +32,7 @@ class Watcher(Protocol):
         ...
 
 
-class WatchedPolicy:
+class WatchedPolicy(Policy):
     """Decides as the policy does, and tells watchers.
 
     Parameters
@@ -48,20 +48,14 @@ class WatchedPolicy:
     def __init__(
         self, policy: Policy, watchers: Sequence[Watcher], explainer: Explainer | None = None
     ) -> None:
+        self.name = policy.name
         self._policy = policy
         self._watchers = tuple(watchers)
         self._explainer = explainer
 
-    @property
-    def name(self) -> str:
-        """That of the policy."""
-        return self._policy.name
-
     def observe(self, state: RoundState) -> None:
         """See `morph_opt.replay`: a round that is decided elsewhere."""
-        observe = getattr(self._policy, "observe", None)
-        if observe is not None:
-            observe(state)
+        self._policy.observe(state)
         for watcher in self._watchers:
             watcher.observe(state)
 

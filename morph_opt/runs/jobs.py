@@ -1,4 +1,4 @@
-"""``jobs.csv``: one row per job, Batsim's column names where they fit."""
+"""``jobs.csv``: one row per job."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ class JobRow:
 
     Parameters
     ----------
-    job_id, workload_name, profile
-        Name of the job, of its trace, and of its model.
-    submission_time, requested_number_of_resources, requested_plan, guaranteed, tenant, weight, \
-iterations
-        As submitted.
-    success, final_state
-        Whether it completed, as a number and in Batsim's word.
-    starting_time, execution_time, finish_time, waiting_time, turnaround_time, stretch
-        First start; time with GPUs; completion; start and completion after submission; turnaround
-        over execution.
-    allocated_resources, last_plan
+    job, trace, model
+        Names of the job, of its trace, and of its model.
+    submission_s, gpus, requested_plan, guaranteed, tenant, weight, iterations
+        As submitted; ``gpus`` are those asked for.
+    completed, state
+        Whether it completed; ``completed``, ``unfinished`` or ``cancelled`` (by its search).
+    start_s, held_s, finish_s, waiting_s, jct_s, stretch
+        First start; time with GPUs; completion; start and completion after submission; the latter
+        over the time with GPUs.
+    allocated_gpus, last_plan
         GPUs of the last placement (``node-0:0-3+6 node-2:1``) and its plan.
     queued_s
         Time without GPUs, of complete jobs.
@@ -38,31 +37,31 @@ iterations
         How often.
     gpu_s_held, gpu_s_startup
         GPU-seconds, and those of them without progress.
-    finish_time_ratio, deadline, slo, cost_usd
+    finish_time_ratio, deadline_s, slo, cost_usd
         As in ``docs/metrics.md``.
     shared_s, shared_gpu_s
         Next to a partner; columns of the file only where two jobs held the same GPUs.
     """
 
-    job_id: str
-    workload_name: str
-    profile: str
-    submission_time: float
-    requested_number_of_resources: int
+    job: str
+    trace: str
+    model: str
+    submission_s: float
+    gpus: int
     requested_plan: str
     guaranteed: bool
     tenant: str
     weight: float
     iterations: int
-    success: bool
-    final_state: str
-    starting_time: float
-    execution_time: float
-    finish_time: float
-    waiting_time: float
-    turnaround_time: float
+    completed: bool
+    state: str
+    start_s: float
+    held_s: float
+    finish_s: float
+    waiting_s: float
+    jct_s: float
     stretch: float
-    allocated_resources: str
+    allocated_gpus: str
     last_plan: str
     queued_s: float
     restarts: int
@@ -72,7 +71,7 @@ iterations
     gpu_s_held: float
     gpu_s_startup: float
     finish_time_ratio: float
-    deadline: float
+    deadline_s: float
     slo: str
     cost_usd: float
     shared_s: float = 0.0
@@ -83,6 +82,16 @@ PACKED_COLUMNS = ("shared_s", "shared_gpu_s")
 """Behind the others, in runs in which two jobs held the same GPUs."""
 
 COLUMNS = columns(JobRow)[: -len(PACKED_COLUMNS)]
+
+FORMER = {
+    "job_id": "job", "workload_name": "trace", "profile": "model",
+    "submission_time": "submission_s", "requested_number_of_resources": "gpus",
+    "success": "completed", "final_state": "state", "starting_time": "start_s",
+    "execution_time": "held_s", "finish_time": "finish_s", "waiting_time": "waiting_s",
+    "turnaround_time": "jct_s", "allocated_resources": "allocated_gpus", "deadline": "deadline_s",
+    "COMPLETED_SUCCESSFULLY": "completed", "UNFINISHED": "unfinished", "CANCELLED": "cancelled",
+}  # fmt: skip
+"""What earlier versions called columns and states, and what they are called now."""
 
 
 def job_rows(
@@ -111,29 +120,29 @@ def jobs_csv(rows: Iterable[JobRow]) -> str:
 
 def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | None) -> JobRow:
     job, last = record.job, record.segments[-1] if record.segments else None
-    start_s, turnaround_s, held_s = record.starting_s, record.turnaround_s, record.held_s
-    done = turnaround_s is not None
-    stretch = turnaround_s / held_s if turnaround_s is not None and held_s > 0.0 else None
+    start_s, jct_s, held_s = record.starting_s, record.turnaround_s, record.held_s
+    done = jct_s is not None
+    stretch = jct_s / held_s if jct_s is not None and held_s > 0.0 else None
     return JobRow(
-        job_id=job.name,
-        workload_name=history.begun.trace,
-        profile=job.model,
-        submission_time=float(job.submission_s),
-        requested_number_of_resources=job.requested_gpus,
+        job=job.name,
+        trace=history.begun.trace,
+        model=job.model,
+        submission_s=float(job.submission_s),
+        gpus=job.requested_gpus,
         requested_plan=job.requested_plan.label,
         guaranteed=job.guaranteed,
         tenant=job.tenant,
         weight=float(job.weight),
         iterations=job.iterations,
-        success=done,
-        final_state=_state(record),
-        starting_time=_known(start_s),
-        execution_time=held_s,
-        finish_time=_known(record.finish_s),
-        waiting_time=nan if start_s is None else start_s - job.submission_s,
-        turnaround_time=_known(turnaround_s),
+        completed=done,
+        state=_state(record),
+        start_s=_known(start_s),
+        held_s=held_s,
+        finish_s=_known(record.finish_s),
+        waiting_s=nan if start_s is None else start_s - job.submission_s,
+        jct_s=_known(jct_s),
         stretch=_known(stretch),
-        allocated_resources=""
+        allocated_gpus=""
         if last is None
         else gpus_text(last.placement, lambda node: cluster.nodes[node].name),
         last_plan="" if last is None else last.plan,
@@ -145,7 +154,7 @@ def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | N
         gpu_s_held=record.gpu_s,
         gpu_s_startup=record.startup_gpu_s,
         finish_time_ratio=_known(ratio),
-        deadline=_known(job.deadline_s),
+        deadline_s=_known(job.deadline_s),
         slo=str(slo_state(record, history.ended.time_s)),
         cost_usd=_known(job_cost_usd(record, cluster)),
         shared_s=shared_s(record),
@@ -155,8 +164,8 @@ def _row(record: JobRecord, history: History, cluster: Cluster, ratio: float | N
 
 def _state(record: JobRecord) -> str:
     if record.finish_s is not None:
-        return "COMPLETED_SUCCESSFULLY"
-    return "UNFINISHED" if record.cancelled_s is None else "CANCELLED"
+        return "completed"
+    return "unfinished" if record.cancelled_s is None else "cancelled"
 
 
 def _known(value: float | None) -> float:

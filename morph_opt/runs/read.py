@@ -1,28 +1,39 @@
 """A run as values: of a run folder, or of a replay that wrote none.
 
 >>> from morph_opt.runs.read import read_run  # doctest: +SKIP
->>> read_run("runs/base").summary.average_jct_s  # doctest: +SKIP
+>>> read_run("runs/base").summary.avg_jct_s  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+import html
 import importlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import exists, read_json, read_lines, read_rows
+from morph_opt.documents import (
+    LINES_BYTES,
+    exists,
+    read_json,
+    read_lines,
+    read_rows,
+    read_text,
+    rows_of,
+)
+from morph_opt.documents import Row as CsvRow
 from morph_opt.domain import ExecutionPlan, InputError, Placement
+from morph_opt.domain.checked import checked
 from morph_opt.events.log import Event, RoundDecided, event_from_line, label_of
 from morph_opt.metrics.history import Segment, segments_of
 from morph_opt.runs.jobs import COLUMNS as JOB_COLUMNS
-from morph_opt.runs.jobs import PACKED_COLUMNS, JobRow, gpus_text
+from morph_opt.runs.jobs import FORMER, PACKED_COLUMNS, JobRow, gpus_text
 from morph_opt.runs.rounds import COLUMNS as ROUND_COLUMNS
 from morph_opt.runs.rounds import RoundRow
 from morph_opt.runs.rows import Records, Row, columns, from_cells
-from morph_opt.runs.summary import Summary, Values
+from morph_opt.runs.summary import Summary
 from morph_opt.runs.write import EVENTS, JOBS, PARTIAL, ROUNDS, SUMMARY
 
 
@@ -124,12 +135,13 @@ class Parts:
         Rows of ``jobs.csv`` and ``rounds.csv``, lines of ``events.jsonl``.
     """
 
-    summary: Callable[[], Values]
+    summary: Callable[[], Summary]
     jobs: Callable[[], Iterable[JobRow]]
     rounds: Callable[[], Iterable[RoundRow]]
     events: Callable[[], Iterable[Event]]
 
 
+@checked
 class Run:
     """A finished run.
 
@@ -151,7 +163,7 @@ class Run:
     @cached_property
     def summary(self) -> Summary:
         """Figures of the whole run."""
-        return Summary.of(self._parts.summary())
+        return self._parts.summary()
 
     @cached_property
     def jobs(self) -> Records[JobRow]:
@@ -161,7 +173,7 @@ class Run:
     @cached_property
     def rounds(self) -> Records[RoundRow]:
         """What was decided in each round, and how long that took."""
-        return Records(self._parts.rounds(), columns(RoundRow))
+        return Records(self._parts.rounds(), ROUND_COLUMNS)
 
     @cached_property
     def segments(self) -> Records[SegmentRow]:
@@ -174,6 +186,7 @@ class Run:
         """The log."""
         return EventLog(self._parts.events())
 
+    @checked
     def why(self, job: str, at_s: float) -> str:
         """Why a job got what it got in the round at an instant, or the next one behind it.
 
@@ -202,7 +215,11 @@ class Run:
         where = "" if self.folder is None else f" in {self.folder}"
         return f"<Run of {s.trace} by {s.policy}: {s.completed} of {s.jobs} jobs{where}>"
 
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>\n{self.summary.to_table().to_html()}"
 
+
+@checked
 def read_run(folder: str | Path) -> Run:
     """The run that a folder holds.
 
@@ -224,8 +241,8 @@ def folder_parts(folder: Path) -> Parts:
     """The files of a run folder, none of them read yet."""
     return Parts(
         partial(_summary, folder / SUMMARY),
-        partial(_rows, folder / JOBS, JobRow, JOB_COLUMNS, PACKED_COLUMNS),
-        partial(_rows, folder / ROUNDS, RoundRow, ROUND_COLUMNS),
+        partial(read_job_rows, folder / JOBS),
+        lambda: _parsed(read_rows(folder / ROUNDS, ROUND_COLUMNS), RoundRow),
         partial(_events, folder / EVENTS),
     )
 
@@ -238,18 +255,25 @@ def read_job_rows(path: Path) -> tuple[JobRow, ...]:
     InputError
         If the file is missing or damaged; names line and field.
     """
-    return tuple(_rows(path, JobRow, JOB_COLUMNS, PACKED_COLUMNS))
+    header, end, rest = read_text(path, LINES_BYTES).partition("\n")
+    if header.startswith("job_id,"):  # of an earlier version
+        header = ",".join(FORMER.get(name, name) for name in header.split(","))
+    rows = rows_of(header + end + rest, str(path), JOB_COLUMNS, PACKED_COLUMNS)
+    found = _parsed(rows, JobRow)
+    return tuple(replace(row, state=FORMER.get(row.state, row.state)) for row in found)
 
 
-def _summary(path: Path) -> Values:
+def _summary(path: Path) -> Summary:
     values = read_json(path)
     if not isinstance(values, dict):
         raise InputError("is no summary of a run", file=str(path))
+    for name, value in values.items():
+        if isinstance(value, dict | list) or not f"{name}{value}".isprintable():
+            raise InputError("must be a number or one line of text", file=str(path), field=name)
     try:
-        Summary.of(values)
+        return Summary.of(values)
     except InputError as error:
         raise error.located(file=str(path)) from error
-    return values
 
 
 def _events(path: Path) -> Iterable[Event]:
@@ -260,11 +284,8 @@ def _events(path: Path) -> Iterable[Event]:
             raise error.located(file=str(path), line=number) from error
 
 
-def _rows(
-    path: Path, kind: type[Row], names: Sequence[str], more: Sequence[str] = ()
-) -> Iterable[Row]:
-    """Rows of a CSV file with these columns, and perhaps more."""
-    for row in read_rows(path, names, more):
+def _parsed(rows: Iterable[CsvRow], kind: type[Row]) -> Iterator[Row]:
+    for row in rows:
         try:
             yield from_cells(kind, tuple(row.cells), tuple(row.cells.values()))
         except InputError as error:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from morph_opt.domain import InputError
 from morph_opt.events.log import Event, Preempted, RoundDecided, Started, StartKind
 from morph_opt.policies.base import RoundReport
-from morph_opt.runs.rows import columns, from_cells, line, to_cells
+from morph_opt.runs.rows import from_cells, line, to_cells
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """One round.
+    """One round; the file has the report's fields as columns like the others.
 
     Parameters
     ----------
@@ -22,16 +22,13 @@ class RoundRow:
         Number and boundary.
     jobs, running, gpus_used
         Active jobs; jobs with GPUs and GPUs held after the decision.
-    candidates, rows, columns, status, objective, bound, gap, bound_by, step, gap_of_gain
-        Of the policy's report.
-    guarantees_short, guarantee_shortfall, guarantees_possible
-        Of the policy's report; possible is 1, 0 or empty.
+    report
+        The policy's, but ``guarantees_short`` and ``guarantee_shortfall`` counted from the log
+        (`morph_opt.metrics.promises.PromiseCount`), whatever the policy knows of promises.
     starts, restarts, preemptions
         First starts; resumptions and changes; jobs stopped by policy or node failure.
-    candidates_ms ... check_ms
-        Wall times of the policy's steps.
-    round_ms
-        Wall time of the whole decision, ``engine_ms`` of snapshot, strict check and settling.
+    round_ms, engine_ms
+        Wall time of the whole decision; of snapshot, strict check and settling.
     """
 
     round: int
@@ -39,39 +36,36 @@ class RoundRow:
     jobs: int
     running: int
     gpus_used: int
-    candidates: int
-    rows: int
-    columns: int
-    status: str
-    objective: float
-    bound: float
-    gap: float
-    bound_by: str
-    step: str
-    gap_of_gain: float
-    guarantees_short: int
-    guarantee_shortfall: float
-    guarantees_possible: bool | None
+    report: RoundReport
     starts: int
     restarts: int
     preemptions: int
-    candidates_ms: float
-    build_ms: float
-    solve_ms: float
-    place_ms: float
-    check_ms: float
     round_ms: float
     engine_ms: float
 
 
-COLUMNS = columns(RoundRow)
+COLUMNS = (
+    "round", "time_s", "jobs", "running", "gpus_used", "candidates", "rows", "columns", "status",
+    "objective", "bound", "gap", "bound_by", "step", "gap_of_gain", "guarantees_short",
+    "guarantee_shortfall", "guarantees_possible", "starts", "restarts", "preemptions",
+    "candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms", "round_ms", "engine_ms",
+)  # fmt: skip
+"""In the order of the file."""
 HEADER = line(COLUMNS)
 
 
 def round_row(
-    events: Iterable[Event], report: RoundReport, round_ms: float, engine_ms: float
+    events: Iterable[Event],
+    report: RoundReport,
+    short: tuple[int, float],
+    round_ms: float,
+    engine_ms: float,
 ) -> RoundRow:
-    """The row of the round whose events these are (the last one is its `RoundDecided`)."""
+    """The row of the round whose events these are (the last one is its `RoundDecided`).
+
+    ``short`` is how many promises were broken, and by which fractions in sum.
+    """
+    guarantees_short, guarantee_shortfall = short
     starts = restarts = preemptions = 0
     decided: RoundDecided | None = None
     for event in events:
@@ -93,27 +87,12 @@ def round_row(
         jobs=decided.active,
         running=decided.running,
         gpus_used=decided.gpus,
-        candidates=report.candidates,
-        rows=report.rows,
-        columns=report.columns,
-        status=report.status,
-        objective=report.objective,
-        bound=report.bound,
-        gap=report.gap,
-        bound_by=report.bound_by,
-        step=report.step,
-        gap_of_gain=report.gap_of_gain,
-        guarantees_short=report.guarantees_short,
-        guarantee_shortfall=report.guarantee_shortfall,
-        guarantees_possible=report.guarantees_possible,
+        report=replace(
+            report, guarantees_short=guarantees_short, guarantee_shortfall=guarantee_shortfall
+        ),
         starts=starts,
         restarts=restarts,
         preemptions=preemptions,
-        candidates_ms=report.candidates_ms,
-        build_ms=report.build_ms,
-        solve_ms=report.solve_ms,
-        place_ms=report.place_ms,
-        check_ms=report.check_ms,
         round_ms=round_ms,
         engine_ms=engine_ms,
     )

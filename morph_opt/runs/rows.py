@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_type_hints, overload
 
 from morph_opt.domain import InputError
 from morph_opt.table import Cell, Table
@@ -18,19 +19,35 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 
+class _Place(NamedTuple):
+    """Where a row has the value of a column: attribute path, its reader, and its type."""
+
+    path: str
+    read: Callable[[object], Any]
+    of: Any
+
+
+_PLACES: dict[type, Mapping[str, _Place]] = {}
+
+
+def _places(kind: type) -> Mapping[str, _Place]:
+    """By column; a part that is a dataclass has its own in its place."""
+    if kind not in _PLACES:  # looking types up takes longer than reading a row
+        found: dict[str, _Place] = {}
+        for name, of in get_type_hints(kind).items():
+            parts = _places(of) if isinstance(of, type) and is_dataclass(of) else {}
+            for column, inner in parts.items():
+                path = f"{name}.{inner.path}"
+                found[column] = _Place(path, attrgetter(path), inner.of)
+            if not parts:
+                found[name] = _Place(name, attrgetter(name), of)
+        _PLACES[kind] = found
+    return _PLACES[kind]
+
+
 def columns(kind: type) -> tuple[str, ...]:
-    """Names of the fields of a row, in order: the header of its file."""
-    return tuple(field.name for field in fields(kind))
-
-
-_HINTS: dict[type, Mapping[str, Any]] = {}
-
-
-def _types(kind: type) -> Mapping[str, Any]:
-    """Types of the fields; looking them up takes longer than reading a row."""
-    if kind not in _HINTS:
-        _HINTS[kind] = get_type_hints(kind)
-    return _HINTS[kind]
+    """Names of the fields of a row, in order, its parts flattened."""
+    return tuple(_places(kind))
 
 
 def line(cells: Iterable[str]) -> str:
@@ -42,7 +59,7 @@ def line(cells: Iterable[str]) -> str:
 
 def to_cells(row: object, names: Sequence[str]) -> list[str]:
     """Texts of these fields; nothing for None and NaN, wall times to a tenth of a microsecond."""
-    return [_cell(name, getattr(row, name)) for name in names]
+    return [_cell(name, _places(type(row))[name].read(row)) for name in names]
 
 
 def _cell(name: str, value: object) -> str:
@@ -63,13 +80,16 @@ def from_cells(kind: type[Row], names: Sequence[str], cells: Sequence[str]) -> R
     """
     if len(cells) != len(names):
         raise InputError(f"must have {len(names)} cells, got {len(cells)}")
-    values: dict[str, object] = {}
+    parts: dict[str, dict[str, Any]] = {"": {}}
     for name, cell in zip(names, cells, strict=True):
+        place = _places(kind)[name]
+        part, _, field = place.path.rpartition(".")
         try:
-            values[name] = _value(_types(kind)[name], cell)
+            parts.setdefault(part, {})[field] = _value(place.of, cell)
         except ValueError as error:
             raise InputError(f"got {cell!r}", field=name) from error
-    return kind(**values)
+    own, types = parts.pop(""), get_type_hints(kind) if parts else {}
+    return kind(**own, **{part: types[part](**values) for part, values in parts.items()})
 
 
 def _value(kind: object, cell: str) -> object:
@@ -92,6 +112,10 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(text)
     return value
+
+
+_SHOWN = 20
+"""Rows that a notebook shows."""
 
 
 class Records(Sequence[Row], Generic[Row]):
@@ -126,13 +150,18 @@ class Records(Sequence[Row], Generic[Row]):
 
     def column(self, name: str) -> list[Any]:
         """One field of every row."""
-        return [getattr(row, name) for row in self]
+        return [_places(type(row))[name].read(row) for row in self]
 
     def to_pandas(self) -> pd.DataFrame:
         """One line per row, one column per field; NaN or None where there is no value."""
         import pandas as pd
 
         return pd.DataFrame({name: self.column(name) for name in self.names})
+
+    def _repr_html_(self) -> str:
+        more = len(self) - _SHOWN
+        last = f"<p>and {more:,} more</p>" if more > 0 else ""
+        return Records(self[:_SHOWN], self.names).to_table().to_html() + last
 
     def to_table(self, *names: str) -> Table:
         """A table of these fields, or of all."""

@@ -13,6 +13,9 @@ from morph_opt.domain import Cluster, Trace
 from morph_opt.events.log import Event, Shared
 from morph_opt.metrics.capacity import CapacityCount
 from morph_opt.metrics.history import History, HistoryReader
+from morph_opt.metrics.promises import PromiseCount
+from morph_opt.perf.gang import GangSpeeds
+from morph_opt.perf.speed import SpeedModel
 from morph_opt.runs.rounds import RoundRow
 
 
@@ -31,8 +34,8 @@ class WallTimes:
 
     def add(self, row: RoundRow) -> None:
         """Take in the next round."""
-        self.build_ms.append(row.build_ms)
-        self.solve_ms.append(row.solve_ms)
+        self.build_ms.append(row.report.build_ms)
+        self.solve_ms.append(row.report.solve_ms)
         self.round_ms.append(row.round_ms)
         self.engine_ms.append(row.engine_ms)
 
@@ -42,36 +45,51 @@ class Tally:
 
     Parameters
     ----------
-    trace, cluster
-        What is replayed, and where.
+    trace, cluster, truth
+        What is replayed, where, and how fast jobs truly run.
+    requests
+        True speeds of what jobs asked for.
     keep_log
         Whether ``events`` and ``rows`` keep what no run folder does.
     """
 
-    def __init__(self, trace: Trace, cluster: Cluster, *, keep_log: bool) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        cluster: Cluster,
+        truth: SpeedModel,
+        requests: GangSpeeds,
+        *,
+        keep_log: bool,
+    ) -> None:
         self._reader = HistoryReader(trace)
-        self._capacity = CapacityCount(cluster)
+        self._capacity = CapacityCount(trace, cluster, truth)
         self._keep_log = keep_log
+        self.promises = PromiseCount(trace, requests)
         self.times = WallTimes()
         self.shares = False
         self.events: list[Event] = []
         self.rows: list[RoundRow] = []
 
-    def take(self, events: Sequence[Event], row: RoundRow | None = None) -> None:
-        """Take in what happened, with the row of the round that it ends with."""
+    def take(self, events: Sequence[Event]) -> None:
+        """Take in what happened."""
         for event in events:
             self._reader.read(event)
             self._capacity.read(event)
+            self.promises.read(event)
             self.shares = self.shares or isinstance(event, Shared)
-        if row is not None:
-            self.times.add(row)
         if self._keep_log:
             self.events += events
-            self.rows += [] if row is None else [row]
+
+    def add(self, row: RoundRow) -> None:
+        """Take in the row of the round whose events were taken last."""
+        self.times.add(row)
+        if self._keep_log:
+            self.rows.append(row)
 
     @property
     def over_capacity(self) -> int:
-        """Rounds so far that held more than there is."""
+        """Rounds so far in which what was held broke a rule."""
         return self._capacity.over
 
     def history(self) -> History:

@@ -16,9 +16,6 @@ from pathlib import Path
 
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.domain import InputError
-from morph_opt.shares.answer import solve_instance
-from morph_opt.shares.request import SHARE_POLICIES
-from morph_opt.shares.share_file import read_instances
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from morph_opt.shares.answer import solve_instance
+    from morph_opt.shares.share_file import read_instances
+
     instances = read_instances(options.file, oversize=options.oversize)
     if options.id is not None:
         instances = tuple(i for i in instances if i.name == options.id)
@@ -43,11 +43,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def make_parser() -> LineParser:
     """The parser."""
+    from morph_opt.shares.request import SHARE_POLICIES
+
     parser = LineParser(
         prog="python -m morph_opt.shares",
         description="Target shares of a policy for instances from a JSON file.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE.json")
+    parser.add_argument("file", type=Path, metavar="FILE.json", help="instances of share problems")
     parser.add_argument(
         "--policy", choices=SHARE_POLICIES, default="fairness", metavar="POLICY",
         help=f"{', '.join(SHARE_POLICIES)} (default fairness)",

@@ -9,10 +9,6 @@ from dataclasses import fields
 
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.domain import InputError
-from morph_opt.solvers.base import Capabilities
-from morph_opt.solvers.registry import installed, make_solver, unavailable
-from morph_opt.solvers.selfcheck import clash, installed_versions, refused
-from morph_opt.solvers.worker.isolated import WorkerError
 
 
 def make_parser() -> LineParser:
@@ -26,6 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_table(_given: argparse.Namespace) -> int:
+    from morph_opt.solvers.base import Capabilities
+    from morph_opt.solvers.registry import installed, make_solver, unavailable
+    from morph_opt.solvers.selfcheck import clash, installed_versions, refused
+    from morph_opt.solvers.worker.isolated import WorkerError
+
     flags = [field.name for field in fields(Capabilities)]
     print("solver         " + " ".join(flags))
     for name in installed():

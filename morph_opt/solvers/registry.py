@@ -5,10 +5,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from formulations.arrays import Floats
+from formulations.linear_model import LinearModel
 from morph_opt.domain import InputError
-from morph_opt.extend import extension
-from morph_opt.solvers.base import Solver
+from morph_opt.domain.nearest import did_you_mean
+from morph_opt.extend import extension, require_kind
+from morph_opt.solvers.base import Capabilities, Solver
+from morph_opt.solvers.outcome import Limits, Outcome
 from morph_opt.solvers.selfcheck import problem_with
 
 WORKER_PREFIX = "worker:"
@@ -51,25 +58,29 @@ ENTRIES: dict[str, Entry] = {
         "highs", "HighsDefaultSolver", ("highspy",), "pip install 'highspy>=1.13,<1.14'"
     ),
     "cpsat": Entry("cpsat.adapter", "CpSatSolver", ("ortools",), _ORTOOLS),
-    "scip": Entry("scip", "ScipSolver", ("pyscipopt",), "pip install pyscipopt"),
-    "scip-ortools": Entry("fronts.scip_ortools", "ScipOrtoolsSolver", ("ortools",), _ORTOOLS),
+    "scip-ortools": Entry("scip", "ScipOrtoolsSolver", ("ortools",), _ORTOOLS),
     "cbc": Entry("fronts.pulp", "CbcSolver", ("pulp",), _PULP),
     "pulp-highs": Entry("fronts.pulp", "PulpHighsSolver", ("pulp", "highspy"), _PULP),
     "cvxpy-highs": Entry("fronts.cvxpy", "CvxpyHighsSolver", ("cvxpy", "highspy"), _CVXPY),
-    "mathopt-scip": Entry("fronts.mathopt", "MathOptScipSolver", ("ortools",), _ORTOOLS),
-    "mathopt-cpsat": Entry("fronts.mathopt", "MathOptCpSatSolver", ("ortools",), _ORTOOLS),
     "gurobi": Entry(
-        "licensed.gurobi", "GurobiSolver", ("gurobipy",), "pip install gurobipy, and a licence"
+        "fronts.licensed", "GurobiSolver", ("pulp", "gurobipy"), f"{_PULP} gurobipy, and a licence"
     ),
-    "copt": Entry("licensed.copt", "CoptSolver", ("coptpy",), "pip install coptpy, and a licence"),
+    "copt": Entry(
+        "fronts.licensed", "CoptSolver", ("pulp", "coptpy"), f"{_PULP} coptpy, and a licence"
+    ),
     "xpress": Entry(
-        "licensed.xpress", "XpressSolver", ("xpress",), "pip install xpress, and a licence"
-    ),
-    "cuopt": Entry(
-        "licensed.cuopt", "CuOptSolver", ("cuopt",), "pip install cuopt-cu12 (NVIDIA's), and a GPU"
+        "fronts.licensed", "XpressSolver", ("pulp", "xpress"), f"{_PULP} xpress, and a licence"
     ),
 }
 """Every adapter of the package."""
+
+GONE = {
+    "scip": "scip-ortools",
+    "mathopt-scip": "scip-ortools",
+    "mathopt-cpsat": "cpsat",
+    "cuopt": "an adapter of your own (docs/how-to/solver.md)",
+}
+"""What to take in place of adapters that were here once."""
 
 
 def solver_names() -> tuple[str, ...]:
@@ -96,7 +107,33 @@ def _own(name: str) -> Solver:
         raise InputError(f"{name!r} cannot be made: {error}", field="--solver") from error
     if not (hasattr(own, "solve") and hasattr(own, "capabilities")):
         raise InputError(f"{name!r} makes no solver adapter", field="--solver")
-    return own  # type: ignore[return-value]
+    return _Own(own, f"{name}.solve")
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A user's own adapter, whose answers are looked at."""
+
+    inner: Any
+    source: str
+
+    @property
+    def name(self) -> str:
+        return str(self.inner.name)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        found: Capabilities = self.inner.capabilities
+        return found
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        outcome = self.inner.solve(model, limits, start)
+        require_kind(outcome, Outcome, self.source, "--solver")
+        if outcome.x is not None and np.shape(outcome.x) != (model.columns,):
+            rule = f"{self.source}: x must have shape ({model.columns},), got {np.shape(outcome.x)}"
+            raise InputError(rule, field="--solver")
+        checked: Outcome = outcome
+        return checked
 
 
 def make_solver(name: str) -> Solver:
@@ -144,13 +181,20 @@ def require_named(name: str) -> None:
     """
     plain = name.removeprefix(WORKER_PREFIX)
     if plain not in ENTRIES and ":" not in plain and extension(_GROUP, plain) is None:
-        raise InputError(f"unknown solver {plain!r}; {_inventory()}", field="--solver")
+        raise _unknown(plain)
+
+
+def _unknown(name: str) -> InputError:
+    if name in GONE:
+        return InputError(f"there is no solver {name!r} any more: {GONE[name]}", field="--solver")
+    rule = f"unknown solver {name!r}{did_you_mean(name, ENTRIES)}; {_inventory()}"
+    return InputError(rule, field="--solver")
 
 
 def _require(name: str) -> None:
     if name not in ENTRIES:
         if extension(_GROUP, name) is None:
-            raise InputError(f"unknown solver {name!r}; {_inventory()}", field="--solver")
+            raise _unknown(name)
         return
     missing = ENTRIES[name].missing
     if missing:

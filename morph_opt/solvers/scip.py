@@ -1,9 +1,11 @@
-"""SCIP through pyscipopt, the interface that its users take."""
+"""SCIP as bundled with ortools, through its linear-solver interface (pywraplp's successor)."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyscipopt
+import ortools
+from ortools.linear_solver.python import model_builder_helper
+from scipy import sparse
 
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
@@ -11,95 +13,80 @@ from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
 from morph_opt.solvers.meaning import Meaning
 from morph_opt.solvers.outcome import Limits
 
+_SCIP_INFINITY = 1e20
+
 CODES: dict[str, Meaning] = {
-    "unknown": Meaning.FAILED,
-    "userinterrupt": Meaning.TIME_LIMIT,
-    "nodelimit": Meaning.NODE_LIMIT,
-    "totalnodelimit": Meaning.NODE_LIMIT,
-    "stallnodelimit": Meaning.NODE_LIMIT,
-    "timelimit": Meaning.TIME_LIMIT,
-    "memlimit": Meaning.MEMORY_LIMIT,
-    "gaplimit": Meaning.PROVED,
-    "primallimit": Meaning.LIMIT,
-    "duallimit": Meaning.LIMIT,
-    "sollimit": Meaning.LIMIT,
-    "bestsollimit": Meaning.LIMIT,
-    "restartlimit": Meaning.LIMIT,
-    "optimal": Meaning.PROVED,
-    "infeasible": Meaning.INFEASIBLE,
-    "unbounded": Meaning.UNBOUNDED,
-    "inforunbd": Meaning.INFEASIBLE_OR_UNBOUNDED,
-    "terminate": Meaning.TIME_LIMIT,
+    "OPTIMAL": Meaning.PROVED,
+    "FEASIBLE": Meaning.LIMIT,
+    "INFEASIBLE": Meaning.INFEASIBLE,
+    "UNBOUNDED": Meaning.INFEASIBLE_OR_UNBOUNDED,  # it says so for both
+    "ABNORMAL": Meaning.FAILED,
+    "NOT_SOLVED": Meaning.LIMIT,
+    "MODEL_IS_VALID": Meaning.FAILED,
+    "CANCELLED_BY_USER": Meaning.LIMIT,
+    "UNKNOWN_STATUS": Meaning.FAILED,
+    "MODEL_INVALID": Meaning.FAILED,
+    "INVALID_SOLVER_PARAMETERS": Meaning.FAILED,
+    "SOLVER_TYPE_UNAVAILABLE": Meaning.FAILED,
+    "INCOMPATIBLE_OPTIONS": Meaning.FAILED,
 }
-"""Every word of pyscipopt's ``Model.getStatus``."""
+"""Every code of ortools' ``SolveStatus``."""
 
 
-class ScipSolver(Adapter):
-    """SCIP; rows are added one by one, as pyscipopt's expressions demand."""
+class ScipOrtoolsSolver(Adapter):
+    """SCIP through ortools; takes the matrix in one call, the integrality column by column."""
 
-    name = "scip"
+    name = "scip-ortools"
     capabilities = Capabilities(mip_start=True, node_limit=True, threads=False)
 
     def _attempt(
         self, model: LinearModel, limits: Limits, start: Floats | None, clock: Clock
     ) -> Answer:
-        scip, columns = _problem(model)
-        scip.setParam("limits/time", limits.time_s)
-        scip.setParam("limits/gap", limits.gap)
-        scip.setParam("randomization/randomseedshift", limits.seed % 2**31)
-        if limits.nodes is not None:
-            scip.setParam("limits/totalnodes", limits.nodes)
-        if start is not None and model.columns:
-            solution = scip.createSol()
-            for column, value in zip(columns, start.tolist(), strict=True):
-                scip.setSolVal(solution, column, value)
-            scip.addSol(solution)
+        version = f"SCIP (ortools {ortools.__version__})"
+        problem = _problem(model, start)
+        solver = model_builder_helper.ModelSolverHelper("scip")
+        solver.set_time_limit_in_seconds(max(limits.time_s, 1e-3))
+        solver.set_solver_specific_parameters(
+            f"limits/gap = {limits.gap!r}\n"
+            f"randomization/randomseedshift = {limits.seed % 2**31}\n"
+            + ("" if limits.nodes is None else f"limits/totalnodes = {limits.nodes}\n")
+        )
         clock.hand_over_done()
-        scip.optimize()
-        word = scip.getStatus()
-        x = None
-        if scip.getNSols() > 0:
-            best = scip.getBestSol()
-            x = np.array([scip.getSolVal(best, column) for column in columns], dtype=np.float64)
-        bound = float(scip.getDualbound())
+        solver.solve(problem)
+        status = solver.status()
+        feasible = solver.has_solution()
+        x = np.asarray(solver.variable_values(), dtype=np.float64) if feasible else None
+        bound = float(solver.best_objective_bound()) if solver.has_response() else float("inf")
+        if not feasible or abs(bound) >= _SCIP_INFINITY:
+            bound = float("inf")  # without a solution the response carries a 0 that proves nothing
         return Answer(
-            CODES[word],
-            f"SCIP {scip.version()}",
+            CODES[status.name],
+            version,
             x,
-            bound if abs(bound) < scip.infinity() else float("inf"),
-            nodes=int(scip.getNTotalNodes()),
-            message=word,
+            bound,
+            message=f"{status.name} {solver.status_string()}".strip(),
         )
 
 
-def _problem(model: LinearModel) -> tuple[pyscipopt.Model, list[pyscipopt.Variable]]:
-    scip = pyscipopt.Model(model.name)
-    scip.hideOutput()
-    columns = [
-        scip.addVar(
-            vtype="I" if whole else "C",
-            lb=low if np.isfinite(low) else None,
-            ub=high if np.isfinite(high) else None,
-            obj=cost,
-        )
-        for whole, low, high, cost in zip(
-            model.integer.tolist(),
-            model.column_lower.tolist(),
-            model.column_upper.tolist(),
-            model.cost.tolist(),
-            strict=True,
-        )
-    ]
-    infinity = scip.infinity()
-    index, value, ends = model.index.tolist(), model.value.tolist(), model.start.tolist()
-    for row, (low, high) in enumerate(
-        zip(model.row_lower.tolist(), model.row_upper.tolist(), strict=True)
-    ):
-        entries = range(ends[row], ends[row + 1])
-        total = pyscipopt.quicksum(value[k] * columns[index[k]] for k in entries)
-        scip.addCons(
-            pyscipopt.scip.ExprCons(total + 0.0, lhs=max(low, -infinity), rhs=min(high, infinity))
-        )
-    scip.setMaximize()
-    scip.addObjoffset(model.offset)
-    return scip, columns
+def _problem(model: LinearModel, start: Floats | None) -> model_builder_helper.ModelBuilderHelper:
+    problem = model_builder_helper.ModelBuilderHelper()
+    matrix = sparse.csr_matrix(
+        (model.value, model.index.astype(np.int32), model.start.astype(np.int32)),
+        shape=(model.rows, model.columns),
+    )
+    problem.fill_model_from_sparse_data(
+        model.column_lower,
+        model.column_upper,
+        model.cost,
+        model.row_lower,
+        model.row_upper,
+        matrix,
+    )
+    for column in np.flatnonzero(model.integer).tolist():
+        problem.set_var_integrality(column, True)
+    problem.set_objective_offset(model.offset)
+    problem.set_maximize(True)
+    if start is not None:
+        for column, value in enumerate(start.tolist()):
+            problem.add_hint(column, value)
+    return problem

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import metadata
 
 GOOD_PAIR = "pip install 'highspy>=1.13,<1.14' 'ortools>=9.15,<9.16' 'cvxpy<1.9.2'"
-_LIBRARIES = ("highspy", "ortools", "pulp", "cvxpy", "pyscipopt", "gurobipy", "coptpy", "xpress")
+_LIBRARIES = ("highspy", "ortools", "pulp", "cvxpy", "gurobipy", "coptpy", "xpress")
 
 
 @cache

@@ -7,12 +7,19 @@
 64
 """
 
-from morph_opt.sweep.cell import Cell
-from morph_opt.sweep.driver import Progress, run_cells
-from morph_opt.sweep.order import Done, Failure, Limits
-from morph_opt.sweep.spec import Spec, read_spec
-from morph_opt.sweep.store import CellStore
-from morph_opt.sweep.table import SweepTable
+from typing import TYPE_CHECKING
+
+from morph_opt.lazy import lazily
+
+if TYPE_CHECKING:
+    from morph_opt.sweep.cell import Cell
+    from morph_opt.sweep.driver import Progress, run_cells
+    from morph_opt.sweep.order import Done, Failure, Limits
+    from morph_opt.sweep.spec import Spec, read_spec
+    from morph_opt.sweep.store import CellStore
+    from morph_opt.sweep.table import SweepTable
+else:
+    __getattr__ = lazily(__name__)
 
 __all__ = [
     "Cell",

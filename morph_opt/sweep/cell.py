@@ -14,7 +14,7 @@ import json
 import platform
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -22,12 +22,17 @@ from typing import Any
 
 import formulations
 import morph_opt
-from morph_opt.documents import LINES_BYTES, is_file, parse_toml, read_bytes
+from morph_opt.documents import LINES_BYTES, parse_toml, read_bytes
 from morph_opt.domain import InputError
-from morph_opt.replay.initial import STATE_TRACE, state_digest
+from morph_opt.domain.checked import checked
+from morph_opt.replay.initial import state_digest
 from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.slo import Slo
 from morph_opt.runs.write import EVENTS, JOBS, ROUNDS
-from morph_opt.traces.registry import load_trace, takes_seed
+from morph_opt.solvers.registry import ENTRIES, WORKER_PREFIX
+from morph_opt.traces.format import STATE_TRACE
+from morph_opt.traces.logs.registry import LOG_FORMATS
+from morph_opt.traces.registry import load_trace, takes_seed, trace_files, with_path
 from morph_opt.traces.resampled import RESAMPLED, split_resampled
 
 SCHEMA = "morph-opt/cell/1"
@@ -37,7 +42,6 @@ KEPT = (EVENTS, JOBS, ROUNDS)
 _NOT_RUN = ("plan", "sweep")
 """Rooms that no replay imports."""
 _OWN = re.compile(r"([\w.]+):\w+")
-_SOLVERS = {"highs": "highspy", "scip": "pyscipopt"}
 
 
 @cache
@@ -57,7 +61,8 @@ def sources_digest() -> str:
 @cache
 def versions(solver: str) -> Mapping[str, str]:
     """What else can change the bytes of a result."""
-    names = ["numpy", "scipy", "networkx", _SOLVERS.get(solver, "ortools")]
+    entry = ENTRIES.get(solver.removeprefix(WORKER_PREFIX))
+    names = ["numpy", "scipy", "networkx", *(entry.needs if entry else ())]
     found = {"python": ".".join(platform.python_version_tuple()[:2]), "sources": sources_digest()}
     for name in names:
         try:
@@ -67,6 +72,7 @@ def versions(solver: str) -> Mapping[str, str]:
     return found | {"morph-opt": morph_opt.__version__}
 
 
+@checked
 @dataclass(frozen=True)
 class Cell:
     """One replay of a sweep.
@@ -79,24 +85,35 @@ class Cell:
         Names and values that tell it apart from its neighbours, for tables; not part of the key.
     keep
         Files of the run folder that are kept next to ``summary.json``.
+    slo
+        What the replay is run to be judged by, if by one alone: it ends where it misses that for
+        certain (`morph_opt.runs.early`), and then answers that and nothing else. A replay that
+        comes to its end is a result of `whole`.
     """
 
     scenario: Scenario
     axes: tuple[tuple[str, str | int | float | bool], ...] = ()
     keep: tuple[str, ...] = ()
+    slo: Slo | None = None
 
     def __post_init__(self) -> None:
+        self.scenario.require_named("sweeps and plans run in processes of their own")
         for name in self.keep:
             if name not in KEPT:
                 rule = f"{name!r} is no file of a run; known are {', '.join(KEPT)}"
                 raise InputError(rule, field="keep.files")
 
     @property
+    def whole(self) -> Cell:
+        """The cell of the same replay to its end."""
+        return self if self.slo is None else replace(self, slo=None)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """Paths of the files that the replay reads."""
         workload, failures = self.scenario.workload, self.scenario.failures
         named = (
-            trace_file(workload.trace), workload.state, failures.events,
+            *trace_files(workload.trace), workload.state, failures.events,
             self.scenario.scheduler.rules,
         )  # fmt: skip
         return tuple(dict.fromkeys(path for path in named if path is not None))
@@ -110,19 +127,25 @@ class Cell:
         InputError
             If a file is missing.
         """
-        scenario = parse_toml(self.scenario.to_toml(), None)
-        workload = scenario["workload"]
-        for path in self.files:
-            mark = f"{Path(path).name}#{_digest(path, state=path == workload.get('state'))}"
-            for part in ("workload", "failures", "scheduler"):
-                for name, value in scenario[part].items():
-                    if value == path or (name == "trace" and trace_file(str(value)) == path):
-                        scenario[part][name] = value[: len(value) - len(path)] + mark
-        base = split_resampled(self.scenario.workload.trace)[-1]
-        if trace_file(base) is None and base != STATE_TRACE and not _is_drawn(base):
-            options = tuple(self.scenario.workload.trace_options.items())
-            workload["sha256"] = _jobs_digest(base, self.scenario.workload.seed, options)
-        return {
+        scenario, jobs = parse_toml(self.scenario.to_toml(), None), self.scenario.workload
+        marks = {
+            path: f"{Path(path).name}#{_digest(path, state=path == jobs.state)}"
+            for path in self.files
+        }
+        for part in ("workload", "failures", "scheduler"):
+            for name, value in scenario[part].items():
+                if isinstance(value, str):
+                    scenario[part][name] = marks.get(value, value)
+        read = trace_files(jobs.trace)
+        if read:
+            mark = "+".join(marks[path] for path in read)
+            scenario["workload"]["trace"] = with_path(jobs.trace, mark)
+        base = split_resampled(jobs.trace)[-1]
+        if base != STATE_TRACE and not (_is_drawn(base) or (read and _is_read_by_us(base))):
+            options = tuple(jobs.trace_options.items())
+            scenario["workload"]["sha256"] = _jobs_digest(base, jobs.seed, options)
+        judged = {} if self.slo is None else {"slo": asdict(self.slo)}
+        return judged | {
             "schema": SCHEMA,
             "scenario": scenario,
             "keep": sorted(self.keep),
@@ -142,12 +165,6 @@ def key_of(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def trace_file(spec: str) -> str | None:
-    """The file that a trace is read from, or None for a name."""
-    base = split_resampled(spec)[-1]
-    return base if base.endswith(".csv") or (base != STATE_TRACE and is_file(Path(base))) else None
-
-
 @lru_cache(maxsize=4096)
 def _jobs_digest(base: str, seed: int, options: tuple[tuple[str, float | None], ...]) -> str:
     """Digest of the jobs of a trace that is no file and not drawn by our sources alone."""
@@ -158,6 +175,12 @@ def _jobs_digest(base: str, seed: int, options: tuple[tuple[str, float | None], 
 def _is_drawn(base: str) -> bool:
     """Whether name, seed and sources tell everything about a trace."""
     return takes_seed(base) and _OWN.match(base) is None and base.partition("/")[0] != RESAMPLED
+
+
+def _is_read_by_us(base: str) -> bool:
+    """Whether files and our sources tell everything about a trace: its format is built in."""
+    head, colon, _ = base.partition(":")
+    return not colon or head in LOG_FORMATS
 
 
 _digests: dict[tuple[str, bool], str] = {}
@@ -179,7 +202,7 @@ def _own_names(value: object) -> Iterator[str]:
             yield from _own_names(part)
     elif isinstance(value, str):
         found = _OWN.match(split_resampled(value)[-1])
-        if found:
+        if found and found[1] not in LOG_FORMATS:
             yield found[1]
 
 

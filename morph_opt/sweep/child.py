@@ -1,18 +1,23 @@
-"""``python -m morph_opt.sweep.child FOLDER``: one cell, in a process of its own.
+"""``python -m morph_opt.sweep.child``: cells, one after the other, in a process of their own.
 
-Not for users: stdin is a pipe that the worker holds. At its end the worker is gone, however it
-went, and so is this process. What stands in ``FOLDER/config.toml`` was put there by the worker.
+Not for users: stdin is a pipe that the worker holds, with a line for each cell: its folder, with a
+``config.toml`` that the worker put there, and an ``slo.json`` if the replay ends where that is
+missed (it then leaves a ``missed.json`` there). A cell that went well is answered by a line on
+stdout; one that did not ends the process with its status, so that nothing of it reaches the next.
+At the end of the pipe the worker is gone, however it went, and so is this process.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
@@ -21,10 +26,13 @@ ORPHANED = 75
 """Exit status where the worker is gone (EX_TEMPFAIL of sysexits.h)."""
 
 
+MOST, IDLE_S = 100, 60.0
+"""Cells of a process, and seconds that it waits for the next one."""
+
+
 def make_parser() -> LineParser:
     """The parser."""
-    parser = LineParser(prog="python -m morph_opt.sweep.child", description="Run one cell.")
-    parser.add_argument("folder", type=Path)
+    parser = LineParser(prog="python -m morph_opt.sweep.child", description="Run cells.")
     parser.add_argument("--memory-mib", type=whole(64, 10**8))
     return parser
 
@@ -32,29 +40,66 @@ def make_parser() -> LineParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     given = make_parser().parse_args(arguments)
-    threading.Thread(target=_end_with_the_worker, daemon=True).start()
+    folders: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_read, args=(folders,), daemon=True).start()
     if given.memory_mib is not None:
         bytes_ = given.memory_mib * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
+    answers = os.dup(1)
+    _onto(Path(os.devnull), 1)  # whatever a policy of one's own prints is no answer
     # Behind the limit: what is imported counts.
-    from morph_opt.engine.strict import AllocationError
     from morph_opt.policies.milp import ClaimError
+    from morph_opt.strict.rules import AllocationError
 
-    return run_command(make_parser(), _run, arguments, failures=(AllocationError, ClaimError))
-
-
-def _run(given: argparse.Namespace) -> int:
-    from morph_opt.replay.scenario import read_scenario
-    from morph_opt.runs.write import CONFIG
-
-    scenario = read_scenario(given.folder / CONFIG)
-    scenario.run(out=given.folder / "run")
+    for _ in range(MOST):
+        try:
+            folder = Path(folders.get(timeout=IDLE_S))
+        except Empty:
+            break
+        _onto(folder / "stderr", 2)
+        cell = make_parser()
+        cell.set_defaults(folder=folder)
+        status = run_command(cell, _run, [], failures=lambda: (AllocationError, ClaimError))
+        if status:
+            return status
+        sys.stderr.flush()
+        os.write(answers, b"done\n")
     return 0
 
 
-def _end_with_the_worker() -> None:
-    while os.read(0, 64):
-        pass
+def _run(given: argparse.Namespace) -> int:
+    from morph_opt.replay.running import run_prepared
+    from morph_opt.replay.scenario import read_scenario
+    from morph_opt.replay.setup import prepare
+    from morph_opt.runs.early import MissedError
+    from morph_opt.runs.slo import Slo
+    from morph_opt.runs.write import CONFIG
+    from morph_opt.sweep.order import MISSED, SLO
+
+    file = given.folder / SLO
+    slo = Slo(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+    scenario = read_scenario(given.folder / CONFIG)
+    try:
+        run_prepared(prepare(scenario), given.folder / "run", slo=slo)
+    except MissedError as missed:
+        (given.folder / MISSED).write_text(missed.to_json(), encoding="utf-8")
+    return 0
+
+
+def _onto(file: Path, descriptor: int) -> None:
+    """Have a stream of this process write to the end of a file."""
+    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(opened, descriptor)
+    os.close(opened)
+
+
+def _read(folders: SimpleQueue[str]) -> None:
+    """Pass on the lines of stdin; end with the worker."""
+    left = b""
+    while data := os.read(0, 4096):
+        *lines, left = (left + data).split(b"\n")
+        for line in lines:
+            folders.put(os.fsdecode(line))
     os._exit(ORPHANED)
 
 

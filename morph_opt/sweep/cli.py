@@ -6,16 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, run_command
-from morph_opt.documents import exists, write_atomically
 from morph_opt.domain import InputError
-from morph_opt.replay.scenario import Scenario
-from morph_opt.sweep.cell import Cell, versions
-from morph_opt.sweep.driver import run_cells, shown_progress
-from morph_opt.sweep.spec import list_text, read_list, read_spec
-from morph_opt.sweep.store import CellStore, Found
-from morph_opt.sweep.table import SweepTable
+
+if TYPE_CHECKING:
+    from morph_opt.sweep.cell import Cell
+    from morph_opt.sweep.store import Found
 
 LIST, RESULTS, TIMES = "sweep.json", "results.csv", "times.csv"
 
@@ -30,7 +28,7 @@ def make_parser() -> LineParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the cells that have no result yet")
-    run.add_argument("spec", type=Path, metavar="SWEEP.toml")
+    run.add_argument("spec", type=Path, metavar="SWEEP.toml", help="what is varied")
     run.add_argument("--on", metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
                      help="where cells run (default: a process per core)")  # fmt: skip
     run.add_argument("--out", type=Path, metavar="DIR", help="default runs/sweep-NAME")
@@ -41,9 +39,9 @@ def make_parser() -> LineParser:
     )  # fmt: skip
     run.add_argument("--quiet", action="store_true", help="no progress, no notes")
     status = commands.add_parser("status", help="how many cells are done, failed, missing")
-    status.add_argument("folder", type=Path, metavar="DIR")
+    status.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
     table = commands.add_parser("table", help="the table of the cells that are there")
-    table.add_argument("folder", type=Path, metavar="DIR")
+    table.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
     table.add_argument(
         "--out", type=Path, metavar="FILE.csv|FILE.parquet", help="default: CSV on stdout"
     )
@@ -61,6 +59,13 @@ def _main(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from morph_opt.documents import exists, write_atomically
+    from morph_opt.sweep.cell import versions
+    from morph_opt.sweep.driver import run_cells, shown_progress
+    from morph_opt.sweep.spec import list_text, read_list, read_spec
+    from morph_opt.sweep.store import CellStore
+    from morph_opt.sweep.table import SweepTable
+
     spec = read_spec(given.spec)
     cells = spec.cells()
     out: Path = given.out or Path("runs") / f"sweep-{given.spec.stem}"
@@ -91,6 +96,12 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _listed(folder: Path) -> tuple[list[Cell], list[Found | None]]:
+    from morph_opt.documents import exists
+    from morph_opt.replay.scenario import Scenario
+    from morph_opt.sweep.cell import Cell
+    from morph_opt.sweep.spec import read_list
+    from morph_opt.sweep.store import CellStore
+
     if not exists(folder / LIST):
         raise InputError(f"is no folder of a sweep (it has no {LIST})", file=str(folder))
     store = CellStore(folder)
@@ -115,6 +126,8 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _table(given: argparse.Namespace) -> int:
+    from morph_opt.sweep.table import SweepTable
+
     cells, found = _listed(given.folder)
     there = [(cell, one) for cell, one in zip(cells, found, strict=True) if one is not None]
     table = SweepTable([cell for cell, _ in there], [one for _, one in there])

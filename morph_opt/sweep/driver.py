@@ -12,11 +12,12 @@ from pathlib import Path
 
 from morph_opt.documents import LINES_BYTES, read_bytes
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import worker
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.executors import FIELD, default_on, executor
-from morph_opt.sweep.order import Done, Failure, Limits, Order
+from morph_opt.sweep.order import MISSED, Done, Failure, Limits, Order
 from morph_opt.sweep.store import CellStore, Found
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -33,6 +34,8 @@ class Progress:
         All of them; of these with a result, without one, and those that were there before.
     seconds
         Since it began.
+    what
+        What these cells are of, where there are several lots of them; shown before all else.
     """
 
     cells: int
@@ -40,6 +43,7 @@ class Progress:
     failed: int
     cached: int
     seconds: float
+    what: str = ""
 
     @property
     def left_s(self) -> float | None:
@@ -54,12 +58,14 @@ class Progress:
         about = "" if left_s is None else f", about {left_s:.0f} s left"
         failed = f", {self.failed} failed" if self.failed else ""
         ready = f"{self.done} of {self.cells} cells done ({self.cached} cached){failed}"
-        return f"{ready}, {self.seconds:.0f} s{about}"
+        before = f"{self.what}: " if self.what else ""
+        return f"{before}{ready}, {self.seconds:.0f} s{about}"
 
 
+@checked
 def run_cells(
     cells: Sequence[Cell],
-    store: CellStore | Path,
+    store: CellStore | str | Path,
     *,
     on: str | None = None,
     limits: Limits | None = None,
@@ -95,7 +101,7 @@ def run_cells(
         if number == 0 or cell.scenario.scheduler != cells[number - 1].scenario.scheduler:
             require_scheduler(cell.scenario.scheduler)
     store = store if isinstance(store, CellStore) else CellStore(store)
-    found = {cell.key: store.find(cell.key) for cell in cells}
+    found = {cell.key: _known(cell, store) for cell in cells}
     todo: dict[str, Cell] = {}
     for cell in cells:
         old = found[cell.key]
@@ -118,16 +124,26 @@ def run_cells(
     if todo:
         for key, outcome in _outcomes(list(todo.values()), on or default_on(), limits):
             cell = todo.pop(key)
-            store.drop(key)
+            if isinstance(outcome, Failure) or MISSED not in outcome.files:
+                cell = cell.whole
+            store.drop(cell.key)
             found[key] = store.put(cell, outcome, limits)
             tell()
     results = [found[cell.key] for cell in cells]
     return [one for one in results if one is not None]
 
 
+def _known(cell: Cell, store: CellStore) -> Found | None:
+    """What is there of a cell: of one that is run for an SLO, the whole replay before all."""
+    whole = store.find(cell.whole.key)
+    if cell.slo is None or (whole is not None and whole.failure is None):
+        return whole
+    return store.find(cell.key) or whole
+
+
 def _order(cell: Cell, limits: Limits) -> Order:
     files = tuple((path, read_bytes(path, LINES_BYTES, unpack=False)) for path in cell.files)
-    return Order(cell.key, cell.scenario.to_toml(), files, cell.keep, limits)
+    return Order(cell.key, cell.scenario.to_toml(), files, cell.keep, limits, cell.slo)
 
 
 def _outcomes(
@@ -169,12 +185,13 @@ def shown_progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     if not sys.stderr.isatty():
         yield _lines_now_and_then()
         return
-    from tqdm import tqdm
+    from tqdm.auto import tqdm
 
     with tqdm(unit="cell", file=sys.stderr, leave=False) as bar:
 
         def update(now: Progress) -> None:
             bar.total = now.cells
+            bar.set_description_str(now.what, refresh=False)
             bar.set_postfix_str(f"{now.failed} failed, {now.cached} cached", refresh=False)
             bar.update(now.done + now.failed - bar.n)
 

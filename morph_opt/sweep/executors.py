@@ -62,7 +62,7 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         import distributed
     except ImportError as error:
-        rule = "needs Dask: pip install 'morph-opt[sweep]'"
+        rule = "needs Dask: pip install dask distributed"
         raise InputError(rule, field=FIELD) from error
     _require_address(address)
     connect: Any = distributed.Client

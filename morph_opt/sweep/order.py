@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from morph_opt.domain import InputError, Range
+from morph_opt.runs.slo import Slo
 
 RANGES = {
     "seconds": Range(0.1, 1e7),
@@ -46,6 +47,10 @@ class Limits:
                     raise InputError(error.rule, field=name) from error
 
 
+SLO, MISSED = "slo.json", "missed.json"
+"""What a replay is judged by, for its child; and what it leaves if it was ended as it misses it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """A cell as a worker gets it.
@@ -62,6 +67,8 @@ class Order:
         Files of the run folder to send back, next to the summary.
     limits
         See `Limits`.
+    slo
+        See `morph_opt.sweep.Cell`.
     """
 
     key: str
@@ -69,11 +76,15 @@ class Order:
     files: tuple[tuple[str, bytes], ...]
     keep: tuple[str, ...]
     limits: Limits
+    slo: Slo | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A finished cell: its files by name, seconds of wall time, and where it ran."""
+    """A finished cell: its files by name, seconds of wall time, and where it ran.
+
+    ``files`` is `MISSED` alone where the replay was ended.
+    """
 
     files: dict[str, bytes]
     wall_s: float

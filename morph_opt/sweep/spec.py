@@ -6,38 +6,38 @@ import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import Fields, key_lines, read_json, read_toml
+from morph_opt.documents import Fields, key_lines, names_of, read_json, read_toml
 from morph_opt.domain import InputError
-from morph_opt.engine.config import ReplayConfig
-from morph_opt.replay.scenario import Failures, Scenario, Scheduler, Workload
+from morph_opt.domain.checked import checked
+from morph_opt.domain.nearest import did_you_mean
+from morph_opt.domain.options import Setting, asked
+from morph_opt.replay.scenario import PARTS, Scenario
 from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep.cell import Cell
-from morph_opt.sweep.order import RANGES, Limits
+from morph_opt.sweep.order import Limits
 
 SCHEMA = "morph-opt/sweep/1"
 _KEY = re.compile("[0-9a-f]{64}")
 MOST_CELLS = 100_000
-_TOP = ("fixed", "axes", "zip", "keep", "limits")
-_PARTS: dict[str, type[Any]] = {
-    "workload": Workload,
-    "scheduler": Scheduler,
-    "engine": ReplayConfig,
-    "failures": Failures,
-}
-_DIGESTS = {"sha256", "state_sha256", "rules_sha256", "events_sha256"}
+_TOP = ("fixed", "axes", "zip", "variant", "keep", "limits")
+VARIANT = "variant"
+"""The axis of the variants; their table in a file."""
 Value = str | int | float | bool
-NAMES: tuple[str, ...] = (
-    "cluster",
-    "seed",
-    *dict.fromkeys(
-        f.name for kind in _PARTS.values() for f in fields(kind) if f.name not in _DIGESTS
-    ),
-    *(f"{part}.seed" for part in ("workload", "scheduler", "failures")),
-)
+
+
+def options_of(parts: Mapping[str, type[Any]]) -> tuple[tuple[str, ...], dict[str, Setting]]:
+    """What a sweep may name, and what each name but ``cluster`` is: the options of these parts."""
+    known = {part: asked(kind) for part, kind in parts.items()}
+    found = {name: one for options in known.values() for name, one in options.items()}
+    found |= {f"{part}.seed": one["seed"] for part, one in known.items() if "seed" in one}
+    return ("cluster", *found), found
+
+
+NAMES, _SETTINGS = options_of(PARTS)
 """What can be fixed or varied: every field of a scenario; ``seed`` is that of all parts."""
 
 
@@ -55,6 +55,9 @@ class Spec:
         Files of each run that are kept next to its summary.
     limits
         Of each cell.
+    variants
+        Values by the names of `NAMES`, together, by a name of their own: each is run with every
+        combination of the axes, and comes before what is fixed. Without any there is one of none.
     """
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -62,6 +65,7 @@ class Spec:
     zip: tuple[tuple[str, ...], ...] = ()
     keep: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def cells(self) -> list[Cell]:
         """All cells, in order.
@@ -72,6 +76,8 @@ class Spec:
             If a name is unknown, a value out of range, or zipped axes differ in length.
         """
         steps = self._steps()
+        if self.variants:
+            steps.insert(0, [[(VARIANT, name)] for name in self.variants])
         count = 1
         for step in steps:
             count *= len(step)
@@ -79,11 +85,15 @@ class Spec:
             raise InputError(f"has {count} cells, at most {MOST_CELLS}", field="axes")
         found = []
         for combination in itertools.product(*steps):
-            axes = [pair for part in combination for pair in part]
-            found.append(
-                Cell(scenario_of({**self.fixed, **dict(axes)}), tuple(axes), self.keep)
-            )  # fmt: skip
+            axes = tuple(pair for part in combination for pair in part)
+            found.append(Cell(scenario_of(self.values(dict(axes))), axes, self.keep))
         return found
+
+    def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything that a cell with these values of the axes names, its variant's included."""
+        own = self.variants.get(axes.get(VARIANT, ""), {})
+        varied = {name: value for name, value in axes.items() if name != VARIANT}
+        return {**self.fixed, **own, **varied}
 
     def _steps(self) -> list[list[list[tuple[str, Value]]]]:
         """Per axis or group of axes the values of each step."""
@@ -116,8 +126,15 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     """
     for name in values:
         if name not in NAMES:
-            raise InputError(f"unknown field; known are {', '.join(NAMES)}", field=name)
-        _require_kind(name, values[name])
+            near = did_you_mean(name, NAMES)
+            raise InputError(f"unknown field{near}; known are {', '.join(NAMES)}", field=name)
+        if name in _SETTINGS:
+            try:
+                _SETTINGS[name].require(values[name])
+            except InputError as error:
+                raise InputError(error.rule, field=name) from error
+        elif not isinstance(values[name], str):
+            raise InputError(f"must be text, got {values[name]!r}", field=name)
     plain = {k: v for k, v in values.items() if "." not in k and k != "cluster"}
     trace, state = plain.get("trace"), plain.get("state")
     cluster = values.get("cluster")
@@ -131,22 +148,8 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "Mapping": (dict,),
-}  # fmt: skip
-_OF_FIELD = {f.name: str(f.type) for kind in _PARTS.values() for f in fields(kind)}
-
-
-def _require_kind(name: str, value: object) -> None:
-    """Refuse a value of another type than the field's."""
-    plain = name.rpartition(".")[2]
-    word = re.split(r"[ \[]", _OF_FIELD.get(plain, "str"))[0]
-    kinds = _KINDS[word]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise InputError(f"must be {' or '.join(k.__name__ for k in kinds)}", field=name)
-
-
-def read_spec(path: Path) -> Spec:
+@checked
+def read_spec(path: str | Path) -> Spec:
     """The sweep of a file; complaints name file, line, field.
 
     Raises
@@ -154,6 +157,7 @@ def read_spec(path: Path) -> Spec:
     InputError
         If it is none.
     """
+    path = Path(path)
     tables, text = read_toml(path)
     document = Fields(tables, "", str(path), _TOP, key_lines(text))
     fixed = document.object("fixed", NAMES, {})
@@ -168,6 +172,15 @@ def read_spec(path: Path) -> Spec:
             raise axes.error(name, "has no values")
         if any(value in varied[name][:k] for k, value in enumerate(varied[name])):
             raise axes.error(name, "has a value twice")
+    named = document.objects(VARIANT, ("name", *NAMES), [])
+    variants: dict[str, dict[str, Any]] = {}
+    for own in named:
+        name = own.text("name")
+        if name in variants:
+            raise own.error("name", f"stands twice: {name!r}")
+        variants[name] = {one: _value(own, one) for one in own if one != "name"}
+        if both := set(variants[name]) & set(varied):
+            raise own.error(min(both), "is varied under [axes] as well")
     groups: list[tuple[str, ...]] = []
     for place, group in enumerate(document.rows("zip", [])):
         if not isinstance(group, list) or not all(isinstance(name, str) for name in group):
@@ -176,29 +189,36 @@ def read_spec(path: Path) -> Spec:
             raise document.error("zip", f"group {place} repeats an axis or has only one")
         groups.append(tuple(group))
     keep = document.object("keep", ("files",), {})
-    limits = document.object("limits", tuple(RANGES), {})
+    limits = document.object("limits", names_of(Limits), {}).make(Limits)
     spec = Spec(
-        taken, varied, tuple(groups), keep.texts("files", []),
-        limits.built(lambda: Limits(**{name: _number(limits, name) for name in limits})),
+        taken, varied, tuple(groups), keep.value("files", tuple[str, ...], ()),
+        limits, variants,
     )  # fmt: skip
-    _require_good(spec, fixed, axes, document)
+    for each in (*named,) or (None,):
+        _require_good(spec, fixed, axes, document, each)
     return spec
 
 
-def _require_good(spec: Spec, fixed: Fields, axes: Fields, document: Fields) -> None:
-    """Try every value once, so that a complaint names its line and not a cell."""
-    first = {name: values[0] for name, values in spec.axes.items()}
+def _require_good(
+    spec: Spec, fixed: Fields, axes: Fields, document: Fields, own: Fields | None
+) -> None:
+    """Try every value once with a variant, so that a complaint names its line and not a cell."""
+    first: dict[str, Any] = {name: values[0] for name, values in spec.axes.items()}
+    if own is not None:
+        first[VARIANT] = own.text("name")
     for name, value in [(None, None), *((n, v) for n, vs in spec.axes.items() for v in vs)]:
+        values = spec.values({**first, **({} if name is None else {name: value})})
         try:
-            made = scenario_of({**spec.fixed, **first, **({} if name is None else {name: value})})
+            made = scenario_of(values)
             require_scheduler(made.scheduler)
         except InputError as error:
-            values = {**spec.fixed, **first, **({} if name is None else {name: value})}
             of_file = next((n for n, v in values.items() if v and v == error.file), name)
             said = (error.field or "").removeprefix("--").replace("-", "_")
             names = (said, f"scheduler.{said}")
-            blamed = next((name for name in names if name in {*fixed, *axes}), of_file)
-            table = fixed if blamed in spec.fixed else axes
+            where = [*((own,) if own is not None else ()), fixed, axes]
+            known = {one for table in where for one in table}
+            blamed = next((one for one in names if one in known), of_file)
+            table = next((table for table in where if blamed in table), own or axes)
             rule = error.rule if error.file is None else f"{error.file}: {error.rule}"
             raise table.error(blamed, rule) from error
     document.built(lambda: Cell(Scenario(), keep=spec.keep), "keep")
@@ -208,15 +228,10 @@ def _require_good(spec: Spec, fixed: Fields, axes: Fields, document: Fields) -> 
 def _value(read: Fields, name: str) -> Any:
     value = read.raw(name)
     if isinstance(value, dict):
-        table = read.object(name, None)
-        return {key: table.number(key) for key in table}
+        return read.value(name, dict[str, float])
     if isinstance(value, list):
         raise read.error(name, "must be one value; several stand under [axes]")
     return value
-
-
-def _number(read: Fields, name: str) -> Any:
-    return read.number(name) if name == "seconds" else read.whole(name)
 
 
 # ---------------------------------------------------------------- the list of a sweep's cells

@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import LINES_BYTES, Fields, exists, read_bytes, read_json
+from morph_opt.documents import LINES_BYTES, Fields, exists, names_of, read_bytes, read_json
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.runs.write import SUMMARY
 from morph_opt.sweep.cell import SCHEMA, Cell, key_of
-from morph_opt.sweep.order import Done, Failure, Limits
+from morph_opt.sweep.order import MISSED, Done, Failure, Limits
 
 CELL, FAILURE, TIMES, DIGESTS = "cell.json", "failure.json", "times.json", "digests.json"
-_FAILURE = ("kind", "status", "message", "wall_s", "host", "attempts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,20 @@ class Found:
     folder: Path
     failure: Failure | None = None
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def missed(self) -> Mapping[str, Any] | None:
+        """What was certain when the replay was ended, `MissedError.to_json`; None: it was not.
+
+        Raises
+        ------
+        InputError
+            As of `file`.
+        """
+        if self.failure is not None or not exists(self.folder / MISSED):
+            return None
+        found: dict[str, Any] = read_json(self.file(MISSED))
+        return found
 
     @property
     def summary(self) -> Mapping[str, Any]:
@@ -92,8 +106,9 @@ class CellStore:
         Holds ``cells/ab/KEY``; made when needed.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    @checked
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
 
     def _place(self, key: str) -> Path:
         return self.folder / "cells" / key[:2] / key
@@ -118,7 +133,7 @@ class CellStore:
         if not isinstance(document, dict) or key_of(document) != key:
             rule = "does not give the key that its folder is named by: damaged, or of another cell"
             raise InputError(f"{rule}; it is left as it is", file=str(name))
-        if exists(place / SUMMARY):
+        if exists(place / SUMMARY) or exists(place / MISSED):
             return Found(key, place)
         return self._failed(key, place)
 
@@ -126,15 +141,9 @@ class CellStore:
         file = place / FAILURE
         if not exists(file):
             raise InputError("has neither a summary nor a failure", file=str(place))
-        read = Fields(read_json(file), "", str(file), (*_FAILURE, "limits"))
-        limits = read.object("limits", ("seconds", "memory_mib", "attempts"))
-        failure = Failure(
-            read.text("kind"), read.whole("status") if read.has("status") else None,
-            read.text("message"), read.number("wall_s"), read.text("host"), read.whole("attempts"),
-        )  # fmt: skip
-        memory = limits.whole("memory_mib") if limits.has("memory_mib") else None
-        under = Limits(limits.number("seconds"), memory, limits.whole("attempts"))
-        return Found(key, place, failure, under)
+        read = Fields(read_json(file), "", str(file), (*names_of(Failure), "limits"))
+        limits = read.object("limits", names_of(Limits)).make(Limits)
+        return Found(key, place, read.make(Failure), limits)
 
     def put(self, cell: Cell, outcome: Done | Failure, limits: Limits) -> Found:
         """Keep a result; one that is there already stays, a failure that is there goes.

@@ -88,7 +88,7 @@ class SweepTable:
         try:
             import pyarrow  # noqa: F401 - by pandas, which says so less clearly
         except ImportError as error:
-            rule = "Parquet needs pyarrow: pip install 'morph-opt[sweep]'"
+            rule = "Parquet needs pyarrow: pip install pyarrow"
             raise InputError(rule, field="--out") from error
         buffer = io.BytesIO()
         frame = self.to_pandas()

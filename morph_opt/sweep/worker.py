@@ -1,13 +1,18 @@
-"""A worker's part: it starts a child process for a cell, watches it, and sends its files back.
+"""A worker's part: it has a child process run a cell, watches it, and sends its files back.
 
 A solver's crash, hang or hunger for memory ends the child and is a row of the table under every
-executor; the worker itself runs no replay.
+executor; the worker itself runs no replay. A child whose cell went well waits for the next one:
+much of a short replay is the start of its process. Where memory is limited each cell has a process
+to itself: what earlier ones left would count.
 """
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -16,13 +21,14 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from morph_opt.documents.parse import parse_toml
 from morph_opt.documents.writing import toml_text
 from morph_opt.runs.write import CONFIG, SUMMARY
-from morph_opt.sweep.order import Done, Failure, Order
+from morph_opt.sweep.order import MISSED, SLO, Done, Failure, Order
+from morph_opt.traces.registry import trace_path, with_path
 
 STOP = threading.Event()
 """Set where this process gives up: children are ended and no further ones started."""
@@ -57,7 +63,9 @@ def _once(order: Order) -> Done | Failure:
         if status == 0:
             run = folder / "run"
             try:
-                files = {name: (run / name).read_bytes() for name in (SUMMARY, *order.keep)}
+                missed = (folder / MISSED).exists()
+                names = [folder / MISSED] if missed else [run / n for n in (SUMMARY, *order.keep)]
+                files = {path.name: path.read_bytes() for path in names}
             except OSError as error:
                 return Failure("error", 0, f"left no {error.filename}", wall_s, host)
             return Done(files, wall_s, host)
@@ -77,52 +85,120 @@ def _kind(order: Order, status: int, said: str) -> str:
 def _lay_out(order: Order, folder: Path) -> None:
     """Write what the child reads, files under folders of their own so that names stay."""
     tables = parse_toml(order.config, None)
-    for number, (path, data) in enumerate(order.files):
-        place = folder / "inputs" / str(number) / Path(path).name
-        place.parent.mkdir(parents=True)
-        place.write_bytes(data)
-        for part in ("workload", "failures", "scheduler"):
-            for name, value in tables[part].items():
-                if isinstance(value, str) and (value == path or value.endswith(f"/{path}")):
-                    tables[part][name] = value[: len(value) - len(path)] + str(place)
+    folders: dict[Path, Path] = {}
+    places: dict[str, str] = {}
+    for path, data in order.files:
+        here = folders.setdefault(Path(path).parent, folder / "inputs" / str(len(folders)))
+        here.mkdir(parents=True, exist_ok=True)
+        (here / Path(path).name).write_bytes(data)
+        places |= {path: str(here / Path(path).name), str(Path(path).parent): str(here)}
+    for part in ("workload", "failures", "scheduler"):
+        for name, value in tables[part].items():
+            if isinstance(value, str):
+                tables[part][name] = places.get(value, value)
+    trace = tables["workload"]["trace"]
+    read = trace_path(trace)
+    if read is not None and read in places:
+        tables["workload"]["trace"] = with_path(trace, places[read])
     (folder / CONFIG).write_text(toml_text(tables), encoding="utf-8")
+    if order.slo is not None:
+        (folder / SLO).write_text(json.dumps(asdict(order.slo)), encoding="utf-8")
+
+
+_Here = tuple[str, tuple[tuple[str, str], ...]]
+_idle: dict[_Here, list[subprocess.Popen[bytes]]] = {}
+"""Children without a cell, by folder and environment that they were started in."""
+
+
+def _here() -> _Here:
+    return os.getcwd(), tuple(sorted(os.environ.items()))
+
+
+@atexit.register
+def end_idle() -> None:
+    """End the children that wait for a cell."""
+    for children in _idle.values():
+        while children:
+            _end(children.pop())
 
 
 def _supervised(order: Order, folder: Path) -> tuple[int | None, str]:
     """Exit status, None where time ran out, and the last line of stderr."""
-    words = [sys.executable, "-m", "morph_opt.sweep.child", str(folder)]
+    ends = time.monotonic() + order.limits.seconds
+    alone = order.limits.memory_mib is not None
+    while True:
+        waiting = None if alone else _taken()
+        child = waiting or _started(order, folder)
+        good = False
+        try:
+            status, answered = _waited(child, folder, ends)
+            good = answered and not alone and not STOP.is_set()
+        finally:
+            if not good:
+                _end(child)
+        if good:
+            _idle.setdefault(_here(), []).append(child)
+        if waiting is None or answered or status != 0:
+            break
+        # It had ended by itself while it waited: nothing is known of the cell.
+    lines = _tail(folder / "stderr")
+    return status, next((line.strip() for line in reversed(lines) if line.strip()), "")[:500]
+
+
+def _taken() -> subprocess.Popen[bytes] | None:
+    """A child that waits here, if there is one; another thread may take it first."""
+    with suppress(IndexError, KeyError):
+        return _idle[_here()].pop()
+    return None
+
+
+def _started(order: Order, folder: Path) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "morph_opt.sweep.child"]
     if order.limits.memory_mib is not None:
         words += ["--memory-mib", str(order.limits.memory_mib)]
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    errors = folder / "stderr"
-    with errors.open("wb") as stderr:
-        child = subprocess.Popen(
+    with (folder / "stderr").open("ab") as stderr:  # until it has a cell
+        return subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=stderr,
             env={**os.environ, **threads},
             start_new_session=True,
         )
-        try:
-            status = _waited(child, order.limits.seconds)
-        finally:
-            if child.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-            if child.stdin is not None:
-                child.stdin.close()
-    lines = errors.read_bytes()[-4000:].decode("utf-8", errors="replace").splitlines()
-    return status, next((line.strip() for line in reversed(lines) if line.strip()), "")[:500]
 
 
-def _waited(child: subprocess.Popen[bytes], seconds: float) -> int | None:
-    ends = time.monotonic() + seconds
+def _tail(errors: Path) -> list[str]:
+    data = errors.read_bytes() if errors.exists() else b""
+    return data[-4000:].decode("utf-8", errors="replace").splitlines()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def _waited(child: subprocess.Popen[bytes], folder: Path, ends: float) -> tuple[int | None, bool]:
+    """Status of the cell in a folder, None where time ran out; and whether the child goes on."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with suppress(BrokenPipeError):  # it has ended: its status is all that there is
+        os.write(child.stdin.fileno(), os.fsencode(folder) + b"\n")
+    answer = select.poll()
+    answer.register(child.stdout.fileno(), select.POLLIN | select.POLLHUP)
     while not STOP.is_set():
         left = ends - time.monotonic()
         if left <= 0.0:
-            return None
-        with suppress(subprocess.TimeoutExpired):
-            return child.wait(timeout=min(_POLL_S, left))
-    return None
+            return None, False
+        if answer.poll(1000.0 * min(_POLL_S, left)):
+            if os.read(child.stdout.fileno(), 64):
+                return 0, True
+            with suppress(subprocess.TimeoutExpired):
+                return child.wait(timeout=max(0.0, ends - time.monotonic())), False
+            return None, False
+    return None, False

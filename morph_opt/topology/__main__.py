@@ -23,7 +23,7 @@ def make_parser() -> LineParser:
     spec = "TOML spec, for example of instances/clusters, or a short form such as 8x8"
     show = commands.add_parser("show", help="print it as a tree")
     show.add_argument("spec", help=spec)
-    draw = commands.add_parser("draw", help="draw it (needs matplotlib)")
+    draw = commands.add_parser("draw", help="draw it as a picture")
     draw.add_argument("spec", help=spec)
     draw.add_argument("--out", required=True, type=Path, help="picture to write, .svg or .png")
     return parser

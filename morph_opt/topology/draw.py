@@ -9,6 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from morph_opt.documents import write_atomically
+from morph_opt.documents.figures import drawing
 from morph_opt.domain import Cluster, InputError, Node
 from morph_opt.topology.text import link_text, type_text
 
@@ -107,8 +109,8 @@ def draw_topology(cluster: Cluster, out: Path) -> None:
     Raises
     ------
     InputError
-        If the file is neither .svg nor .png, cannot be written, or matplotlib is missing; if there
-        are more nodes than anybody could see.
+        If the file is neither .svg nor .png, or cannot be written; if there are too many nodes to
+        see.
     """
     suffix = out.suffix.lower()
     if suffix not in (".svg", ".png"):
@@ -116,27 +118,19 @@ def draw_topology(cluster: Cluster, out: Path) -> None:
     if len(cluster.nodes) > MOST_DRAWN:
         rule = f"a drawing shows at most {MOST_DRAWN} nodes, got {len(cluster.nodes)}"
         raise InputError(f"{rule}; show prints them as text", field="nodes")
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("a drawing needs matplotlib: pip install matplotlib") from None
     shown = best_panels(cluster)
     width, height = _extent(shown)
     legend = (len(cluster.node_types) + 1) * 1.2
     canvas = max(width, LEAST_WIDTH) + 2.0, height + legend + 3.0
-    figure = Figure(figsize=(canvas[0] * INCHES_PER_UNIT, canvas[1] * INCHES_PER_UNIT))
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_xlim(-1, canvas[0] - 1.0)
-    axes.set_ylim(-height - legend, 3)
-    axes.axis("off")
-    _Painter(axes, cluster).paint(shown, width, height)
-    options = {"dpi": 200} if suffix == ".png" else {"metadata": {"Date": None}}
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "morph-opt", "svg.fonttype": "none"}):
-            figure.savefig(out, format=suffix[1:], facecolor="white", **options)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", file=str(out)) from error
+    size = canvas[0] * INCHES_PER_UNIT, canvas[1] * INCHES_PER_UNIT
+    style = {"font.size": 10.0, "svg.fonttype": "none"}
+    with drawing(size, style, layout=None) as (figure, encoded):
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        axes.set_xlim(-1, canvas[0] - 1.0)
+        axes.set_ylim(-height - legend, 3)
+        axes.axis("off")
+        _Painter(axes, cluster).paint(shown, width, height)
+        write_atomically(out, encoded(suffix, **({"dpi": 200} if suffix == ".png" else {})))
 
 
 class _Painter:

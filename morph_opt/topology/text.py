@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from formulations.resources import SIDES
 from morph_opt.domain import Cluster, Node, NodeType
+from morph_opt.domain.placement import sides_of
 from morph_opt.topology.graph import oversubscription
 
 Tree = tuple[str, list["Tree"]]
@@ -33,11 +35,13 @@ def link_text(cluster: Cluster, leaf: str) -> str:
 
 def type_text(kind: NodeType) -> str:
     """What a node of a type has."""
-    return (
-        f"{kind.name} ({kind.gpus} {kind.gpu_type.name}, {kind.cpus} CPU threads, "
-        f"{kind.host_memory_gib:g} GiB, NVLink {kind.nvlink_gb_per_s:g} GB/s per GPU, "
-        f"network {kind.rdma_gb_per_s:g} GB/s)"
+    sides = ", ".join(
+        f"{amount:g} {resource.unit}"
+        for resource, amount in zip(SIDES, sides_of(kind), strict=True)
+        if amount or not resource.optional
     )
+    nvlink = f"NVLink {kind.nvlink_gb_per_s:g} GB/s per GPU"
+    return f"{kind.name} ({kind.gpus} {kind.gpu_type.name}, {sides}, {nvlink})"
 
 
 def _count(number: int, word: str) -> str:

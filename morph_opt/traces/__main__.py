@@ -1,4 +1,4 @@
-"""``python -m morph_opt.traces lint PATH``: what is in a log, and what is wrong with it."""
+"""``python -m morph_opt.traces lint|describe PATH``: what is wrong with a log, what jobs it has."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import require_no_input, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.traces.logs.arguments import add_reading, reading_of
-from morph_opt.traces.logs.capacity import node_events, read_capacity
-from morph_opt.traces.logs.lint import lint
-from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import LOG_FORMATS, log_format
-from morph_opt.traces.logs.survey import survey_page
-from morph_opt.traces.registry import log_of
+from morph_opt.traces.logs.registry import LOG_FORMATS
 
 # Commands that read logs ask here for what they have in common.
 __all__ = ["add_reading", "main", "make_parser", "reading_of"]
@@ -35,10 +30,7 @@ def make_parser() -> LineParser:
         help="say what is in a log and what is wrong with it",
         epilog="Exit status: 0 clean or notes only; 1 warnings; 2 errors, or bad usage.",
     )
-    check.add_argument("path", type=Path, metavar="PATH", help="the log; .gz and .xz are unpacked")
-    check.add_argument(
-        "--format", choices=tuple(LOG_FORMATS), help="of the log (guessed from header and keys)"
-    )
+    _add_log(check)
     check.add_argument("--cluster", metavar="SPEC", help="compare with it: file or short form")
     check.add_argument(
         "--capacity", type=Path, metavar="FILE", help="GPUs over time: date,...,total"
@@ -46,12 +38,28 @@ def make_parser() -> LineParser:
     check.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     check.add_argument("--rows", action="store_true", help="with a line per job, in the JSON")
     check.only_with("--rows", "--json")
-    add_reading(check)
+    told = commands.add_parser("describe", help="sizes, run times, queueing, states of its jobs")
+    _add_log(told)
+    told.add_argument("--out", type=Path, metavar="DIR", help="folder for a page and a picture")
+    told.add_argument("--pictures", choices=("svg", "png", "pdf"), default="svg",
+                      help="form of the picture (svg)")  # fmt: skip
+    told.only_with("--pictures", "--out")
     _add_capacity(commands.add_parser("capacity", help="node events of a capacity over time"))
     several = commands.add_parser("survey", help="one page on every log below a folder")
-    several.add_argument("folder", type=Path, metavar="FOLDER")
+    several.add_argument("folder", type=Path, metavar="FOLDER", help="with logs, at any depth")
     several.add_argument("--out", type=Path, metavar="FILE", help="else the page is printed")
     return parser
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    """Which log, and how it is read."""
+    parser.add_argument("log", metavar="PATH|FORMAT:PATH", help="the log; .gz and .xz are unpacked")
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        help=f"of the log (guessed from header and keys): {', '.join(LOG_FORMATS)}, or one's own",
+    )
+    add_reading(parser)
 
 
 def _add_capacity(parser: LineParser) -> None:
@@ -74,17 +82,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    return {"lint": _lint, "capacity": _capacity, "survey": _survey}[given.command](given)
+    run = {"lint": _lint, "describe": _describe, "capacity": _capacity, "survey": _survey}
+    return run[given.command](given)
+
+
+def _describe(given: argparse.Namespace) -> int:
+    from morph_opt.traces.logs.describe import draw, page_of, parts_of, text_of
+    from morph_opt.traces.logs.frame import read_frame
+    from morph_opt.traces.logs.guess import chosen
+
+    log = read_frame(chosen(given.log, given.format, reading_of(given)))
+    parts = parts_of(log)
+    if given.out is None:
+        print(text_of(log, parts), end="")
+        return 0
+    picture = given.out / f"jobs.{given.pictures}"
+    draw(log, picture)
+    write_atomically(given.out / "index.md", page_of(log, parts, picture.name))
+    print(given.out / "index.md")
+    return 0
 
 
 def _capacity(given: argparse.Namespace) -> int:
     from morph_opt.clusters import load_cluster
+    from morph_opt.traces.logs.capacity import node_events, read_capacity
+    from morph_opt.traces.logs.reading.scan import Scan
+    from morph_opt.traces.registry import log_of
 
     spec = log_of(given.trace)
     if spec is None:
         raise InputError(f"must be a log, FORMAT:PATH, got {given.trace!r}", field="--trace")
     require_no_input(given.out, given.path, Path(spec.path))
-    known, how = log_format(spec.format), reading_of(given)
+    known, how = spec.reader, reading_of(given)
     scan = Scan(Path(spec.path), known, replace(how, window=spec.window))
     first_s = min((job.submit_s for job in scan.jobs()), default=None)
     if first_s is None or known.relative:
@@ -103,6 +132,8 @@ def _capacity(given: argparse.Namespace) -> int:
 
 
 def _survey(given: argparse.Namespace) -> int:
+    from morph_opt.traces.logs.survey import survey_page
+
     _put(survey_page(given.folder), given.out)
     return 0
 
@@ -116,16 +147,18 @@ def _put(text: str, out: Path | None) -> None:
 
 
 def _lint(given: argparse.Namespace) -> int:
+    from morph_opt.traces.logs.guess import chosen
+    from morph_opt.traces.logs.lint import lint
+
     gpus = None
-    require_no_input(given.json, given.path, given.capacity or given.path)
+    log = chosen(given.log, given.format, reading_of(given))
+    require_no_input(given.json, log.path, given.capacity or log.path)
     if given.cluster is not None:
         from morph_opt.clusters import load_cluster
 
         gpus = load_cluster(given.cluster).gpus
     found = lint(
-        given.path,
-        given.format,
-        reading_of(given),
+        log,
         cluster_gpus=gpus,
         capacity=given.capacity,
         with_rows=given.rows,

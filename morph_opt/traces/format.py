@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from morph_opt.domain import Trace
+from morph_opt.domain.options import Setting
 from morph_opt.perf.speed import SpeedModel
 
 Kind = Literal["twin", "original", "file"]
 
+STATE_TRACE = "state"
+"""The trace of a replay in which no job arrives behind the state that it begins with."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class LoadedTrace:
     """A trace with the speeds that its jobs truly have.
 
@@ -39,6 +43,9 @@ class LoadedTrace:
     account: Account | None = None
     first_start_s: float | None = None
 
+    def __repr__(self) -> str:
+        return f"<LoadedTrace {self.trace.name} ({self.kind}): {len(self.trace.jobs)} jobs>"
+
 
 class Account(Protocol):
     """What became of a log on its way to jobs."""
@@ -49,14 +56,6 @@ class Account(Protocol):
 
     def as_json(self) -> str:
         """All that is known of it, as the text of a JSON file."""
-        ...
-
-
-class Option(Protocol):
-    """What a trace may be told."""
-
-    def require(self, field: str, value: Any, /) -> None:
-        """Refuse a value that it cannot be."""
         ...
 
 
@@ -96,6 +95,8 @@ class TraceFormat:
         What has to be on this machine; None for generated traces.
     options
         What it may be told, and what each may be; whatever is not here is refused.
+    log
+        Whether it is a log: its readers are in `morph_opt.traces.logs.registry.LOG_FORMATS`.
     """
 
     name: str
@@ -104,12 +105,13 @@ class TraceFormat:
     speeds: str
     home: str | Callable[..., str] | None = None
     data_set: str | None = None
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, Setting] = field(default_factory=dict)
+    log: bool = False
 
     @property
     def seeded(self) -> bool:
-        """Whether a seed decides anything of it: an original is what it is."""
-        return self.data_set is None
+        """Whether a seed decides anything of it: an original is what it is, and so is a log."""
+        return self.data_set is None and not self.log
 
     @property
     def specs(self) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ seven: job_type, command, num_steps_arg, needs_data_dir, total_steps, arrival_ti
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from morph_opt.data import dataset
 from morph_opt.documents import read_lines
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.domain._validate import require_finite
@@ -207,6 +209,32 @@ def known_files(root: Path) -> dict[str, Path]:
     }
 
 
+def published_names() -> tuple[str, ...]:
+    """Short names of the traces in the published data set, whether or not it is here."""
+    traces = PurePosixPath(UPSTREAM, "traces")
+    files = [PurePosixPath(file) for file in dataset("gavel").sha256]
+    return tuple(
+        prefix + file.stem
+        for folder, prefix in FOLDERS.items()
+        for file in files
+        if file.parent == traces / folder
+    )
+
+
+def require_known(argument: str, known: Iterable[str]) -> None:
+    """Refuse a short name that is none of the ``known``.
+
+    Raises
+    ------
+    InputError
+        Naming those that are.
+    """
+    known = tuple(known)
+    if argument not in known:
+        names = ", ".join(f"gavel/{name}" for name in known)
+        raise InputError(f"unknown trace 'gavel/{argument}'; known are {names}", field="trace")
+
+
 def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
     """A trace of the data set by short name, its speed model, and a line about it.
 
@@ -225,12 +253,7 @@ def load(root: Path, argument: str) -> tuple[Trace, GavelTable, str]:
     files = known_files(root)
     if not files:
         raise InputError("has no traces/*.trace", file=str(root), field="data set gavel")
-    if argument not in files:
-        raise InputError(
-            f"unknown trace 'gavel/{argument}'; known are "
-            + ", ".join(f"gavel/{name}" for name in files),
-            field="trace",
-        )
+    require_known(argument, files)
     throughputs = read_throughputs(root / TABLE)
     name = f"gavel/{argument}"
     notice = f"{name}: original trace of the public Gavel artifact, speeds as measured there"

@@ -10,30 +10,32 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from morph_opt.data import dataset, locate
-from morph_opt.documents import exists
-from morph_opt.domain import InputError
-from morph_opt.extend import extension, made_by, require_parts
+from morph_opt.data import dataset, find, locate
+from morph_opt.documents import exists, is_file
+from morph_opt.domain import InputError, Trace
+from morph_opt.domain.checked import checked
+from morph_opt.domain.nearest import nearest, unknown
+from morph_opt.extend import extension, made_by, require_kind, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.traces import easyscale, gavel, tiresias
 from morph_opt.traces.cluster_twins import (
     CLUSTER_TWINS,
-    OPTIONS,
     cluster_twin,
     twin_home,
 )
-from morph_opt.traces.format import LoadedTrace, TraceFormat
-from morph_opt.traces.logs.options import LOG_OPTIONS, LogSpec, load_spec, windowed
+from morph_opt.traces.format import STATE_TRACE, LoadedTrace, TraceFormat
+from morph_opt.traces.logs.guess import also, looks_like
+from morph_opt.traces.logs.options import load_spec
+from morph_opt.traces.logs.reading.scan import Scan
+from morph_opt.traces.logs.registry import ENTRY_POINT_GROUP, LOG_FORMATS, LogSpec, windowed
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
+from morph_opt.traces.options import LOG_OPTIONS, TWIN_OPTIONS
 from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
 from morph_opt.traces.twins.easyscale import EASYSCALE_TWIN, easyscale_twin
 from morph_opt.traces.twins.gavel import GAVEL_TWIN, gavel_twin
 from morph_opt.traces.twins.morphling import TWINS, twin
 from morph_opt.traces.twins.search import ONE_SEARCH, SEARCH_TWIN, search_twin
 from morph_opt.traces.twins.tiresias import TIRESIAS_TWIN, tiresias_twin
-
-ENTRY_POINT_GROUP = "morph_opt.traces"
-"""Entry points of this group are trace sources under their own name."""
 
 _EXTENSION = re.compile(r"[\w.-]{1,200}(:\w{1,200})?")
 
@@ -49,9 +51,7 @@ def _load_morphling(argument: str, *, seed: int) -> LoadedTrace:
     del seed  # an original is what it is
     name = f"morphling/{argument}"
     if argument not in WORKLOADS:
-        raise InputError(
-            f"unknown trace {name!r}; known are {', '.join(known_traces())}", field="trace"
-        )
+        raise InputError(unknown("trace", name, known_traces()), field="trace")
     root = locate("morphling")
     table = read_tables(root)
     notice = f"{name}: original trace of the public Morphling artifact, speeds as measured there"
@@ -63,7 +63,12 @@ def _load_morphling(argument: str, *, seed: int) -> LoadedTrace:
 def _load_file(path: Path) -> LoadedTrace:
     truth = builtin_model()
     notice = f"{path.name}: your file, speeds of the built-in performance model"
-    trace = read_workload(path, name=path.name, models=truth.models(), description=notice)
+    try:
+        trace = read_workload(path, name=path.name, models=truth.models(), description=notice)
+    except InputError as error:
+        if not error.rule.startswith("column is missing"):
+            raise
+        raise also(error, looks_like(path)) from error
     return LoadedTrace(trace, truth, "file", notice)
 
 
@@ -84,6 +89,12 @@ def _load_search_twin(argument: str, *, seed: int) -> LoadedTrace:
 
 def _load_fair_original(name: str, argument: str, *, seed: int) -> LoadedTrace:
     del seed  # an original is what it is
+    # A name that does not exist is refused as unknown before the data set is asked for: on a
+    # machine without it, fetching would not help.
+    if name == "tiresias":
+        tiresias.parse_name(argument)
+    elif find(name) is None:
+        gavel.require_known(argument, gavel.published_names())
     reader = gavel.load if name == "gavel" else tiresias.load
     trace, truth, notice = reader(locate(name), argument)
     return LoadedTrace(trace, truth, "original", notice)
@@ -110,12 +121,10 @@ PUBLISHED_LOGS = {
 
 
 def _load_published(name: str, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
-    which, _ = windowed(argument)
-    files = PUBLISHED_LOGS[name]
-    if which not in files:
-        known = ", ".join(f"{name}/{one}" if one else name for one in files)
-        raise InputError(f"unknown trace {name}/{which}; known are {known}", field="trace")
-    title = f"{name}/{argument}" if argument else name
+    files, title = PUBLISHED_LOGS.get(name, {}), f"{name}/{argument}" if argument else name
+    if windowed(argument)[0] not in files:
+        known = ", ".join((*(f"{name}/{one}" if one else name for one in files), f"{name}:PATH"))
+        raise InputError(f"unknown trace {title}; known are {known}", field="trace")
     spec = log_of(title)
     assert spec is not None
     published = dataset(name)
@@ -126,9 +135,8 @@ def _load_published(name: str, argument: str, *, seed: int, **options: Any) -> L
 
 def _load_log(spec: LogSpec, argument: str, *, seed: int, **options: Any) -> LoadedTrace:
     del argument  # is part of the path
-    name = f"{spec.format}:{Path(spec.path).name}"
-    window = "" if spec.window is None else f"@{spec.window}"
-    return load_spec(spec, name + window, seed=seed, options=options)
+    short = replace(spec, path=Path(spec.path).name)
+    return load_spec(spec, str(short), seed=seed, options=options)
 
 
 def _load_easyscale_twin(argument: str, *, seed: int) -> LoadedTrace:
@@ -153,7 +161,9 @@ _MODEL = "the built-in performance model"
 _GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
 _SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
 
-_LOG_HOMES = ("302x8:A800-80GB", "158x8:V100", "231x8:P100+321x2:P100")
+_LOG_HOMES = {
+    "acme": "302x8:A800-80GB", "helios": "158x8:V100", "philly": "231x8:P100+321x2:P100",
+}  # fmt: skip
 """Capacity of Kalos, of Venus at its largest, and of Philly; the last names no GPU type."""
 
 FORMATS: dict[str, TraceFormat] = {
@@ -169,16 +179,16 @@ FORMATS: dict[str, TraceFormat] = {
         *(
             TraceFormat(
                 name, tuple(arguments), partial(_load_cluster_twin, name), _SECONDS,
-                partial(twin_home, name), options=OPTIONS,
+                partial(twin_home, name), options=TWIN_OPTIONS,
             )
             for name, arguments in CLUSTER_TWINS.items()
         ),
         *(
             TraceFormat(
-                name, tuple(files), partial(_load_published, name), _SECONDS, home,
-                data_set=name, options=LOG_OPTIONS,
+                name, tuple(PUBLISHED_LOGS.get(name, ())), partial(_load_published, name), _SECONDS,
+                _LOG_HOMES.get(name), name if name in PUBLISHED_LOGS else None, LOG_OPTIONS, True,
             )
-            for (name, files), home in zip(PUBLISHED_LOGS.items(), _LOG_HOMES, strict=True)
+            for name in LOG_FORMATS
         ),
         TraceFormat(
             "morphling", tuple(WORKLOADS), _load_morphling, "the artifact's measured table",
@@ -202,7 +212,8 @@ FORMATS: dict[str, TraceFormat] = {
         ),
     )
 }  # fmt: skip
-"""Every format that is built in; a CSV file is one more, without a name."""
+"""Every format that is built in, those of logs among them; a CSV file is one more, without a name.
+"""
 
 
 def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedTrace:
@@ -210,7 +221,11 @@ def _load_own(source: object, name: str, argument: str, *, seed: int) -> LoadedT
     contract = "source(argument, *, seed)"
     made = made_by(source, name, "trace", contract, argument, seed=seed)
     parts = ("trace", "truth", "kind", "notice")
-    return cast(LoadedTrace, require_parts(made, name, "trace", "LoadedTrace", parts))
+    loaded = cast(LoadedTrace, require_parts(made, name, "trace", "LoadedTrace", parts))
+    require_kind(loaded.trace, Trace, f"{name}: the part trace", "trace")
+    speeds = ("name", "models", "iteration_s", "configurations")
+    require_parts(loaded.truth, f"{name}: the part truth", "trace", "SpeedModel", speeds)
+    return loaded
 
 
 def _format_of(spec: str) -> TraceFormat | None:
@@ -220,9 +235,8 @@ def _format_of(spec: str) -> TraceFormat | None:
         return TraceFormat("easyscale", ("",), load, _WORKERS, easyscale.HOME, "easyscale")
     log = LogSpec.of(spec)
     if log is not None:
-        return TraceFormat(
-            log.format, ("",), partial(_load_log, log), _SECONDS, options=LOG_OPTIONS
-        )
+        load = partial(_load_log, log)
+        return TraceFormat(log.name, ("",), load, _SECONDS, options=LOG_OPTIONS, log=True)
     return FORMATS.get(spec.partition("/")[0])
 
 
@@ -251,7 +265,7 @@ def _understood(spec: str, options: dict[str, Any]) -> dict[str, Any]:
             takers = ", ".join(one.name for one in FORMATS.values() if name in one.options)
             rule = f"has no effect on trace {spec!r}; it is for {takers or 'no trace'}"
             raise InputError(rule, field=name)
-        known.options[name].require(name, value)
+        known.options[name].require(value)
     return given
 
 
@@ -261,27 +275,61 @@ def takes_seed(spec: str, jobs_as: str | None = None) -> bool:
     Of a log only where ``jobs_as`` has its jobs drawn.
     """
     known = _format_of(spec)
-    if known is not None and known.options is LOG_OPTIONS:
-        return jobs_as == "sampled"
-    return known.seeded if known is not None else _source(spec) is not None
+    if known is None:
+        return _source(spec) is not None
+    return known.seeded or (known.log and jobs_as == "sampled")
 
 
 def log_of(spec: str) -> LogSpec | None:
     """The log that a spec names, by path or as a published one; None if it names none."""
     name, _, argument = spec.partition("/")
     which, window = windowed(argument)
-    if name in PUBLISHED_LOGS and which in PUBLISHED_LOGS[name]:
+    if which in PUBLISHED_LOGS.get(name, ()):
         file = PUBLISHED_LOGS[name][which]
         return LogSpec(name, str(locate(name, file) / file), window)
     return LogSpec.of(spec)
 
 
+# ---------------------------------------------------------------- files that a spec names
+
+
+def trace_path(spec: str) -> str | None:
+    """The file or folder that a trace is read from, as its spec has it; None for a name."""
+    base = split_resampled(spec)[-1]
+    if base.startswith(_EASYSCALE) and Path(base.removeprefix(_EASYSCALE)).is_dir():
+        return base.removeprefix(_EASYSCALE)
+    log = LogSpec.of(base)
+    if log is not None:
+        return log.path
+    if base == STATE_TRACE or base.partition("/")[0] in FORMATS:
+        return None
+    return base if base.endswith(".csv") or is_file(Path(base)) else None
+
+
+def with_path(spec: str, path: str) -> str:
+    """A spec whose trace is read from another place."""
+    old, base = trace_path(spec), split_resampled(spec)[-1]
+    log = LogSpec.of(base)
+    if old is None:
+        return spec
+    begin = spec[: len(spec) - len(base)]
+    return begin + (base.replace(old, path, 1) if log is None else str(replace(log, path=path)))
+
+
+def trace_files(spec: str) -> tuple[str, ...]:
+    """The files that a trace is read from; none for a name."""
+    path, log = trace_path(spec), LogSpec.of(split_resampled(spec)[-1])
+    if log is not None:
+        return tuple(map(str, Scan(Path(log.path), log.reader).reader.files()))
+    if path is not None and Path(path).is_dir():
+        return tuple(str(Path(path) / name) for name in (easyscale.TRACE, easyscale.OVERHEAD))
+    return () if path is None else (path,)
+
+
 def absolute_spec(spec: str) -> str:
-    """A spec that means the same in every folder, where it names a log by its path."""
-    if spec.startswith(_EASYSCALE):
-        return _EASYSCALE + str(Path(spec.removeprefix(_EASYSCALE)).resolve())
-    log = LogSpec.of(spec)
-    return spec if log is None else log.absolute()
+    """A spec that means the same in every folder, where it names a file."""
+    path = trace_path(spec)
+    return spec if path is None else with_path(spec, str(Path(path).resolve()))
 
 
 def known_traces() -> tuple[str, ...]:
@@ -290,6 +338,7 @@ def known_traces() -> tuple[str, ...]:
     return (*names, *sorted(e.name for e in entry_points(group=ENTRY_POINT_GROUP)))
 
 
+@checked
 def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
     """Load a trace by name, import path or file.
 
@@ -299,13 +348,14 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
         ``base``, ``bp``, ``mt``, ``naive`` (twins); ``morphling/base`` and so on (originals);
         the name of an entry point of group ``morph_opt.traces`` or an import path
         ``package.module:source``, each optionally followed by ``/argument``; a log, as
-        ``FORMAT:PATH`` or by name (``acme/seren``), either with a window ``@from..to`` of
-        submissions; or the path of a CSV file in the layout of the Morphling workloads.
+        ``FORMAT:PATH`` (`morph_opt.traces.logs.registry.log_format`) or by name (``acme/seren``),
+        either with a window ``@from..to`` of submissions; or the path of a CSV file in the layout
+        of the Morphling workloads.
     seed
         Member of the family, for generated traces; 0 is the project's fixed twin.
     **options
         What the trace's format declares: ``jobs``, ``gpus`` and ``days`` of a cluster twin, those
-        of `morph_opt.traces.logs.options.LOG_OPTIONS` of a log. None is as not given.
+        of `morph_opt.traces.options.LOG_OPTIONS` of a log. None is as not given.
 
     Raises
     ------
@@ -319,12 +369,13 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
     if source is not None:
         return source[0](source[1], seed=seed, **options)
     path = Path(spec)
+    word = spec.partition(":")[0]
+    if word != spec and not exists(path) and nearest(word, LOG_FORMATS) is not None:
+        raise InputError(unknown("format", word, LOG_FORMATS), field="trace")
     if path.suffix == ".csv" or (exists(path) and not path.is_dir()):
         return _load_file(path)
-    raise InputError(
-        f"unknown trace {spec!r}; known are {', '.join(known_traces())}, or give a CSV file",
-        field="trace",
-    )
+    more = "or give a CSV file, or a log as FORMAT:PATH"
+    raise InputError(unknown("trace", spec, known_traces(), more), field="trace")
 
 
 def _source(spec: str) -> tuple[Callable[..., LoadedTrace], str] | None:

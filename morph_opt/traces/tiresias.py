@@ -12,9 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from morph_opt.documents import read_rows
 from morph_opt.domain import (
     InputError,
@@ -117,25 +114,6 @@ def read_trace_rows(path: Path) -> list[TiresiasRow]:
     return rows
 
 
-def read_samples(path: Path) -> npt.NDArray[np.float64]:
-    """GPU-second samples, ascending, from a CSV with one column ``duration``.
-
-    Raises
-    ------
-    InputError
-        If there is none, or one is not above 0.
-    """
-    found = []
-    for row in read_rows(path, ("duration",), ()):
-        value = row.number("duration", at_least=0.0)
-        if value <= 0:
-            raise row.error("duration", f"must be above 0, got {value:g}")
-        found.append(value)
-    if not found:
-        raise InputError("has a header but no samples", file=str(path))
-    return np.sort(np.asarray(found, dtype=np.float64))
-
-
 def rigid_node(gpus: int, *, cpus: int = 128, memory_gib: float = 256.0) -> NodeType:
     """A node as Tiresias' specs describe it; the GPU (P100) is that of the paper's testbed."""
     return NodeType(f"tiresias-x{gpus}", GPU_TYPES["P100"], gpus, cpus, memory_gib, 20.0, 12.5)
@@ -158,6 +136,21 @@ def files_root(root: Path) -> Path:
     return root / UPSTREAM if (root / UPSTREAM / SAMPLES).is_file() else root
 
 
+def parse_name(argument: str) -> tuple[str, int]:
+    """Short name of a trace file and the factor of its run times, of ``60`` or ``60x10``.
+
+    Raises
+    ------
+    InputError
+        If there is no such trace.
+    """
+    base, _, times = argument.partition("x")
+    if base not in TRACES or (times and not _TIMES.fullmatch(times)):
+        known = ", ".join(f"tiresias/{name}, tiresias/{name}x10" for name in TRACES)
+        raise InputError(f"unknown trace 'tiresias/{argument}'; known are {known}", field="trace")
+    return base, int(times) if times else 1
+
+
 def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
     """A trace of the data set by short name (``60``, or ``60x10`` with run times times 10).
 
@@ -171,14 +164,7 @@ def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
     InputError
         If there is no such trace, or a file is wrong.
     """
-    base, _, times = argument.partition("x")
-    if base not in TRACES or (times and not _TIMES.fullmatch(times)):
-        raise InputError(
-            f"unknown trace 'tiresias/{argument}'; known are "
-            + ", ".join(f"tiresias/{name}, tiresias/{name}x10" for name in TRACES),
-            field="trace",
-        )
-    factor = int(times) if times else 1
+    base, factor = parse_name(argument)
     root = files_root(root)
     rows = [row.times(factor) for row in read_trace_rows(root / TRACES[base])]
     notice = f"tiresias/{argument}: original trace of the public Tiresias artifact" + (

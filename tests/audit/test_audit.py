@@ -15,13 +15,13 @@ from morph_opt.audit import Audit, audit, read_recorded
 from morph_opt.audit.__main__ import main
 from morph_opt.audit.instants import _largest_sum
 from morph_opt.clusters import parse_short
+from morph_opt.decision.rules import NonPreemptible, OperatorRules
 from morph_opt.domain import InputError, RoundState
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay.cli import main as replay_main
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round import decide_round, read_snapshot
 from morph_opt.round.snapshot import Snapshot
-from morph_opt.rules import NonPreemptible, OperatorRules
 from morph_opt.runs.read import read_run
 from morph_opt.traces.logs import Reading
 
@@ -90,10 +90,10 @@ def as_sacct(run: Path, *, hosts: bool) -> str:
         return str(np.datetime64("2026-01-01T00:00:00") + np.timedelta64(round(seconds), "s"))
 
     for row in read_run(run).jobs:
-        held = segments.get(row.job_id)
-        tres = f"gres/gpu={row.requested_number_of_resources}"
-        number = row.job_id.removeprefix("job-")
-        when = stamp(row.submission_time)
+        held = segments.get(row.job)
+        tres = f"gres/gpu={row.gpus}"
+        number = row.job.removeprefix("job-")
+        when = stamp(row.submission_s)
         if held is None:
             lines.append(f"{number}|gpu|{when}|Unknown|Unknown|PENDING|0|{tres}||None assigned")
             continue

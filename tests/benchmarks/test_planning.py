@@ -27,7 +27,7 @@ def _work(config: Path, order: Order) -> Done:
     """A cell in this process."""
     config.write_text(order.config)
     run = read_scenario(config).run()
-    texts = {"summary.json": summary_json(run.summary.values), "jobs.csv": jobs_csv(run.jobs)}
+    texts = {"summary.json": summary_json(run.summary), "jobs.csv": jobs_csv(run.jobs)}
     return Done({name: text.encode() for name, text in texts.items()}, 0.1, "here")
 
 
@@ -39,7 +39,7 @@ def test_the_recursion_waits_as_the_engine_does() -> None:
         config = ReplayConfig(interval_s=10.0, restart_s=0.0)
         where = Cluster.uniform(servers, node_type(1))
         found = replay(loaded.trace, where, Fifo(), loaded.truth, config)
-        told = [row.waiting_time for row in found.jobs]
+        told = [row.waiting_s for row in found.jobs]
         assert told == pytest.approx(waits_s(work, servers, 10.0), abs=1e-6)
     means = [sum(waits_s(drawn(100.0, 30.0, 2000, s), 5, 1.0)) / 2000 for s in range(10)]
     assert sum(means) / 10 == pytest.approx(mean_wait_s(5, 100.0, 30.0), rel=0.3)
@@ -49,9 +49,9 @@ def test_a_search_names_the_k_of_the_formula() -> None:
     """The campaign of the report has a hundred queues and more."""
     found = [calibration.search(k, calibration.NEAR[0]) for k in range(3)]
     assert [one.found for one in found] == [one.formula for one in found]
-    # Near the k of the formula more than a tenth of its runs miss: what keeps it is larger.
+    # Nearer to its mean wait some of its runs miss: they are counted, and no server is bought.
     other = calibration.search(0, 0.3)
-    assert (other.found, other.formula) == (6, 5)
+    assert (other.found, other.formula) == (5, 5)
     assert other.holds is not None
     assert other.holds >= calibration.SHARE
 
@@ -69,11 +69,19 @@ def test_every_part_is_written_and_drawn(
         "--trace", "tests.plan.queue:mmk/600/9/20",
         "--policies", "fifo:skip", "--slo", "avg queued_s <= 200", "--exploration", "2",
         "--share", "0.5", "--confidence", "0.6", "--on", "tests.sweep.poison:Inline",
-        "--repetitions", "2", "--intervals", "2", "--eta-trace", "tests.plan.queue:mmk/100/20/12",
-        "--eta-cluster", "3x1", "--eta-workloads", "2", "--eta-every", "3",
+        "--searches", "2", "--repetitions", "2", "--intervals", "2",
+        "--eta-trace", "tests.plan.queue:mmk/100/20/12", "--eta-cluster", "3x1",
+        "--eta-workloads", "2", "--eta-every", "3",
     ]  # fmt: skip
     assert main(words) == 0
-    names = {"README.md", "statistics.json", "load.json", "eta.json", "eta-mmk.csv"}
+    names = {
+        "README.md",
+        "known.json",
+        "statistics.json",
+        "load.json",
+        "eta.json",
+        "eta-mmk-100-20-12.csv",
+    }
     assert {file.name for file in out.iterdir()} == names | {"cost.svg", "chance.svg", "eta.svg"}
     text = (out / "README.md").read_text()
     answers = json.loads((out / "statistics.json").read_text())["answers"]
@@ -86,8 +94,8 @@ def test_every_part_is_written_and_drawn(
     assert all((out / name).read_text().startswith("<?xml") for name in ("cost.svg", "eta.svg"))
     assert max(map(len, text.splitlines())) < 700
     # Asked again, a workload's forecasts are read; a folder of another question is made anew.
-    figures = json.loads((out / "eta.json").read_text())["mmk"]
-    kept = sorted((tmp_path / "runs" / "eta-mmk").iterdir())
+    figures = json.loads((out / "eta.json").read_text())["mmk-100-20-12"]
+    kept = sorted((tmp_path / "runs" / "eta-mmk-100-20-12").iterdir())
     assert [file.name for file in kept] == ["0.json", "1.json"]
     of_first = json.loads(kept[0].read_text())
     kept[0].write_text(json.dumps(of_first | {"rows": of_first["rows"][:-1]}))
@@ -99,7 +107,7 @@ def test_every_part_is_written_and_drawn(
     assert f"| `fifo:skip` | {nodes[0]} | not asked |  |" in (out / "README.md").read_text()
     assert (out / "cost.svg").exists()
     assert main([*words, "--only", "eta"]) == 0
-    again = json.loads((out / "eta.json").read_text())["mmk"]
+    again = json.loads((out / "eta.json").read_text())["mmk-100-20-12"]
     assert again["forecasts"] == figures["forecasts"] - 1
     assert main([*words[:-1], "4", "--only", "eta"]) == 0
     third = json.loads(kept[0].read_text())

@@ -93,13 +93,16 @@ NAMES = st.text(
     type_name=NAMES,
     domain=st.none() | NAMES,
     memory_gib=st.floats(0.5, 500.0),
+    ssd_gib=st.just(0.0) | st.floats(0.0, 1e6),
 )
 def test_any_cluster_reads_back_equal(
-    names: list[str], type_name: str, domain: str | None, memory_gib: float
+    names: list[str], type_name: str, domain: str | None, memory_gib: float, ssd_gib: float
 ) -> None:
-    kind = NodeType(type_name, GpuType("gpu " + type_name, memory_gib), 3, 7, 0.1, 1e-3, 2e9)
+    gpu_type = GpuType("gpu " + type_name, memory_gib)
+    kind = NodeType(type_name, gpu_type, 3, 7, 0.1, 1e-3, 2e9, ssd_gib)
     cluster = Cluster("any", tuple(Node(name, kind, names[0], domain) for name in names))
     assert cluster_from_toml(cluster_to_toml(cluster)) == cluster
+    assert ("local_ssd_gib" in cluster_to_toml(cluster)) == bool(ssd_gib)
 
 
 def test_short_form() -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.commandline import COMMANDS, described, parser_of
+from morph_opt.commandline import described
+from tests.known import KNOWN, MAIN, parser_of
 
 ROOT = Path(__file__).parents[2]
-MAIN = {command.name: command.module for command in COMMANDS}
 
 WHERE = {
     "TOY": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_fifo",
@@ -34,6 +34,7 @@ WHERE = {
     "PROMISED": "--trace promised.csv --nodes 1 --interval 600",
     "TENANTS": "--trace jobs.csv --nodes 1 --objective hierarchical --interval 600",
     "ASK": "--solver tests.commands.fakes:Recorder",
+    "EXACT": "--method exact --solver tests.commands.fakes:Recorder",
     "SOLVE": "solve base-jct-64g-light",
     "STATE": f"--state {ROOT}/docs/schema/example-state.json",
     "BARE": "--state bare.json",
@@ -48,7 +49,7 @@ WHERE = {
 LINES = """
 replay --seed | TOY --cluster 2x4 | --seed 2
 replay --failure-seed | TOY --mtbf-s 4000 --mttr-s 300 | --failure-seed 2
-replay --solver-seed | MILP ASK --until-s 2400 | --solver-seed 7
+replay --solver-seed | MILP EXACT --until-s 2400 | --solver-seed 7
 replay --trace | --policy tests.engine.toys:make_fifo | --trace tests.engine.toys:trace/6
 replay --jobs | TWIN --gpus 8 | --jobs 20
 replay --gpus | TWIN --jobs 20 | --gpus 8
@@ -65,6 +66,7 @@ replay --columns | --policy fifo --trace sacct:helios.csv | --columns xdmod
 replay --gpu-resource | --policy fifo --trace kueue:list.json | --gpu-resource amd.com/gpu
 replay --gpu-shares | LOG | --gpu-shares round-up
 replay --only | LOG | --only completed
+replay --malformed | --policy fifo --trace table:cut.csv | --malformed drop
 replay --first-start-s | LOG | --first-start-s 60
 replay --skip-impossible | TOY --cluster 1x2 | --skip-impossible
 replay --from-state | TOY | --from-state bare.json
@@ -79,14 +81,14 @@ replay --nvlink-gb-per-s | NAIVE | --nvlink-gb-per-s 20
 replay --rdma-gb-per-s | NAIVE | --rdma-gb-per-s 1
 replay --policy | MILP | --policy srtf
 replay --objective | MILP | --objective las
-replay --solver | MILP | ASK
-replay --formulation | MILP ASK | --formulation node_assignment
+replay --solver | MILP --method exact | ASK
+replay --formulation | MILP EXACT | --formulation node_assignment
 replay --rules | MILP | --rules r.toml
-replay --method | MILP ASK | --method ladder
-replay --gap | MILP ASK | --gap 0.5
-replay --time-limit-s | MILP ASK | --time-limit-s 77
-replay --node-limit | MILP ASK | --node-limit 77
-replay --promises | PROMISED | --promises weight
+replay --method | MILP ASK | --method exact
+replay --gap | MILP EXACT | --gap 0.5
+replay --time-limit-s | MILP EXACT | --time-limit-s 77
+replay --node-limit | MILP EXACT | --node-limit 77
+replay --promises | PROMISED | --promises rank
 replay --durations | MILP --objective lookahead | --durations blind
 replay --durations | MILP --objective jct | --durations noisy:2
 replay --packing | PAIRS | --packing
@@ -94,10 +96,9 @@ replay --packing | PAIRS --policy gavel:gandiva | --packing
 replay --packing | PAIRS --cluster 1x4:V100 --policy gandiva | --packing
 replay --solver-seed | PAIRS --policy gavel:gandiva --packing | --solver-seed 7
 replay --waste-filter | WORKERS | --waste-filter 0.01
-replay --entity-weights | TENANTS ASK | --entity-weights u=50
+replay --entity-weights | TENANTS EXACT | --entity-weights u=50
 replay --feedback-share | SEARCH | --feedback-share 0.2
 replay --starvation-knob | QUEUES | --starvation-knob 0.1
-replay --artifact-quirks | QUEUES | --artifact-quirks
 replay --belief | MILP | --belief model
 replay --belief | PAIRS --objective jct --packing | --belief measured:0.6
 replay --online-fit | MILP --objective las | --online-fit
@@ -125,12 +126,12 @@ round --from | | --from slurm:none,none
 round --why | STATE | --why alice-1
 round --policy | BARE | --policy equal_split
 round --objective | STATE | --objective jct
-round --solver | STATE | ASK
-round --formulation | STATE ASK | --formulation node_assignment
+round --solver | STATE --method exact | ASK
+round --formulation | STATE EXACT | --formulation node_assignment
 round --rules | STATE | CONFLICT
-round --gap | STATE ASK | --gap 0.5
-round --time-limit-s | STATE ASK | --time-limit-s 77
-round --node-limit | STATE ASK | --node-limit 77
+round --gap | STATE EXACT | --gap 0.5
+round --time-limit-s | STATE EXACT | --time-limit-s 77
+round --node-limit | STATE EXACT | --node-limit 77
 round --promises | --state promised.json | --promises weight:50
 round --durations | STATE --objective jct | --durations blind
 round --packing | STATE | --packing
@@ -138,9 +139,8 @@ round --waste-filter | STATE | --waste-filter 0.5
 round --feedback-share | STATE --objective feedback | --feedback-share 0.1
 round --entity-weights | STATE --objective hierarchical | --entity-weights alice=50
 round --starvation-knob | --state starved.json --policy tiresias:2d-las | --starvation-knob 1
-round --artifact-quirks | --state served.json --policy tiresias:2d-las | --artifact-quirks
-round --method | STATE ASK | --method ladder
-round --seed | STATE ASK | --seed 7
+round --method | STATE ASK | --method exact
+round --seed | STATE EXACT | --seed 7
 round --explain | STATE | --explain
 round --explain-jobs | STATE --explain | --explain-jobs 0
 round --explain-nodes | STATE --explain | --explain-nodes
@@ -172,15 +172,20 @@ traces capacity --out | CAPACITY | --out e2.csv
 traces capacity --timezone | capacity c.csv --cluster 1x8 --trace acme:a.csv | --timezone Asia/Tokyo
 traces capacity --columns | capacity c.csv --cluster 1x8 --trace sacct:helios.csv | --columns xdmod
 traces capacity --only | CAPACITY | --only completed
+traces capacity --malformed | capacity c.csv --cluster 1x8 --trace table:cut.csv | --malformed drop
 traces capacity --gpu-shares | CAPACITY | --gpu-shares round-up
 traces capacity --procs-per-gpu | CAPACITY | --procs-per-gpu 2
 traces capacity --gpu-resource | CAPACITY | --gpu-resource x
 traces survey --out | survey . | --out page.md
 traces lint --json | lint helios.csv | --json r.json
 traces lint --rows | lint helios.csv --json r.json | --rows
+traces describe --format | describe helios.csv | --format sacct
+traces describe --out | describe helios.csv | --out page
+traces describe --pictures | describe helios.csv --out page | --pictures pdf
 traces lint --timezone | lint helios.csv | --timezone UTC
 traces lint --columns | lint helios.csv --format sacct | --columns xdmod
 traces lint --gpu-shares | lint helios.csv | --gpu-shares round-up
+traces lint --malformed | lint table:cut.csv | --malformed drop
 traces lint --only | lint helios.csv | --only completed
 traces lint --procs-per-gpu | lint one.swf | --procs-per-gpu 8
 traces lint --gpu-resource | lint list.json | --gpu-resource amd.com/gpu
@@ -200,16 +205,16 @@ perf predict --runs | predict --model bert | --runs none
 perf predict --shape | predict --model bert | --shape 2
 perf predict --plan | predict --model bert | --plan dp+gc
 perf predict --max-gpus | predict --model bert | --max-gpus 2
-perf.study.memory_report why --gpu | why llama7 dp 8 | --gpu V100
+perf memory --gpu | memory llama7 dp 8 | --gpu V100
 shares --policy | SHARE | --policy makespan
 shares --id | SHARE | --id b
 shares --oversize | SHARE | --oversize
-validation --json | cases.json | --json
-validation.published tiresias --schedule | RIGID | --schedule fifo
-validation.published tiresias --times | RIGID | --times 3
-validation.published tiresias --starvation-knob | RIGID --times 100 | --starvation-knob 0.5
-validation.published tiresias --samples | RIGID --schedule dlas-gpu-gittins | --samples s.csv
-validation.published tiresias --artifact-quirks | RIGID --times 200 | --artifact-quirks
+published --json | cases.json | --json
+published.figures tiresias --schedule | RIGID | --schedule fifo
+published.figures tiresias --times | RIGID | --times 3
+published.figures tiresias --starvation-knob | RIGID --times 100 | --starvation-knob 0.5
+published.figures tiresias --samples | RIGID --schedule dlas-gpu-gittins | --samples s.csv
+published.figures tiresias --artifact-quirks | RIGID --times 200 | --artifact-quirks
 """
 
 ELSEWHERE = {
@@ -219,19 +224,23 @@ ELSEWHERE = {
     "plan remove": "replays by the dozen; tests/plan",
     "plan worth": "replays by the dozen; tests/plan",
     "plan growth": "replays by the dozen; tests/plan",
-    "plan rules": "replays by the dozen; tests/plan",
     "plan compare": "replays by the dozen; tests/plan",
     "plan eta": "replays by the dozen; tests/plan",
+    "live observe": "beside a pretended Slurm; tests/live",
+    "live advise": "beside a pretended Slurm; tests/live",
+    "live act": "beside a pretended Slurm; tests/live",
+    "live release-all": "beside a pretended Slurm; tests/live",
+    "round --snapshot": "of what a scheduler answers; tests/round/live",
     "sweep run": "starts processes; tests/sweep",
     "sweep table": "of a sweep that has run; tests/sweep",
     "replay --allow-code": "tests/replay, with run folders that name code",
-    "validation.published gavel": "needs the published table; tests with public data",
-    "instances build": "makes the library anew, minutes",
+    "published.figures gavel": "needs the published table; tests with public data",
+    "instances make": "makes the library anew, minutes",
     "data fetch": "goes to the network; tests/data has a server",
-    "analysis replay": "runs the README's replays, minutes; tests/analysis",
-    "analysis readme": "tests/analysis",
-    "analysis acme": "draws for seconds; tests/analysis",
-    "perf report": "fits for minutes; tests/perf",
+    "readme replay": "runs the README's replays, minutes; tests/benchmarks/readme",
+    "readme write": "tests/benchmarks/readme",
+    "acme": "draws for seconds; tests/benchmarks",
+    "perf-study report": "fits for minutes; tests/benchmarks/perf",
 }
 """What is tried where it is cheap, or not at all."""
 
@@ -239,7 +248,7 @@ ROWS = [tuple(part.strip() for part in line.split("|")) for line in LINES.strip(
 
 ECHO = {
     "trace", "trace_sha256", "objective", "policy", "solver", "cluster", "belief", "seed", "config",
-    "restart_s", "interval_s", "peak_rss_mib", "wall_s", "trace_notice", "artifact_quirks",
+    "restart_s", "interval_s", "peak_rss_mib", "wall_s", "trace_notice",
 }  # fmt: skip
 CLOCK = re.compile(r".*_ms(_.*)?$")
 
@@ -316,6 +325,7 @@ def inputs(folder: Path) -> None:
         "b,100,gpt2,8,64,zero-dp,500,1,1,u,-1\n",
         "t.csv": "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
         "1,4,0,1,m,90,0\n2,1,5,1,m,60,0\n3,4,9,1,m,30,0\n4,2,12,1,m,40,0\n",
+        "cut.csv": "submit,gpus,duration\n2020-07-03 08:00:00,1,60\n2020-07-03 08:",
         "s.csv": "duration\n5\n300\n9000\n",
         "c.csv": "date,total\n2020-07-01,8\n2020-07-04,4\n",
         "p.csv": "name,time,application,num_replicas,batch_size\na,0,bert,1,8\n",
@@ -398,7 +408,7 @@ def test_the_option_changes_something(
     command = option.split(maxsplit=1)[0]
     assert (
         more.split(maxsplit=1)[0] == option.rsplit(maxsplit=1)[-1]
-        or "ASK" in more
+        or {"ASK", "EXACT"} & {*more.split()}
         or "CONFLICT" in more
     )
     for name, text in WHERE.items():
@@ -412,12 +422,13 @@ def test_the_option_changes_something(
 
 def test_every_option_has_a_line() -> None:
     shown = {row[0] for row in ROWS}
-    for command in COMMANDS:
+    for command in KNOWN:
         for fact in described(parser_of(command.name)):
             name = " ".join((command.name, *fact.words))
             tried = {name, f"{name} {fact.name}"} & set(ELSEWHERE)
             # Options of reading a log are one declaration, and tried where they are at home.
-            tried |= {f"traces lint {fact.name}"} & shown if name == "audit" else set()
+            reads = name in ("audit", "traces describe")
+            tried |= {f"traces lint {fact.name}"} & shown if reads else set()
             if not (fact.required or fact.positional or tried):
                 assert f"{name} {fact.name}" in shown
     assert not shown & set(ELSEWHERE)

@@ -11,13 +11,14 @@ from functools import partial
 
 import pytest
 
-from morph_opt.commandline import COMMANDS, LineParser, OptionFacts, described, parser_of
+from morph_opt.commandline import LineParser, OptionFacts, described
+from tests.known import KNOWN, parser_of
 
 LONGEST_LINE = 600
 """Characters of a complaint; lists of known names are the longest."""
 
 PARSERS: dict[str, Callable[[], LineParser]] = {
-    **{command.name: partial(parser_of, command.name) for command in COMMANDS},
+    **{command.name: partial(parser_of, command.name) for command in KNOWN},
     **{
         name: importlib.import_module(name).make_parser
         for name in (
@@ -66,12 +67,14 @@ def refused(
     assert len(captured.err) <= LONGEST_LINE
 
 
-@pytest.mark.parametrize(("command", "fact"), FACTS, ids=label)
-def test_an_option_says_what_it_takes(command: str, fact: OptionFacts) -> None:
-    assert fact.kind != "other", "give it a type of morph_opt.commandline.types"
-    assert (fact.range is not None) == (fact.kind in ("number", "named number", "named numbers"))
-    assert fact.choices or fact.kind != "choice"
-    assert "\n" not in fact.help
+@pytest.mark.parametrize("command", PARSERS)
+def test_options_say_what_they_take(command: str) -> None:
+    for fact in (fact for name, fact in FACTS if name == command):
+        assert fact.kind != "other", f"{fact.name}: give it a type of morph_opt.commandline.types"
+        ranged = fact.kind in ("number", "named number", "named numbers")
+        assert (fact.range is not None) == ranged, fact.name
+        assert fact.choices or fact.kind != "choice", fact.name
+        assert "\n" not in fact.help, fact.name
 
 
 def hostile(fact: OptionFacts) -> Iterator[str]:
@@ -106,9 +109,16 @@ def hostile_numbers(fact: OptionFacts) -> Iterator[str]:
         yield from ("1.5", "1e3", "1.0")
 
 
-@pytest.mark.parametrize(
-    ("command", "fact"), [(c, f) for c, f in OPTIONS if f.kind != "flag"], ids=label
-)
+def types() -> list[tuple[str, OptionFacts]]:
+    """One option of every type that some option has: what is refused is part of the type."""
+    found: dict[tuple[object, ...], tuple[str, OptionFacts]] = {}
+    for command, fact in OPTIONS:
+        if fact.kind != "flag":
+            found.setdefault((fact.kind, fact.range, fact.choices), (command, fact))
+    return list(found.values())
+
+
+@pytest.mark.parametrize(("command", "fact"), types(), ids=label)
 def test_hostile_values_are_refused(
     command: str, fact: OptionFacts, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,28 +126,24 @@ def test_hostile_values_are_refused(
         refused(command, [*fact.words, f"{fact.name}={value}"], fact, capsys)
 
 
-@pytest.mark.parametrize(
-    ("command", "fact"), [(c, f) for c, f in OPTIONS if not f.repeatable], ids=label
-)
-def test_an_option_given_twice_is_refused(
-    command: str, fact: OptionFacts, capsys: pytest.CaptureFixture[str]
-) -> None:
-    once = [fact.name] if fact.kind == "flag" else [fact.name, sample(fact)]
-    refused(command, [*fact.words, *once, *once], fact, capsys)
+@pytest.mark.parametrize("command", PARSERS)
+def test_an_option_given_twice_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for fact in (f for name, f in OPTIONS if name == command and not f.repeatable):
+        once = [fact.name] if fact.kind == "flag" else [fact.name, sample(fact)]
+        refused(command, [*fact.words, *once, *once], fact, capsys)
 
 
-@pytest.mark.parametrize(("command", "fact"), OPTIONS, ids=label)
-def test_abbreviations_are_refused(
-    command: str, fact: OptionFacts, capsys: pytest.CaptureFixture[str]
-) -> None:
-    value = [] if fact.kind == "flag" else [sample(fact)]
+@pytest.mark.parametrize("command", PARSERS)
+def test_abbreviations_are_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     # One letter less of ``--gpu-types`` is an option of its own; two are none.
     known = {name for _, other in FACTS if (name := other.name)}
-    short = fact.name[:-1] if fact.name[:-1] not in known else fact.name[:-2]
-    with pytest.raises(SystemExit) as left:
-        PARSERS[command]().parse_args([*fact.words, short, *value])
-    assert left.value.code == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    for fact in (fact for name, fact in OPTIONS if name == command):
+        value = [] if fact.kind == "flag" else [sample(fact)]
+        short = fact.name[:-1] if fact.name[:-1] not in known else fact.name[:-2]
+        with pytest.raises(SystemExit) as left:
+            PARSERS[command]().parse_args([*fact.words, short, *value])
+        assert left.value.code == 2, fact.name
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("command", "fact"), POSITIONALS, ids=label)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import os
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from morph_opt.commandline.running import (
     TERMINATED,
     TRACEBACK_VARIABLE,
 )
+from tests.known import MAIN
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 SLOW = ["--trace", "tests.engine.toys:trace/14", "--policy", "tests.engine.toys:make_shuffler"]
@@ -33,11 +35,10 @@ SLOW += ["--interval", "0.5", "--restart-s", "0", "--cluster", "1x4", "--skip-im
 PRINTING = [
     ["round", "--state", "docs/schema/example-state.json"],
     ["policies"],
-    ["instances", "list"],
     ["topology", "show", "2x8"],
     ["data", "list"],
     ["perf", "predict", "--model", "bert", "--max-gpus", "1"],
-    ["perf.study.memory_report", "facts"],
+    ["perf", "memory", "bert", "dp", "1"],
     ["--version"],
     [],
 ]
@@ -47,7 +48,7 @@ def process(*arguments: str, **settings: object) -> subprocess.CompletedProcess[
     """`python -m morph_opt ...` in a process of its own; stderr is kept."""
     return subprocess.run(
         [sys.executable, "-m", "morph_opt", *arguments],
-        cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, timeout=120, **settings,
+        cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_S, **settings,
     )  # type: ignore[call-overload, no-any-return]  # fmt: skip
 
 
@@ -95,10 +96,10 @@ def test_a_full_stdout_is_told_by_every_command(
 @pytest.mark.parametrize(
     "words",
     [
-        ["perf.study.memory_report", "measured", "x" * 300],
-        ["analysis", "readme", "--runs", "x" * 300, "--data", "data", "--readme", "README.md"],
-        ["analysis", "replay", "--only", "base.jct", "--runs", "file"],
-        ["analysis", "replay", "--only", "base.jct", "--runs", "file/below"],
+        ["perf-study", "measured", "x" * 300],
+        ["readme", "write", "--runs", "x" * 300, "--data", "data", "--readme", "README.md"],
+        ["readme", "replay", "--only", "base.jct", "--runs", "file"],
+        ["readme", "replay", "--only", "base.jct", "--runs", "file/below"],
         ["topology", "draw", "2x8", "--out", "file/below.svg"],
     ],
     ids=lambda words: " ".join(words)[:40],
@@ -112,7 +113,7 @@ def test_a_path_that_cannot_be_is_the_users_to_mend(
     """Whatever part of a command meets it: a name too long, a file where a folder is meant."""
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    assert root.main(words) == BAD_INPUT
+    assert importlib.import_module(MAIN[words[0]]).main(words[1:]) == BAD_INPUT
     said = capsys.readouterr()
     assert one_line(said.err.replace("x" * 300, "x")), said.err
     assert said.out == ""
@@ -133,17 +134,19 @@ def interruptible() -> None:
 
 
 def run_until_begun(folder: Path, *more: str) -> subprocess.Popen[str]:
-    """A replay that has decided a few rounds and would decide for long."""
+    """A replay that has decided a few rounds, and after some more waits for its signal."""
     running = subprocess.Popen(
         [sys.executable, "-m", "morph_opt.replay", *SLOW, "--out", str(folder), *more],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=interruptible,  # noqa: PLW1509 (no threads here)
+        env={**os.environ, "HANGS_AFTER": "300"}, preexec_fn=interruptible,  # noqa: PLW1509 (no threads here)
     )  # fmt: skip
     log = folder / "events.jsonl.partial"
-    ends = time.monotonic() + 60
-    while not (log.exists() and log.stat().st_size > 2000) and time.monotonic() < ends:
+
+    def has_begun() -> bool:
         assert running.poll() is None, running.communicate()
-        time.sleep(0.02)
+        return log.exists() and log.stat().st_size > 2000
+
+    until(has_begun)
     return running
 
 
@@ -157,7 +160,7 @@ def test_signals_end_a_replay_in_one_line(
     folder = tmp_path / "run"
     running = run_until_begun(folder, "--quiet")
     running.send_signal(number)
-    out, said = running.communicate(timeout=60)
+    out, said = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, out, said.count("\n")) == (status, "", 1), said
     assert said.startswith(f"{word}; ")
     assert f"python -m morph_opt.replay --resume {folder} finishes the run" in said
@@ -185,15 +188,89 @@ def test_a_full_disk_is_one_line_and_the_run_can_be_finished(tmp_path: Path) -> 
 
 def test_a_defect_says_so_and_shows_where_on_demand(tmp_path: Path) -> None:
     """Only a process hides a traceback; `main` raises it, so no test is deceived."""
-    (tmp_path / "mine.py").write_text("def policy(belief, options):\n    raise KeyError('oops')\n")
+    # Python runs this module at every start: as if the parser of our own were broken.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import morph_opt.commandline.parser as parser\n"
+        "def broken(*args, **kwargs):\n    raise KeyError('oops')\n"
+        "parser.LineParser.parse_args = broken\n"
+    )
     env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    words = ["replay", "--trace", "naive", "--policy", "mine:policy", "--out", str(tmp_path / "r")]
+    words = ["replay", "--trace", "naive", "--out", str(tmp_path / "r")]
     found = process(*words, "--quiet", env=env)
     assert (found.returncode, one_line(found.stderr)) == (BUG, True), found.stderr
     assert "KeyError: 'oops'" in found.stderr
     found = process(*words, "--quiet", env={**env, TRACEBACK_VARIABLE: "1"})
     assert "Traceback" in found.stderr
-    assert "mine.py" in found.stderr
+    assert "sitecustomize.py" in found.stderr
+
+
+OWN = """
+import numpy as np
+from formulations.round.tables import Level
+from morph_opt.decision.objective import Stateless
+from morph_opt import policies
+from morph_opt.policies.base import Decision
+
+def broken(belief, options):
+    return {}["x"]
+
+class Policy(policies.base.Policy):
+    name = "mine"
+    def __init__(self, belief, options): pass
+    def decide(self, state): return self.answer(state)
+
+class Raises(Policy):
+    def answer(self, state): return 1 / 0
+
+class Wrong(Policy):
+    def answer(self, state): return None
+
+class Objective(Stateless):
+    name = "mine"
+    def __init__(self, belief, options): pass
+
+class Shape(Objective):
+    def goals(self, problem): return (Level.of(problem, "l", "u", np.ones(2)),)
+
+class Array(Objective):
+    def goals(self, problem): return np.ones(problem.options.count)
+
+class Infinite(Objective):
+    def goals(self, problem):
+        return (Level("l", "u", np.full(problem.options.count, np.inf)),)
+
+def trace(argument, *, seed): raise RuntimeError("no trace today")
+
+class Solver:
+    name = "mine"
+    capabilities = None
+    def solve(self, model, limits, start=None): return "optimal"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--policy", "mine:broken"], ["mine:broken", "line 9", "KeyError: 'x'"]),
+        (["--policy", "mine:Raises"], ["Raises.answer", "line 17", "ZeroDivisionError"]),
+        (["--policy", "mine:Wrong"], ["mine:Wrong.decide must return", "Decision, got NoneType"]),
+        (["--objective", "mine:Shape"], ["Shape.goals", "line 27", "must have shape", "(2,)"]),
+        (["--objective", "mine:Array"], ["mine:Array.levels", "tuple", "got ndarray"]),
+        (["--objective", "mine:Infinite"], ["mine:Infinite.levels", "must be finite"]),
+        (["--trace", "mine:trace"], ["mine:trace", "line 36", "RuntimeError: no trace today"]),
+        (["--solver", "mine:Solver", "--method", "exact"], ["mine:Solver.solve", "got str"]),
+    ],
+)
+def test_a_mistake_in_the_user_s_own_code_names_its_place(
+    words: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    usual = [] if "--trace" in words else ["--trace", "naive"]
+    found = process("replay", *usual, *words, "--out", str(tmp_path / "r"), "--quiet", env=env)
+    assert (found.returncode, one_line(found.stderr)) == (BAD_INPUT, True), found.stderr
+    assert not [part for part in expected if part not in found.stderr], found.stderr
+    assert "defect" not in found.stderr
 
 
 def test_the_root_lists_and_runs_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,8 +281,7 @@ def test_the_root_lists_and_runs_every_command(capsys: pytest.CaptureFixture[str
         assert command.summary in listed
     assert root.main(["topology", "show", "1x2"]) == 0
     assert "node" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        root.main(["nope"])
+    assert root.main(["nope"]) == BAD_INPUT
     assert "unknown command 'nope'" in capsys.readouterr().err
 
 
@@ -230,7 +306,7 @@ def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(tmp_path: Path) -> Non
     running = run_until_begun(folder, "--quiet")
     (folder / "events.jsonl.partial").unlink()
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, said) == (INTERRUPTED, "interrupted\n")
     again = ["--resume", str(folder), "--quiet", "--allow-code"]
     found = process("replay", *again, stdout=subprocess.DEVNULL)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.commandline import COMMANDS, described, parser_of
+from morph_opt.commandline import described
 from morph_opt.domain import InputError
+from morph_opt.policies.options import MILP_OPTIONS, OPTIONS
 from morph_opt.policies.registry import OBJECTIVES, POLICIES
-from morph_opt.policies.spec import MILP_OPTIONS, OPTIONS
 from morph_opt.replay.arguments import make_parser, scenario_from
+from tests.known import KNOWN, MAIN, parser_of
 
 ROOT = Path(__file__).parents[2]
 STATE = f"--state {ROOT}/docs/schema/example-state.json"
-MAIN = {command.name: command.module for command in COMMANDS}
 
 LINES = """
 replay --policy fifo --objective jct | --objective: policy 'fifo' does not know it; known to milp
@@ -28,22 +28,20 @@ replay --policy tiresias:2d-las --node-limit 3 | --node-limit: policy
 replay --policy fifo --rules r.toml | --rules: policy 'fifo'
 replay --policy equal_split --packing | --packing: policy
 replay --policy fifo --starvation-knob 0 | --starvation-knob: policy 'fifo'
-replay --starvation-knob 2 | --starvation-knob: objective 'throughput' does not know it; known to
+replay --starvation-knob 2 | --starvation-knob: objective 'auto' does not know it; known to
 replay --objective jct --entity-weights t=2 | --entity-weights: objective 'jct'
 replay --policy gavel:ftf --entity-weights t=2 | --entity-weights: policy
-replay --artifact-quirks | --artifact-quirks: objective
 replay --promises weight --trace base | --promises: has no effect: no job is guaranteed
-replay --durations blind | --durations: has no effect: objective 'throughput' does not ask what jobs
+replay --objective throughput --durations blind | --durations: has no effect: objective
 replay --durations blind --objective jct-blind | --durations: has no effect: objective 'jct-blind'
 replay --durations blind --policy fifo | --durations: policy 'fifo' does not know it; known to
 replay --durations some | --durations: must be true, blind or noisy:SIGMA, got 'some'
 replay --durations noisy:-1 --objective jct | --durations: the spread must be a number above 0
-replay --durations noisy:1 | --durations: has no effect: objective 'throughput' does not ask
+replay --objective throughput --durations noisy:1 | --durations: has no effect: objective
 replay --promises weight: --trace mt | --promises: the weight must be a number from 1 to 1000000
 replay --promises weight:0.5 --trace mt | --promises: the weight must be a number from 1 to
 replay --promises rank:2 --trace mt | --promises: must be rank, weight or weight:NUMBER, got
 replay --promises rank --policy fifo | --promises: policy 'fifo' does not know it; known to milp
-round STATE --promises weight | --promises: has no effect: no job is guaranteed
 replay --gpu-type= | argument --gpu-type: must not be empty
 replay --restart-s nope=5 | --restart-s: unknown model 'nope'; trace 'base' has
 replay --restart-s 5 --restart-s 6 | --restart-s: given twice
@@ -88,7 +86,7 @@ replay --policy fifo --explain --trace naive | argument --explain: explains the 
 replay --resume x --interval 30 | --resume: takes everything from the run, not --interval
 replay --resume x --lost-work 3 --gap 0.1 | not --gap, --lost-work
 replay --belief nope | --belief: unknown belief 'nope'; known are truth, model, table, measured,
-replay --belief truth:0.7 | --belief: unknown belief 'truth:0.7'; known are
+replay --belief truth:0.7 | --belief: unknown belief 'truth:0.7' (did you mean 'truth'?); known
 replay --belief measured:0.7 | --belief: the prior of pairs has an effect together
 replay --belief measured:0.5 --packing --trace gavel-96 | --belief: the prior must be a number above
 replay --belief measured: --packing --trace gavel-96 | --belief: the prior must be a number
@@ -99,6 +97,7 @@ replay --belief measured --trace easyscale-twin | --belief: workers that take tu
 replay --explai | unrecognized arguments: --explai
 round STATE --explain-jobs -1 | argument --explain-jobs: must be
 round STATE --explain-jobs 3 | argument --explain-jobs: has an effect together with --explain or
+round STATE --snapshot x.json | argument --snapshot: has an effect together with --from only
 round STATE --indent -5 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 1000000000 | argument --indent: must be a whole number from 0 to 16
 round STATE --indent 2 --format text | argument --indent: has an effect on JSON only
@@ -109,34 +108,35 @@ round --from lsf:a,b | --from: must be one of slurm:FILE,FILE
 round STATE --policy fifo --explain | argument --explain: explains the policy milp only
 round STATE --policy fifo --explain-nodes | argument --explain-nodes: explains the policy milp only
 round STATE --policy fifo --gap 0.1 | --gap: policy 'fifo' does not know it
-round STATE --objective hierarchical --entity-weights nobody=2 | no job is of tenant 'nobody'
 round --state= | argument --state: must not be empty
-validation.published tiresias --starvation-knob nan | argument --starvation-knob: must be
-validation.published tiresias --trace t --gpus 4 --schedule fifo --starvation-knob 2 | effect on
-validation.published tiresias --trace t --gpus 4 --schedule fjf --artifact-quirks | queues only
-validation.published tiresias --trace t --gpus 4 --samples s | argument --samples: has an effect on
-validation.published gavel --trace t --table u --gpus v100=4.5 | argument --gpus: v100 must be a
-validation.published gavel --trace t --table u --gpus v100=1 --seed 3 | --seed: has an effect on
-perf.study.memory_report why gpt2 pp2-tp4-dp1 4 | plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has 4
+published.figures tiresias --starvation-knob nan | argument --starvation-knob: must be
+published.figures tiresias --trace t --gpus 4 --schedule fifo --starvation-knob 2 | effect on
+published.figures tiresias --trace t --gpus 4 --schedule fjf --artifact-quirks | queues only
+published.figures tiresias --trace t --gpus 4 --samples s | argument --samples: has an effect on
+published.figures gavel --trace t --table u --gpus v100=4.5 | argument --gpus: v100 must be a
+published.figures gavel --trace t --table u --gpus v100=1 --seed 3 | --seed: has an effect on
+perf memory gpt2 pp2-tp4-dp1 4 | plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has 4
 data fetch gavel --base-url= | argument --base-url: must not be empty
 perf predict --model bert --shape 8 --plan dp --max-gpus 4 | argument --max-gpus: has no effect
 instances solve base-jct-64g-busy --solver cpsat --nodes 5 | --nodes: solver 'cpsat' does not know
 topology draw 2x8 --out x.gif | must end in .svg or .png
-analysis acme --gpus 8 | argument --gpus: has an effect together with --trace only
-analysis acme --as-published | argument --as-published: has an effect together with --trace only
-analysis acme --timezone UTC | argument --timezone: has an effect together with --trace only
-analysis acme --procs-per-gpu 8 | argument --procs-per-gpu: has an effect together with --trace
-analysis acme --gpu-resource x | argument --gpu-resource: has an effect together with --trace only
-analysis acme --columns xdmod | argument --columns: has an effect together with --trace only
-analysis acme --gpu-shares drop | argument --gpu-shares: has an effect together with --trace only
-analysis acme --only completed | argument --only: has an effect together with --trace only
+acme --gpus 8 | argument --gpus: has an effect together with --trace only
+acme --as-published | argument --as-published: has an effect together with --trace only
+acme --timezone UTC | argument --timezone: has an effect together with --trace only
+acme --procs-per-gpu 8 | argument --procs-per-gpu: has an effect together with --trace
+acme --gpu-resource x | argument --gpu-resource: has an effect together with --trace only
+acme --columns xdmod | argument --columns: has an effect together with --trace only
+acme --gpu-shares drop | argument --gpu-shares: has an effect together with --trace only
+acme --malformed drop | argument --malformed: has an effect together with --trace only
+acme --only completed | argument --only: has an effect together with --trace only
 audit sacct:none.txt --cluster 2x4 --picture x.gif | --picture: must end in .png, .svg, .pdf
 audit sacct:none.txt | none.txt
 audit none.txt --cluster 2x4 | must be FORMAT:PATH
-analysis readme --runs nope | nope, --runs: holds no finished run
+readme write --runs nope | nope, --runs: holds no finished run
 replay --watch --quiet | argument --watch: shows nothing with --quiet
 export r --to tables --per-job | argument --per-job: has an effect with --to batsim only
 export r --to batsim --format csv | argument --format: has an effect with --to tables only
+traces describe a.txt --pictures png | argument --pictures: has an effect together with --out only
 traces lint a.txt --rows | argument --rows: has an effect together with --json only
 report.picture cdf r --out x.png | --out: must end in .svg
 """
@@ -165,7 +165,7 @@ def test_refused_in_one_line(
 
 def test_every_rule_about_effect_has_a_line() -> None:
     """An option that is declared to have an effect sometimes is shown where it has none."""
-    for command in COMMANDS:
+    for command in KNOWN:
         for fact in described(parser_of(command.name)):
             for _ in fact.only:
                 prefix = " ".join((command.name, *fact.words)).strip()
@@ -184,8 +184,8 @@ SAMPLES = {
 @pytest.mark.parametrize("option", list(OPTIONS))
 def test_who_does_not_know_an_option_refuses_it(option: str) -> None:
     """Over the whole registry: `scenario_from` refuses exactly what no spec of the line names."""
-    given = [OPTIONS[option].option]
-    if not OPTIONS[option].flag:
+    given = [OPTIONS[option].flag]
+    if OPTIONS[option].kind is not bool:
         given.append(SAMPLES.get(option, "3"))
     lines = [(["--policy", name], set(spec.options)) for name, spec in POLICIES.items()]
     if option != "objective":
@@ -198,5 +198,5 @@ def test_who_does_not_know_an_option_refuses_it(option: str) -> None:
         if option in known:
             scenario_from(arguments)
         else:
-            with pytest.raises(InputError, match=f"^{OPTIONS[option].option}: "):
+            with pytest.raises(InputError, match=f"^{OPTIONS[option].flag}: "):
                 scenario_from(arguments)

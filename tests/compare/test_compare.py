@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.compare.cli import main
-from tests.views.worlds import moved, paired
+from morph_opt.compare.cli import _upright, main
+from morph_opt.table import Table
+from tests.runs.views.worlds import moved, paired
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +38,27 @@ def test_figures_differences_and_jobs(
         for name in ("moved", "other")
     ]
     change = 100.0 * (averages[1] / averages[0] - 1.0)
-    assert f"({change:+.1f} %)" in lines[2]
-    best = lines[1 + averages.index(min(averages))]
-    assert f"*{min(averages):,.0f}" in best
-    assert lines[3].startswith("no schedule is below")
+    assert lines[0].split("  ")[0] == "run"
+    assert lines[0].endswith("no schedule is below")
+    assert lines[1].startswith("average JCT (s)")
+    assert f"({change:+.1f} %)" in lines[1]
+    assert f"*{min(averages):,.0f}" in lines[1]
+    assert max(map(len, lines)) <= 120
     assert "completion in shuffler, other less that in shuffler, moved" in said
     row = next(line for line in lines if line.startswith("all "))
     assert row.split()[1] == "12"
+
+
+def test_many_runs_stand_in_several_tables() -> None:
+    plain = Table(
+        ("run", "average JCT (s)"), [(f"run {n:02d}", f"1,{n:03d} (+1.0 %)") for n in range(10)]
+    )
+    tables = [block.to_text() for block in _upright(plain)]
+    assert len(tables) == 2
+    assert max(map(len, "\n".join(tables).splitlines())) <= 120
+    assert [f"run {n:02d}" in "".join(tables) for n in range(10)] == 10 * [True]
+    long = Table(("run", "figure"), [(n * 130, "1") for n in "ab"])
+    assert len(list(_upright(long))) == 2
 
 
 def test_runs_that_differ_in_failures_or_trace_are_not_ranked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pooch
 import pytest
 
 from morph_opt.data import DATASETS, Dataset, cache_folder, dataset, fetch, find, locate
@@ -64,6 +66,16 @@ def test_fetch_verifies_and_is_found_afterwards(mirror: tuple[str, Path]) -> Non
 def test_second_fetch_needs_no_network(mirror: tuple[str, Path]) -> None:
     root = fetch("tiny", base_url=mirror[0])
     assert fetch("tiny", base_url="http://127.0.0.1:9") == root
+
+
+def test_pooch_writes_nothing_beside_us(
+    mirror: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, logger = io.StringIO(), pooch.get_logger()
+    logger.setLevel(logging.NOTSET)
+    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(log)])
+    fetch("tiny", base_url=mirror[0])
+    assert log.getvalue() == ""
 
 
 def test_damaged_cache_is_not_found_and_mended_by_fetch(mirror: tuple[str, Path]) -> None:

@@ -11,9 +11,9 @@ from formulations.round.check import check
 from morph_opt.decision.at_best import at_best
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip
+from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.domain import JobState, RoundState
 from morph_opt.policies.objectives.plain import Jct, Lookahead, Throughput
-from morph_opt.rules.model import OperatorRules
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits
 from tests.policies.worlds import LINEAR, cluster, queued, random_world, running, state

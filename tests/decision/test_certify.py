@@ -15,7 +15,7 @@ from morph_opt.solvers.outcome import Limits, Status
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 
-EXACT = Limits(gap=0.0, time_s=60.0)
+EXACT = Limits(gap=0.0, time_s=600.0)
 
 
 @pytest.mark.parametrize("seed", range(40))

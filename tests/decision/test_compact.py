@@ -7,22 +7,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.instances.scaled import cold_round, round_after, speeds_of
 from formulations.check_bound import check_bound
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.round.check import check
-from morph_opt.candidates.slices import compacted
+from morph_opt.decision.candidates.slices import compacted
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import PosedRound, RoundPoser
+from morph_opt.decision.ranked import ExactMip
+from morph_opt.decision.rules.model import GangLimit, OperatorRules, TenantQuota
 from morph_opt.domain import JobState, RoundState
-from morph_opt.instances.scaled import cold_round, round_after, speeds_of
 from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.rules.model import GangLimit, OperatorRules, TenantQuota
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
+from tests.policies import worlds
+from tests.policies.worlds import cluster, queued, speeds
 
-LIMITS = Limits(gap=0.5, time_s=60.0)
+LIMITS = Limits(gap=0.5, time_s=600.0)
+EXACT = Limits(gap=0.0, time_s=600.0)
 
 
 def posers(state: RoundState, objective: str, rules: OperatorRules) -> tuple[RoundPoser, ...]:
@@ -91,6 +95,27 @@ def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
             if not matters:
                 kinds = zip(small.node_class, small.gpus, small.scope, strict=True)
                 assert len(set(kinds)) == small.gpus.size
+
+
+def test_what_is_best_of_a_compact_round_is_no_bound_of_all() -> None:
+    """Two nodes of 8: 5 + 3 GPUs beside jobs of 3 and 5 fill both, and 4 + 4 is what was kept.
+
+    The best of what was kept runs two of the three, and a bound that says so is false.
+    """
+    belief = speeds({"m": {"4+4": 1.0, "5+3": 1.0}, "a": {"3": 1.0}, "b": {"5": 1.0}})
+    jobs = queued("wide", 8), queued("a", 3, model="a"), queued("b", 5, model="b")
+    posed = [
+        RoundPoser(belief, OBJECTIVES["throughput"](), compact_from=least).pose(
+            worlds.state(cluster(8, 8), *jobs)
+        )
+        for least in (0, None)
+    ]
+    exact = [ExactMip(HighsSolver()).solve(each, EXACT).selection for each in posed]
+    best = [found.value(each.worth) for found, each in zip(exact, posed, strict=True) if found]
+    assert best[0] < 0.9 * best[1]
+    solved = Ladder(HighsSolver()).solve(posed[0], EXACT)
+    assert solved.outcome.bound >= best[1] * (1.0 - 1e-9)
+    assert solved.outcome.status is Status.FEASIBLE
 
 
 def test_rounds_that_need_every_shape_are_never_compact() -> None:

@@ -21,7 +21,7 @@ from morph_opt.solvers.outcome import Limits, Status
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 from tests.formulations.worlds.rounds import Hold, tiny
 
-EXACT = Limits(gap=0.0, time_s=60.0)
+EXACT = Limits(gap=0.0, time_s=600.0)
 
 
 def case(seed: int) -> tuple[RoundProblem, Level]:

@@ -1,13 +1,16 @@
-"""The ladder against brute force and the exact MIP, on rounds with everything that a round has."""
+"""The ladder from prices on, against brute force and the exact MIP, on rounds with everything.
+
+What tables decide of such rounds is held in `tests.decision.test_knapsack`.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from benchmarks.instances.scaled import cold_round, round_after, speeds_of
 from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_promises
@@ -18,21 +21,23 @@ from morph_opt.decision.method import Solved
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
-from morph_opt.instances.scaled import cold_round, round_after, speeds_of
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
+from tests.campaigns import blocks
+from tests.decision.worlds import Posed, unpromised
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.packed_rounds import PACKED, best_value, packed_level, packed_round
 from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
+    LOCAL_SSD,
     SMALL,
     RoundSize,
     random_level,
     random_round,
 )
 
-BLOCKS = int(os.environ.get("MORPH_OPT_BLOCKS", "2"))
+BLOCKS = blocks(2)
 """Of 15 rounds of each kind; 170 of them are more than 10,000 rounds."""
 
 # A safeguard that ends no round here, on whatever machine: what it cuts short is not proven.
@@ -42,42 +47,21 @@ SIZES = {
     "side": RoundSize(side_resources_bind=True),
     "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
     "everything": EVERYTHING,
+    "local SSD": LOCAL_SSD,
 }
 LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=0.6)
 
 
 @pytest.fixture(autouse=True)
 def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rounds here are small, and all steps are to be seen."""
+    """The rounds here are small, and all steps from prices on are to be seen."""
+    monkeypatch.setattr(ladder, "TABLES", 0)
     monkeypatch.setattr(ladder, "SMALL", 0)
     monkeypatch.setattr(ladder, "SHAPES", 0.0)
 
 
-@dataclass(frozen=True)
-class Posed:
-    """What a method reads of a posed round, itself for a view."""
-
-    problem: RoundProblem
-    levels: tuple[Level, ...]
-    compact: bool = False
-
-    @property
-    def view(self) -> Posed:
-        return self
-
-    @property
-    def unkept_levels(self) -> tuple[Level, ...]:
-        return (guarantee(self.problem), *self.levels)
-
-
 def climbed(problem: RoundProblem, *levels: Level, limits: Limits = LIMITS) -> Solved:
     return Ladder(HighsSolver()).solve(Posed(problem, levels), limits)  # type: ignore[arg-type]
-
-
-def unpromised(problem: RoundProblem) -> RoundProblem:
-    """The round without promises, which brute force does not know."""
-    nobody = np.zeros(problem.jobs.count, dtype=bool)
-    return replace(problem, jobs=replace(problem.jobs, guaranteed=nobody))
 
 
 def kept_to(problem: RoundProblem, level: Level, solved: Solved, truth: float) -> None:
@@ -164,6 +148,7 @@ def test_small_rounds_go_from_prices_to_the_exact_round(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
+    monkeypatch.setattr(ladder, "TABLES", 0)
     draw = np.random.default_rng((seed, 35))
     problem = unpromised(random_round(draw, LARGER))
     level = random_level(draw, problem)

@@ -7,7 +7,7 @@ import pytest
 
 from formulations.round.decode import pack
 from formulations.round.tables import NONE, Selection
-from morph_opt.candidates.table import CandidateBuilder, RoundView
+from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import RoundState
 from tests.formulations.worlds import oracle

@@ -10,6 +10,7 @@ import pytest
 from formulations import node_pattern
 from formulations.arrays import Floats
 from formulations.layout import RoundModel
+from formulations.linear_model import LinearModel
 from formulations.node_pattern import patterns
 from formulations.round.check import check
 from formulations.round.tables import Level, RoundProblem
@@ -20,7 +21,7 @@ from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Outcome, Status
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 
-EXACT = Limits(gap=0.0, time_s=60.0)
+EXACT = Limits(gap=0.0, time_s=600.0)
 
 
 class Counting(HighsSolver):
@@ -85,6 +86,32 @@ def test_an_unproven_restriction_is_not_trusted(monkeypatch: pytest.MonkeyPatch)
         priced(monkeypatch, solver, built(seed), EXACT, kept=1)
         asked.append(tuple(solver.kinds))
     assert ("relaxed", "restricted", "whole") in asked
+
+
+class Slow(HighsSolver):
+    """HiGHS that says to have taken 1,000 s for every solve, and keeps how long it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given_s: list[float] = []
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        """Note the limit."""
+        self.given_s.append(limits.time_s)
+        return replace(super().solve(model, limits, start), build_s=0.0, solve_s=1_000.0)
+
+
+def test_the_time_of_earlier_solves_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relaxation, restriction, whole model: each gets what is left, and all is told."""
+    limits = replace(EXACT, time_s=10_000.0)
+    for seed in range(40):
+        solver = Slow()
+        outcome = priced(monkeypatch, solver, built(seed), limits, 1)
+        assert outcome.solve_s == 1_000.0 * len(solver.given_s)
+        assert solver.given_s == [10_000.0, 9_000.0, 8_000.0][: len(solver.given_s)]
+        if len(solver.given_s) == 3:
+            return
+    raise AssertionError("no restriction was left unproven")
 
 
 def test_small_rounds_are_not_priced() -> None:

@@ -14,10 +14,12 @@ from morph_opt.decision.ranked import ExactMip
 from morph_opt.decision.spread import floor_of, reachable
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Status, relative_gap
-from tests.decision.test_ladder import LIMITS, Posed, unpromised
+from tests.decision.test_ladder import LIMITS
+from tests.decision.worlds import Posed, unpromised
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
+    LOCAL_SSD,
     SMALL,
     random_level,
     random_round,
@@ -29,6 +31,7 @@ SIZES = {
     "gpus": SMALL,
     "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
     "everything": EVERYTHING,
+    "local SSD": LOCAL_SSD,
 }
 
 

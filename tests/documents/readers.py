@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from morph_opt.analysis.cases import cases
-from morph_opt.analysis.rerun import read_measured
-from morph_opt.analysis.results import load
+from benchmarks.instances.certificates import read_certificate
+from benchmarks.instances.fleets import read_fleet_certificate
+from benchmarks.instances.library import load_mps, load_round, read_table
+from benchmarks.perf.public_runs import read_public
+from benchmarks.published.parts import tiresias_samples
+from benchmarks.readme.cases import cases
+from benchmarks.readme.rerun import read_measured
+from benchmarks.readme.results import load
 from morph_opt.clusters import read_cluster
+from morph_opt.decision.rules import read_rules
 from morph_opt.documents import TOML_BYTES, read_text
 from morph_opt.domain import default_cluster
 from morph_opt.engine.node_events import read_node_events
-from morph_opt.instances.certificates import read_certificate
-from morph_opt.instances.fleets import read_fleet_certificate
-from morph_opt.instances.library import load_mps, load_round, read_table
 from morph_opt.perf.analytic.modelfile import outlines_of, population_of
 from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
-from morph_opt.replay.cli import _finished
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.reader import read_snapshot
-from morph_opt.rules import read_rules
 from morph_opt.runs.read import Run, folder_parts, read_run
 from morph_opt.runs.rounds import HEADER
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.explanations import read_prices, read_waits
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
 from morph_opt.traces import gavel, tiresias
 from morph_opt.traces.morphling import read_table as read_placements
 from morph_opt.traces.morphling import read_workload
-from morph_opt.views import RunView
-from morph_opt.views.explanations import read_prices, read_waits
 
 CASE = cases(("base",))[0]
 
@@ -93,7 +93,7 @@ def all_readers() -> Iterator[Reader]:
     yield Reader("bound.json", "json", read_certificate)
     yield Reader("fleet.json", "json", read_fleet_certificate)
     yield Reader("simulation_throughputs.json", "json", read_throughputs)
-    yield Reader("summary.json", "json", of_folder(_finished))
+    yield Reader("summary.json", "json", of_folder(lambda folder: read_run(folder).summary))
     yield Reader("results.json", "json", of_folder(load))
     slug = CASE.slug
     measured = of_folder(lambda folder: read_measured(CASE, folder))
@@ -120,7 +120,7 @@ def all_readers() -> Iterator[Reader]:
     yield Reader("runs.csv", "csv", read_runs)
     yield Reader("library.csv", "csv", of_folder(read_table))
     yield Reader("60_job.csv", "csv", tiresias.read_trace_rows)
-    yield Reader("samples.csv", "csv", tiresias.read_samples)
+    yield Reader("samples.csv", "csv", tiresias_samples.read_samples)
     yield Reader("x.trace", "lines", gavel.read_rows)
     yield Reader("m.mps", "lines", load_mps)
     yield Reader("m.mps.xz", "xz", load_mps)

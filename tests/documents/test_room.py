@@ -8,10 +8,6 @@ from pathlib import Path
 WAYS = {"read_text", "read_bytes", "write_text", "write_bytes", "open", "load", "loads", "reader"}
 WAYS |= {"DictReader", "decompress", "literal_eval"}
 KEPT = {
-    "analysis/__main__.py: read_text",  # what it has just staged
-    "analysis/acme/published.py: read_text",  # part of the package
-    "analysis/acme/published.py: loads",
-    "analysis/rerun.py: read_bytes",  # compares two runs that it made
     "clusters/spec.py: read_text",  # these are the room's own `read_text` under its name
     "commandline/running.py: open",  # /dev/null in place of a closed stream
     "data/archive.py: open",  # digests, and members as they are taken out: bounded there
@@ -19,6 +15,10 @@ KEPT = {
     "data/archive.py: write_text",
     "data/datasets.py: read_text",  # part of the package
     "data/store.py: read_bytes",  # fetched here, or of the user's data folder: a digest only
+    "lazy.py: read_text",  # part of the package
+    "live/record.py: open",  # appends to its own log, a line at once
+    "live/turn.py: read_text",  # its own status
+    "live/turn.py: write_text",  # of its folder, which writes atomically
     "perf/analytic/zoo.py: read_text",
     "perf/memory/facts.py: read_text",
     "perf/memory/facts.py: loads",
@@ -34,6 +34,10 @@ KEPT = {
     "traces/cluster_twins/facts.py: loads",
     "traces/registry.py: load",  # a reader of ours
     "sweep/cell.py: read_bytes",  # a digest only
+    "sweep/child.py: loads",  # the parent's order, and the answer, in a folder of its own
+    "sweep/child.py: open",
+    "sweep/child.py: read_text",
+    "sweep/child.py: write_text",
     "sweep/driver.py: read_bytes",  # sent along as it is
     "sweep/store.py: write_bytes",  # in a folder that is renamed into place
     "sweep/worker.py: open",  # in a folder of its own
@@ -47,8 +51,6 @@ KEPT = {
     "traces/twins/stats.py: read_text",
     "traces/twins/stats.py: loads",
     "extend.py: load",  # an entry point
-    "validation/parity.py: read_text",  # part of the package
-    "validation/parity.py: DictReader",
     "solvers/worker/isolated.py: loads",  # a pipe to our own process
     "solvers/worker/process.py: loads",
 }

@@ -14,7 +14,7 @@ from morph_opt.domain import (
     RoundState,
     Shape,
 )
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from tests.engine.toys import ToySpeeds, first_fit, free_gpus, hold
 
 
@@ -52,7 +52,7 @@ def pair(one: str, two: str, parts: Mapping[int, list[int]]) -> tuple[Assignment
     )
 
 
-class Packer:
+class Packer(Policy):
     """Starts, parts, joins and preempts at random, always within the cluster."""
 
     name = "packer"

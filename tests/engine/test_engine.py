@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morph_opt.domain import InputError, Trace
+from morph_opt.domain import Cluster, InputError, Trace
 from morph_opt.events.log import (
     Completed,
     Ended,
@@ -19,6 +19,7 @@ from morph_opt.events.log import (
     RoundDecided,
     Started,
     StartKind,
+    Submitted,
     event_from_line,
     event_to_line,
 )
@@ -267,27 +268,12 @@ def test_over_capacity_is_seen_in_a_log_that_a_worse_engine_would_write() -> Non
         return RoundDecided(60.0 * index, index, 2, 2, 3, "heuristic", None, 0, 0.0, None)
 
     log: list[Event] = [*started, decided(1), Completed(90.0, "a"), decided(2)]
-    assert rounds_over_capacity(log, two) == 1
-    assert rounds_over_capacity([started[0], decided(1)], two) == 0
-    assert rounds_over_capacity([started[0], decided(1)], cluster(1, 1)) == 1
+    submitted = [Submitted(0.0, name) for name in "ab"]
+    trace = Trace.of("two", [job("a", gpus=2), job("b")])
 
+    def over(events: list[Event], nodes: Cluster) -> int:
+        return rounds_over_capacity([*submitted, *events], trace, nodes, ToySpeeds())
 
-def test_the_boundary_at_0_decides_what_is_there_at_0_where_asked() -> None:
-    # 12 steps of 8 s each on one GPU, boundaries every 60 s: "a" from 60 or from 0; "b"
-    # comes at 10 and starts at the first boundary after the end of "a".
-    trace = Trace.of("two", [job("a", 0.0, 12), job("b", 10.0, 12)])
-
-    def starts(first: int) -> list[tuple[float | None, float | None]]:
-        config = ReplayConfig(restart_s=0.0, first_boundary=first)
-        found = replay(trace, cluster(1, 1), Fifo(), ToySpeeds(counts=(1,)), config)
-        rounds = [e.index for e in found.events if isinstance(e, RoundDecided)]
-        assert rounds == list(range(len(rounds))), "rounds are numbered from 0 on"
-        return [(r.starting_s, r.finish_s) for r in found.history.jobs]
-
-    assert starts(1) == [(60.0, 156.0), (180.0, 276.0)]
-    assert starts(0) == [(0.0, 96.0), (120.0, 216.0)]
-
-
-def test_a_replay_may_begin_at_0_or_1_only() -> None:
-    with pytest.raises(InputError, match="first_boundary"):
-        ReplayConfig(first_boundary=2)
+    assert over(log, two) == 1
+    assert over([started[0], decided(1)], two) == 0
+    assert over([started[0], decided(1)], cluster(1, 1)) == 1

@@ -13,7 +13,7 @@ from morph_opt.domain import Allocation, InputError, RoundState, Trace
 from morph_opt.domain.trace import Search
 from morph_opt.events.log import Cancelled, Ended, event_from_line, event_to_line
 from morph_opt.metrics.service import longest_wait_s, reported_s
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.replay.initial import continued
 from morph_opt.traces.morphling import read_workload
@@ -55,10 +55,36 @@ def test_the_worst_are_cancelled_at_the_boundary_at_which_the_last_has_reported(
     assert (summary["first_service_s"], summary["feedback_s"]) == (120.0, 180.0)
     assert summary["longest_wait_s"] == 180.0
     assert summary["avg_jct_lower_bound_s"] is None
-    assert [row.final_state for row in result.jobs].count("CANCELLED") == 2
+    assert [row.state for row in result.jobs].count("cancelled") == 2
 
 
-class _Turns:
+class _Standing(Scripted):
+    """Says of rounds without an entry that they stand, or does not."""
+
+    remembers = False
+
+    def __init__(self, stands: bool) -> None:
+        super().__init__({0: [hold("a", {0: [0]}), hold("b", {0: [1]})]})
+        self._stands = stands
+
+    def decide(self, state: RoundState) -> Decision:
+        stands = self._stands and state.index not in self.script
+        return replace(super().decide(state), stands=stands)
+
+
+def test_a_decision_that_stands_does_not_outlast_an_open_search() -> None:
+    """Both run from 60 and report at 210; b is cut at 240, a boundary without any other event."""
+    jobs = [trial(name, report=150) for name in "ab"]
+    trace = Trace.of("search", jobs, searches=[Search("s", ("a", "b"))])
+    logs = [
+        replay(trace, cluster(1, 2), _Standing(stands), SPEEDS, FREE).events
+        for stands in (True, False)
+    ]
+    assert logs[0] == logs[1]
+    assert [(e.time_s, e.job) for e in logs[0] if isinstance(e, Cancelled)] == [(240.0, "b")]
+
+
+class _Turns(Policy):
     """Whoever had a GPU least, a round each; remembers what it was asked."""
 
     name = "turns"
@@ -170,14 +196,14 @@ def test_slices_find_the_best_trial_sooner_than_first_come_first_served() -> Non
     found = mo.Scenario(
         "search-twin/16", "1x4:V100", objective="feedback", engine=ReplayConfig(restart_s=0.0)
     ).run()
-    assert found.summary.average_jct_s - 60.0 == 3780.0
+    assert found.summary.avg_jct_s - 60.0 == 3780.0
     assert found.summary.values["cancelled_jobs"] == 15
     loaded = load_trace("search-twin/16")
     (search,) = loaded.trace.searches
     fifo = mo.Scenario(
         "search-twin/16", "1x4:V100", policy="fifo", engine=ReplayConfig(restart_s=0.0)
     ).run()
-    jct_s = {row.job_id: row.turnaround_time for row in fifo.jobs}
+    jct_s = {row.job: row.jct_s for row in fifo.jobs}
     place = sorted(jct_s).index(search.ranked[0])
     assert jct_s[search.ranked[0]] - 60.0 == 3600.0 * (1 + place // 4)
 

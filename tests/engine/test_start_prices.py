@@ -13,7 +13,7 @@ from morph_opt.events.log import NodeStatus, Started, StartKind, event_from_line
 from morph_opt.metrics.bounds.demands import job_demands
 from morph_opt.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
 from morph_opt.metrics.bounds.taken_up import taken_up_demands
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.replay.initial import continued, with_prices
 from tests.engine.toys import GC, Scripted, Shuffler, ToySpeeds, cluster, hold, job, random_trace
@@ -111,7 +111,9 @@ def test_prices_must_ascend() -> None:
         StartPrices(40.0, 9.0, 10.0)
 
 
-class _Seen:
+class _Seen(Policy):
+    remembers = True  # keeps what it is shown
+
     def __init__(self, seed: int) -> None:
         self._inner = Shuffler(seed)
         self.name, self.states = self._inner.name, []  # type: ignore[var-annotated]

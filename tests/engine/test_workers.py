@@ -21,12 +21,12 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.engine.engine import Engine
-from morph_opt.engine.truth import TruthLookup
 from morph_opt.events.log import Completed, Started
 from morph_opt.metrics.bounds.demands import impossible_jobs, job_demands
 from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.registry import PolicyOptions, make_policy
+from morph_opt.strict.facts import RunLookup
 from morph_opt.traces import load_trace
 
 SPEEDS = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}})
@@ -39,7 +39,7 @@ def job(name: str, level: str = "d2", workers: int = 4, iterations: int = 1000) 
 
 
 def test_a_step_is_as_long_as_the_turns_on_all_gpus_take() -> None:
-    lookup = TruthLookup(SPEEDS, NODES)
+    lookup = RunLookup(SPEEDS, NODES)
 
     def seconds(parts: dict[int, list[int]]) -> float:
         held = Assignment("a", job("a").requested_plan, Placement.of(parts))
@@ -85,7 +85,7 @@ def test_replays_use_all_types_and_complete(objective: str) -> None:
 
 
 def test_rigid_policies_give_whole_gangs_of_the_type() -> None:
-    events = run([job("a", workers=2), job("b", workers=2)], "throughput", "fifo")
+    events = run([job("a", workers=2), job("b", workers=2)], "auto", "fifo")
     starts = Counter(event.placement.nodes for event in events if isinstance(event, Started))
     assert starts == {(0,): 2}
 
@@ -97,7 +97,7 @@ def test_bounds_hold_for_any_numbers_of_gpus() -> None:
     one = job("a", workers=5, iterations=100)
     demands = job_demands(Trace.of("t", [one]), nodes, SPEEDS, ReplayConfig(restart_s=7.0))
     (known,) = demands.jobs
-    lookup = TruthLookup(SPEEDS, nodes)
+    lookup = RunLookup(SPEEDS, nodes)
     for _ in range(40):
         n = draw.integers(0, [4, 5])
         if not n.any():
@@ -137,6 +137,16 @@ def test_speed_of_a_gang_is_one_turn_on_each_type() -> None:
     gangs.use(NODES)
     assert gangs.row(job("a", workers=64)).tolist() == pytest.approx([10.0, 1 / 0.3])
     assert gangs.row(job("a", "d1")).tolist() == pytest.approx([10.0, 0.0])
+
+
+def test_what_workers_were_promised_is_there() -> None:
+    """0.1 s per worker on V100, of which there are 2; 0.3 s on P100."""
+    gangs = GangSpeeds(SPEEDS)
+    gangs.use(NODES)
+    assert gangs.iteration_s(job("a", workers=2)) == pytest.approx(0.1)
+    assert gangs.iteration_s(job("a", workers=8)) == pytest.approx(0.1 * 4)
+    gangs.use(Cluster.uniform(1, NODES.node_types[1]))
+    assert gangs.iteration_s(job("a", workers=4)) == pytest.approx(0.3 * 4)
 
 
 @pytest.mark.parametrize("label", ["est16-d2-V100", "est1-d0-A800-80GB"])

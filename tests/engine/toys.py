@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ from morph_opt.domain import (
     partitions,
 )
 from morph_opt.perf.speed import Configuration
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.traces import LoadedTrace
 
 DP = ExecutionPlan.parse("dp")
@@ -95,7 +96,7 @@ def hold(job: str, parts: Mapping[int, Sequence[int]], plan: ExecutionPlan = DP)
     return Assignment(job, plan, Placement.of(parts))
 
 
-class Scripted:
+class Scripted(Policy):
     """Does in round ``k`` what ``script[k]`` says; without an entry everything stays."""
 
     name = "scripted"
@@ -134,7 +135,7 @@ def first_fit(job: Job, gpus: int, free: dict[int, list[int]]) -> Assignment | N
     return None
 
 
-class Fifo:
+class Fifo(Policy):
     """First come, first served at the requested size, later jobs may pass."""
 
     name = "toy-fifo"
@@ -154,8 +155,12 @@ class Fifo:
         return Decision(Allocation(tuple(kept)))
 
 
-class Shuffler:
-    """Keeps, preempts, resizes and starts jobs at random, always within the cluster."""
+class Shuffler(Policy):
+    """Keeps, preempts, resizes and starts jobs at random, always within the cluster.
+
+    With ``HANGS_AFTER`` in the environment it decides so many rounds and then hangs, so that no
+    end of it from outside comes too late.
+    """
 
     name = "shuffler"
 
@@ -163,8 +168,12 @@ class Shuffler:
         self._seed = seed
         self._keep = keep
         self._pause_s = pause_s
+        self._left = int(os.environ.get("HANGS_AFTER", "-1"))
 
     def decide(self, state: RoundState) -> Decision:
+        while self._left == 0:
+            time.sleep(0.01)
+        self._left -= 1
         time.sleep(self._pause_s)
         draw = random.Random(f"{self._seed}/{state.index}")
         running = [s.running for s in state.jobs if s.running is not None]

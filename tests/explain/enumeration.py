@@ -16,10 +16,11 @@ import numpy as np
 
 from formulations.objectives import guarantee, kept
 from formulations.round.tables import NONE, Level, RoundProblem
-from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.method import Evidence
 from morph_opt.decision.objective import Objective, Stateless
 from morph_opt.decision.pose import PosedRound, RoundPoser
+from morph_opt.decision.rules import Maintenance, NodeRule, OperatorRules, Rule
 from morph_opt.domain import (
     A800_NODE,
     Assignment,
@@ -40,10 +41,9 @@ from morph_opt.explain.report import JobExplanation, Option
 from morph_opt.perf.speed import Configuration
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from morph_opt.round.speeds import SpeedRow, SpeedTable
-from morph_opt.rules import Maintenance, NodeRule, OperatorRules, Rule
+from tests.decision.rules.worlds import _rules, _with_past
 from tests.formulations.worlds import oracle
 from tests.policies.worlds import DP, GC, state
-from tests.rules.worlds import _rules, _with_past
 
 CHANGE = 1e-6
 TOLERANCE = 1e-5
@@ -421,13 +421,14 @@ def _held_back(
 
 
 RESOURCES = {
-    "GPUs", "CPU threads", "host memory", "network cards", "uplinks", "distinct nodes", "placement"
+    "GPUs", "CPU threads", "host memory", "network cards", "local SSD", "uplinks",
+    "distinct nodes", "placement",
 }  # fmt: skip
 
 
 def _prices(found: RoundExplanation, little: float, tight: bool) -> Iterator[str]:
     for row in found.prices:
-        if min(row.gpu_price, row.node_value, row.gpu_s_price) < -little:
+        if min(row.gpu_price, row.gpu_s_price) < -little:
             yield f"negative price: {row}"
     for told in found.jobs:
         for option in (told.granted, told.best):
@@ -465,9 +466,19 @@ def _nodes(found: RoundExplanation, posed: PosedRound, target: float) -> Iterato
         return
     for key, gains in expected.items():
         little = TOLERANCE * max(1e-9, abs(target), *map(abs, gains))
+        if np.isnan(told[key]).any():  # the search gave up, which it may; its bound is looked at
+            continue
         apart = [abs(a - b) for a, b in zip(sorted(gains), sorted(told[key]), strict=False)]
         if len(gains) != len(told[key]) or max(apart) > little:
             yield f"nodes {key} gain {gains}, said {told[key]}"
+    bounds: dict[tuple[object, ...], list[float]] = {}
+    for row in found.prices:
+        most = -np.inf if row.node_bound is None else row.node_bound
+        bounds.setdefault((row.node_type, row.leaf, row.domain), []).extend([most] * row.nodes)
+    for key, gains in expected.items():  # each is at least its own gain, so the k-th the k-th
+        for gain, bound in zip(sorted(gains), sorted(bounds[key]), strict=True):
+            if bound < gain - TOLERANCE * max(1e-9, abs(target), abs(gain)):
+                yield f"nodes {key} gain {gain}, said at most {bound}"
 
 
 def _gain(posed: PosedRound, like: int, target: float) -> float:

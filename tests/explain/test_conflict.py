@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from morph_opt.decision.pose import RoundPoser
-from morph_opt.domain import RoundState
-from morph_opt.explain.case import Case
-from morph_opt.explain.conflict import Conflict, rules_in_conflict, smallest_conflict
-from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.objectives.plain import Throughput
-from morph_opt.rules import (
+from morph_opt.decision.rules import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -24,9 +19,14 @@ from morph_opt.rules import (
     Rule,
     TenantQuota,
 )
+from morph_opt.domain import RoundState
+from morph_opt.explain.case import Case
+from morph_opt.explain.conflict import Conflict, rules_in_conflict, smallest_conflict
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
+from tests.decision.rules.worlds import best_by_audit, plain_view, ruled_world
 from tests.policies.worlds import EXACT, LINEAR, cluster, queued, running, state
-from tests.rules.worlds import best_by_audit, plain_view, ruled_world
 
 
 def smallest_size(items: Sequence[int], conflicts: Callable[[tuple[int, ...]], bool]) -> int | None:

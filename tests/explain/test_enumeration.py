@@ -38,6 +38,7 @@ def examined(seed: int, seen: Counter[str]) -> list[str]:
     found = explainer.explain(evidence, decision.allocation)
     seen.update(job.reason for job in found.jobs)
     seen["gains"] += sum((row.node_gain or 0.0) > 0 for row in found.prices)
+    seen["gave_up"] += sum(row.node_gain is None for row in found.prices)
     choice = as_granted(evidence.posed, evidence.selection, decision.allocation)
     return list(complaints(found, evidence, choice.tolist()))
 
@@ -50,3 +51,10 @@ def test_explanations_are_what_enumeration_says() -> None:
     assert reasons <= set(seen), seen
     assert seen["not_examined"] == seen["gap"] == 0
     assert seen["gains"] > 10
+
+
+def test_a_search_that_gives_up_leaves_a_bound() -> None:
+    """In this round one more node takes more solves than the effort allows."""
+    seen: Counter[str] = Counter()
+    assert examined(1342, seen) == []
+    assert seen["gave_up"] == 1

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import pytest
 
 from morph_opt.clusters import load_cluster
+from morph_opt.decision.rules import GangLimit, OperatorRules, TenantQuota
 from morph_opt.domain import JobState, RoundState
 from morph_opt.explain import Effort
 from morph_opt.explain.case import Case
 from morph_opt.perf.tables.gavel import GavelTable
+from morph_opt.policies.options import MILP_OPTIONS
 from morph_opt.policies.registry import OBJECTIVES, PolicyOptions, make_policy
-from morph_opt.policies.spec import MILP_OPTIONS
 from morph_opt.round import make_explainer
-from morph_opt.rules import GangLimit, OperatorRules, TenantQuota
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 from morph_opt.traces.twins.gavel import gavel_twin
@@ -27,7 +28,7 @@ CLUSTER = load_cluster("2x1:V100+2x1:P100+2x1:K80").with_prices(
 RULES = OperatorRules(
     (TenantQuota("one", 5, 2), GangLimit(("0-*",), most=2)), fewer_moves=True, tighter_packing=True
 )
-LIMITS = Limits(gap=0.0, time_s=60.0)
+LIMITS = Limits(gap=0.0, time_s=600.0)
 VARIANTS: dict[str, Any] = {
     "solver": "highs",
     "formulation": "node_assignment",
@@ -64,22 +65,24 @@ def world() -> tuple[GavelTable, tuple[JobState, ...]]:
     return speeds, tuple(jobs)
 
 
-SOLVING = {"solver", "gap", "time_limit_s", "node_limit"}
+SOLVING = {"solver", "formulation", "gap", "time_limit_s", "node_limit"}
 """Options that say how a round is solved; they are tried together."""
 
 
 def cases() -> list[tuple[str, tuple[str, ...]]]:
-    """Every objective as by default, and with each option that it knows."""
-    return [
-        (name, given)
-        for name, spec in OBJECTIVES.items()
-        for given in (
-            (),
-            tuple(sorted(SOLVING)),
-            ("packing", "promises"),
-            *((o,) for o in (*MILP_OPTIONS, *spec.options) if o not in SOLVING | {"objective"}),
-        )
-    ]
+    """Every objective as by default, and with each option that it knows, two at a time.
+
+    The pairs of one objective are not those of the next: the options turn by one place.
+    """
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for turn, (name, spec) in enumerate(OBJECTIVES.items()):
+        options = [o for o in (*MILP_OPTIONS, *spec.options) if o not in SOLVING | {"objective"}]
+        at = turn % len(options)
+        options = options[at:] + options[:at]
+        pairs = zip_longest(options[::2], options[1::2])
+        together = [tuple(option for option in pair if option) for pair in pairs]
+        found += [(name, given) for given in ((), tuple(sorted(SOLVING)), *together)]
+    return found
 
 
 @pytest.mark.parametrize(("objective", "given"), cases(), ids=str)

@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.round.tables import Selection
-from morph_opt.domain import A800_NODE, Cluster, JobState, RoundState
-from morph_opt.explain import Effort, explanation_text
-from morph_opt.explain.explainer import as_granted
-from morph_opt.explain.text import _REASONS
-from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.tables.table import MeasuredTable
-from morph_opt.policies.milp import MilpPolicy
-from morph_opt.policies.objectives.plain import Throughput
-from morph_opt.rules import (
+from morph_opt.decision.rules import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -28,7 +20,15 @@ from morph_opt.rules import (
     Rule,
     TenantQuota,
 )
-from morph_opt.rules.spec import KINDS
+from morph_opt.decision.rules.spec import KINDS
+from morph_opt.domain import A800_NODE, Cluster, JobState, RoundState
+from morph_opt.explain import Effort, explanation_text
+from morph_opt.explain.explainer import as_granted
+from morph_opt.explain.text import _REASONS
+from morph_opt.perf.analytic.zoo import builtin_model
+from morph_opt.perf.tables.table import MeasuredTable
+from morph_opt.policies.milp import MilpPolicy
+from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from tests.explain.worlds import ONE, builder, by_job, explained
 from tests.formulations.worlds import oracle
@@ -204,6 +204,22 @@ def test_refused_plans_are_told_with_the_reason() -> None:
     assert f"llama30 on {A800_NODE.name}: dp on 1 and" in explanation_text(found)
 
 
+def test_prices_and_solves_do_not_contradict_each_other() -> None:
+    """Three jobs want a GPU on each of two nodes of three: the relaxation runs half a job more."""
+    pairs = speeds({"m": {"1+1": 4.0}})
+    jobs = (queued("a", 2), queued("b", 2), queued("c", 2))
+    found = explained(pairs, state(cluster(1, 1, 1), *jobs), effort=Effort(0))
+    assert found.optimum is not None
+    assert found.relaxation > 1.2 * found.optimum
+    text = explanation_text(found)
+    assert "above the optimum: estimates, but for what was solved" in text
+    assert "at these prices" in text
+    solved = explanation_text(explained(pairs, state(cluster(1, 1, 1), *jobs), effort=Effort(9)))
+    assert "at these prices" not in solved
+    tight = explained(pairs, state(cluster(1, 1), *jobs), effort=Effort(9))
+    assert "above the optimum" not in explanation_text(tight)
+
+
 def test_text_and_json_agree() -> None:
     jobs = (running("a", {0: [0, 1]}), queued("b", 4), queued("c", 2))
     found = explained(LINEAR, state(cluster(4), *jobs), effort=Effort(nodes=True))
@@ -212,7 +228,7 @@ def test_text_and_json_agree() -> None:
     text = explanation_text(found)
     for job in plain["jobs"]:
         assert any(line.startswith(f"{job['job']} ") for line in text.splitlines())
-        assert job["reason"] in _REASONS
+        assert job["reason"] in {*_REASONS, "price"}
     assert all(line == line.rstrip() for line in text.splitlines())
 
 

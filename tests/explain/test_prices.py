@@ -12,6 +12,7 @@ from formulations.round.tables import Level, RoundProblem
 from morph_opt.domain import SideDemand
 from morph_opt.explain import Effort
 from morph_opt.explain.prices import Prices
+from morph_opt.explain.text import job_text
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from tests.explain.worlds import ONE, UNIT, builder, by_job, explained
@@ -27,7 +28,7 @@ def test_price_by_hand() -> None:
     (price,) = found.prices
     assert price.gpu_price == pytest.approx(2 * UNIT)
     assert price.gpu_s_price == pytest.approx(2 * UNIT / 60.0)
-    assert price.node_value == pytest.approx(4 * UNIT)
+    assert price.node_bound == pytest.approx(3 * UNIT)
     assert price.node_gain == pytest.approx(3 * UNIT)  # c and d, of whom d is worth one
     assert found.relaxation == pytest.approx(found.value) == pytest.approx(5 * UNIT)
     jobs_found = by_job(found)
@@ -62,7 +63,7 @@ def test_a_stay_pays_what_others_would_give_for_its_gpus() -> None:
 def test_nothing_is_scarce_nothing_has_a_price() -> None:
     found = explained(ONE, state(cluster(2, 2), queued("a")), effort=Effort(nodes=True))
     (price,) = found.prices
-    assert (price.gpu_price, price.node_value, price.node_gain, price.nodes) == (0.0, 0.0, 0.0, 2)
+    assert (price.gpu_price, price.node_bound, price.node_gain, price.nodes) == (0.0, 0.0, 0.0, 2)
     assert by_job(found)["a"].reason == "best"
 
 
@@ -75,6 +76,22 @@ def test_the_scarce_resource_is_named() -> None:
     waiting = next(job for job in found.jobs if job.granted is None)
     assert waiting.best is not None
     assert waiting.best.price == pytest.approx(UNIT)
+    assert dict(waiting.best.paid_for) == {"CPU threads": pytest.approx(UNIT)}
+
+
+@pytest.mark.parametrize("shape", ["1", "2"])
+def test_local_ssd_is_named_where_it_limits(shape: str) -> None:
+    """Eight GPUs, and local SSD for two jobs, however many GPUs a job has there."""
+    table = speeds({"m": {shape: 8.0}})
+    asked = [queued(name, gpus=int(shape), local_ssd_gib=40.0) for name in "abc"]
+    found = explained(table, state(cluster(8, local_ssd_gib=90.0), *asked))
+    assert sum(job.granted is not None for job in found.jobs) == 2
+    waiting = next(job for job in found.jobs if job.granted is None)
+    assert waiting.best is not None
+    assert dict(waiting.best.paid_for) == {"local SSD": pytest.approx(waiting.best.price)}
+    assert "for local SSD" in job_text(found, waiting.job)
+    plenty = explained(table, state(cluster(8, local_ssd_gib=120.0), *asked))
+    assert all(job.granted is not None for job in plenty.jobs)
 
 
 def test_closed_nodes_have_no_price() -> None:
@@ -103,7 +120,6 @@ def test_price_lies_between_what_a_gpu_less_loses_and_one_more_gains(seed: int) 
     loses = here - (best(nodes - 1) if nodes > 1 else 0.0)
     assert gains - 1e-9 <= price.gpu_price <= loses + 1e-9
     assert price.gpu_price == pytest.approx(gains)
-    assert price.gpu_price == price.node_value
     assert price.node_gain == pytest.approx(gains)
     assert found.value == pytest.approx(here)
 
@@ -140,15 +156,21 @@ SIZES = (
 )
 
 
-def with_one_more_node(problem: RoundProblem, like: int) -> RoundProblem:
-    """The tables with another idle, open node like node ``like`` and nothing else."""
+def with_one_more_node(problem: RoundProblem, like: int, build: str) -> RoundProblem:
+    """The tables with another idle, open node like node ``like`` and nothing else.
+
+    Where nodes are counted, and no domain joins that one with another, it is one more such node.
+    """
     nodes = problem.nodes
+    joined = int((nodes.domain[nodes.open] == nodes.domain[like]).sum()) > 1
+    named = build == "node_assignment"
+    domain = nodes.domain[like] if joined or named else nodes.domain.max() + 1
     more = replace(
         nodes,
         node_class=np.append(nodes.node_class, nodes.node_class[like]),
         open=np.append(nodes.open, True),
         leaf=np.append(nodes.leaf, nodes.leaf[like]),
-        domain=np.append(nodes.domain, nodes.domain[like]),
+        domain=np.append(nodes.domain, domain),
         sets=np.column_stack([nodes.sets, nodes.sets[:, like]]),
     )
     return replace(problem, nodes=more)
@@ -196,5 +218,5 @@ def test_duality(seed: int, build: str) -> None:
     assert own == pytest.approx(surplus, abs=tolerance)
     for cell in prices.nodes():
         assert cell.value >= -tolerance
-        more = relaxation(with_one_more_node(problem, cell.nodes[0]), level, build)
+        more = relaxation(with_one_more_node(problem, cell.nodes[0], build), level, build)
         assert more <= prices.relaxation + cell.value + tolerance

@@ -22,8 +22,8 @@ from morph_opt.export.cli import main
 from morph_opt.export.perfetto import STARTUP, perfetto_trace, trace_records
 from morph_opt.export.tables import parquet_bytes, tidy_tables
 from morph_opt.replay import ReplayConfig
-from morph_opt.views import RunView, open_run
-from tests.views.worlds import HOSTILE, hostile, moved, paired
+from morph_opt.runs.views import RunView, open_run
+from tests.runs.views.worlds import HOSTILE, hostile, moved, paired
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +135,12 @@ def interval_set(text: str) -> set[int]:
 def test_one_row_per_job_has_the_times_of_the_job(folders: dict[str, Path]) -> None:
     view = open_run(folders["moved"])
     rows = list(csv.DictReader(io.StringIO(batsim_jobs(view, per_job=True).to_csv())))
-    assert [row["job_id"] for row in rows] == [row.job_id for row in view.jobs]
+    assert [row["job_id"] for row in rows] == [row.job for row in view.jobs]
     for row, job in zip(rows, view.jobs, strict=True):
-        assert float(row["turnaround_time"]) == pytest.approx(job.turnaround_time)
+        assert float(row["turnaround_time"]) == pytest.approx(job.jct_s)
         assert float(row["stretch"]) == pytest.approx(job.stretch)
     about = json.loads(batsim_schedule(view))
-    turnarounds = [job.turnaround_time for job in view.jobs]
+    turnarounds = [job.jct_s for job in view.jobs]
     assert about["mean_turnaround_time"] == pytest.approx(sum(turnarounds) / 12)
     assert about["nb_jobs_finished"] == about["nb_jobs"] == 12
 
@@ -256,7 +256,7 @@ def test_the_command_writes_what_it_says(
         written = {out} if out.is_file() else set(out.iterdir())
         assert {file.name for file in written} == files
     read = csv.DictReader(io.StringIO((tmp_path / "tables/made/jobs.csv").read_text()))
-    assert [row["job_id"] for row in read] == list(HOSTILE)
+    assert [row["job"] for row in read] == list(HOSTILE)
     capsys.readouterr()
 
 

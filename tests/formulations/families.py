@@ -35,7 +35,7 @@ EMITTERS = (
 )
 """Where rows of the round's models are written; `linear_model` only passes names on."""
 
-RULE_WRITER = ROOT / "morph_opt/rules/compile.py"
+RULE_WRITER = ROOT / "morph_opt/decision/rules/compile.py"
 """Where the words of operator's rules are; `formulations.round.rules` only passes them on."""
 
 

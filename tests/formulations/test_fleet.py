@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from formulations.files.lp import to_lp
 from formulations.fleet import (
     FleetAnswer,
     FleetError,
@@ -21,6 +20,7 @@ from formulations.fleet import (
     flows_of,
     pairs_of,
 )
+from tests.formulations.lp import to_lp
 from tests.formulations.worlds.solving import solve_model
 
 GOLDEN = Path(__file__).parent / "golden_fleet.lp"

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from benchmarks.instances.fleet_bound import cheapest_left, cut_of, fleets_of, priced_bins
 from formulations.fleet import build_overload
-from formulations.fleet_bound import cheapest_left, cut_of, fleets_of, priced_bins
 from tests.formulations.test_fleet import ints, random_problem, served, small
 from tests.formulations.worlds.solving import solve_model
 

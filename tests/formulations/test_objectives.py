@@ -12,9 +12,9 @@ from scipy.optimize import linprog
 
 from formulations.objectives import cost, guarantee, kept, makespan, relative_speed
 from formulations.objectives.fairness import OwedShares, share_levels
-from formulations.objectives.lookahead import backlog_prices, class_values
+from formulations.objectives.lookahead import backlog_prices, class_values, saved_s
 from formulations.round.tables import RoundProblem
-from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, Throughput
+from morph_opt.policies.objectives.plain import OBJECTIVES, Jct, Lookahead, SavedTime, Throughput
 from tests.formulations.worlds.random_rounds import random_round
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 
@@ -162,6 +162,54 @@ def test_lookahead_prefers_a_stay_to_the_same_as_a_start() -> None:
     )
     (level,) = Lookahead().levels(replace(problem, candidates=table))
     assert level.value[3] > level.value[2]
+
+
+# ---------------------------------------------------------------- saved time
+
+
+def test_saved_time_by_hand() -> None:
+    """Both save 120 s (see `test_lookahead_by_hand`), and hold the GPU for 600 and 1,200 s."""
+    (level,) = SavedTime().levels(two_waiting())
+    np.testing.assert_allclose(level.value, [120 / 600**0.5, 120 / 1200**0.5])
+
+
+def test_what_saves_nothing_is_worth_a_part_of_the_round_at_its_best_speed() -> None:
+    """Four GPUs in two rounds are better than one now, which still is worth something."""
+    problem = tiny(
+        [4, 4], [Candidate(0, (1,), iteration_s=60.0), Candidate(0, (4,), iteration_s=4.5)],
+        holds=[Hold(0, 0, 4)],
+    )  # fmt: skip
+    jobs = replace(
+        problem.jobs,
+        iterations_left=np.full(1, 100.0),
+        restart_s=np.full(1, 30.0),
+        restart_left_s=np.zeros(1),
+        stay_iteration_s=np.full(1, 4.0),
+    )
+    problem = replace(problem, jobs=jobs, interval_s=60.0)
+    (level,) = SavedTime().levels(problem)
+    assert saved_s(problem, 2.0)[0] < 0.0
+    # On one GPU 6,030 s at 4 / 60 of the best speed, which is that of the stay.
+    assert level.value[0] == pytest.approx(0.1 * 60 * (4 / 60) / 6030**0.5)
+    assert level.value[2] >= 0.2 * 60 / 400**0.5
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_saved_time_is_what_it_is_defined_as(seed: int) -> None:
+    """Option by option, from the definition, on the seconds that `lookahead` says are saved."""
+    problem = random_round(np.random.default_rng(seed))
+    (level,) = SavedTime().levels(problem)
+    saved = saved_s(problem, 2.0)
+    jobs, table, round_s = problem.jobs, problem.candidates, problem.interval_s
+    ways = [(int(j), float(it), True) for j, it in zip(table.job, table.iteration_s, strict=True)]
+    stays = np.flatnonzero(jobs.running).tolist()
+    ways += [(job, float(jobs.stay_iteration_s[job]), False) for job in stays]
+    for at, (job, pace_s, starts) in enumerate(ways):
+        start_up_s = (jobs.restart_s if starts else jobs.restart_left_s)[job]
+        held_s = max(round_s, start_up_s + jobs.iterations_left[job] * pace_s)
+        best_s = min(it for other, it, _ in ways if other == job)
+        least_s = (0.1 if starts else 0.2) * round_s * best_s / pace_s
+        assert level.value[at] == pytest.approx(max(saved[at], least_s) / held_s**0.5)
 
 
 def test_values_of_classes_by_hand() -> None:

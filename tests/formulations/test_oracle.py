@@ -9,23 +9,34 @@ import pytest
 
 from formulations.round.check import check
 from formulations.round.tables import RoundProblem, Scope
+from tests.campaigns import blocks
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
+    LOCAL_SSD,
     SMALL,
     RoundSize,
     random_level,
     random_round,
 )
+from tests.formulations.worlds.rounds import SIDES
 from tests.formulations.worlds.solving import FORMULATIONS, optimum
 
-BLOCKS, ROUNDS_PER_BLOCK = 40, 50
+BLOCKS, ROUNDS_PER_BLOCK = blocks(8), 50
 KINDS = {
     "gpus": SMALL,
     "side": RoundSize(side_resources_bind=True),
     "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
     "everything": EVERYTHING,
 }
+PER_NODE = {
+    "ssd": RoundSize(
+        jobs=5, nodes=2, classes=1, candidates=3, parts=2, gpus=(6, 8), running=0.3, closed=0.0,
+        side_resources_bind=True, sides=SIDES + 1,
+    ),
+    "everything": LOCAL_SSD,
+    "many parts": replace(LOCAL_SSD, parts=4, gpus=(4, 8), rules=0),
+}  # fmt: skip
 LARGE = RoundSize(jobs=14, nodes=9, classes=3, candidates=6, running=0.6)
 LARGE_EVERYTHING = replace(EVERYTHING, jobs=9, nodes=7, classes=2, candidates=5, running=0.6)
 
@@ -34,6 +45,18 @@ MIXED = {
     "gpus": RoundSize(nodes=4, classes=3, candidates=4, running=0.3, mixed=0.8),
     "everything": replace(EVERYTHING, nodes=5, classes=3, running=0.3, closed=0.1, mixed=0.8),
 }
+
+ALIKE = {
+    "one job": replace(
+        EVERYTHING, jobs=1, nodes=6, classes=1, candidates=8, parts=4, gpus=(2, 4), running=0.0,
+        node_sets=0, rules=0,
+    ),
+    "few jobs": replace(
+        EVERYTHING, jobs=3, nodes=6, classes=1, candidates=5, parts=4, gpus=(2, 4), running=0.3,
+        closed=0.1, node_sets=0, rules=0,
+    ),
+}  # fmt: skip
+"""Nodes of one class under leaves and domains, most of them alike, scarce threads and uplinks."""
 
 Drawn = tuple[str, RoundProblem, np.random.Generator]
 
@@ -60,9 +83,34 @@ def test_both_formulations_and_brute_force_agree(block: int) -> None:
 
 
 @pytest.mark.parametrize("size", MIXED.values(), ids=list(MIXED))
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", range(blocks(1)))
 def test_gangs_over_several_classes_agree_with_brute_force(block: int, size: RoundSize) -> None:
     agree_with_brute_force(9000 + block, size, 25)
+
+
+@pytest.mark.parametrize("size", PER_NODE.values(), ids=list(PER_NODE))
+@pytest.mark.parametrize("block", range(blocks(1)))
+def test_what_is_held_per_node_agrees_with_brute_force(block: int, size: RoundSize) -> None:
+    agree_with_brute_force(5000 + block, size, 40)
+
+
+def test_local_ssd_decides_rounds() -> None:
+    """With plenty of it every tenth round and more would come out better."""
+    decided = 0
+    for _, problem, draw in rounds(5000, PER_NODE["ssd"], 60):
+        level = random_level(draw, problem)
+        capacity = problem.nodes.capacity.copy()
+        capacity[:, -1] = 1e9
+        plenty = replace(problem, nodes=replace(problem.nodes, capacity=capacity))
+        best, more = (oracle.best(each, [level]).value(level) for each in (problem, plenty))
+        decided += not same(best, more)
+    assert decided >= 6
+
+
+@pytest.mark.parametrize("size", ALIKE.values(), ids=list(ALIKE))
+@pytest.mark.parametrize("block", range(blocks(1)))
+def test_places_that_are_alike_agree_with_brute_force(block: int, size: RoundSize) -> None:
+    agree_with_brute_force(7000 + block, size, 40)
 
 
 def agree_with_brute_force(seed: int, size: RoundSize, count: int) -> None:
@@ -90,7 +138,7 @@ def test_mixed_rounds_are_of_every_kind() -> None:
     assert min(seen.values()) >= 5, seen
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(blocks(2)))
 @pytest.mark.parametrize("size", [LARGE, LARGE_EVERYTHING], ids=["gpus", "everything"])
 def test_formulations_agree_on_larger_rounds_with_running_jobs(size: RoundSize, block: int) -> None:
     for name, problem, draw in rounds(2000 + block, size, 8):

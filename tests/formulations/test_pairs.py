@@ -7,22 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.instances.checking import choice_of, placed
+from benchmarks.instances.round_json import from_json, to_json
 from formulations import node_pattern
 from formulations.round.check import RuleError, check
 from formulations.round.decode import without_job
-from formulations.round.json import from_json, to_json
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.instances.checking import choice_of, placed
 from morph_opt.policies.objectives.plain import Jct, Throughput
+from tests.campaigns import blocks
 from tests.formulations.worlds import packed_rounds as brute
 from tests.formulations.worlds.packed_families import COMES, COMES_TO_OTHER, FRESH, TOGETHER, packed
 from tests.formulations.worlds.rounds import STAY, Rule, by_hand, decided, plain_level, rule_table
 from tests.formulations.worlds.solving import FORMULATIONS, ranked, solve_model
 
-BLOCKS, PER_BLOCK = 10, 45
+BLOCKS, PER_BLOCK = blocks(3), 45
 
 
 def _sized(block: int) -> brute.RoundSize:

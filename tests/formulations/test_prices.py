@@ -14,6 +14,7 @@ from formulations.prices.bound import rounded_up
 from formulations.prices.places import Places
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.tables import Level, RoundProblem, Scope
+from tests.campaigns import blocks
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.packed_rounds import (
     CROWDED,
@@ -26,6 +27,7 @@ from tests.formulations.worlds.packed_rounds import (
 )
 from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
+    LOCAL_SSD,
     SMALL,
     RoundSize,
     random_level,
@@ -33,18 +35,20 @@ from tests.formulations.worlds.random_rounds import (
 )
 from tests.formulations.worlds.rounds import Candidate, Hold, Rule, rule_table, tiny
 
-ROUNDS = 25
+ROUNDS = blocks(10)
 SIZES = {
     "gpus": SMALL,
     "side": RoundSize(side_resources_bind=True),
     "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
     "everything": EVERYTHING,
+    "local SSD": replace(LOCAL_SSD, classes=3, mixed=0.3),
     "mixed": RoundSize(nodes=4, classes=3, leaves=2, mixed=0.7),
     "mixed everything": replace(EVERYTHING, classes=3, mixed=0.7),
 }
 PACKS = {
     "packed": (PACKED, 2),
     "packed gpus": (PACKED_GPUS, 2),
+    "packed, local SSD": (replace(PACKED, sides=LOCAL_SSD.sides), 2),
     "three jobs": (CROWDED, 3),
     "three jobs, gpus": (CROWDED_GPUS, 3),
 }

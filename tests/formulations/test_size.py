@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel
-from formulations.round.tables import RESOURCES, RoundProblem
+from formulations.node_pattern.cells import find_cells
+from formulations.round.tables import RoundProblem
+from morph_opt.decision.candidates.table import CandidateBuilder
+from morph_opt.domain import (
+    A800_NODE,
+    Cluster,
+    ExecutionPlan,
+    Job,
+    JobState,
+    Leaf,
+    Node,
+    RoundState,
+)
+from morph_opt.perf.analytic.zoo import builtin_model
+from morph_opt.policies.objectives.plain import Jct
 from tests.formulations.test_patterns import multisets
 from tests.formulations.worlds.random_rounds import RoundSize, random_round
 from tests.formulations.worlds.rounds import Candidate, plain_level, tiny
+from tests.formulations.worlds.solving import optimum
 
 SIZE = RoundSize(jobs=8, nodes=7, classes=3, candidates=6)
 
@@ -93,7 +110,7 @@ def test_node_assignment(seed: int) -> None:
     )
     assert count(model, "parts") == sum(kinds)
     assert count(model, "distinct_nodes") == sum(spots)
-    assert count(model, "capacity") == len(RESOURCES) * nodes.count
+    assert count(model, "capacity") == nodes.resources * nodes.count
     assert model.rows == problem.jobs.count + sum(kinds) + sum(spots) + 4 * nodes.count
 
 
@@ -108,11 +125,35 @@ def test_idle_nodes_cost_nothing() -> None:
     assert sizes[0] == sizes[1]
 
 
-@pytest.mark.parametrize(("cpus", "slots"), [(48.0, 1), (47.0, 2)])
-def test_a_resource_makes_kinds_only_where_it_can_run_out(cpus: float, slots: int) -> None:
-    """Eight GPUs with six threads each are 48; with 47 the two jobs' slots differ."""
-    rows = [Candidate(job, (1,), side=(need, 0.0, 0.0)) for job, need in ((0, 6.0), (1, 2.0))]
+@pytest.mark.parametrize(("cpus", "jobs", "slots"), [(48.0, 8, 1), (47.0, 8, 2), (47.0, 2, 1)])
+def test_a_resource_makes_kinds_only_where_it_can_run_out(
+    cpus: float, jobs: int, slots: int
+) -> None:
+    """Eight GPUs with six threads each are 48; with 47 slots differ, but two jobs want 6 + 2."""
+    needs = [*[6.0] * (jobs - 1), 2.0]
+    rows = [Candidate(job, (1,), side=(need, 0.0, 0.0)) for job, need in enumerate(needs)]
     problem = tiny([8], rows, side=(cpus, 0.0, 0.0))
     model = node_pattern.build(problem, plain_level(problem)).model
     assert count(model, "slots") == slots
     assert count(model, "side") == 0
+
+
+def test_one_job_under_leaves_and_domains_is_a_small_model() -> None:
+    """12 nodes, 8 of them in two domains, two leaves with uplinks: 553 rows and 1,288 columns."""
+    kind = replace(A800_NODE, gpus=4, cpus=48, host_memory_gib=800.0, rdma_gb_per_s=50.0)
+    places = [("l0", "d0")] * 4 + [("l0", None)] * 4 + [("l1", "d1")] * 4
+    nodes = tuple(Node(f"n{i}", kind, *place) for i, place in enumerate(places))
+    cluster = Cluster("two", nodes, (Leaf("l0", 100.0), Leaf("l1", 60.0)))
+    plan = ExecutionPlan.parse("dp")
+    job = Job("a", "roberta", 0.0, 1000, 4, plan)
+    state = RoundState(0, 60.0, 60.0, cluster, (JobState(job, restart_s=60.0),))
+    problem = CandidateBuilder(builtin_model()).view(state).problem
+    level = Jct().levels(problem)[0]
+    assert problem.candidates.count > 100
+    assert find_cells(problem).count == 3
+    built = node_pattern.build(problem, level)
+    assert built.model.rows <= 80
+    assert built.model.columns <= 300
+    # Alone, it has what is best for it.
+    best = float(level.value.max())
+    assert optimum(problem, level, "node_pattern") == pytest.approx(best, rel=1e-9)

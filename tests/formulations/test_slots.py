@@ -18,6 +18,7 @@ from formulations.round.tables import Level, RoundProblem
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import (
     EVERYTHING,
+    LOCAL_SSD,
     SMALL,
     RoundSize,
     random_level,
@@ -25,7 +26,12 @@ from tests.formulations.worlds.random_rounds import (
 )
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 
-SIZES = {"gpus": SMALL, "side": RoundSize(side_resources_bind=True), "everything": EVERYTHING}
+SIZES = {
+    "gpus": SMALL,
+    "side": RoundSize(side_resources_bind=True),
+    "everything": EVERYTHING,
+    "local SSD": LOCAL_SSD,
+}
 
 
 def searched(problem: RoundProblem, level: Level) -> tuple[float, float, float]:

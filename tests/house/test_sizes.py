@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.house.sizes import BEGIN, END, PAGE, measured, page
+from tests.house.sizes import BEGIN, END, PAGE, code_lines, measured, page
 
 ROUND = '''"""Round."""
 
@@ -14,6 +14,14 @@ def a(x: int) -> int:
     y = x
     return y
 '''
+
+
+def test_prose_is_not_code() -> None:
+    prose = '"""Of the\nmodule."""\n\n# a comment\nx = 1  # one\n"""Of x."""\n'
+    assert code_lines(prose) == 2  # only what `__doc__` holds is a docstring
+    assert code_lines('x = """a\n\nb"""\n') == 3
+    assert code_lines("f(\n    # why\n    1,\n)\n") == 3
+    assert code_lines("") == 0
 
 
 def test_a_tree_by_hand(tmp_path: Path) -> None:
@@ -30,15 +38,15 @@ def test_a_tree_by_hand(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     size = measured(tmp_path)
-    assert size.rooms["morph_opt.two"] == (2, 9)
+    assert size.rooms["morph_opt.two"] == (2, 5)
     assert size.rooms["morph_opt"] == (1, 1)
     assert sorted(size.functions) == [1, 2]  # benchmarks are not installed
     assert size.folders["morph_opt/two"] == 2
     # one and two import each other, though not when they load
     assert size.circles == (1, 1, 0)
     text = page(size, size, "c0ffee")
-    assert "| `morph_opt.two` | 2 | 9 | 2 | 9 |" in text
-    assert "| all | 7 | 13 | 7 | 13 |" in text
+    assert "| `morph_opt.two` | 2 | 5 | 2 | 5 |" in text
+    assert "| all | 7 | 9 | 7 | 9 |" in text
 
 
 def test_the_page_has_the_table() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from morph_opt.clusters import load_cluster
-from morph_opt.domain import Allocation, Cluster, InputError, Span, Trace
+from morph_opt.domain import Allocation, Cluster, InputError, SideDemand, Span, Trace
 from morph_opt.events.log import Begun, Completed
 from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
+from morph_opt.metrics.bounds import completion as dear
 from morph_opt.metrics.bounds.completion import completion_jct_s
 from morph_opt.metrics.bounds.deadline import deadline_makespan_s
 from morph_opt.metrics.bounds.demands import (
@@ -99,7 +101,7 @@ def test_no_policy_beats_a_bound(policy: str) -> None:
     nodes = load_cluster("2x4:V100" if alike else "1x4:V100+1x4:K80")
     nodes = nodes.with_prices({"V100": 2.0} if alike else {"V100": 2.0, "K80": 1.0})
     name, _, objective = policy.partition(" ")
-    options = PolicyOptions(objective=objective or "throughput")
+    options = PolicyOptions(objective=objective or "auto")
     decider = make_policy(name, speeds, options)
     config = ReplayConfig(interval_s=120.0, restart_s=20.0)
     summary = replay(trace, nodes, decider, speeds, config).summary
@@ -417,7 +419,7 @@ def test_speed_curve_is_the_fastest_of_what_fits() -> None:
 
 
 def test_speed_curve_minds_cpu_threads() -> None:
-    gpus, iteration_s = speed_curve(ToySpeeds(), "m", cluster(2, 4, cpus=10), cpus_per_gpu=5)
+    gpus, iteration_s = speed_curve(ToySpeeds(), "m", cluster(2, 4, cpus=10), SideDemand(cpus=5))
     assert gpus.tolist() == [1, 2, 4]  # at most two GPUs per node
     assert iteration_s.tolist() == [8.0, 4.0, 3.0]
 
@@ -435,3 +437,35 @@ def test_why_impossible() -> None:
     assert unknown == "unknown model 'x'; known are m"
     greedy = why_impossible(job("a", cpus_per_gpu=97), ToySpeeds(), nodes)
     assert greedy == "no configuration of m fits cluster '2x2 A800-80GB'"
+
+
+def test_the_dear_bound_is_computed_once_for_what_it_depends_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Names and identity of values do not matter; every number does."""
+    computed: list[object] = []
+    original = dear._computed
+
+    def counted(*told: Any) -> float:
+        computed.append(told)
+        return original(*told)
+
+    monkeypatch.setattr(dear, "_computed", counted)
+    monkeypatch.setattr(dear, "_found", {})
+
+    def bound(gpus: int = 4, **changes: Any) -> float:
+        one = demand("a", 60.0, (1.0, 90.0), (2.0, 50.0), at=1.0)
+        jobs = (one, replace(one, job="b", **changes))
+        return avg_jct_lower_bound(Demands(jobs, (gpus,))).value_s
+
+    first = bound()
+    assert bound() == first
+    assert len(computed) == 1
+    others: list[dict[str, Any]] = [
+        {"gpus": 3}, {"submission_s": 2.0}, {"release_s": 61.0},
+        {"duration_s": np.array([90.0, 51.0])},
+    ]  # fmt: skip
+    for number, changes in enumerate(others, start=2):
+        bound(**changes)
+        bound(**changes)
+        assert len(computed) == number, changes

@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 
 from morph_opt.domain import Trace
+from morph_opt.domain.trace import Search
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.metrics.fairness import jain, mean_active
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
 from morph_opt.replay.api import replay
 from morph_opt.report.picture import main as picture
-from tests.policies.worlds import LINEAR, cluster, job
+from tests.policies.worlds import LINEAR, cluster, job, speeds
 
 
-def run(*jobs, gpus=1, restart_s=0.0):
-    config = ReplayConfig(interval_s=60.0, restart_s=restart_s)
+def run(*jobs, gpus=1, searches=(), **engine):
+    config = ReplayConfig(**({"interval_s": 60.0, "restart_s": 0.0} | engine))
     policy = make_policy("fifo", LINEAR, PolicyOptions())
-    return replay(Trace.of("two", jobs), cluster(gpus), policy, LINEAR, config)
+    trace = Trace.of("two", jobs, searches=searches)
+    return replay(trace, cluster(gpus), policy, LINEAR, config)
 
 
 def sized(name, iterations, submission_s=0.0, gpus=1, **other):
@@ -49,6 +51,41 @@ def test_a_private_share_of_a_wide_job_is_slower_and_pays_one_start():
     alone = run(sized("w", 75, gpus=2), gpus=2, restart_s=30.0).summary
     assert alone["ftf_max"] == pytest.approx(390.0 / 330.0)
     assert alone["queue_medium_s"] == pytest.approx(60.0)
+
+
+def test_a_private_share_pays_the_first_start_of_its_model():
+    """Start-up 30 s, of this model 7 s: JCT 60 + 7 + 300 over 7 + 300 s; first starts free: 0 s."""
+    by_model = {"restart_s": 30.0, "restart_s_by_model": {"m": 7.0}}
+    alone = run(sized("w", 75, gpus=2), gpus=2, **by_model).summary
+    assert alone["ftf_max"] == pytest.approx(367.0 / 307.0)
+    free = run(sized("w", 75, gpus=2), gpus=2, **by_model, first_start_s=0.0).summary
+    assert free["ftf_max"] == pytest.approx(360.0 / 300.0)
+
+
+def test_cancelled_jobs_are_active_until_they_are_cancelled():
+    """a and b on two GPUs from 60 s; both have reported at 540 s, where the search ends b.
+
+    a is complete at 60 + 600 x 8 = 4860 s. b was there for 540 s and held its GPU for 480 s.
+    """
+    a, b = (replace(sized(name, 600), feedback_iterations=60) for name in "ab")
+    summary = run(a, b, gpus=2, searches=[Search("s", ("a", "b"), keep=1)]).summary
+    assert summary["cancelled_jobs"] == 1
+    active = 1.0 + 540.0 / 4860.0
+    assert summary["ftf_max"] == pytest.approx(4860.0 / (600 * 8.0 / min(1.0, 2.0 / active)))
+    service = 4800.0 / 4860.0, 480.0 / 540.0
+    assert summary["jain_service"] == pytest.approx(jain(service))
+
+
+def test_a_gang_that_fits_no_node_is_measured_by_where_it_fits():
+    # 8 threads per GPU of 16: 2 GPUs of a node, and the gang of 4 on two nodes at 3 s.
+    belief = speeds({"m": {"4": 2.0, "2+2": 3.0}})
+    wide = sized("w", 100, gpus=4, guaranteed=True, cpus_per_gpu=8)
+    policy = make_policy("milp", belief, PolicyOptions(objective="jct"))
+    config = ReplayConfig(interval_s=60.0, restart_s=0.0)
+    summary = replay(Trace.of("w", [wide]), cluster(4, 4, cpus=16), policy, belief, config).summary
+    assert summary["ftf_max"] == pytest.approx(360.0 / 300.0)
+    assert summary["rounds_guarantees_short"] == 0
+    assert summary["guaranteed_late_jobs"] == 0
 
 
 def test_shares_over_time_by_hand():

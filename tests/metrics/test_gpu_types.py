@@ -9,9 +9,8 @@ import pytest
 from morph_opt.domain import Cluster, GpuType, Node, Placement
 from morph_opt.metrics import read_history
 from morph_opt.metrics.gpu_types import gpu_utilization_by_type
-from morph_opt.metrics.schedule import metrics_of
 from tests.engine.toys import cluster
-from tests.metrics.test_schedule import LOG, TRACE
+from tests.metrics.test_schedule import LOG, TRACE, schedule_metrics
 
 PLAIN = cluster(2, 2)
 
@@ -22,10 +21,16 @@ def two_types() -> Cluster:
     return Cluster("mixed", (PLAIN.nodes[0], Node(PLAIN.nodes[1].name, other)))
 
 
+def test_a_replay_that_takes_up_a_state_counts_from_there():
+    log = [replace(LOG[0], time_s=55.0), *LOG[1:]]
+    (value,) = gpu_utilization_by_type(read_history(log, TRACE), PLAIN).values()
+    assert value == pytest.approx(schedule_metrics(log, TRACE, PLAIN)["gpu_utilization"])
+
+
 def test_one_type_is_the_whole_cluster():
     history = read_history(LOG, TRACE)
     (value,) = gpu_utilization_by_type(history, PLAIN).values()
-    assert value == pytest.approx(metrics_of(history, PLAIN, 0).gpu_utilization)
+    assert value == pytest.approx(schedule_metrics(LOG, TRACE, PLAIN)["gpu_utilization"])
 
 
 def test_each_type_counts_its_own_gpus():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,10 @@ from morph_opt.events.log import (
     StopCause,
     Submitted,
 )
-from morph_opt.metrics import ScheduleMetrics, read_history, rounds_over_capacity
-from morph_opt.metrics.promises import promise_metrics
+from morph_opt.metrics import read_history, rounds_over_capacity
+from morph_opt.metrics.promises import PromiseCount, promise_metrics
 from morph_opt.metrics.schedule import metrics_of, quantile
+from morph_opt.perf.gang import GangSpeeds
 from tests.engine.toys import DP, ToySpeeds, cluster, job
 
 TRACE = Trace.of(
@@ -34,10 +36,17 @@ TRACE = Trace.of(
 BEGUN = Begun(0.0, "hand", "", "hand", 3, 2, 4, 60.0, "")
 
 
-def schedule_metrics(events: list[Event], trace: Trace, nodes: Cluster) -> ScheduleMetrics:
+TRUTH = ToySpeeds({"m": 2.0})
+
+
+def schedule_metrics(events: list[Event], trace: Trace, nodes: Cluster) -> dict[str, Any]:
     """All metrics of the replay whose log this is."""
     history = read_history(events, trace)
-    return metrics_of(history, nodes, rounds_over_capacity(events, nodes))
+    promises = PromiseCount(trace, GangSpeeds.on(nodes, ToySpeeds()))
+    for event in events:
+        promises.read(event)
+    over = rounds_over_capacity(events, trace, nodes, TRUTH)
+    return metrics_of(history, nodes, over, promises)
 
 
 def start(
@@ -79,37 +88,37 @@ LOG: list[Event] = [
 
 
 @pytest.fixture(scope="module")
-def metrics() -> ScheduleMetrics:
+def metrics() -> dict[str, Any]:
     return schedule_metrics(LOG, TRACE, cluster(2, 2))
 
 
-def test_completion_times(metrics: ScheduleMetrics) -> None:
-    assert (metrics.jobs, metrics.completed) == (3, 2)
-    assert metrics.avg_jct_s == (190.0 + 300.0) / 2  # b and c; a is unfinished
-    assert metrics.median_jct_s == 245.0
-    assert metrics.max_jct_s == 300.0
-    assert metrics.p99_jct_s == pytest.approx(190.0 + 0.99 * 110.0)
-    assert metrics.makespan_s is None
+def test_completion_times(metrics: dict[str, Any]) -> None:
+    assert (metrics["jobs"], metrics["completed"]) == (3, 2)
+    assert metrics["avg_jct_s"] == (190.0 + 300.0) / 2  # b and c; a is unfinished
+    assert metrics["median_jct_s"] == 245.0
+    assert metrics["max_jct_s"] == 300.0
+    assert metrics["p99_jct_s"] == pytest.approx(190.0 + 0.99 * 110.0)
+    assert metrics["makespan_s"] is None
 
 
-def test_queueing_counts_all_seconds_without_gpus(metrics: ScheduleMetrics) -> None:
+def test_queueing_counts_all_seconds_without_gpus(metrics: dict[str, Any]) -> None:
     # b: 20-60 and 150-180; c: 30-300
-    assert metrics.avg_queue_s == (40.0 + 30.0 + 270.0) / 2
+    assert metrics["avg_queue_s"] == (40.0 + 30.0 + 270.0) / 2
 
 
-def test_gpu_seconds(metrics: ScheduleMetrics) -> None:
+def test_gpu_seconds(metrics: dict[str, Any]) -> None:
     a, b, c = 60 + 30 + 2 * 60, 2 * 90 + 30, 30
-    assert metrics.gpu_s_held == a + b + c
-    assert metrics.gpu_utilization == (a + b + c) / (4 * (360.0 - 10.0))
+    assert metrics["gpu_s_held"] == a + b + c
+    assert metrics["gpu_utilization"] == (a + b + c) / (4 * (360.0 - 10.0))
     startup = (10 + 10 + 20) + (20 + 10) + 10
-    assert metrics.gpu_productive_share == 1 - startup / (a + b + c)
+    assert metrics["gpu_productive_share"] == 1 - startup / (a + b + c)
 
 
-def test_counts(metrics: ScheduleMetrics) -> None:
-    assert metrics.restarts_per_job == (2 + 1 + 0) / 3
-    assert (metrics.preemptions, metrics.node_failure_stops) == (3, 2)
-    assert (metrics.rounds, metrics.fallback_rounds, metrics.gap_max) == (5, 1, 0.2)
-    assert metrics.rounds_over_capacity == 0
+def test_counts(metrics: dict[str, Any]) -> None:
+    assert metrics["restarts_per_job"] == (2 + 1 + 0) / 3
+    assert (metrics["preemptions"], metrics["node_failure_stops"]) == (3, 2)
+    assert (metrics["rounds"], metrics["fallback_rounds"], metrics["gap_max"]) == (5, 1, 0.2)
+    assert metrics["rounds_over_capacity"] == 0
 
 
 def test_a_promised_end_allows_for_a_start_up_and_two_rounds() -> None:
@@ -119,11 +128,12 @@ def test_a_promised_end_allows_for_a_start_up_and_two_rounds() -> None:
     late. a, with a promise of 10 + 100 x 8 + 120 = 930 s, is unfinished 350 s after submission;
     of 20 iterations, 10 + 160 + 120 = 290 s, it would be 60 s late then.
     """
+    asked = GangSpeeds.on(cluster(2, 2), ToySpeeds())
     for iterations, late_s in ((50, 0.0), (9, 0.0), (7, 4.0)):
         history = read_history(LOG, TRACE)
         record = history.jobs[1]
         record.job = replace(record.job, iterations=iterations)
-        found = promise_metrics(history, cluster(2, 2), ToySpeeds(), lambda _: 10.0)
+        found = promise_metrics(history, asked, lambda _: 10.0)
         assert found.guaranteed_late_jobs == (late_s > 0.0)
         assert found.guaranteed_late_s == late_s
         assert found.guaranteed_avg_jct_s == 190.0
@@ -131,14 +141,37 @@ def test_a_promised_end_allows_for_a_start_up_and_two_rounds() -> None:
     record = history.jobs[0]
     for iterations, late_s in ((100, 4.0), (20, 64.0)):
         record.job = replace(record.job, iterations=iterations, guaranteed=True)
-        found = promise_metrics(history, cluster(2, 2), ToySpeeds(), lambda _: 10.0)
+        found = promise_metrics(history, asked, lambda _: 10.0)
         assert found.guaranteed_late_s == late_s
 
 
-def test_guarantees(metrics: ScheduleMetrics) -> None:
-    assert metrics.guaranteed_jobs == 1
-    assert (metrics.rounds_guarantees_short, metrics.rounds_guarantees_missed) == (2, 1)
-    assert metrics.guarantee_shortfall_sum == 0.5
+def test_what_a_policy_says_of_its_promises_is_not_asked(metrics: dict[str, Any]) -> None:
+    """b asked for 8 s an iteration and has 2 s in every round that is decided."""
+    assert metrics["guaranteed_jobs"] == 1
+    assert (metrics["rounds_guarantees_short"], metrics["guarantee_shortfall_sum"]) == (0, 0.0)
+
+
+def test_promises_are_counted_from_the_log() -> None:
+    """b, promised 8 s an iteration, waits a round, then has 16 s for two, then 8 s."""
+    slow = replace(start(120.0, "b", StartKind.FIRST, {0: [0]}), iteration_s=16.0)
+    log: list[Event] = [
+        *LOG[:4],
+        decided(60.0, 0, guarantees_possible=False),
+        slow,
+        decided(120.0, 1, guarantees_possible=True),
+        decided(180.0, 2),
+        replace(slow, time_s=240.0, kind=StartKind.CHANGE, iteration_s=8.0),
+        decided(240.0, 3, guarantees_short=1, guarantee_shortfall=1.0, guarantees_possible=True),
+        Ended(300.0, EndReason.HORIZON),
+    ]
+    found = schedule_metrics(log, TRACE, cluster(2, 2))
+    assert (found["rounds_guarantees_short"], found["rounds_guarantees_missed"]) == (3, 1)
+    assert found["guarantee_shortfall_sum"] == 2.0
+    unasked = [
+        replace(event, guarantees_possible=None) if isinstance(event, RoundDecided) else event
+        for event in log
+    ]
+    assert schedule_metrics(unasked, TRACE, cluster(2, 2))["rounds_guarantees_missed"] is None
 
 
 def test_an_unfinished_job_is_held_until_the_end() -> None:
@@ -146,8 +179,8 @@ def test_an_unfinished_job_is_held_until_the_end() -> None:
     history = read_history(log, TRACE)
     assert [s.end_s for r in history.jobs for s in r.segments] == [100.0, 100.0]
     metrics = schedule_metrics(log, TRACE, cluster(2, 2))
-    assert (metrics.completed, metrics.avg_jct_s, metrics.avg_queue_s) == (0, None, None)
-    assert metrics.gpu_s_held == 3 * 40.0
+    assert (metrics["completed"], metrics["avg_jct_s"], metrics["avg_queue_s"]) == (0, None, None)
+    assert metrics["gpu_s_held"] == 3 * 40.0
 
 
 def test_makespan_when_all_are_done() -> None:
@@ -160,9 +193,9 @@ def test_makespan_when_all_are_done() -> None:
         Ended(90.0, EndReason.COMPLETE),
     ]
     metrics = schedule_metrics(log, trace, cluster(1, 1))
-    assert metrics.makespan_s == 60.0
-    assert metrics.gpu_utilization == 0.5
-    assert metrics.gpu_productive_share == pytest.approx(2 / 3)
+    assert metrics["makespan_s"] == 60.0
+    assert metrics["gpu_utilization"] == 0.5
+    assert metrics["gpu_productive_share"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.perf.public_runs import public_plan, read_public
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.perf import cli
 from morph_opt.perf.analytic.modelfile import dump, entries_of, outlines_of, population_of
 from morph_opt.perf.analytic.zoo import builtin_model, builtin_population, zoo_text
-from morph_opt.perf.fitting.runs import Run, public_plan, read_public
+from morph_opt.perf.fitting.runs import Run
 from morph_opt.perf.fitting.runs_csv import read_runs
 from tests.perf.worlds import entry, pairs, runs_to_csv, true_runs
 

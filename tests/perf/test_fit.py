@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.perf.population import population
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS
 from morph_opt.perf.analytic.phases import Timers, booked
@@ -21,7 +22,6 @@ from morph_opt.perf.fitting.errors import (
     covariance_between,
 )
 from morph_opt.perf.fitting.fit import Fit, fit, of_constants
-from morph_opt.perf.fitting.population import population
 from morph_opt.perf.fitting.runs import Run
 from tests.perf.worlds import entry, pairs, true_runs
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, NodeType, Shape, SideDemand, Span
+from morph_opt.perf.cli import main
 from morph_opt.perf.memory.filter import MemoryFilter
-from morph_opt.perf.study.memory_report import main
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
 
 GPU = A800_NODE.gpu_type.name
@@ -94,18 +94,18 @@ def test_no_refusal_is_offered_and_every_withheld_row_is_refused() -> None:
 
 
 def test_the_command_tells_parts_and_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["why", "llama7", "zero-offload", "1"]) == 0
+    assert main(["memory", "llama7", "zero-offload", "1"]) == 0
     out = capsys.readouterr().out
     assert "on the host, per GPU     100.4 GiB" in out
     assert out.endswith("fits\n")
-    assert main(["why", "llama7", "pp1-tp8-dp2", "4+4+4+4", "--gpu", "V100"]) == 0
+    assert main(["memory", "llama7", "pp1-tp8-dp2", "4+4+4+4", "--gpu", "V100"]) == 0
     assert capsys.readouterr().out.count("cannot run: ") == 2
 
 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["nope", "dp", "8"], "error: argument MODEL: invalid choice: 'nope' (choose from 'bert'"),
+        (["nope", "dp", "8"], "error: argument MODEL: invalid choice: 'nope' (choose from bert"),
         (["bert", "dq", "8"], "error: plan: unknown plan 'dq'"),
         (["bert", "dp", "0"], "error: shape: must look like"),
         (["bert", "pp2-tp4-dp1", "4"], "error: shape: plan pp2-tp4-dp1 is for 8 GPUs, shape 4 has"),
@@ -115,7 +115,7 @@ def test_the_command_tells_parts_and_verdict(capsys: pytest.CaptureFixture[str])
 def test_bad_input_is_one_line(
     words: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["why", *words]) == 2
+    assert main(["memory", *words]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(error)

@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 
+from benchmarks.perf.biased import BiasedModel
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, PlanFamily, Shape, Span
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.biased import BiasedModel
 from morph_opt.perf.fitting.online import OnlineModel
 
 ZOO = builtin_model()

@@ -6,13 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.domain import A800_NODE, Cluster, ExecutionPlan, InputError, Job, PlanFamily, Trace
+from benchmarks.perf.biased import BiasedModel
+from morph_opt.domain import (
+    A800_NODE,
+    Cluster,
+    ExecutionPlan,
+    InputError,
+    Job,
+    PlanFamily,
+    RoundState,
+    Trace,
+)
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.analytic.zoo import builtin_model
-from morph_opt.perf.biased import BiasedModel
 from morph_opt.perf.fitting.online import OnlineModel
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Policy
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.online import OnlinePolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import cli
@@ -93,14 +102,17 @@ def test_jobs_in_their_start_up_show_nothing() -> None:
 
 
 def test_policies_with_a_memory_are_refused() -> None:
-    class Remembering:
+    class Remembering(Policy):
         name = "remembering"
 
-        def observe(self, state: object) -> None:
+        def observe(self, state: RoundState) -> None:
             """Has a memory."""
 
+        def decide(self, state: RoundState) -> Decision:
+            raise AssertionError("is refused before")
+
     with pytest.raises(InputError, match="'remembering' remembers earlier rounds"):
-        OnlinePolicy(OnlineModel(TRUTH), TRUTH, lambda _: Remembering())  # type: ignore[arg-type,return-value]
+        OnlinePolicy(OnlineModel(TRUTH), TRUTH, lambda _: Remembering())  # type: ignore[arg-type]
 
 
 def test_the_command_line_knows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

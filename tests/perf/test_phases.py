@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.perf.complete import fit_complete
+from benchmarks.perf.public_runs import read_public
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Features
 from morph_opt.perf.analytic.phases import Phase, Timers, booked, phases_of
@@ -15,8 +17,8 @@ from morph_opt.perf.analytic.terms import parts_s
 from morph_opt.perf.fitting.design import choose_runs
 from morph_opt.perf.fitting.discrepancy import Pair
 from morph_opt.perf.fitting.errors import INDEPENDENT, observed
-from morph_opt.perf.fitting.fit import fit, fit_complete, of_constants
-from morph_opt.perf.fitting.runs import Run, read_public
+from morph_opt.perf.fitting.fit import fit, of_constants
+from morph_opt.perf.fitting.runs import Run
 from morph_opt.perf.fitting.runs_csv import read_runs
 from tests.perf.worlds import entry, pairs, true_runs
 

@@ -11,27 +11,32 @@ import pytest
 
 import morph_opt as mo
 from morph_opt import plan
-from morph_opt.candidates.fleet import fleet_problem
+from morph_opt.decision.candidates.fleet import fleet_problem
 from morph_opt.domain import InputError
+from morph_opt.plan.arriving import arrivals, arrived_of, coming, endless, rest
 from morph_opt.plan.ask import node_type_of
 from morph_opt.plan.cli import _scenario, main, make_parser
 from morph_opt.plan.evaluate import Evaluator, judged
-from morph_opt.plan.forecasting import Forecast, arrivals
+from morph_opt.plan.forecasting import Forecast
 from morph_opt.plan.mixes import cheapest
-from morph_opt.plan.questions.backtest import pinball
 from morph_opt.plan.workloads import source_of
+from morph_opt.replay.running import run_prepared
 from morph_opt.replay.scenario import Workload, read_scenario
+from morph_opt.replay.setup import prepare
+from morph_opt.runs.early import MissedError
 from morph_opt.runs.jobs import jobs_csv
+from morph_opt.runs.slo import Slo
 from morph_opt.runs.summary import summary_json
 from morph_opt.runs.write import CONFIG
 from morph_opt.sweep import Done, Failure, driver
-from morph_opt.sweep.order import Order
+from morph_opt.sweep.order import MISSED, Order
 from morph_opt.sweep.store import Found
 from tests.engine.toys import job
 
 QUEUE = "tests.plan.queue:mmk/100/30/9"
 BASE = ["--trace", QUEUE, "--policy", "fifo", "--interval", "10", "--restart-s", "0"]
 FEW = ["--of-workloads", "0.5", "--confidence", "0.7", "--exploration", "4"]
+COARSE = ["--indifference", "0.4"]
 ON = ["--on", "tests.sweep.poison:Inline", "--quiet"]
 
 
@@ -44,8 +49,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def work(order: Order) -> Done:
         ran.append(order.key)
         (tmp_path / CONFIG).write_text(order.config)
-        run = read_scenario(tmp_path / CONFIG).run()
-        texts = {"summary.json": summary_json(run.summary.values), "jobs.csv": jobs_csv(run.jobs)}
+        try:
+            run = run_prepared(prepare(read_scenario(tmp_path / CONFIG)), None, slo=order.slo)
+            texts = {
+                "summary.json": summary_json(run.parts.summary()),
+                "jobs.csv": jobs_csv(run.jobs),
+            }
+        except MissedError as missed:
+            texts = {MISSED: missed.to_json()}
         return Done({name: text.encode() for name, text in texts.items()}, 0.1, "here")
 
     monkeypatch.setattr(driver.worker, "work", work)
@@ -63,7 +74,7 @@ def asked(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, obj
 def test_nodes_twice(here: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Asked again, nothing is replayed and the answer is the same."""
     words = ["nodes", *BASE, "--slo", "avg queued_s <= 60", "--gpus-per-node", "1",
-             "--max-nodes", "8", *FEW, "--out", "o"]  # fmt: skip
+             "--max-nodes", "8", *FEW, *COARSE, "--out", "o"]  # fmt: skip
     first = asked(words, capsys)
     count = len(here)
     assert count == len(set(here)) > 10
@@ -73,7 +84,8 @@ def test_nodes_twice(here: list[str], capsys: pytest.CaptureFixture[str]) -> Non
     assert Path("o/evidence.csv").read_text().startswith("nodes,stage,workloads,passed,lower")
     rows = first["evidence"]
     assert isinstance(rows, list)
-    assert {row["decided_by"].partition(":")[0] for row in rows} == {"replay"}
+    decided = {word.partition(":")[0] for row in rows for word in row["decided_by"].split()}
+    assert decided == {"early", "replay"}
     assert first["not_modelled"]
     assert main([*words, *ON]) == 0
     assert "not modelled: " in capsys.readouterr().out
@@ -114,7 +126,7 @@ def test_growth_and_remove(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["load"] for row in rows] == [0.8, 1.8, 2.8]
     assert [row["verdict"] for row in rows][::2] == ["holds", "not shown"]
     words = ["remove", *BASE, "--cluster", "7x1", "--slo", "avg queued_s <= 60", *FEW]
-    found = asked([*words, "--out", "r"], capsys)
+    found = asked([*words, *COARSE, "--out", "r"], capsys)
     figures = found["figures"]
     assert isinstance(figures, dict)
     assert 3 <= figures["nodes"] < 7
@@ -126,6 +138,7 @@ def test_compare_worth_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
     Path("r.toml").write_text('[[maintenance]]\nnodes = ["node-0"]\nstart_s = 0\nend_s = 2000\n')
     few = ["--seeds", "6", "--metric", "avg queued_s", "--trace", QUEUE]
     common = "--interval 10 --restart-s 0"
+    plain = "--interval 100 --restart-s 0"
     found = asked(
         ["compare", *few, "--cluster", "4x1", "--a", f"--policy srtf {common}",
          "--b", f"--policy fifo {common}", "--out", "c"], capsys,
@@ -150,9 +163,10 @@ def test_compare_worth_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
     rows = found["evidence"]
     assert isinstance(rows, list)
     assert rows[0]["price_per_round"] >= 0.0
+    plain = "--interval 100 --restart-s 0"
     found = asked(
-        ["rules", *few, "--cluster", "2x1", "--interval", "100", "--restart-s", "0",
-         "--rules", "r.toml", "--out", "y"], capsys,
+        ["compare", *few, "--cluster", "2x1", "--a", plain, "--b", f"{plain} --rules r.toml",
+         "--no-noise", "--out", "y"], capsys,
     )  # fmt: skip
     rows = found["evidence"]
     assert isinstance(rows, list)
@@ -166,7 +180,7 @@ def test_fleet_is_the_cheapest_of_all(
     """Two types, 24 mixes: what is named is the first by price that passes; bounds prune."""
     words = ["fleet", "--trace", "gavel-96", "--policy", "fifo", "--interval", "3600",
              "--types", "V100,K80", "--prices", "V100=2,K80=1", "--max-nodes", "3", *FEW[:5], "2",
-             "--slo", "avg jct_s <= 200000", "--budget", "60/h", "--out", "f"]  # fmt: skip
+             *COARSE, "--slo", "avg jct_s <= 200000", "--budget", "60/h", "--out", "f"]  # fmt: skip
     found = asked(words, capsys)
     rows = found["evidence"]
     assert isinstance(rows, list)
@@ -214,7 +228,7 @@ def test_eta_of_a_state(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing arrives and nothing is drawn: the forecast is what a replay does."""
     state = Path(__file__).parents[2] / "docs" / "schema" / "example-state.json"
     found = mo.Scenario(state=state).run()
-    ends = {row.job_id: row.finish_time for row in found.jobs}
+    ends = {row.job: row.finish_s for row in found.jobs}
     words = ["eta", "--state", str(state), "--continuations", "5", "--out", "e", "--quiet"]
     assert main([*words, "--json", "--job", "bob-1"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -239,32 +253,46 @@ def test_arrivals_are_whole_days_at_their_time_of_day() -> None:
     # Consecutive seeds take each day once for today: d0 to d4 come at 10 h and as many seconds.
     today = [arrivals(past, 5, 0.0, 50_000.0, seed)[0].submission_s for seed in range(5)]
     assert today == [36_000.0, 36_001.0, 36_002.0, 36_003.0, 36_004.0]
-    assert pinball(0.9, 10.0, 20.0) == pytest.approx(9.0)
-    assert pinball(0.9, 20.0, 10.0) == pytest.approx(1.0)
 
 
-def test_a_backtest_counts_what_the_interval_holds() -> None:
-    """Under `fifo` nothing that arrives matters, so every forecast is closed and right."""
-    base = mo.Scenario(QUEUE, "2x1").replaced(interval_s=10.0, restart_s=0.0)
-    first, found = (
-        plan.backtest(plan.Ask(base.replaced(policy=name)), seeds=(0, 1), every=25, continuations=5)
-        for name in ("fifo", "srtf")
-    )
-    assert first.figures["open"] == 0
-    assert first.figures["closed_right"] == first.figures["closed"] == len(first.rows)
-    assert first.said[0] == "no forecast was open: nothing is known of the interval"
-    rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
-    opened = [row for row in rows if row["open"]]
-    assert found.figures["forecasts"] == len(rows) >= 4
-    assert 0 < found.figures["closed"] == len(rows) - len(opened) < len(rows)
-    assert found.figures["coverage"] == sum(float(r["held"] or 0) for r in opened) / len(opened)
-    for row in rows:
-        low, actual, high = (float(row[k] or 0) for k in ("q10_s", "actual_s", "q90_s"))
-        if not low - 1e-6 <= actual <= high + 1e-6:
-            assert float(row["held"] or 0) < 1.0
-        assert low <= float(row["q50_s"] or 0) <= high
-        if not row["open"]:
-            assert low == high
+def test_what_is_left_of_a_member_is_what_has_not_come() -> None:
+    """Of nine jobs six have come early: three are left, where other members have seven or so."""
+    family = Workload(QUEUE)
+    for arrived, now_s in ((6, 40.0), (1, 400.0), (0, 90.0), (9, 10.0)):
+        for seed in range(12):
+            left = rest(family, arrived, now_s, 1e9, seed)
+            assert len(left) == 9 - arrived
+            assert all(one.submission_s > now_s for one in left)
+    # The gap to the next one is that of the process (30 s), not what is left of another's clock.
+    gaps = [rest(family, 6, 40.0, 1e9, seed)[0].submission_s - 40.0 for seed in range(100)]
+    assert sum(gaps) / len(gaps) == pytest.approx(30.0, abs=4 * 30.0 / 100**0.5)
+    assert rest(family, 6, 40.0, 50.0, 3) == [
+        one for one in rest(family, 6, 40.0, 1e9, 3) if one.submission_s <= 50.0
+    ]
+
+
+def test_a_state_tells_how_many_jobs_of_a_member_have_come() -> None:
+    family = Workload(QUEUE)
+    assert arrived_of(family, ["j2", "j6"]) == 7
+    assert arrived_of(Workload("base"), ["t5-3", "gpt2-41"]) == 42
+    # Names that no member has, or two of one number: of something that has no end.
+    for names in (["alice-1"], ["j2", "alice-1"], ["j9"], ["j"], []):
+        assert arrived_of(family, names) is None
+    assert arrived_of(Workload("base"), ["t5-3", "gpt2-3"]) is None
+    assert coming(QUEUE, ["j2", "j6"]).note.endswith("7 of its jobs have come")
+    assert "without an end" in coming(QUEUE, ["alice-1"]).note
+
+
+def test_arrivals_that_do_not_end_go_on_behind_a_member() -> None:
+    """Thirty seconds apart, at any time of the state, and the same whichever horizon asks."""
+    family = Workload(QUEUE)
+    for from_s in (0.0, 100.0, 1e8):
+        found = endless(family, from_s, from_s + 30_000.0, 5)
+        assert len(found) == pytest.approx(1000, abs=150)
+        assert len({one.name for one in found}) == len(found)
+        assert found[:10] == endless(family, from_s, found[9].submission_s, 5)
+    # One at the start is all that there is: no process, and no loop without an end either.
+    assert endless(Workload("tests.plan.queue:mmk/100/0.000001/1"), 5.0, 1e4, 0)[:1] == []
 
 
 def test_what_is_of_the_same_kind_is_held_in_eight_of_ten_cases() -> None:
@@ -315,6 +343,7 @@ BAD = [
         "fleet --slo 'avg jct_s <= 1' --trace gavel-96 --types V100 --prices V100=1 --max-nodes 2",
         "nor all of their nodes together: bound floor",
     ),
+    ("nodes --slo 'avg jct_s <= 1' --indifference 0.2", "must be above 0 and below 0.1"),
     ("nodes --slo 'avg jct_s <= 1' --workloads 30", "fewer than the statement needs"),
     ("nodes --slo 'avg jct_s <= 1' --node-type X", "--node-type: unknown GPU type 'X'"),
     ("nodes --slo 'avg jct_s <= 1' --trace nope", "unknown trace 'nope'"),
@@ -340,7 +369,7 @@ BAD = [
     ("eta --state none.json --options '--nodes 3'", "--nodes cannot be among them"),
     ("compare --a '--policy fifo' --b '--policy srtf' --seeds 1", "needs two workloads"),
     ("compare --a '--policy fifo' --b '--policy srtf' --metric x", "unknown metric 'x'"),
-    ("rules --rules none.toml", "none.toml"),
+    ("rules --rules none.toml", "is compare with --rules FILE"),
     ("eta --state none.json", "none.json"),
 ]
 
@@ -407,12 +436,41 @@ def test_a_replay_that_refuses_its_input_is_no_size_that_fails(tmp_path: Path) -
     assert (crash.passed, crash.decided_by) == (False, "failure")
 
 
+def test_an_answer_is_the_same_with_and_without_early_ends(
+    here: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every kind of target; and none is judged by what was ended for another."""
+    ended = 0
+    for number, slo in enumerate(
+        ("avg queued_s <= 60", "avg queued_s <= 90", "p90 jct_s <= 400", "makespan_s <= 700")
+    ):
+        words = ["nodes", *BASE, "--slo", slo, "--gpus-per-node", "1", "--max-nodes", "8", *FEW,
+                 *COARSE]  # fmt: skip
+        first = asked([*words, "--out", "early"], capsys)
+        with monkeypatch.context() as patched:
+            patched.setattr(Slo, "bounded_by", None)  # nor do bounds refuse anything
+            whole = asked([*words, "--out", f"whole-{number}"], capsys)
+        assert first["said"] == whole["said"]
+        assert first["figures"]["nodes"] == whole["figures"]["nodes"]  # type: ignore[index]
+        said = {}
+        for answer in (first, whole):
+            rows = answer["evidence"]
+            assert isinstance(rows, list)
+            said[id(answer)] = {
+                (row["nodes"], row["stage"], row["passed"], row["verdict"], row["mean"])
+                for row in rows if row["decided_by"].startswith("replay")
+            }  # fmt: skip
+            ended += sum(row["decided_by"].startswith("early") for row in rows)
+        assert said[id(first)] <= said[id(whole)]
+    assert ended >= 4
+
+
 def test_an_slo_s_answer_is_a_value(here: list[str]) -> None:
     scenario = mo.Scenario(QUEUE, "4x1", policy="fifo").replaced(interval_s=10.0, restart_s=0.0)
     ask = plan.Ask(scenario, Path("v"), on="tests.sweep.poison:Inline")
     found = plan.nodes(
         ask, "avg queued_s <= 60", gpus_per_node=1, of_workloads=0.5, confidence=0.7, most=8,
-        exploration=4,
+        exploration=4, indifference=0.4,
     )  # fmt: skip
     assert found.nodes == found.figures["nodes"]
     assert list(found.evidence.columns)[:3] == ["nodes", "stage", "workloads"]

@@ -8,29 +8,78 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from benchmarks.planning.calibration import mean_at_most
 from morph_opt.domain import InputError
-from morph_opt.plan.slo import Slo
-from morph_opt.plan.stats import (
-    holm,
-    mean_at_most,
-    mean_interval,
-    needed,
-    paired,
-    share_at_least,
-    share_interval,
-)
+from morph_opt.plan.sequential import Design, design, error_of
+from morph_opt.plan.stats import holm, mean_interval, needed, paired, share_at_least, share_interval
+from morph_opt.runs.slo import Slo
 
 
 def test_workloads_needed_by_hand() -> None:
-    """ln(0.025) / ln(0.9) = 35.01; the second attempt may err with 0.0125: 41.6."""
+    """ln(0.025) / ln(0.9) = 35.01; the second test may err with a quarter as much: 48.2."""
     assert [needed(g, 0.95) for g in (0.9, 0.95, 0.99)] == [36, 72, 368]
-    assert needed(0.9, 0.95, 2) == 42
-    for share in (0.5, 0.8, 0.9, 0.95):
-        for attempt in (1, 2, 3):
-            count, sure = needed(share, 0.95, attempt), 1.0 - 0.05 / 2**attempt
-            assert share_at_least(count, count, sure) >= share
-            assert share_at_least(count - 1, count - 1, sure) < share
-            assert share_at_least(count - 1, count, sure) < share  # with a failure it is not enough
+    assert needed(0.9, 0.95, 2) == 49
+    assert sum(error_of(0.95, k) for k in range(1, 40)) == pytest.approx(0.05)
+
+
+def by_paths(made: Design, share: float) -> float:
+    """Probability of being confirmed, path by path: no array, and no early sum."""
+    open_, confirmed = {0: 1.0}, 0.0
+    for n in range(1, made.most + 1):
+        after: dict[int, float] = {}
+        for failed, chance in open_.items():
+            for more, one in ((0, share), (1, 1.0 - share)):
+                after[failed + more] = after.get(failed + more, 0.0) + chance * one
+        confirmed += sum(c for f, c in after.items() if f <= made.confirms[n])
+        open_ = {f: c for f, c in after.items() if made.confirms[n] < f < made.refuses[n]}
+    assert not open_
+    return confirmed
+
+
+@pytest.mark.parametrize(("share", "margin"), [(0.9, 0.05), (0.8, 0.05), (0.5, 0.3), (0.95, 0.025)])
+def test_a_sequential_test_keeps_both_errors(share: float, margin: float) -> None:
+    for level in (1, 2):
+        error = error_of(0.95, level)
+        made = design(share, margin, error)
+        assert made.clean == needed(share, 0.95, level)
+        assert made.error <= error
+        assert by_paths(made, share) == pytest.approx(made.error)
+        assert by_paths(made, share + margin) == pytest.approx(1.0 - made.missed)
+        assert made.missed <= 0.1
+        # Worst at the share itself: below, less is confirmed; and above d, less is missed.
+        assert made.at(share - 0.03)[0] < made.error
+        assert made.at(share + margin + 0.01)[0] > 1.0 - made.missed
+        assert made.at(1.0) == pytest.approx((1.0, made.clean))
+
+
+def test_a_sequential_test_is_decided_in_order() -> None:
+    """What a batch had beyond the decision does not count, and none is bought for nothing."""
+    made = design(0.9, 0.05, 0.0375)
+    assert made.decided([True] * 35) is None
+    assert made.decided([True] * 36 + [False] * 9) == (36, True)
+    assert made.decided([False] * 9) == (5, False)
+    draw = np.random.default_rng(5)
+    for share in (0.85, 0.95):
+        passed = (draw.random(made.most) < share).tolist()
+        found = made.decided(passed)
+        assert found is not None
+        seen = 0
+        while made.decided(passed[:seen]) is None:
+            seen += made.before_next(seen, passed[:seen].count(False))
+        assert seen == found[0]
+
+
+@pytest.mark.parametrize(
+    ("margin", "complaint"),
+    [
+        (0.1, "must be above 0 and below 0.1"),
+        (0.0, "must be above 0"),
+        (1e-5, "give more"),
+    ],
+)
+def test_an_indifference_that_cannot_be_had(margin: float, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        design(0.9, margin, 0.0375)
 
 
 def test_exact_bounds_are_those_of_the_binomial() -> None:

@@ -7,76 +7,152 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
-from morph_opt.domain import Job, JobState, RoundState
-from morph_opt.policies.blind import PRIOR_GPU_S, Learnt, Noise, ToldPolicy
+from formulations.arrays import Bools, Floats
+from morph_opt.clusters import load_cluster
+from morph_opt.domain import ExecutionPlan, Job, JobState, RoundState
+from morph_opt.engine.config import ReplayConfig
+from morph_opt.perf.tables.elastic import ElasticTable
+from morph_opt.policies.base import Policy
+from morph_opt.policies.blind import Learnt, Noise, ToldPolicy
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.policies.sizes import LogNormal
+from morph_opt.policies.sizes import SHAPES, Seen, Shape, SizeModel
 from morph_opt.replay.api import replay
 from tests.engine import toys
 from tests.policies.worlds import LINEAR, cluster, queued, running, state
 
+NOTHING = Seen(np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
+
+def log_law(shape: Shape, z: float) -> tuple[float, float]:
+    """Logarithms of density and survival of the standardised law, by its textbook definition."""
+    if shape.name == "lognormal":
+        normal = NormalDist()
+        return float(np.log(normal.pdf(z))), float(np.log(1.0 - normal.cdf(z)))
+    # Smallest extreme value W = ln E of an exponential E: mean -0.5772, variance pi^2 / 6.
+    scale = np.pi / np.sqrt(6.0)
+    w = scale * z - np.euler_gamma
+    return float(np.log(scale) + w - np.exp(w)), float(-np.exp(w))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_laws_are_standardised_and_their_derivatives_right(shape: Shape) -> None:
+    z = np.linspace(-4.0, 2.5, 14)
+    for law, which in ((shape.density, 0), (shape.survival, 1)):
+        log, first, second = law(z)
+        assert log == pytest.approx([log_law(shape, float(one))[which] for one in z])
+        step = 1e-5
+        up, down = law(z + step), law(z - step)
+        assert first == pytest.approx((up[0] - down[0]) / (2 * step), abs=1e-6)
+        assert second == pytest.approx((up[1] - down[1]) / (2 * step), abs=1e-6)
+    fine = np.linspace(-30.0, 12.0, 400_001)
+    density = np.exp(shape.density(fine)[0])
+    moments = [np.trapezoid(density * fine**power, fine) for power in (0, 1, 2)]
+    assert moments == pytest.approx([1.0, 0.0, 1.0], abs=1e-4)
+    chance = np.asarray([0.001, 0.4, 0.999])
+    assert np.exp(shape.survival(shape.above(chance))[0]) == pytest.approx(chance)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 @pytest.mark.parametrize("start", [0.0, 3.0])
-@pytest.mark.parametrize("attained", [0.0, 0.3, 5.0, 40.0, 400.0])
-def test_work_left_is_the_reciprocal_of_the_best_index(attained: float, start: float) -> None:
+@pytest.mark.parametrize("attained", [0.0, 0.3, 5.0, 40.0])
+def test_work_left_is_the_reciprocal_of_the_best_index(
+    attained: float, start: float, shape: Shape
+) -> None:
     """Word for word: the largest P(S - a <= x) / (s + E min(S - a, x)), by a fine integral."""
-    mean, spread = 2.0, 1.2
+    model = SizeModel(2.0, 0.7, 1.2, 0.5, shape)
+    asked = 1.1  # log GPUs: the mean of this job is 2 + 0.7 x 0.6
     x = np.linspace(0.0, 5000.0, 200_001)
-    left = 1.0 - ndtr((np.log(np.maximum(attained + x, 1e-300)) - mean) / spread)
+    z = (np.log(np.maximum(attained + x, 1e-300)) - 2.42) / 1.2
+    left = np.exp(shape.survival(np.maximum(z, -500.0))[0])
     left /= left[0]
     spent = start + np.cumsum(0.5 * (left[1:] + left[:-1]) * np.diff(x))
-    (found,) = LogNormal(mean, spread).rest(np.asarray([attained]), np.asarray([start]))
+    (found,) = model.remaining(np.asarray([asked]), np.asarray([attained]), np.asarray([start]))
     index = float(((1.0 - left[1:]) / spent).max())
     assert found == pytest.approx(1.0 / index - start, rel=0.02)
 
 
-def test_unfinished_jobs_are_known_to_be_larger() -> None:
-    """Drawn lognormal, cut at random: the fit finds mean and spread, complete jobs alone do not.
-
-    Of 4,000 the mean is within 5 standard errors, 5 x 1 / 63, even though a third is unfinished.
-    """
+def drawn(count: int, exponential: bool) -> Seen:
+    """Sizes of slope 0.8 on log GPUs, cut at random, a third and more of them unfinished."""
     draw = np.random.default_rng(2)
-    logs, cut = draw.normal(8.0, 1.0, 4000), draw.normal(8.5, 1.0, 4000)
-    seen = logs <= cut
-    sizes, attained = np.exp(logs[seen]), np.exp(cut[~seen])
-    found = LogNormal.fitted(sizes, np.ones(sizes.size), attained)
-    assert abs(found.mean - 8.0) < 0.08
-    assert abs(found.spread - 1.0) < 0.08
-    naive = LogNormal.fitted(sizes, np.ones(sizes.size), np.zeros(3))
-    assert naive.mean == pytest.approx(logs[seen].mean())
-    assert naive.mean < 7.8
+    log_gpus = np.log(draw.choice([1.0, 2.0, 4.0, 8.0], count))
+    law = np.log(draw.exponential(size=count)) if exponential else draw.normal(0.0, 1.0, count)
+    logs, cut = 8.0 + 0.8 * log_gpus + law, draw.normal(9.0, 1.5, count)
+    return Seen(np.exp(np.minimum(logs, cut)), log_gpus, logs <= cut)
 
 
-def test_the_fit_is_the_likeliest() -> None:
-    """No neighbour has a larger likelihood, complete and unfinished jobs and weights included."""
-    sizes, weight = np.asarray([3.0, 20.0, 70.0, 90.0]), np.asarray([0.5, 1.0, 1.0, 2.0])
-    attained = np.asarray([5.0, 60.0, 300.0])
-    found = LogNormal.fitted(sizes, weight, attained)
-
-    def likelihood(mean: float, spread: float) -> float:
-        complete = -0.5 * ((np.log(sizes) - mean) / spread) ** 2 - np.log(spread)
-        larger = NormalDist(mean, spread)
-        unfinished = sum(np.log(1.0 - larger.cdf(float(np.log(a)))) for a in attained)
-        return float(weight @ complete) + float(unfinished)
-
-    best = likelihood(found.mean, found.spread)
-    for step in (0.01, -0.01):
-        assert likelihood(found.mean + step, found.spread) < best
-        assert likelihood(found.mean, found.spread + step) < best
+def test_unfinished_jobs_are_known_to_be_larger() -> None:
+    """Of 4,000 the fit finds mean, slope and spread within 5 standard errors; not from the
+    complete ones alone."""
+    seen = drawn(4000, exponential=False)
+    centre = float(seen.log_gpus.mean())
+    found = SizeModel.fitted(seen)
+    assert found.shape.name == "lognormal"
+    assert abs(found.mean - (8.0 + 0.8 * centre)) < 0.1
+    assert abs(found.slope - 0.8) < 0.13
+    assert abs(found.spread - 1.0) < 0.1
+    naive = SizeModel.fitted(
+        Seen(seen.work[seen.complete], seen.log_gpus[seen.complete], seen.complete[seen.complete])
+    )
+    assert naive.mean < found.mean - 0.2
 
 
-def test_more_work_than_anybody_had_is_as_much_again() -> None:
+def test_the_likelier_shape_is_chosen() -> None:
+    assert SizeModel.fitted(drawn(2000, exponential=True)).shape.name == "weibull"
+    assert SizeModel.fitted(drawn(2000, exponential=False)).shape.name == "lognormal"
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 80])
+def test_the_fit_is_the_likeliest(count: int) -> None:
+    """No neighbour has a larger posterior, by the definition on the page, in either shape."""
+    seen = drawn(count, exponential=False)
+    found = SizeModel.fitted(seen)
+
+    def posterior(mean: float, slope: float, log_spread: float) -> float:
+        value = -0.5 * ((mean - np.log(1e4)) / 3.0) ** 2 - 0.5 * ((slope - 1.0) / 0.5) ** 2
+        value -= 0.5 * ((log_spread - np.log(np.pi / np.sqrt(6.0))) / 0.5) ** 2
+        for work, log_gpus, complete in zip(*vars_of(seen), strict=True):
+            spread = np.exp(log_spread)
+            middle = mean + slope * (log_gpus - found.centre)
+            density, above = log_law(found.shape, (np.log(work) - middle) / spread)
+            value += density - log_spread if complete else above
+        return float(value)
+
+    here = (found.mean, found.slope, float(np.log(found.spread)))
+    best = posterior(*here)
+    for number in range(3):
+        for step in (0.003, -0.003):
+            there = list(here)
+            there[number] += step
+            assert posterior(*there) < best, number
+
+
+def vars_of(seen: Seen) -> tuple[Floats, Floats, Bools]:
+    return seen.work, seen.log_gpus, seen.complete
+
+
+def test_before_anything_is_known_age_says_nothing() -> None:
+    """A constant hazard: as much is left of a job that has run as of a new one; GPUs count."""
+    model = SizeModel.fitted(NOTHING)
+    asked = np.log([1.0, 1.0, 1.0, 4.0])
+    left = model.remaining(asked, np.asarray([0.0, 1e3, 1e5, 0.0]), np.zeros(4))
+    assert left[:3] == pytest.approx([left[0]] * 3, rel=1e-6)
+    assert left[3] == pytest.approx(4.0 * left[0])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_more_work_than_any_job_had_is_as_much_again(shape: Shape) -> None:
     """Sizes all but equal: 38 spreads above them nothing is likely, and nothing is negative."""
-    found = LogNormal(2.0, 1e-3).rest(np.asarray([0.0, 7.0, 8.0, 1e6]), np.zeros(4))
+    model = SizeModel(2.0, 1.0, 1e-3, 0.0, shape)
+    attained = np.asarray([0.0, 7.0, 8.0, 1e6])
+    found = model.remaining(np.zeros(4), attained, np.zeros(4))
     assert found[0] == pytest.approx(np.exp(2.0), rel=0.01)
     assert 0.0 < found[1] < 0.5
     assert found[2] == 8.0
     assert found[3] == 1e6
 
 
-class Recording:
+class Recording(Policy):
     """Keeps what it is shown."""
 
     name = "recording"
@@ -111,26 +187,61 @@ def test_iterations_of_a_job_that_has_not_completed_do_not_matter() -> None:
 
 
 def test_what_has_completed_is_learnt_once() -> None:
-    """b vanishes after 1,000 iterations of 8 GPU-seconds; the prior counts as one job."""
+    """b vanishes after 1,000 iterations of 8 GPU-seconds."""
     here = cluster(8)
     with_b = state(here, queued("a"), running("b", {0: [1]}, iterations=1000))
     alone = state(here, queued("a"))
     (first, _), (second,), (third,) = shown(with_b, alone, alone)
-    weight, nothing = np.full(9, 1.0 / 9.0), np.zeros(1)
-    # The thriftiest of all configurations has one GPU; a start is 10 s there.
+    # The most GPU-efficient of all configurations has one GPU; a start is 10 s there.
     start = np.asarray([alone.jobs[0].restart_s])
-    prior = LogNormal.fitted(PRIOR_GPU_S, weight, nothing).rest(nothing, start)[0] / 8.0
+    asked = np.log([float(alone.jobs[0].job.requested_gpus)])
+    prior = SizeModel.fitted(NOTHING).remaining(asked, np.zeros(1), start)[0] / 8.0
     assert first == np.ceil(prior)
-    sizes = np.append(PRIOR_GPU_S, 8000.0)
-    learnt = LogNormal.fitted(sizes, np.append(weight, 1.0), nothing)
-    assert second == third == np.ceil(learnt.rest(nothing, start)[0] / 8.0)
+    b = np.log(float(with_b.jobs[1].job.requested_gpus))
+    seen = Seen(np.asarray([8000.0, 0.0]), np.append(b, asked), np.asarray([True, False]))
+    learnt = SizeModel.fitted(seen).remaining(asked, np.zeros(1), start)[0] / 8.0
+    assert second == third == np.ceil(learnt)
     assert second != first
 
 
-def test_who_runs_has_no_start_before_it() -> None:
-    """Of two alike, the one that waits is thought to have more left: stints cost it a start."""
-    (runs, waits), = shown(state(cluster(8), running("a", {0: [1]}), queued("b")))  # fmt: skip
-    assert runs < waits
+def test_a_request_for_more_gpus_is_thought_larger() -> None:
+    here = cluster(8)
+    ((small, large),) = shown(state(here, queued("a", gpus=1), queued("b", gpus=4)))
+    assert large > 2.0 * small
+
+
+def test_workers_that_take_turns_are_guessed_as_gangs_are() -> None:
+    """Four workers of 0.1 s a mini-batch on a V100: 0.4 GPU-seconds an iteration, on any number of
+    them; the slower P100 never is the most efficient. One completes 1,000 iterations."""
+    here = load_cluster("1x4:V100+1x4:P100")
+    speeds = ElasticTable({"m": {"V100": "0.1", "P100": "0.3"}})
+
+    def worker(name: str, workers: int, iterations: int, done: float = 0.0) -> JobState:
+        plan = ExecutionPlan.ests(workers, "d2", "V100")
+        return JobState(Job(name, "m", 0.0, iterations, workers, plan), done, restart_s=0.0)
+
+    inner = Recording()
+    policy = ToldPolicy(inner, Learnt(speeds))  # type: ignore[arg-type]
+    large, small = worker("b", 8, 10**6), worker("a", 4, 1000)
+    policy.decide(state(here, small, large))
+    policy.decide(state(here, large))
+    shown_first, shown_then = (seen.jobs[-1].iterations_left for seen in inner.seen)
+    asked, none = np.log([4.0, 8.0]), np.zeros(2)
+    prior = SizeModel.fitted(Seen(none, asked, none > 0.0)).remaining(asked, none, none)
+    assert shown_first == np.ceil(prior[1] / 0.8)
+    seen = Seen(np.asarray([400.0, 0.0]), asked, np.asarray([True, False]))
+    learnt = SizeModel.fitted(seen).remaining(asked, none, none)
+    assert shown_then == np.ceil(learnt[1] / 0.8) != shown_first
+
+
+def test_a_job_that_runs_has_no_start_before_it() -> None:
+    """Where the chance to complete falls with age, intervals are short and a start before each
+    counts; where it is constant, a job is followed to its end and the one start is the rule's."""
+    asked, attained, start = np.zeros(2), np.full(2, 50.0), np.asarray([0.0, 30.0])
+    runs, waits = SizeModel(3.0, 1.0, 2.0, 0.0, SHAPES[1]).remaining(asked, attained, start)
+    assert runs < 0.9 * waits
+    runs, waits = SizeModel().remaining(asked, attained, start)
+    assert runs == pytest.approx(waits, rel=1e-3)
 
 
 def test_that_a_job_has_not_completed_is_learnt() -> None:
@@ -154,7 +265,7 @@ LINEAR_PLAN = queued("a").job.requested_plan
 
 @pytest.mark.parametrize(
     ("policy", "objective", "durations"),
-    [("milp", "jct-blind", "true"), ("milp", "jct", "blind"), ("srtf", "throughput", "blind")],
+    [("milp", "jct-blind", "true"), ("milp", "jct", "blind"), ("srtf", "auto", "blind")],
 )
 def test_durations_change_nothing_before_the_first_completion(
     policy: str, objective: str, durations: str
@@ -162,6 +273,7 @@ def test_durations_change_nothing_before_the_first_completion(
     """The whole log up to the first completion is the same whatever work the others have."""
     options = PolicyOptions(objective=objective, durations=durations)
     logs = []
+    until_s = None
     for factor in (1, 50):
         trace = toys.random_trace(3, 8)
         soon = min(trace.jobs, key=lambda job: (job.iterations, job.name))
@@ -172,10 +284,12 @@ def test_durations_change_nothing_before_the_first_completion(
         speeds = toys.ToySpeeds()
         decider = make_policy(policy, speeds, options)
         assert decider.name == policy
-        done = replay(replace(trace, jobs=tuple(jobs)), toys.cluster(2, 4), decider, speeds)
-        assert done.summary["completed"] == 8
+        config = ReplayConfig(until_s=until_s)
+        done = replay(replace(trace, jobs=tuple(jobs)), toys.cluster(2, 4), decider, speeds, config)
         logs.append(done.history)
-    first_s = min(min(r.finish_s or 0.0 for r in log.jobs) for log in logs)
+        until_s = until_s or min(r.finish_s or 0.0 for r in done.history.jobs) + config.interval_s
+    first_s = min(r.finish_s for log in logs for r in log.jobs if r.finish_s is not None)
+    assert first_s < until_s
     starts = [
         {
             (r.job.name, s.start_s, str(s.placement))
@@ -218,7 +332,7 @@ def test_a_replay_on_estimates_that_hardly_err_is_the_one_on_the_truth(policy: s
         options = PolicyOptions(objective="jct", durations=durations)
         speeds = toys.ToySpeeds()
         decider = make_policy(policy, speeds, options if policy == "milp" else
-                              replace(options, objective="throughput"))  # fmt: skip
+                              replace(options, objective="auto"))  # fmt: skip
         done = replay(toys.random_trace(3, 12), toys.cluster(1, 4), decider, speeds)
         assert done.summary["completed"] == 12
         histories.append([record.finish_s for record in done.history.jobs])

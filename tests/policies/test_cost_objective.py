@@ -122,7 +122,7 @@ def test_other_objectives_need_no_price_and_name_no_slo() -> None:
 
 def levels(*states: JobState, time_s: float = 60.0) -> dict[str, tuple[list[float], list[float]]]:
     """Level to values of the candidates on (V100, K80) per job, and of the stays."""
-    from morph_opt.candidates.table import CandidateBuilder
+    from morph_opt.decision.candidates.table import CandidateBuilder
 
     state = RoundState(1, time_s, 60.0, TWO, states)
     objective = make_objective("cost", SPEEDS)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from morph_opt.candidates.table import CandidateBuilder
 from morph_opt.clusters import load_cluster
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.domain import (
     Allocation,
     Assignment,

@@ -37,7 +37,7 @@ def test_the_page_ranks_by_the_largest_ratio() -> None:
 
 def test_every_named_objective_and_policy_exists() -> None:
     for _, _, kind, name in ratios.cases():
-        options = PolicyOptions(objective=name if kind == "objective" else "throughput")
+        options = PolicyOptions(objective=name if kind == "objective" else "auto")
         assert make_policy("milp" if kind == "objective" else name, LINEAR, options)
     assert "milp" in POLICIES
     developed = range(*(int(part) for part in ratios.DEVELOPED_ON.split(" to ")))

@@ -11,6 +11,7 @@ from formulations.objectives import feedback
 from formulations.objectives.feedback import Turns
 from formulations.round.check import check
 from morph_opt.decision.ranked import RoundSolver
+from morph_opt.decision.rules import GangLimit, OperatorRules
 from morph_opt.domain import (
     Assignment,
     Cluster,
@@ -22,14 +23,16 @@ from morph_opt.domain import (
 )
 from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds, rigid_job
 from morph_opt.policies.objectives.feedback import Feedback, _hurried
+from morph_opt.policies.options import PolicyOptions
 from morph_opt.policies.registry import OBJECTIVES, make_objective, make_policy
-from morph_opt.policies.spec import PolicyOptions
 from morph_opt.replay.cli import main
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.traces.tiresias import rigid_node
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import EVERYTHING, SMALL, random_round
 from tests.formulations.worlds.solving import EXACT, FORMULATIONS
+from tests.policies import worlds
+from tests.policies.worlds import cluster, counts, job, speeds
 
 SPEEDS = RigidSeconds([("m", 1), ("m", 2), ("m", 4)])
 
@@ -117,6 +120,28 @@ def test_who_has_not_reported_runs_first(name: str) -> None:
     # Nobody is hurried where no GPU may be used for it: equal turns then, or another goal.
     assert make_objective(name, SPEEDS).levels is not None
     assert OBJECTIVES[name].needs.slices
+
+
+@pytest.mark.parametrize("name", ["feedback", "feedback,jct", "feedback,las"])
+def test_gpu_counts_may_change_and_a_gang_limit_keeps_them(name: str) -> None:
+    """Alone on four GPUs a job that asked for one gets all, three times as fast; held to one, one.
+
+    Two that have not reported, 100 s from it: one on four GPUs counts 60 / 100 times 10 / 3, both
+    on one each twice 60 / 100.
+    """
+    belief = speeds({"m": {"1": 1.0, "4": 0.3}})
+    plain = PolicyOptions(objective=name)
+    held = replace(plain, rules=OperatorRules((GangLimit(("*",), most=1),)))
+
+    def decided(options: PolicyOptions, *names: str) -> list[int]:
+        asked = [JobState(job(each, 1, iterations=100)) for each in names]
+        found = make_policy("milp", belief, options).decide(worlds.state(cluster(4), *asked))
+        return sorted(counts(found.allocation).values())
+
+    assert decided(plain, "a") == [4]
+    assert decided(held, "a") == [1]
+    assert decided(plain, "a", "b") == [4]
+    assert decided(held, "a", "b") == [1, 1]
 
 
 def test_a_job_comes_back_to_its_node_and_not_to_another() -> None:

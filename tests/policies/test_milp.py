@@ -13,7 +13,7 @@ from formulations.linear_model import LinearModel
 from formulations.objectives import favoured, guarantee, relative_speed
 from formulations.round.check import check
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
-from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import RoundMethod
@@ -21,14 +21,15 @@ from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.promises import Promises
 from morph_opt.decision.ranked import ExactMip, RoundSolver
+from morph_opt.decision.rules import GangLimit, OperatorRules
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.milp import ClaimError, MilpPolicy
 from morph_opt.policies.objectives.plain import OBJECTIVES
-from morph_opt.rules import GangLimit, OperatorRules
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
+from tests.campaigns import blocks
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.rounds import Candidate, tiny
 from tests.policies.worlds import (
@@ -75,18 +76,19 @@ def policy(
 
 @pytest.mark.parametrize("formulation", RoundSolver.FORMULATIONS)
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", range(blocks(1)))
 def test_decisions_are_optimal_and_guarantees_come_first(
     block: int, objective: str, formulation: str
 ) -> None:
     kinds = {None: 0, True: 0, False: 0}
-    for i in range(50):
+    for i in range(30):
         belief, before = random_world(np.random.default_rng((5, block, i)))
         limits = Limits(gap=1e-7, time_s=600.0)
         decision = policy(belief, objective, formulation=formulation, limits=limits).decide(before)
         verify(before, decision.allocation)
         report = decision.report
-        assert report.status == "optimal"
+        # Values that spread are stated with what the solver cannot see, up to a gap of 1e-6.
+        assert report.status == "optimal" or (report.status, report.step) == ("feasible", "exact")
         # Dominated candidates are in this problem: their removal must not matter either.
         problem = CandidateBuilder(belief, prune=False).view(before).problem
         goal = OBJECTIVES[objective]().levels(problem)[0]
@@ -259,13 +261,14 @@ def test_fallback_does_not_claim_that_guarantees_are_possible() -> None:
     assert decision.report.guarantee_shortfall == pytest.approx(1.0)
 
 
-def test_an_incumbent_without_proof_is_used_and_called_feasible() -> None:
+def test_an_incumbent_without_proof_is_filled_and_called_feasible() -> None:
+    """The solver stops with nothing running; what is left free goes to the jobs that wait."""
     before = state(cluster(8), running("old", {0: [6, 7]}), queued("new", 2))
     decision = policy(solver=FakeSolver("stopped")).decide(before)
     assert decision.report.status == "feasible"
-    assert decision.allocation.assignments == ()
-    assert decision.report.bound > decision.report.objective == 0.0
-    assert decision.report.gap > 1
+    assert {held.job for held in decision.allocation.assignments} == {"old", "new"}
+    assert decision.report.bound > decision.report.objective > 0.0
+    assert decision.report.gap > 0.1
 
 
 def test_a_later_level_without_answer_keeps_the_optimum_of_the_earlier() -> None:

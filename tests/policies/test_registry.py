@@ -11,7 +11,7 @@ from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Stateless
 from morph_opt.domain import Allocation, InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import (
     OBJECTIVES,
     POLICIES,
@@ -41,7 +41,7 @@ class FewestGpus(Stateless):
         )
 
 
-class Lazy:
+class Lazy(Policy):
     """A user's own policy: nobody ever runs."""
 
     name = "lazy"
@@ -99,9 +99,9 @@ def test_objectives_by_name(objective: str) -> None:
         ("milp", {"durations": "x"}, r"^--durations: must be true, blind or noisy:SIGMA, got 'x'"),
         ("milp", {"durations": "noisy:0"}, r"^--durations: the spread must be a number above 0"),
         ("milp", {"promises": "x"}, r"^--promises: must be rank, weight or weight:NUMBER, got 'x'"),
-        ("milp", {"gap": -1.0}, r"^--gap: must be a number from 0 to 1, got -1"),
+        ("milp", {"gap": -1.0}, r"^gap: must be a number from 0 to 1, got -1"),
         ("fifo", {"gap": 0.5}, r"^--gap: policy 'fifo' does not know it; known to milp$"),
-        ("milp", {"starvation_knob": 2.0}, r"^--starvation-knob: objective 'throughput' does not"),
+        ("milp", {"starvation_knob": 2.0}, r"^--starvation-knob: objective 'auto' does not"),
     ],
 )
 def test_mistakes_end_in_one_line(policy: str, options: dict[str, object], message: str) -> None:

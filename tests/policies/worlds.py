@@ -28,7 +28,7 @@ from morph_opt.domain import (
     partitions,
 )
 from morph_opt.perf.tables.table import MeasuredTable, Measurement
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.solvers.base import Capabilities
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop
@@ -258,7 +258,7 @@ class FakeSolver:
         )
 
 
-class Watched:
+class Watched(Policy):
     """Decides, and has another one decide after it had only observed.
 
     Parameters
@@ -266,6 +266,8 @@ class Watched:
     make
         The policy, anew at every call.
     """
+
+    remembers = True
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._one, self._other = make(), make()

@@ -11,6 +11,7 @@ import pytest
 
 from morph_opt.replay import cli
 from morph_opt.runs.summary import KEYS
+from tests.waiting import PATIENCE_S
 
 TOY = ["--trace", "tests.engine.toys:trace", "--policy", "tests.engine.toys:make_fifo"]
 HEADER = "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla"
@@ -105,7 +106,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ([*TOY, "--nodes", "two"], ["--nodes", "got 'two'"]),
         ([*TOY, "--gpus-per-node", "-1"], ["--gpus-per-node", "from 1 to 1024, got '-1'"]),
         ([*TOY, "--gpu-type", "Abacus"], ["unknown GPU type 'Abacus'"]),
-        ([*TOY, "--cluster", "8y8"], ["8y8", "cannot be read"]),
+        ([*TOY, "--cluster", "8y8"], ["8y8", "must be a file, or look like 8x8"]),
         ([*TOY, "--cluster", "0x8"], ["at least 1, got '0x8'"]),
         ([*TOY, "--cluster", "none.toml"], ["none.toml", "No such file"]),
         ([*TOY, "--cluster", "2x8", "--nodes", "3"], ["--cluster", "--nodes"]),
@@ -230,7 +231,7 @@ def test_as_a_process_with_a_closed_terminal(project_root: Path, tmp_path: Path)
         cwd=project_root,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

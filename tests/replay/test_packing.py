@@ -33,6 +33,8 @@ from morph_opt.metrics.bounds.demands import job_demands, packed_demands, paired
 from morph_opt.metrics.history import read_history
 from morph_opt.replay import AllocationError, ReplayConfig, ReplayResult, cli, replay
 from morph_opt.replay.api import RunExtras
+from morph_opt.runs.early import MissedError
+from morph_opt.runs.slo import Slo
 from tests.engine.packing_toys import Packer, PairedToys, pair
 from tests.engine.toys import Scripted, ToySpeeds, cluster, hold, job
 from tests.replay.test_run_folder import assert_same, interrupted
@@ -90,6 +92,17 @@ def test_gpu_seconds_of_a_pair_count_by_half(joined: ReplayResult) -> None:
     assert joined.summary["packed_jobs"] == 2
     assert joined.summary["packed_gpu_share"] == pytest.approx(110.0 / 242.0)
     assert joined.summary["rounds_over_capacity"] == 0
+
+
+def test_a_stop_closes_the_gpu_seconds_of_a_pair_by_half() -> None:
+    """a has a GPU alone from 60 and half of one from 120; stopped at 180 it has had 90 GPU-s."""
+    alone = replace(JOINED[1], partner=None)
+    again = [hold("a", {0: [0]})]
+    policy = Scripted({0: again, 1: JOINED, 2: [alone], 3: again})
+    replay(TRACE, cluster(1, 2), policy, SPEEDS, CONFIG)
+    (a,) = policy.seen[3].jobs  # at 240, b is complete
+    assert a.running is None
+    assert (a.attained_gpu_s, a.executed_s) == (60.0 + 30.0, 120.0)
 
 
 def test_the_snapshot_tells_partner_progress_and_service() -> None:
@@ -209,19 +222,26 @@ def test_a_run_that_may_pack_is_judged_by_the_bounds_with_packing() -> None:
 # --- random runs --------------------------------------------------------------------------------
 
 
-def random_run(seed: int, restart_s: float = 20.0) -> tuple[Trace, ReplayResult]:
+RANDOM_SPEEDS = PairedToys(
+    {"m": 6.0, "n": 4.0},
+    counts=(1, 2),
+    slower={("m", "m"): 1.3, ("m", "n"): 1.2, ("n", "m"): 1.6, ("n", "n"): 1.5},
+)
+
+
+def random_run(
+    seed: int, restart_s: float = 20.0, slo: Slo | None = None
+) -> tuple[Trace, ReplayResult]:
     trace = Trace.of(
         "random",
         [job(f"j{i}", 37.0 * i, 20 + 7 * (i % 9), model="mn"[i % 3 == 1]) for i in range(24)],
     )
-    speeds = PairedToys(
-        {"m": 6.0, "n": 4.0},
-        counts=(1, 2),
-        slower={("m", "m"): 1.3, ("m", "n"): 1.2, ("n", "m"): 1.6, ("n", "n"): 1.5},
-    )
     down = [NodeEvent(400.0, 1, NodeStatus.FAILED), NodeEvent(700.0, 1, NodeStatus.UP)]
     config = replace(CONFIG, restart_s=restart_s, checkpoint_s=30.0)
-    return trace, replay(trace, cluster(2, 2), Packer(seed), speeds, config, node_events=down)
+    return trace, replay(
+        trace, cluster(2, 2), Packer(seed), RANDOM_SPEEDS, config, node_events=down,
+        extras=RunExtras(slo=slo),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -259,6 +279,21 @@ def test_no_gpu_is_ever_in_two_hands_that_do_not_name_each_other(seed: int) -> N
     assert found.summary["rounds_over_capacity"] == 0
 
 
+@pytest.mark.parametrize("text", ["avg jct_s", "p90 jct_s", "makespan_s", "avg waiting_s"])
+def test_a_run_of_pairs_ends_where_its_target_is_missed(text: str) -> None:
+    """What is certain on the way is never above what it comes to."""
+    _, whole = random_run(1)
+    final = Slo.parse(f"{text} <= 1").value(whole.summary, lambda: whole.jobs)
+    for part, ends in ((0.6, True), (1.0, False)):
+        slo = Slo.parse(f"{text} <= {part * final!r}")
+        if ends:
+            with pytest.raises(MissedError) as missed:
+                random_run(1, slo=slo)
+            assert missed.value.at_least <= final
+        else:
+            assert random_run(1, slo=slo)[1].events == whole.events
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_iterations_and_gpu_seconds_add_up(seed: int) -> None:
     trace, found = random_run(seed, restart_s=5.0 * (seed % 3))
@@ -289,11 +324,11 @@ def test_iterations_and_gpu_seconds_add_up(seed: int) -> None:
 
 
 def test_the_recount_from_the_log_finds_hands_that_do_not_name_each_other() -> None:
-    _, found = random_run(3)
+    trace, found = random_run(3)
     nodes = cluster(2, 2)
 
     def over(events: Sequence[Event]) -> int:
-        return rounds_over_capacity(events, nodes)
+        return rounds_over_capacity(events, trace, nodes, RANDOM_SPEEDS)
 
     assert over(found.events) == 0
     for kept in (0, 1, 2):

@@ -13,6 +13,7 @@ import pytest
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
 from morph_opt.events.log import EndReason, RoundDecided, event_from_line
+from morph_opt.policies.base import Policy
 from morph_opt.replay import cli
 from morph_opt.runs.rounds import COLUMNS, row_from_line, row_to_line
 from morph_opt.runs.summary import KEYS
@@ -72,12 +73,12 @@ def test_files_of_a_run(whole: Path) -> None:
         jobs = list(csv.DictReader(file))
     assert len(jobs) == summary["jobs"] == 14
     for row in jobs:
-        wait, run = float(row["queued_s"]), float(row["execution_time"])
-        assert float(row["turnaround_time"]) == pytest.approx(wait + run)
-        assert float(row["finish_time"]) - float(row["submission_time"]) == pytest.approx(
-            float(row["turnaround_time"])
+        wait, run = float(row["queued_s"]), float(row["held_s"])
+        assert float(row["jct_s"]) == pytest.approx(wait + run)
+        assert float(row["finish_s"]) - float(row["submission_s"]) == pytest.approx(
+            float(row["jct_s"])
         )
-        assert row["final_state"] == "COMPLETED_SUCCESSFULLY"
+        assert row["state"] == "completed"
     with (whole / "rounds.csv").open() as file:
         rounds = list(csv.DictReader(file))
     assert len(rounds) == summary["rounds"]
@@ -146,7 +147,7 @@ def test_recorded_decisions_are_taken_not_decided_again(
     interrupted(whole, folder, size // 2, 10_000)
     asked: list[int] = []
 
-    class Spy:
+    class Spy(Policy):
         name = "shuffler"
 
         def __init__(self) -> None:

@@ -57,14 +57,22 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         "jobs_as": "sampled", "scaling": "amdahl:0.9", "mix": {"bert": 1.0}, "gpu_types": "ignore",
         "guarantee": "none", "run_s": {"bert": 3.0}, "timezone": "UTC", "procs_per_gpu": 2,
         "columns": "xdmod", "gpu_resource": "amd.com/gpu", "gpu_shares": "drop",
-        "only": "completed",
+        "only": "completed", "malformed": "drop",
     }  # fmt: skip
     workload = other(
         plain.workload, sha256="ab", state="s", state_sha256="gh", jobs=5, gpus=8, days=1.5,
         **of_a_log,
     )  # fmt: skip
     scheduler = other(
-        plain.scheduler, gap=0.5, node_limit=5, waste_filter=0.5, rules="r", rules_sha256="cd"
+        plain.scheduler,
+        gap=0.5,
+        node_limit=5,
+        waste_filter=0.5,
+        rules="r",
+        rules_sha256="cd",
+        chosen="auto",
+        promises="weight",
+        durations="blind",
     )
     engine = other(plain.engine, until_s=9.0, first_start_s=0.5, migrate_s=0.4, resume_s=0.3)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
@@ -90,7 +98,7 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         ({"interval_s": -1.0}, "interval_s: "),
         ({"gap": 2.0}, "gap: "),
         ({"mtbf_s": 100.0}, "given together"),
-        ({"entity_weights": {"a": -1.0}}, "a: "),
+        ({"entity_weights": {"a": -1.0}}, "entity_weights: a must be a number"),
         ({"seed": -1}, "seed: "),
         ({"cluster": "8x8:NoGpu"}, "NoGpu"),
     ],
@@ -115,6 +123,21 @@ def test_a_file_that_is_none_names_the_place(tmp_path: Path, old: str, new: str,
     (tmp_path / "config.toml").write_text(text.replace(old, new))
     with pytest.raises(InputError, match=rule):
         read_scenario(tmp_path / "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "usual", "other"),
+    [("scheduler", "artifact_quirks", "false", "true"), ("engine", "first_boundary", "1", "0")],
+)
+def test_settings_that_are_gone_are_read_at_their_only_value(
+    tmp_path: Path, part: str, key: str, usual: str, other: str
+) -> None:
+    path, text = tmp_path / "config.toml", Scenario().to_toml()
+    path.write_text(text.replace(f"[{part}]\n", f"[{part}]\n{key} = {usual}\n"))
+    assert read_scenario(path) == Scenario()
+    path.write_text(text.replace(f"[{part}]\n", f"[{part}]\n{key} = {other}\n"))
+    with pytest.raises(InputError, match=rf"{part}\.{key}: .*benchmarks\.published"):
+        read_scenario(path)
 
 
 def test_the_seeds_draw_apart() -> None:

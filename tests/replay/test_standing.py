@@ -19,7 +19,7 @@ STANDING = ("fifo", "fifo:skip", "srtf", "equal_split", "tiresias:2d-las")
 SPEEDS = ToySpeeds()
 
 
-class Asked:
+class Asked(Policy):
     """Counts how often a policy is asked; ``every``: it is asked in every round."""
 
     def __init__(self, policy: Policy, every: bool) -> None:
@@ -55,16 +55,16 @@ def run(
     """The log, the rows of its rounds without wall times, and how often the policy was asked."""
     policy = Asked(made(name), every)
     found = replay(trace, where or cluster(2, 4), policy, SPEEDS, config, node_events=nodes)
-    untimed = [
-        replace(row, candidates_ms=0.0, build_ms=0.0, solve_ms=0.0, place_ms=0.0, check_ms=0.0)
+    steps = dict.fromkeys(("candidates_ms", "build_ms", "solve_ms", "place_ms", "check_ms"), 0.0)
+    rows = [
+        row_to_line(replace(row, report=replace(row.report, **steps), round_ms=0.0, engine_ms=0.0))
         for row in found.rounds
     ]
-    rows = [row_to_line(replace(row, round_ms=0.0, engine_ms=0.0)) for row in untimed]
     return found.events, rows, policy.asked
 
 
 @pytest.mark.parametrize("name", STANDING)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_log_is_that_of_a_policy_that_is_always_asked(name: str, seed: int) -> None:
     trace = random_trace(seed, 14, iterations=900)
     nodes = (
@@ -102,8 +102,10 @@ def test_milp_is_not_asked_while_every_job_runs_as_fast_as_it_can(objective: str
     assert len(stays) > rounds - asked > 25
 
 
-class Keeper:
+class Keeper(Policy):
     """Keeps the rounds that another policy decides, and says nothing of a memory."""
+
+    remembers = True
 
     def __init__(self, inner: Policy) -> None:
         self._inner, self.name = inner, inner.name

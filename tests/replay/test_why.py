@@ -44,24 +44,24 @@ def test_rounds_are_those_that_were_decided(folder: Path) -> None:
 def test_stretches_are_those_of_the_job(folder: Path) -> None:
     run = mo.read_run(folder)
     for row in run.jobs:
-        found = stretches(tuple(run.events), row.job_id, 0.0, float("inf"))
+        found = stretches(tuple(run.events), row.job, 0.0, float("inf"))
         waited = sum(one.until_s - one.from_s for one in found if one.words == "queued")
         assert waited == pytest.approx(row.queued_s)
-        assert found[-1].until_s == row.finish_time
-    half = stretches(tuple(run.events), row.job_id, row.submission_time, row.finish_time - 1.0)
-    assert half[-1].until_s == row.finish_time - 1.0
+        assert found[-1].until_s == row.finish_s
+    half = stretches(tuple(run.events), row.job, row.submission_s, row.finish_s - 1.0)
+    assert half[-1].until_s == row.finish_s - 1.0
 
 
 def test_it_is_said_in_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = mo.read_run(folder)
     longest = max(run.jobs, key=lambda row: row.queued_s)
-    assert main([str(folder), longest.job_id, "--rounds", "2", "--allow-code"]) == 0
+    assert main([str(folder), longest.job, "--rounds", "2", "--allow-code"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"{longest.job_id} was queued from ")
-    assert f": {longest.job_id}: queue" in said
-    words = run.why(longest.job_id, longest.submission_time)
+    assert said.startswith(f"{longest.job} was queued from ")
+    assert f": {longest.job}: queue" in said
+    words = run.why(longest.job, longest.submission_s)
     assert words.startswith("at ")
-    assert longest.job_id in words
+    assert longest.job in words
 
 
 def test_who_waits_for_the_next_boundary_alone_is_explained_where_it_runs(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_who_waits_for_the_next_boundary_alone_is_explained_where_it_runs(tmp_pa
         out=tmp_path / "r"
     )
     for row in run.jobs:
-        assert (row.submission_time, row.starting_time) == (0.0, 60.0)
-        *_, said = why(tmp_path / "r", row.job_id)
+        assert (row.submission_s, row.start_s) == (0.0, 60.0)
+        *_, said = why(tmp_path / "r", row.job)
         assert said.startswith("at ")
 
 
@@ -116,5 +116,5 @@ def test_a_folder_that_names_code_is_not_trusted(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     longest = max(mo.read_run(folder).jobs, key=lambda row: row.queued_s)
-    assert main([str(folder), longest.job_id]) == 2
+    assert main([str(folder), longest.job]) == 2
     assert "--allow-code runs it" in capsys.readouterr().err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
@@ -19,7 +18,8 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from morph_opt.replay import cli
 from morph_opt.report.api import report
-from tests.views.worlds import HOSTILE, hostile, moved, paired
+from tests.runs.views.worlds import HOSTILE, hostile, moved, paired
+from tests.waiting import until
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -56,11 +56,8 @@ class Opened:
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(file.as_uri())
-        end = time.monotonic() + 60.0
         # Asked from outside: the page's policy forbids what a waiting function would need.
-        while not self.page.evaluate(READY):
-            assert time.monotonic() < end, self.said
-            time.sleep(0.05)
+        until(lambda: bool(self.page.evaluate(READY)))
 
     def _hear(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -188,10 +185,7 @@ def test_everything_is_reached_by_keyboard(opened: Callable[..., Opened]) -> Non
     page = opened("three").page
     page.focus("[role=tab]")
     page.keyboard.press("ArrowRight")
-    end = time.monotonic() + 20.0
-    while "run-2" not in page.inner_text("#jobs-run"):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: "run-2" in page.inner_text("#jobs-run"))
     page.focus("#jobs thead th:nth-child(9) button")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")  # the other way round

@@ -23,10 +23,10 @@ from morph_opt.report.drawing.charts import MOST_STEPS
 from morph_opt.report.drawing.gantt import Detail, node_shares
 from morph_opt.report.paired import differences, pair_jobs
 from morph_opt.report.pairs import Pairs
-from morph_opt.views import open_run, open_runs
-from morph_opt.views.series import Steps, gpus_held, gpus_there
+from morph_opt.runs.views import open_run, open_runs
+from morph_opt.runs.views.series import Steps, gpus_held, gpus_there
 from tests.report.pages import models, source, tables_of, unpacked
-from tests.views.worlds import HOSTILE, hostile, moved, paired
+from tests.runs.views.worlds import HOSTILE, hostile, moved, paired
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_the_table_of_runs_has_the_figures_of_the_summary(
     for row, name in ((first, "moved"), (second, "other")):
         s = open_run(folders[name]).run.summary
         cells = dict(zip(header, (cell.split(" (")[0] for cell in row), strict=True))
-        assert cells["average JCT (s)"] == f"{s.average_jct_s:,.0f}"
+        assert cells["average JCT (s)"] == f"{s.avg_jct_s:,.0f}"
         assert cells["p99 JCT (s)"] == f"{s.p99_jct_s:,.0f}"
         assert cells["makespan (h)"] == f"{s.makespan_s / 3600:.2f}"
         assert cells["GPUs in use"] == f"{100 * s.gpu_utilization:.1f} %"
@@ -84,8 +84,8 @@ def test_the_table_of_runs_has_the_figures_of_the_summary(
     assert bound[0] == "no schedule is below"
     assert "(" not in "".join(first[1:])  # the first run differs from itself by nothing
     ratio = (
-        open_run(folders["other"]).run.summary.average_jct_s
-        / open_run(folders["moved"]).run.summary.average_jct_s
+        open_run(folders["other"]).run.summary.avg_jct_s
+        / open_run(folders["moved"]).run.summary.avg_jct_s
     )
     assert f"({100 * (ratio - 1):+.1f} %)" in second[1]
 
@@ -94,10 +94,10 @@ def test_jobs_on_the_page_are_those_of_the_folder(page: str, folders: dict[str, 
     view = open_run(folders["moved"])
     document = unpacked(page, "run-0")
     jobs, segments = source(document, "jobs"), source(document, "segments")
-    assert jobs["name"] == [row.job_id for row in view.jobs]
-    assert jobs["jct_s"].tolist() == pytest.approx([row.turnaround_time for row in view.jobs])
+    assert jobs["name"] == [row.job for row in view.jobs]
+    assert jobs["jct_s"].tolist() == pytest.approx([row.jct_s for row in view.jobs])
     names = [jobs["model_names"][code] for code in jobs["model"]]
-    assert names == [row.profile for row in view.jobs]
+    assert names == [row.model for row in view.jobs]
     assert segments["end_s"].tolist() == [segment.end_s for _, segment in view.segments]
     stopped = [segment for _, segment in view.segments if segment.iterations_lost]
     assert stopped
@@ -127,7 +127,7 @@ def test_the_best_of_comparable_runs_is_bold(folders: dict[str, Path]) -> None:
     views = open_runs([folders["moved"], folders["other"]])
     found = compare(views)
     assert found.obstacles == ()
-    averages = [view.run.summary.average_jct_s for view in views]
+    averages = [view.run.summary.avg_jct_s for view in views]
     best = [row[0].best for row in found.rows]
     assert best == [average == min(averages) for average in averages]
     assert found.to_table().to_text().count("*") == sum(c.best for r in found.rows for c in r)
@@ -136,7 +136,7 @@ def test_the_best_of_comparable_runs_is_bold(folders: dict[str, Path]) -> None:
 def test_differences_by_hand(folders: dict[str, Path]) -> None:
     views = open_runs([folders["moved"], folders["other"]])
     pairing = pair_jobs(*views)
-    first, second = ({row.job_id: row.turnaround_time for row in view.jobs} for view in views)
+    first, second = ({row.job: row.jct_s for row in view.jobs} for view in views)
     changes = [second[name] - first[name] for name in first]
     row = dict(zip(*(differences(pairing).header, differences(pairing).rows[0]), strict=True))
     assert row["number"] == 12
@@ -164,7 +164,7 @@ def test_any_two_of_several_runs_are_paired(folders: dict[str, Path]) -> None:
     assert told["0-1"]["why"][0] == found.reasons[0, 1][0]
     completions = source(unpacked(page, "overview"), "completions")
     assert set(completions) == {"run1", "run2", "name"}
-    jcts = {row.job_id: row.turnaround_time for row in views[2].jobs}
+    jcts = {row.job: row.jct_s for row in views[2].jobs}
     assert completions["run2"] == pytest.approx([jcts[name] for name in completions["name"]])
 
 
@@ -295,7 +295,7 @@ def test_a_large_cluster_is_drawn_by_node(folders: dict[str, Path]) -> None:
         (lambda run: (run / "events.jsonl").rename(run / "events.jsonl.partial"), "--resume"),
         (lambda run: (run / "events.jsonl").write_text("{}\n"), "events.jsonl, line 1"),
         (lambda run: (run / "rounds.csv").write_text("a,b\n1,2\n"), "rounds.csv"),
-        (lambda run: (run / "jobs.csv").write_text("job_id\n"), "jobs.csv"),
+        (lambda run: (run / "jobs.csv").write_text("job\n"), "jobs.csv"),
         (lambda run: (run / "versions.json").write_text("[1]"), "versions.json"),
         (lambda run: (run / "config.toml").write_text("a = 1\nx = = 1\n"), "config.toml, line 2"),
         (lambda run: (run / "explain.jsonl").write_text("[]\n"), "explain.jsonl"),

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.instances.library import Instance, write_table
+from benchmarks.instances.mps import to_mps
+from benchmarks.instances.round_json import to_json
+from benchmarks.instances.solution import write_solution
+from benchmarks.readme import results
 from formulations import node_pattern
-from formulations.files.mps import to_mps
 from formulations.linear_model import LinearModel
-from formulations.round.json import to_json
 from formulations.round.tables import RoundProblem
-from morph_opt.analysis import results
 from morph_opt.clusters.text import cluster_to_toml
 from morph_opt.domain import ExecutionPlan, Shape, default_cluster
-from morph_opt.instances.library import Instance, write_table
-from morph_opt.instances.solution import write_solution
 from morph_opt.perf.analytic.modelfile import dump, entries_of, population_of
 from morph_opt.perf.analytic.zoo import ZOO_FILE, zoo_text
 from morph_opt.perf.fitting.runs import Run
@@ -295,7 +295,7 @@ def _in_file(write: Callable[[Path], None], name: str) -> bytes:
 
 def _write_solution(folder: Path) -> None:
     model = _instance()[1]
-    found = make_solver("highs").solve(model, Limits(gap=0.0, time_s=30.0))
+    found = make_solver("highs").solve(model, Limits(gap=0.0, time_s=600.0))
     assert found.x is not None
     write_solution(folder / "small.sol", model, found.x, found.objective)
 

@@ -21,7 +21,8 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from morph_opt.commandline import LineParser, OptionFacts, described, parser_of
+from morph_opt.commandline import LineParser, OptionFacts, described
+from tests.known import parser_of
 from tests.robustness import documents as good
 from tests.robustness import schedulers
 from tests.robustness.fuzz import REPORT, Finding, Tally, judged, refused_rightly, summary
@@ -51,6 +52,7 @@ BASES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "traces": (
         ("lint", "accounting.txt"),
+        ("describe", "accounting.txt"),
         ("lint", "accounting.txt", "--cluster", "2x4", "--json", "report.json"),
     ),
     "policies": ((),),
@@ -65,11 +67,11 @@ BASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("plan-profiling", "--model", "bert", "--count", "1", "--max-gpus", "2"),
         ("predict", "--model", "bert", "--max-gpus", "2"),
         ("fit", "--model", "bert", "--runs", "runs.csv", "--out", "fitted.toml"),
+        ("memory", "gpt2", "dp", "4"),
     ),
-    "perf.study.memory_report": (("why", "gpt2", "dp", "4"),),
     "shares": (("shares.json",), ("shares.json", "--policy", "makespan")),
-    "validation": (("cases.json",), ("cases.json", "--json")),
-    "validation.published": (
+    "published": (("cases.json",), ("cases.json", "--json")),
+    "published.figures": (
         ("tiresias", "--trace", "60.csv", "--gpus", "8"),
         ("gavel", "--trace", "gavel.trace", "--table", "simulation_throughputs.json", "--gpus",
          "v100=2,k80=2"),

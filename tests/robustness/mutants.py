@@ -32,14 +32,6 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("formulations/shares", ("tests/shares",)),
     ("formulations/prices", ("tests/formulations/test_prices.py", "tests/decision")),
     (
-        "formulations/files",
-        ("tests/solvers/test_mps.py", "tests/formulations/model/test_lp_format.py"),
-    ),
-    (
-        "formulations/round/json",
-        ("tests/instances/test_files.py", "tests/formulations/round/test_round_problem.py"),
-    ),
-    (
         "formulations/round/check",
         ("tests/formulations/round/test_check.py", "tests/formulations/test_prices.py",
          "tests/formulations"),

@@ -10,23 +10,25 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from morph_opt.analysis import results
+from benchmarks.instances import library, solution
+from benchmarks.instances.certificates import read_certificate
+from benchmarks.instances.fleets import read_fleet_certificate
+from benchmarks.perf.public_runs import read_public
+from benchmarks.published.files import run_file
+from benchmarks.published.parts import tiresias_samples
+from benchmarks.readme import results
 from morph_opt.clusters.spec import read_cluster
+from morph_opt.decision.rules import read_rules
 from morph_opt.domain import Cluster, default_cluster
 from morph_opt.engine.node_events import read_node_events
-from morph_opt.instances import library, solution
-from morph_opt.instances.certificates import read_certificate
-from morph_opt.instances.fleets import read_fleet_certificate
 from morph_opt.perf.analytic.modelfile import entries_of, outlines_of, population_of
 from morph_opt.perf.analytic.zoo import builtin_population
-from morph_opt.perf.fitting.runs import read_public
 from morph_opt.perf.fitting.runs_csv import read_runs
 from morph_opt.perf.tables.gavel import read_throughputs
 from morph_opt.plan.cli import read_prices
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.round.live import read_live
 from morph_opt.round.reader import read_snapshot
-from morph_opt.rules import read_rules
 from morph_opt.runs.read import read_run
 from morph_opt.runs.write import Recorded
 from morph_opt.shares.share_file import read_instances
@@ -35,7 +37,6 @@ from morph_opt.traces import easyscale, gavel, morphling, tiresias
 from morph_opt.traces.logs import Scan, log_format
 from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.traces.logs.lint import lint
-from morph_opt.validation.files import run_file
 from tests.robustness import documents as good
 from tests.robustness import schedulers
 from tests.traces.logs.samples import PLAIN, SAMPLES, Sample
@@ -154,15 +155,15 @@ READERS = (
     Reader("Gavel trace", "gavel.trace", "tsv", good.gavel_trace, gavel.read_rows),
     Reader("Gavel throughputs JSON", "simulation_throughputs.json", "json", good.throughputs,
            read_throughputs,
-           ("validation.published", ("gavel", "--trace", "{folder}/gavel.trace", "--table", "{}",
+           ("published.figures", ("gavel", "--trace", "{folder}/gavel.trace", "--table", "{}",
                                      "--gpus", "v100=2,k80=2")),
            lambda: {"gavel.trace": good.gavel_trace()[0]}),
     Reader("Tiresias trace", "60.csv", "csv", good.tiresias_trace, tiresias.read_trace_rows,
-           ("validation.published", ("tiresias", "--trace", "{}", "--gpus", "8"))),
+           ("published.figures", ("tiresias", "--trace", "{}", "--gpus", "8"))),
     Reader("EasyScale trace", "workload-test.csv", "csv", good.elastic_trace,
            easyscale.read_elastic_rows),
     Reader("EasyScale times", "overhead.csv", "csv", good.overhead, easyscale.read_overhead),
-    Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias.read_samples),
+    Reader("Tiresias samples", "samples.csv", "csv", good.samples, tiresias_samples.read_samples),
     Reader("cluster TOML", "cluster.toml", "toml", good.clusters, read_cluster,
            ("topology", ("show", "{}"))),
     Reader("rules TOML", "rules.toml", "toml", good.rules, lambda p: read_rules(p, None),
@@ -246,7 +247,7 @@ READERS = (
     Reader("prices TOML", "prices.toml", "toml", good.prices, read_prices),
     Reader("capacity CSV", "capacity.csv", "csv", good.capacity, lambda p: read_capacity(p, "UTC")),
     Reader("published cases JSON", "cases.json", "json", good.cases, run_file,
-           ("validation", ("{}", "--json"))),
+           ("published", ("{}", "--json"))),
     Reader("README results.json", "results.json", "json", good.readme_results,
            lambda p: results.load(p.parent), None, good.readme_files),
 )  # fmt: skip

@@ -15,7 +15,7 @@ def squeue() -> list[bytes]:
 
 
 def slurm_nodes() -> list[bytes]:
-    """What ``scontrol show nodes --json`` prints."""
+    """What ``scontrol show nodes --json``, or ``sinfo --json`` of 22.05, prints."""
     return [json.dumps({"nodes": slurm.NODES, "last_update": 5000}).encode()]
 
 

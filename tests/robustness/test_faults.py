@@ -14,6 +14,7 @@ from morph_opt.solvers.outcome import Status
 from morph_opt.solvers.registry import installed, make_solver
 from tests.robustness.faults import tallied
 from tests.robustness.liars import ANSWERS, BEST, LIMITS, MODELS, false_words, lied_to
+from tests.waiting import PATIENCE_S
 
 
 def test_kills_full_disks_clocks_and_second_writers(project_root: Path, tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_kills_full_disks_clocks_and_second_writers(project_root: Path, tmp_path
         cwd=project_root,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

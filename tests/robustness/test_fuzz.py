@@ -14,24 +14,24 @@ from morph_opt.domain import InputError
 from tests.robustness.fuzz import Campaign, bad_line, judged
 from tests.robustness.readers import READERS, Reader
 
-FILES = 60
+FILES = 30
 """Per reader; `make fuzz` tries thousands."""
 OPENS = {"read_bytes", "read_json", "read_lines", "read_rows", "read_text", "read_toml"}
 """Functions of `morph_opt.documents` that open a file."""
 NO_FORMAT = {
     "morph_opt/documents": "the readers under all others",
-    "morph_opt/validation": "commands over the traces of Gavel and Tiresias",
-    "morph_opt/analysis/acme/published.py": "shipped with the package",
     "morph_opt/traces/cluster_twins": "shipped with the package",
     "morph_opt/traces/twins/gavel.py": "shipped with the package",
-    "morph_opt/analysis/readme.py": "the README itself, whose marks it looks for",
     "morph_opt/data/store.py": "compares checksums",
-    "morph_opt/perf/study/public.py": "a folder of the artifact, no file of its own",
     "morph_opt/replay/cli.py": "summary.json of a finished run, see run folder summary.json",
-    "morph_opt/replay/described.py": "config.toml, behind `read_scenario`",
+    "morph_opt/replay/scenario.py": "config.toml, behind `read_scenario`",
     "morph_opt/replay/setup.py": "digest of a file that another reader has read",
     "morph_opt/round/watch.py": "its own growing file of explanations",
-    "morph_opt/analysis/rerun.py": "compares bytes",
+    "morph_opt/live/history.py": "audit.jsonl, its own; tests/live",
+    "morph_opt/live/memory.py": "jobs.json, its own; tests/live",
+    "morph_opt/live/posed.py": "reports of jobs; tests/live",
+    "morph_opt/live/settings.py": "live.toml; tests/live",
+    "morph_opt/live/turn.py": "its own status",
     "morph_opt/plan/evaluate.py": "bounds.json, its own; tests/plan",
     "morph_opt/replay/initial.py": "digest of a state, which is read as a snapshot",
     "morph_opt/runs/write.py": "Recorded",
@@ -40,8 +40,8 @@ NO_FORMAT = {
     "morph_opt/sweep/executors.py": "a scheduler file, which Dask reads; tests/sweep",
     "morph_opt/sweep/store.py": "cell.json, its own; tests/sweep",
     "morph_opt/report/tabular.py": "digests of files of a run folder",
-    "morph_opt/views/view.py": "config.toml and versions.json of a run folder; tests/documents",
-    "morph_opt/views/explanations.py": "explain.jsonl of a run folder; tests/documents",
+    "morph_opt/runs/views/view.py": "config.toml, versions.json of a run folder; tests/documents",
+    "morph_opt/runs/views/explanations.py": "explain.jsonl of a run folder; tests/documents",
 }
 """Modules that open files and are no format of their own, with the reason."""
 

@@ -23,7 +23,7 @@ UNKNOWN_S = 1e9
 """Seconds per iteration of a stay of which the speeds say nothing: the job is to be moved."""
 
 SPANS = ("node", "nvlink", "leaf", "pod")
-SIDES = ("cpus", "host_memory_gib", "rdma_gb_per_s")
+SIDES = ("cpus", "host_memory_gib", "rdma_gb_per_s", "local_ssd_gib")
 SLACK = 1e-9
 
 Document = dict[str, Any]
@@ -157,29 +157,29 @@ class World:
 
     # --- capacity -----------------------------------------------------------------------------
 
-    def needs(self, option: Option) -> tuple[float, float, float]:
-        """Threads, memory and network share that an option holds next to each GPU."""
-        row = option.row or {}
-        asked = self.jobs[option.job].get("cpus_per_gpu", 0)
-        cpus, memory, rdma = (float(row.get(side, 0)) for side in SIDES)
-        return max(float(asked), cpus), memory, rdma
+    def needs(self, option: Option, gpus: int) -> tuple[float, ...]:
+        """GPUs, threads, memory, network share, local SSD of a part: the last whatever its GPUs."""
+        row, job = option.row or {}, self.jobs[option.job]
+        cpus, memory, rdma, ssd = (float(row.get(side, 0)) for side in SIDES)
+        cpus = max(float(job.get("cpus_per_gpu", 0)), cpus)
+        ssd = max(float(job.get("local_ssd_gib", 0)), ssd)
+        return gpus, gpus * cpus, gpus * memory, gpus * rdma, ssd
 
     def fits(self, decision: Sequence[Option]) -> bool:
         """Whether no node and no uplink carries more than it has."""
-        used = {node: [0.0] * 4 for node in self.nodes}
+        used = {node: [0.0] * 5 for node in self.nodes}
         links = dict.fromkeys(self.uplinks, 0.0)
         for option in decision:
             if not option.parts:
                 continue
-            needs = self.needs(option)
             crosses = self.span([node for node, _ in option.parts]) == "pod"
             for node, gpus in option.parts:
-                for i, per_gpu in enumerate((1.0, *needs)):
-                    used[node][i] += gpus * per_gpu
-                links[self.leaf(node)] += gpus * needs[2] if crosses else 0.0
+                needs = self.needs(option, gpus)
+                used[node] = [a + b for a, b in zip(used[node], needs, strict=True)]
+                links[self.leaf(node)] += needs[3] if crosses else 0.0
         for node, amounts in used.items():
             kind = self.kinds[self.nodes[node]["type"]]
-            limits = [kind["gpus"], *(kind[side] for side in SIDES)]
+            limits = [kind["gpus"], *(kind.get(side, 0.0) for side in SIDES)]
             if any(a > b + SLACK for a, b in zip(amounts, limits, strict=True)):
                 return False
         return all(links[leaf] <= limit + SLACK for leaf, limit in self.uplinks.items())
@@ -313,15 +313,15 @@ class World:
             if span != "node" and SPANS.index(tight) < SPANS.index(span)
         )
         return Scoped(
-            kind, shape, span, strict, option.row["iteration_s"], self.needs(option), plan
+            kind, shape, span, strict, option.row["iteration_s"], self.needs(option, 1), plan
         )
 
     def _covers(self, tight: Document | None, wide: Option) -> bool:
         if tight is None or wide.row is None:
             return False
-        mine = self.needs(Option("start", wide.job, tight))
+        mine = self.needs(Option("start", wide.job, tight), 1)
         as_fast = tight["iteration_s"] <= wide.row["iteration_s"]
-        return bool(as_fast and all(a <= b for a, b in zip(mine, self.needs(wide), strict=True)))
+        return bool(as_fast and all(a <= b for a, b in zip(mine, self.needs(wide, 1), strict=True)))
 
     def spans_of(self, kind: str) -> list[str]:
         """Spans that placements on several nodes of a type may have."""
@@ -337,9 +337,11 @@ class World:
         if a == b or a.kind != b.kind or a.iteration_s > b.iteration_s:
             return False
         if len(a.shape) > len(b.shape) or not all(
-            x <= y and all(x * p <= y * q for p, q in zip(a.needs, b.needs, strict=True))
+            x <= y and all(x * p <= y * q for p, q in zip(a.needs[:-1], b.needs[:-1], strict=True))
             for x, y in zip(a.shape, b.shape, strict=False)
         ):
+            return False
+        if a.needs[-1] > b.needs[-1]:
             return False
         if a.strict:
             reaches = b.strict and (a.span, len(a.shape)) == (b.span, len(b.shape))
@@ -379,25 +381,30 @@ class World:
     # --- worth --------------------------------------------------------------------------------
 
     def asked_s(self, job: int) -> float:
-        """Seconds per iteration of the request in its tightest shape, or of the slowest row."""
+        """Seconds per iteration of the request: of its fastest placement on the empty cluster.
+
+        Of all that the cluster has, out of service or not; the slowest placement of anything where
+        the request has none.
+        """
         if ("asked", job) in self._found:
             return float(self._found["asked", job])
-        known, found = self.jobs[job], []
+        mine, slowest = [], 0.0
         for kind, shape, plan in self.configurations(job):
-            parts = [int(part) for part in shape.split("+")]
-            if len(parts) > sum(node["type"] == kind for node in self.nodes.values()):
-                continue
-            for span in ["node"] if len(parts) == 1 else self.spans_of(kind):
-                row = self.row(known["model"], kind, shape, plan, span)
-                if row is not None:
-                    asked = (
-                        plan == known["requested_plan"] and sum(parts) == known["requested_gpus"]
-                    )
-                    found.append((asked, len(parts), row["iteration_s"]))
-        mine = [(parts, seconds) for asked, parts, seconds in found if asked]
-        slowest = max((seconds for _, _, seconds in found), default=1.0)
-        self._found["asked", job] = min(mine)[1] if mine else slowest
+            for parts in self.placements(kind, shape, sorted(self.nodes)):
+                span = self.span([node for node, _ in parts])
+                row = self.row(self.jobs[job]["model"], kind, shape, plan, span)
+                if row is not None and self.fits([Option("start", job, row, parts)]):
+                    mine += [row["iteration_s"]] if self.asks(job, row) else []
+                    slowest = max(slowest, row["iteration_s"])
+        self._found["asked", job] = min(mine) if mine else slowest or 1.0
         return float(self._found["asked", job])
+
+    def asks(self, job: int, row: Document) -> bool:
+        """Whether a row is of the GPUs and the plan that a job asks for."""
+        gpus = sum(int(part) for part in row["shape"].split("+"))
+        known = self.jobs[job]
+        same = (row["plan"], gpus) == (known["requested_plan"], known["requested_gpus"])
+        return bool(same and row["model"] == known["model"])
 
     def seconds(self, option: Option) -> float:
         return float(option.row["iteration_s"]) if option.row else UNKNOWN_S
@@ -529,5 +536,5 @@ class Scoped:
     span: str
     strict: bool
     iteration_s: float
-    needs: tuple[float, float, float]
+    needs: tuple[float, ...]
     plan: str

@@ -50,6 +50,55 @@ def random_snapshot(draw: np.random.Generator) -> Document:
     return document
 
 
+def random_requests(draw: np.random.Generator) -> Document:
+    """A snapshot whose jobs ask for what one of their rows is, most of them with a promise.
+
+    The request has further rows: other shapes, on the other type, for some spans only. Whether one
+    of them has a place is up to the cluster.
+    """
+    document = random_snapshot(draw)
+    document["rules"] = {}
+    kinds = sorted({node["type"] for node in document["cluster"]["nodes"]})
+    for job in document["jobs"]:
+        mine = [row for row in document["speeds"]["rows"] if row["model"] == job["model"]]
+        asked = mine[int(draw.integers(len(mine)))]
+        gpus = _gpus(asked["shape"])
+        job |= {"requested_gpus": gpus, "requested_plan": asked["plan"]}
+        job["guaranteed"] = bool(draw.random() < 0.8)
+        there = {(row["node_type"], row["shape"]) for row in mine if row["plan"] == asked["plan"]}
+        for kind in kinds:
+            for shape in SHAPES[kind]:
+                if _gpus(shape) == gpus and (kind, shape) not in there and draw.random() < 0.6:
+                    key = (kind, shape, asked["plan"])
+                    document["speeds"]["rows"] += [
+                        _row(draw, job["model"], key, span, time_s)
+                        for span, time_s in _times(draw, shape)
+                    ]
+    while _overbooked(document):
+        # What runs in a shape that had no row before holds what its new row says.
+        _stop(next(job for job in document["jobs"] if job.get("running")))
+    return document
+
+
+def random_local_ssd(draw: np.random.Generator) -> Document:
+    """A snapshot in which local SSD is scarce: what jobs ask for, and some rows."""
+    document = random_snapshot(draw)
+    document["rules"] = {}
+    for kind in document["cluster"]["node_types"]:
+        if draw.random() < 0.9:
+            kind["local_ssd_gib"] = float(draw.choice([10, 20, 30]))
+    for wanting in (*document["jobs"], *document["speeds"]["rows"]):
+        if draw.random() < (0.8 if "requested_gpus" in wanting else 0.2):
+            wanting["local_ssd_gib"] = float(draw.choice([5, 8, 12, 20]))
+    while _overbooked(document):
+        _stop(next(job for job in document["jobs"] if job.get("running")))
+    return document
+
+
+def _gpus(shape: str) -> int:
+    return sum(int(part) for part in shape.split("+"))
+
+
 def _cluster(draw: np.random.Generator) -> Document:
     leaves = ["l0", "l1"][: 1 + int(draw.random() < 0.75)]
     nodes: list[Document] = []

@@ -15,11 +15,17 @@ from morph_opt.round import decide_round, parse_snapshot
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        (("one", "partner", "three"), "GPU 0 of node n is held by job one already"),
-        (("two", "running", None), r"jobs\[0\].running.partner: 'two' does not name it in turn"),
-        (("one", "nodes", [{"node": "n", "gpus": [1]}]), "must be those of its partner"),
-        (("speeds", "pairs", []), "the speeds have no pair of it and 'two'"),
-        (("one", "partner", None), "GPU 0 of node n is held by job one already"),
+        (
+            ("one", "partner", "three"),
+            "names three as its partner",
+        ),
+        (("two", "running", None), r"jobs\[0\].running.partner: names two as its partner, which"),
+        (
+            ("one", "nodes", [{"node": "n", "gpus": [1]}]),
+            "hold the same GPUs as its partner two",
+        ),
+        (("speeds", "pairs", []), "a cannot share GPUs with b"),
+        (("one", "partner", None), r"jobs\[1\].running.partner: names one as its partner"),
     ],
 )
 def test_partners_that_are_none_are_refused(change: tuple[str, str, object], rule: str) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from morph_opt.domain import InputError, Span
+from morph_opt.clusters.spec import LISTED_FIELDS
+from morph_opt.documents import names_of
+from morph_opt.domain import GpuType, InputError, Leaf, Node, NodeType, Span
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.round import (
     parse_snapshot,
@@ -24,7 +26,7 @@ from morph_opt.round import (
     write_document,
 )
 from morph_opt.round import reader as fields
-from morph_opt.round.pairs import PAIR_FIELDS
+from morph_opt.round.pairs import PairRow
 from morph_opt.round.speeds import ROW_FIELDS
 from tests.policies.worlds import random_world
 from tests.round.documents import document, spoiled
@@ -60,6 +62,25 @@ def test_writing_and_reading_are_inverse() -> None:
     assert again.rules == snapshot.rules
     assert again.speeds.rows == snapshot.speeds.rows
     assert state_to_json(again.state, rows, again.rules) == written
+
+
+def test_local_ssd_is_read_written_and_summed_over_jobs() -> None:
+    value = document()
+    value["cluster"]["node_types"][0]["local_ssd_gib"] = 90
+    value["jobs"][0]["local_ssd_gib"] = 40.0
+    value["jobs"][1] |= {"local_ssd_gib": 50.0, "last_held": None}
+    value["jobs"][1]["running"] = {"plan": "dp", "nodes": [{"node": "n0", "gpus": [3]}]}
+    snapshot = parse(value)
+    rows = {"rows": rows_to_json(snapshot.speeds)}
+    written = state_to_json(snapshot.state, rows, snapshot.rules)
+    assert [job.get("local_ssd_gib") for job in written["jobs"][:2]] == [40.0, 50.0]
+    assert parse_snapshot(to_text(written)).state == snapshot.state
+    value["jobs"][1]["local_ssd_gib"] = 60.0
+    with pytest.raises(InputError, match="node n0: 100 of 90 GiB of local SSD"):
+        parse(value)
+    value["jobs"][1] |= {"requested_plan": "est4-d1-A800-80GB", "running": None}
+    with pytest.raises(InputError, match=r"workers of .* have no nodes of their own"):
+        parse(value)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -132,11 +153,16 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("cluster", [], "cluster", "must be an object, got a list"),
     ("cluster.nodes", [], "cluster.nodes", "no nodes"),
     ("cluster.nodes.1.name", "n0", "cluster.nodes[1].name", "listed twice"),
-    ("cluster.nodes.1.type", "x8", "cluster.nodes[1].type", "not in node_types"),
+    ("cluster.nodes.1.type", "x8", "cluster.nodes[1].type", "unknown node type 'x8'; known are x4"),
     ("cluster.nodes.1.status", "broken", "cluster.nodes[1].status", "one of up, drained, failed"),
     ("cluster.nodes.1.rack", "r", "cluster.nodes[1].rack", "unknown field"),
     ("cluster.nodes.0.status", "failed", "jobs[0].running.nodes[0].node", "has failed"),
-    ("cluster.node_types.0.gpu_type", "K80", "cluster.node_types[0].gpu_type", "not in gpu_types"),
+    (
+        "cluster.node_types.0.gpu_type",
+        "K80",
+        "cluster.node_types[0].gpu_type",
+        "unknown GPU type 'K80'",
+    ),
     ("cluster.node_types.0.gpus", 0, "cluster.node_types[0].gpus", "at least 1"),
     ("cluster.gpu_types.0.memory_gib", "80", "cluster.gpu_types[0].memory_gib", "a number"),
     ("cluster.leaves.0.name", "z", "cluster.leaves[0].name", "no node hangs on it"),
@@ -161,11 +187,11 @@ BAD: list[tuple[str, Any, str, str]] = [
     (f"{PART}.node", "n9", "jobs[0].running.nodes[0].node", "there is no node 'n9'"),
     (f"{PART}.node", "n1", "jobs[0].running.nodes[1].node", "listed twice"),
     (f"{PART}.gpus", [0, 4], "jobs[0].running.nodes[0].gpus", "has the GPUs 0 to 3, got 4"),
-    (f"{PART}.gpus", [0, -1], "jobs[0].running.nodes[0].gpus", "got -1"),
-    (f"{PART}.gpus", [0, 0], "jobs[0].running.nodes[0].gpus", "twice"),
+    (f"{PART}.gpus", [0, -1], "jobs[0].running.nodes[0].gpus", "once, from 0 on, got [0, -1]"),
+    (f"{PART}.gpus", [0, 0], "jobs[0].running.nodes[0].gpus", "must list each GPU once"),
     (f"{PART}.gpus", [], "jobs[0].running.nodes[0].gpus", "at least one"),
     (f"{PART}.gpus", ["0"], "jobs[0].running.nodes[0].gpus", "GPU indices"),
-    ("jobs.0.cpus_per_gpu", 9, "jobs[0].running.nodes[0].gpus", "hold 18 CPU threads, it has 16"),
+    ("jobs.0.cpus_per_gpu", 9, "jobs[0].running.nodes[0].gpus", "18 of 16 CPU threads"),
     ("speeds", "table", "speeds", "must be"),
     ("speeds", {}, "speeds", 'either "file" or "rows"'),
     ("speeds", {"file": "none.json"}, "speeds.file", "there is no file"),
@@ -212,7 +238,7 @@ def test_a_gpu_held_by_two_jobs() -> None:
     value = document()
     value["jobs"][1]["last_held"] = None
     value["jobs"][1]["running"] = {"plan": "dp", "nodes": [{"node": "n0", "gpus": [1]}]}
-    with pytest.raises(InputError, match="GPU 1 of node n0 is held by job a already") as raised:
+    with pytest.raises(InputError, match=r"GPUs \[1\] are held by another job \(a\)") as raised:
         parse(value)
     assert raised.value.field == "jobs[1].running.nodes[0].gpus"
 
@@ -223,7 +249,7 @@ def test_resources_of_a_node_are_summed_over_jobs() -> None:
     value["jobs"][1]["cpus_per_gpu"] = 10
     value["jobs"][1]["last_held"] = None
     value["jobs"][1]["running"] = {"plan": "dp", "nodes": [{"node": "n0", "gpus": [3]}]}
-    with pytest.raises(InputError, match="node n0 would hold 18 CPU threads, it has 16"):
+    with pytest.raises(InputError, match="node n0: 18 of 16 CPU threads"):
         parse(value)
     value["jobs"][1]["cpus_per_gpu"] = 8
     parse(value)
@@ -269,17 +295,17 @@ def objects(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 PLACES = {
     "state": ((), fields.STATE),
-    "cluster": (("cluster",), fields.CLUSTER),
-    "gpu_type": (("cluster", "gpu_types", 0), ("name", "memory_gib", "price_per_hour")),
-    "node_type": (("cluster", "node_types", 0), fields.NODE_TYPE),
-    "node": (("cluster", "nodes", 0), fields.NODE),
-    "leaf": (("cluster", "leaves", 0), ("name", "uplink_gb_per_s")),
+    "cluster": (("cluster",), LISTED_FIELDS),
+    "gpu_type": (("cluster", "gpu_types", 0), names_of(GpuType)),
+    "node_type": (("cluster", "node_types", 0), names_of(NodeType)),
+    "node": (("cluster", "nodes", 0), (*names_of(Node), "status")),
+    "leaf": (("cluster", "leaves", 0), names_of(Leaf)),
     "job": (("jobs", 0), fields.JOB),
     "running": (("jobs", 0, "running"), fields.RUNNING),
     "last_held": (("jobs", 1, "last_held"), fields.LAST_HELD),
     "part": (("jobs", 0, "running", "nodes", 0), ("node", "gpus")),
     "speeds": (("speeds",), ("file", "rows", "pairs")),
-    "pair_row": (("speeds", "pairs", 0), PAIR_FIELDS),
+    "pair_row": (("speeds", "pairs", 0), names_of(PairRow)),
     "speed_row": (("speeds", "rows", 0), ROW_FIELDS),
 }
 

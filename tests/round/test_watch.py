@@ -18,7 +18,7 @@ from morph_opt.explain import Effort
 from morph_opt.explain.case import Case
 from morph_opt.perf.memory.filter import MemoryFilter
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.replay import cli
 from morph_opt.replay.scenario import Scenario
@@ -61,8 +61,10 @@ seconds = 300
 """
 
 
-class Recording:
+class Recording(Policy):
     """Keeps what was decided."""
+
+    remembers = True  # sees every round
 
     def __init__(self, policy: object) -> None:
         self._policy = policy
@@ -103,7 +105,7 @@ def test_dumped_states_decide_as_the_replay_did(
     )
     replay(
         prepared.trace, scenario.cluster, prepared.policy, prepared.truth,
-        scenario.engine_rules, node_events=prepared.node_events(),
+        scenario.engine, node_events=prepared.node_events(),
     )  # fmt: skip
     files = sorted((tmp_path / "dump").glob("round-*.json.gz"))
     assert len(files) == len(recording.seen) > 15
@@ -182,7 +184,7 @@ def test_dumped_pairs_and_learnt_beliefs_decide_as_the_replay_did(
         tmp_path,
         {"dump_rounds": tmp_path / "dump", "dump_every": 7},
     )
-    replay(prepared.trace, scenario.cluster, prepared.policy, prepared.truth, scenario.engine_rules)
+    replay(prepared.trace, scenario.cluster, prepared.policy, prepared.truth, scenario.engine)
     files = sorted((tmp_path / "dump").glob("round-*.json"))
     shared = 0
     for path in files:
@@ -232,7 +234,7 @@ def test_watching_changes_nothing_and_is_deterministic(
 def test_a_replay_is_explained_from_the_solves_that_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No round is solved twice: those decided without a solve once, exact ones not again.
+    """No round is solved twice: those decided without a model once, exact ones not again.
 
     And memory is judged once for the run.
     """
@@ -253,7 +255,8 @@ def test_a_replay_is_explained_from_the_solves_that_decided(
 
     monkeypatch.setattr("morph_opt.explain.refusals.MemoryFilter", Counted)
     monkeypatch.setattr("morph_opt.explain.case.Case.solve", once)
-    assert cli.main([*MORE, "--gap", "0", "--out", "run", "--explain"]) == 0
+    exact = [*MORE, "--method", "exact", "--gap", "0"]
+    assert cli.main([*exact, "--out", "run", "--explain"]) == 0
     lines = [json.loads(line) for line in Path("run/explain.jsonl").read_text().splitlines()]
     assert any(line["prices"] for line in lines)
     assert not any(job["displaces"] for line in lines for job in line["jobs"])
@@ -374,7 +377,7 @@ def test_an_empty_decision_is_explained_nowhere() -> None:
     """What the wrapper hands on is the policy's own decision, not a copy."""
     from morph_opt.round.watch import WatchedPolicy
 
-    class Lazy:
+    class Lazy(Policy):
         name = "lazy"
         answer = Decision(Allocation())
 

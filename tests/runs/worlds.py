@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, TypeVar, get_type_hints
 
+from morph_opt.policies.base import RoundReport
 from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.rounds import RoundRow
+from morph_opt.runs.rows import columns
 
 Row = TypeVar("Row")
 
@@ -14,7 +16,7 @@ Row = TypeVar("Row")
 def _plain(kind: type[Row], changes: dict[str, Any]) -> Row:
     types = get_type_hints(kind)
     zeros = {f.name: types[f.name]() for f in fields(kind) if types[f.name] in (str, int, float)}  # type: ignore[arg-type]
-    flags = {"guaranteed": False, "success": True, "guarantees_possible": None}
+    flags = {"guaranteed": False, "completed": True}
     named = {name: flag for name, flag in flags.items() if name in types}
     return kind(**(zeros | named | changes))
 
@@ -26,4 +28,5 @@ def job_row(**changes: Any) -> JobRow:
 
 def round_row(**changes: Any) -> RoundRow:
     """A round in which nothing happened."""
-    return _plain(RoundRow, changes)
+    report = {name: changes.pop(name) for name in columns(RoundReport) if name in changes}
+    return _plain(RoundRow, changes | {"report": RoundReport("optimal", **report)})

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.linear_model import LinearModel, ModelBuilder
 
-WORK = {"cpsat", "mathopt-cpsat"}
+WORK = {"cpsat"}
 
 
 def single(

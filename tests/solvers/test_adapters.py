@@ -15,9 +15,7 @@ from morph_opt.solvers.recheck import violated
 from morph_opt.solvers.registry import make_solver, solver_names, unavailable
 from tests.solvers import models
 
-# MathOpt's CP-SAT calls a row between whose sides no integer lies an invalid model, and raises.
-KNOWN_FAILURES = {"mathopt-cpsat": (Status.ERROR,)}
-EXACT = Limits(gap=0.0, time_s=20.0)
+EXACT = Limits(gap=0.0, time_s=600.0)
 
 
 @cache
@@ -54,9 +52,7 @@ def test_agrees_with_brute_force(solver: Solver) -> None:
         outcome = solver.solve(model, EXACT)
         consistent(outcome)
         if best is None:
-            assert outcome.status in (Status.INFEASIBLE, *KNOWN_FAILURES.get(solver.name, ())), (
-                outcome
-            )
+            assert outcome.status is Status.INFEASIBLE, outcome
         else:
             # Some libraries stop at an absolute gap of their own: feasible, but never a lie.
             assert outcome.usable, outcome
@@ -93,8 +89,12 @@ def test_infeasible_is_told_from_unbounded(solver: Solver) -> None:
 
 
 def test_unproved_incumbent_is_feasible_not_optimal(solver: Solver) -> None:
+    """Within a second on a quiet machine; a busy one is given more until there is one."""
     model = models.hard()
-    outcome = solver.solve(model, Limits(gap=0.0, time_s=1.0))
+    for time_s in (1.0, 10.0, 100.0):
+        outcome = solver.solve(model, Limits(gap=0.0, time_s=time_s))
+        if outcome.x is not None:
+            break
     consistent(outcome)
     assert outcome.status is Status.FEASIBLE
     assert outcome.stop is Stop.TIME_LIMIT
@@ -112,7 +112,7 @@ def test_no_incumbent(solver: Solver) -> None:
 def test_node_limit(solver: Solver) -> None:
     if not solver.capabilities.node_limit:
         pytest.skip(f"{solver.name} has no node limit")
-    outcome = solver.solve(models.hard(), Limits(gap=0.0, time_s=60.0, nodes=3))
+    outcome = solver.solve(models.hard(), Limits(gap=0.0, time_s=600.0, nodes=3))
     consistent(outcome)
     assert outcome.stop is Stop.NODE_LIMIT
     assert outcome.status in (Status.FEASIBLE, Status.NO_SOLUTION)
@@ -121,7 +121,7 @@ def test_node_limit(solver: Solver) -> None:
 def test_work_limit(solver: Solver) -> None:
     if not solver.capabilities.work_limit:
         pytest.skip(f"{solver.name} has no deterministic work limit")
-    outcome = solver.solve(models.hard(), Limits(gap=0.0, time_s=60.0, work=0.02))
+    outcome = solver.solve(models.hard(), Limits(gap=0.0, time_s=600.0, work=0.02))
     assert outcome.stop is Stop.WORK_LIMIT
     assert outcome.status in (Status.FEASIBLE, Status.NO_SOLUTION)
 
@@ -134,7 +134,7 @@ def test_a_limit_that_is_not_honoured_is_not_blamed(solver: Solver) -> None:
 
 
 def test_gap_is_that_of_our_definition(solver: Solver) -> None:
-    outcome = solver.solve(models.hard(40, 4), Limits(gap=0.05, time_s=20.0))
+    outcome = solver.solve(models.hard(40, 4), Limits(gap=0.05, time_s=600.0))
     assert outcome.status is Status.OPTIMAL
     assert outcome.gap <= 0.05
 
@@ -142,14 +142,14 @@ def test_gap_is_that_of_our_definition(solver: Solver) -> None:
 def test_start_is_used_or_ignored_never_harmful(solver: Solver) -> None:
     model = models.hard(40, 3)
     start = np.zeros(model.columns)
-    with_start = solver.solve(model, Limits(gap=0.02, time_s=20.0), start)
+    with_start = solver.solve(model, Limits(gap=0.02, time_s=600.0), start)
     assert with_start.status is Status.OPTIMAL
 
 
 def test_same_input_same_answer(solver: Solver) -> None:
     if not solver.capabilities.deterministic:
         pytest.skip(f"{solver.name} is not deterministic")
-    limits = Limits(gap=0.02, time_s=60.0)
+    limits = Limits(gap=0.02, time_s=600.0)
     first, second = (solver.solve(models.hard(40, 3), limits) for _ in range(2))
     assert first.x is not None
     assert second.x is not None
@@ -165,7 +165,7 @@ def test_relaxation(solver: Solver) -> None:
         assert "x[0] is continuous" in outcome.message
         return
     assert outcome.status is Status.OPTIMAL
-    whole = solver.solve(model, Limits(gap=0.02, time_s=20.0))
+    whole = solver.solve(model, Limits(gap=0.02, time_s=600.0))
     assert outcome.objective >= whole.objective - 1e-6
 
 

@@ -12,6 +12,7 @@ import pytest
 from formulations.linear_model import LinearModel, ModelBuilder
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("order", ["import highspy, ortools", "import ortools, highspy"])
@@ -20,7 +21,6 @@ def test_highspy_and_ortools_load_in_one_process(order: str) -> None:
         pytest.skip("ortools is not installed")
     program = (
         f"{order}; from ortools.sat.python import cp_model; "
-        "from ortools.math_opt.python import mathopt; "
         "h = highspy.Highs(); h.setOptionValue('output_flag', False); h.run(); print(h.version())"
     )
     said = subprocess.run(
@@ -28,7 +28,7 @@ def test_highspy_and_ortools_load_in_one_process(order: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith("1.")

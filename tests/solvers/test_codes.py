@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from morph_opt.solvers.base import Adapter, Answer, Capabilities, Clock
-from morph_opt.solvers.licensed import cuopt_codes
 from morph_opt.solvers.meaning import Meaning, stop_of
 from morph_opt.solvers.outcome import Limits, Status, Stop
 from tests.solvers import models
@@ -40,34 +39,10 @@ def test_cpsat() -> None:
 
 
 def test_scip_through_ortools() -> None:
-    codes = library("fronts.scip_ortools", "ortools").CODES  # type: ignore[attr-defined]
+    codes = library("scip", "ortools").CODES  # type: ignore[attr-defined]
     from ortools.linear_solver.python import model_builder_helper
 
     assert set(codes) == set(model_builder_helper.SolveStatus.__members__)
-
-
-def test_mathopt() -> None:
-    front = library("fronts.mathopt", "ortools")
-    from ortools.math_opt.python import mathopt
-
-    assert set(front.CODES) == {r.name for r in mathopt.TerminationReason}  # type: ignore[attr-defined]
-    assert set(front.LIMITS) == {r.name for r in mathopt.Limit}  # type: ignore[attr-defined]
-
-
-def test_mathopt_names_the_limit() -> None:
-    meaning_of = library("fronts.mathopt", "ortools").meaning_of  # type: ignore[attr-defined]
-    assert meaning_of("FEASIBLE", "NODE") is Meaning.NODE_LIMIT
-    assert meaning_of("NO_SOLUTION_FOUND", "TIME") is Meaning.TIME_LIMIT
-    assert meaning_of("FEASIBLE", None) is Meaning.LIMIT
-    assert meaning_of("OPTIMAL", None) is Meaning.PROVED
-
-
-def test_scip_through_pyscipopt() -> None:
-    codes = library("scip", "pyscipopt").CODES  # type: ignore[attr-defined]
-    import pyscipopt
-
-    words = {name.lower() for name in dir(pyscipopt.SCIP_STATUS) if name.isupper()}
-    assert words <= set(codes)
 
 
 def test_pulp_pairs() -> None:
@@ -91,44 +66,11 @@ def test_cvxpy() -> None:
     assert set(settings.ERROR) <= set(codes)
 
 
-def test_gurobi() -> None:
-    codes = library("licensed.gurobi", "gurobipy").CODES  # type: ignore[attr-defined]
-    import gurobipy
+def test_licensed_through_pulp() -> None:
+    statuses = library("fronts.licensed", "pulp").STATUSES  # type: ignore[attr-defined]
+    import pulp
 
-    status = type(gurobipy.GRB.Status)
-    assert set(codes) == {v for k, v in vars(status).items() if k.isupper()}
-
-
-def test_copt() -> None:
-    codes = library("licensed.copt", "coptpy").CODES  # type: ignore[attr-defined]
-    from coptpy import COPT
-
-    words = (
-        "UNSTARTED OPTIMAL INFEASIBLE UNBOUNDED INF_OR_UNB NUMERICAL NODELIMIT IMPRECISE TIMEOUT "
-        "UNFINISHED INTERRUPTED ITERLIMIT LOCAL_OPTIMAL LOCAL_INFEASIBLE"
-    )
-    assert set(codes) == {getattr(COPT, word) for word in words.split()}
-
-
-def test_xpress() -> None:
-    module = library("licensed.xpress", "xpress")
-    import xpress
-
-    assert set(module.SOLVE_CODES) == {s.name for s in xpress.SolveStatus}  # type: ignore[attr-defined]
-    assert set(module.SOLUTION_CODES) == {s.name for s in xpress.SolStatus}  # type: ignore[attr-defined]
-    assert set(module.STOP_CODES) == {s.name for s in xpress.StopType}  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("word", [*cuopt_codes.MIP_CODES, "a word of tomorrow"])
-def test_cuopt(word: str) -> None:
-    meaning = cuopt_codes.meaning_of(word, mip=True)
-    assert meaning is cuopt_codes.MIP_CODES.get(word, Meaning.FAILED)
-
-
-@pytest.mark.parametrize("word", [*cuopt_codes.LP_CODES, "a word of tomorrow"])
-def test_cuopt_of_a_relaxation(word: str) -> None:
-    meaning = cuopt_codes.meaning_of(word, mip=False)
-    assert meaning is cuopt_codes.LP_CODES.get(word, Meaning.FAILED)
+    assert set(statuses) == set(pulp.LpStatus)
 
 
 class Says(Adapter):

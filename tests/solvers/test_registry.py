@@ -13,6 +13,7 @@ from morph_opt.domain import InputError
 from morph_opt.solvers import registry, selfcheck
 from morph_opt.solvers.registry import ENTRIES, Entry, installed, make_solver, solver_names
 from tests.solvers.faulty import Lying
+from tests.waiting import PATIENCE_S
 
 
 def test_unknown_lists_what_is_installed_and_where_the_rest_is() -> None:
@@ -36,7 +37,7 @@ def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_import_path() -> None:
-    assert isinstance(make_solver("tests.solvers.faulty:Lying"), Lying)
+    assert make_solver("tests.solvers.faulty:Lying").name == Lying.name
     with pytest.raises(InputError, match="cannot import"):
         make_solver("tests.solvers.faulty:Nobody")
 
@@ -46,6 +47,13 @@ def test_name_and_capabilities(name: str) -> None:
     solver = make_solver(f"worker:{name}")
     assert solver.name == f"worker:{name}"
     assert solver.capabilities.gap_limit
+
+
+def test_an_adapter_that_left_names_what_to_take() -> None:
+    with pytest.raises(InputError, match=r"no solver .mathopt-cpsat. any more: cpsat"):
+        make_solver("mathopt-cpsat")
+    assert set(registry.GONE.values()) & set(solver_names())
+    assert not set(registry.GONE) & set(solver_names())
 
 
 def test_every_entry_says_how_to_install() -> None:
@@ -93,7 +101,7 @@ def test_command_line_lists_all() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert said.returncode == 0, said.stderr
     for name in solver_names():

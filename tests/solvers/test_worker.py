@@ -85,7 +85,7 @@ def test_a_hang_is_ended_by_the_wall_clock() -> None:
 @pytest.mark.parametrize("fault", ["Hungry", "Polite"])
 def test_hunger_is_ended_by_the_memory_limit(fault: str) -> None:
     with worker(FAULTY + fault, memory_mib=200) as solver:
-        outcome = solver.solve(SMALL, Limits(time_s=30.0))
+        outcome = solver.solve(SMALL, Limits(time_s=600.0))
         assert outcome.stop is Stop.MEMORY_LIMIT, outcome
         assert outcome.status is Status.NO_SOLUTION
 

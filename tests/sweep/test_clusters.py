@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,6 +16,9 @@ from morph_opt.domain import InputError
 from morph_opt.sweep import driver
 from morph_opt.sweep.cli import main
 from morph_opt.sweep.executors import executor
+from tests.waiting import until
+
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 
 SPEC = """
 [fixed]
@@ -41,7 +46,8 @@ def ray() -> Iterator[str]:
     reason = "Ray is 240 MB, so it is in no set of packages but [ray]"
     pytest.importorskip("ray", reason=reason)
     try:
-        yield "morph_opt.sweep.on_ray:executor"
+        with mock.patch.object(sys, "path", [str(HOW_TO), *sys.path]):
+            yield "on_ray:executor"
     except InputError as error:
         if "node timed out" not in error.rule:
             raise
@@ -51,6 +57,16 @@ def ray() -> Iterator[str]:
 def _pid(seconds: float) -> int:
     time.sleep(seconds)
     return os.getpid()
+
+
+def test_the_example_of_an_executor_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(HOW_TO))
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    with (
+        pytest.raises(InputError, match=r"--on: needs Ray: pip install"),
+        executor("on_ray:executor"),
+    ):
+        raise AssertionError("there is no executor")
 
 
 @pytest.mark.parametrize("cluster", [dask, ray])
@@ -65,8 +81,14 @@ def test_two_worker_processes_give_the_table_of_this_machine(
     Path("sweep.toml").write_text(SPEC)
     words = ["run", "sweep.toml", "--quiet", "--out"]
     with cluster() as on, executor(on) as (pool, _):
-        pids = {one.result() for one in [pool.submit(_pid, 2.0) for _ in range(2)]}
-        assert len(pids) == 2
+        pids: set[int] = set()
+
+        def both() -> bool:
+            """Whether each worker has had a turn: one that starts late has none in the first."""
+            pids.update(one.result() for one in [pool.submit(_pid, 1.0) for _ in range(2)])
+            return len(pids) == 2
+
+        until(both)
         assert os.getpid() not in pids
         # The same workers, as a cluster takes long to start.
         monkeypatch.setattr(driver, "executor", lambda on: nullcontext((pool, 0)))

@@ -7,21 +7,34 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import morph_opt as mo
+from benchmarks.readme.cases import SCHEDULERS
 from morph_opt.domain import InputError
+from morph_opt.replay.arguments import make_parser, scenario_from
 from morph_opt.replay.setup import require_scheduler
-from morph_opt.sweep import Cell, CellStore, Done, Failure, Limits, SweepTable, driver, run_cells
+from morph_opt.runs.slo import Slo
+from morph_opt.sweep import (
+    Cell,
+    CellStore,
+    Done,
+    Failure,
+    Limits,
+    SweepTable,
+    run_cells,
+    worker,
+)
 from morph_opt.sweep import cell as cells_module
 from morph_opt.sweep.cli import main
 from morph_opt.sweep.driver import Progress
 from morph_opt.sweep.executors import executor
-from morph_opt.sweep.spec import list_text, read_spec, scenario_of
+from morph_opt.sweep.order import MISSED, Order
+from morph_opt.sweep.spec import Spec, list_text, read_spec, scenario_of
+from tests.waiting import until
 
 HEAD = (
     "name,submission_time,application,num_gpus,num_cpus,exec_plan,steps,is_sla,weight,tenant,"
@@ -67,7 +80,7 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
     assert [row.split(",")[2] for row in rows[1:]] == ["", "signal", "time", "memory"]
     assert rows[2].split(",")[3] == "-11"
     # Again: failures stay, nothing is run, the same bytes.
-    monkeypatch.setattr(driver.worker, "work", lambda order: pytest.fail("was run again"))
+    monkeypatch.setattr(worker, "work", lambda order: pytest.fail("was run again"))
     assert main([*words, "--on", "local:2"]) == 1
     assert Path("o/results.csv").read_bytes() == first
     capsys.readouterr()
@@ -96,6 +109,38 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
         assert "is not what the replay wrote" in capsys.readouterr().err
 
 
+def test_cells_that_go_well_share_a_process(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One start for three; what crashes takes its process along; each result is as if alone."""
+    started: list[int] = []
+    start = worker._started
+
+    def counted(order: Order, folder: Path) -> subprocess.Popen[bytes]:
+        started.append(1)
+        return start(order, folder)
+
+    monkeypatch.setattr(worker, "_started", counted)
+    base = mo.Scenario("jobs.csv", "1x8")
+    names = ("fifo", "srtf", "tests.sweep.poison:crash", "fifo:skip")
+    kept = ("events.jsonl", "jobs.csv")
+    cells = [Cell(base.replaced(policy=name), keep=kept) for name in names]
+    once = Limits(attempts=1)
+    together = run_cells(cells, here / "a", on="local:1", limits=once)
+    assert len(started) == 2
+    assert together[2].failure is not None
+    assert together[2].failure.kind == "signal"
+    worker.end_idle()
+    for cell, one in zip(cells[:2] + cells[3:], together[:2] + together[3:], strict=True):
+        alone = run_cells([cell], here / "b", on="local:1", limits=once)[0]
+        worker.end_idle()
+        for name, head in (("jobs.csv", 0), ("events.jsonl", 1)):
+            mine, other = (f.file(name).read_bytes().splitlines()[head:] for f in (alone, one))
+            assert mine == other
+    # Where memory is limited, what earlier cells left would count: a process each.
+    started.clear()
+    run_cells(cells[:2], here / "c", on="local:1", limits=Limits(memory_mib=4000))
+    assert len(started) == 2
+
+
 def test_a_lost_worker_is_a_row_and_is_tried_again(here: Path) -> None:
     cell = Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo"))
     lost = run_cells([cell], here / "o", on="tests.sweep.poison:Losing")[0]
@@ -113,16 +158,12 @@ def test_a_child_does_not_outlive_its_worker(here: Path) -> None:
     Path("sweep.toml").write_text(SPEC.format(bad='"tests.sweep.poison:slow"'))
     words = [sys.executable, "-m", "morph_opt.sweep", "run", "sweep.toml", "--out", "o"]
     running = subprocess.Popen([*words, "--on", "local:2"], stderr=subprocess.DEVNULL)
-    ends = time.monotonic() + 60
-    while not list(Path("o").rglob("summary.json")) and time.monotonic() < ends:
-        time.sleep(0.05)
+    until(lambda: bool(list(Path("o").rglob("summary.json"))))
     children = _children(running.pid)
     running.send_signal(signal.SIGKILL)
     running.wait()
     assert children
-    while any(map(_alive, children)) and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert not any(map(_alive, children))
+    until(lambda: not any(map(_alive, children)))
     assert len(list(Path("o").rglob("summary.json"))) == 1
 
 
@@ -217,6 +258,30 @@ def test_a_result_that_somebody_edited_is_refused(here: Path) -> None:
         found.file("jobs.csv")
 
 
+def test_a_replay_that_was_ended_answers_its_target_and_no_other(here: Path) -> None:
+    store, base = CellStore(here / "o"), Cell(mo.Scenario("jobs.csv", "1x8", policy="fifo"))
+    tight, other, loose = (
+        replace(base, slo=Slo.parse(f"max jct_s <= {target}")) for target in (0.25, 0.125, 1e9)
+    )
+    assert len({one.key for one in (base, tight, other, loose)}) == 4
+    (found,) = run_cells([tight], store, on="local:1")
+    assert found.missed is not None
+    assert found.key == tight.key
+    assert "target broken at" in found.missed["said"]
+    assert store.find(base.key) is store.find(other.key) is None
+    with pytest.raises(InputError, match=r"has no digest of summary\.json"):
+        assert found.summary
+    # One that came to its end is a result for all targets.
+    (reached,) = run_cells([loose], store, on="local:1")
+    assert reached.missed is None
+    assert reached.key == base.key
+    assert store.find(loose.key) is None
+    assert [one.key for one in run_cells([tight, other, base], store, on="x:y")] == 3 * [base.key]
+    (found.folder / MISSED).write_text('{"at_least": 9.0, "said": "", "time_s": 1.0}')
+    with pytest.raises(InputError, match="is not what the replay wrote"):
+        assert found.missed
+
+
 def test_limits_that_are_wider_try_again() -> None:
     slow, big = Failure("time", None, ""), Failure("memory", 1, "")
     assert slow.may_change(Limits(seconds=9), Limits(seconds=5))
@@ -247,6 +312,41 @@ def test_axes_multiply_and_zip(here: Path) -> None:
     assert seeds == (3, 4, 0)
 
 
+def test_variants_are_run_with_every_combination_of_the_axes(here: Path) -> None:
+    text = '[fixed]\ntrace = "jobs.csv"\ncluster = "1x8"\npolicy = "srtf"\n[axes]\nseed = [1, 2]\n'
+    text += '[[variant]]\nname = "best"\npolicy = "milp"\nobjective = "jct"\ngap = 0.01\n'
+    Path("s.toml").write_text(text + '[[variant]]\nname = "plain"\n')
+    cells = read_spec(Path("s.toml")).cells()
+    assert [dict(cell.axes) for cell in cells] == [
+        {"variant": name, "seed": seed} for name in ("best", "plain") for seed in (1, 2)
+    ]
+    assert [cell.scenario.scheduler.policy for cell in cells] == ["milp", "milp", "srtf", "srtf"]
+    assert cells[1].scenario.scheduler.gap == 0.01
+    # The name is a label: the same replay is found under any.
+    assert (
+        Spec({"trace": "jobs.csv", "cluster": "1x8", "policy": "srtf", "seed": 1}).cells()[0].key
+        == cells[2].key
+    )
+    assert main(["run", "s.toml", "--out", "o", "--quiet"]) == 0
+    table = Path("o/results.csv").read_text().splitlines()
+    assert table[0].startswith("variant,seed,")
+    assert [line.split(",")[0] for line in table[1:]] == ["best", "best", "plain", "plain"]
+
+
+def test_the_tutorial_has_the_first_table_of_the_readme(here: Path) -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "tutorial.md").read_text("utf-8")
+    block = text.partition("# readme.toml\n")[2].partition("```")[0]
+    Path("readme.toml").write_text(block)
+    cells = read_spec(Path("readme.toml")).cells()
+    wanted = [
+        scenario_from(make_parser().parse_args(["--trace", "base", *one.arguments]))
+        for one in SCHEDULERS
+        if not one.guarantees
+    ]
+    assert [cell.scenario for cell in cells] == wanted
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -261,7 +361,7 @@ def test_axes_multiply_and_zip(here: Path) -> None:
         ('zip = [["seed", "gap"]]\n[axes]\nseed = [1]\n', "s.toml, line 1, zip: 'gap' is no axis"),
         ('zip = [["seed", "gap"]]\n[axes]\nseed = [1]\ngap = [0.1, 0.2]\n', "must be as long as"),
         ('[keep]\nfiles = ["x"]\n', "is no file of a run"),
-        ("[fixed]\npolicy = 3\n[axes]\nseed = [1]\n", "line 2, fixed.policy: must be str"),
+        ("[fixed]\npolicy = 3\n[axes]\nseed = [1]\n", "line 2, fixed.policy: must be text"),
         ("[limits]\nseconds = 0\n", "line 2, limits.seconds: must be"),
         ("[limits]\nnope = 0\n", "limits.nope: unknown field"),
         ("[other]\n", "other: unknown field"),
@@ -273,6 +373,19 @@ def test_axes_multiply_and_zip(here: Path) -> None:
         ('[fixed]\nsolver = "nope"\n', "s.toml, line 2, fixed.solver: unknown solver 'nope'"),
         ('[fixed]\nbelief = "nope"\n', "s.toml, line 2, fixed.belief: unknown belief"),
         ('[fixed]\npolicy = "fifo"\nobjective = "jct"\n', "line 3, fixed.objective: policy"),
+        ('[[variant]]\npolicy = "fifo"\n', "variant[0].name: is missing"),
+        ('[[variant]]\nname = "a"\nnope = 1\n', "variant[0].nope: unknown field"),
+        (
+            '[[variant]]\nname = "a"\n[[variant]]\nname = "a"\n',
+            "variant[1].name: stands twice: 'a'",
+        ),
+        ('[[variant]]\nname = "a"\npolicy = "nope"\n', "variant[0].policy: unknown policy 'nope'"),
+        ('[axes]\nseed = [1]\n[[variant]]\nname = "a"\nseed = 2\n', "is varied under [axes] as"),
+        (
+            '[axes]\ngap = [0.1]\n[[variant]]\nname = "m"\n'
+            '[[variant]]\nname = "f"\npolicy = "fifo"\n',
+            "axes.gap: policy 'fifo' does not know it",
+        ),
     ],
 )
 def test_a_wrong_spec_is_one_line(
@@ -360,13 +473,13 @@ def test_a_folder_of_another_version_and_failures_that_are_tried_again(
         ran.append("x")
         return Failure("error", 70, "a defect")
 
-    monkeypatch.setattr(driver.worker, "work", failing)
+    monkeypatch.setattr(worker, "work", failing)
     assert main(words) == 1
     assert main(words) == 1
     assert len(ran) == 2
     assert main([*words, "--retry-failed"]) == 1
     assert len(ran) == 4
-    monkeypatch.setattr(driver.worker, "work", lambda order: Done({"summary.json": b"{}"}, 1.0, ""))
+    monkeypatch.setattr(worker, "work", lambda order: Done({"summary.json": b"{}"}, 1.0, ""))
     assert main([*words, "--retry-failed"]) == 0
     document = json.loads(Path("o/sweep.json").read_text())
     document["versions"]["sources"] = "other"

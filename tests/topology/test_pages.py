@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from morph_opt.perf.study import memory_report
+from benchmarks.perf import __main__ as perf
 from morph_opt.topology import __main__ as topology
 from tests.public_data import skip_without_data
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "morph_opt.perf.study.memory_report": memory_report.main,
+    "benchmarks.perf": perf.main,
     "morph_opt.topology": topology.main,
 }
 BLOCKS = [

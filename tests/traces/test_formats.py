@@ -68,7 +68,11 @@ def test_its_home_cluster_runs_its_jobs_by_its_speeds(known: TraceFormat, spec: 
     assert len(impossible) <= 0.05 * len(reasons), impossible[:3]
 
 
-@pytest.mark.parametrize("known", FORMATS.values(), ids=FORMATS)
+NAMED = {name: known for name, known in FORMATS.items() if known.specs}
+"""Formats that have traces by name; the other ones are logs alone."""
+
+
+@pytest.mark.parametrize("known", NAMED.values(), ids=NAMED)
 def test_a_seed_draws_another_member_or_nothing(known: TraceFormat) -> None:
     require_data(known)
     spec = known.specs[0]
@@ -82,6 +86,22 @@ def test_an_unknown_argument_is_refused_in_one_line(known: TraceFormat) -> None:
         load_trace(f"{known.name}/no-such")
     assert "\n" not in str(caught.value)
     assert "no-such" in str(caught.value)
+
+
+ORIGINALS = {name: known for name, known in FORMATS.items() if known.data_set is not None}
+
+
+@pytest.mark.parametrize("known", ORIGINALS.values(), ids=ORIGINALS)
+def test_a_known_argument_without_its_data_set_says_how_to_get_it(
+    known: TraceFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is listed is never called unknown, and what is not listed never asks for data."""
+    monkeypatch.setenv("MORPH_OPT_DATA", str(tmp_path))
+    monkeypatch.setenv("MORPH_OPT_CACHE", str(tmp_path))
+    for spec in known.specs:
+        with pytest.raises(InputError, match="the data set is not on this machine"):
+            load_trace(spec)
+    test_an_unknown_argument_is_refused_in_one_line(known)
 
 
 def test_every_format_is_on_the_page_with_its_speeds(project_root: Path) -> None:

@@ -2,14 +2,10 @@
 
 import pytest
 
+from benchmarks.published.parts.tiresias_samples import read_samples
 from morph_opt.domain import InputError, Shape, Span
 from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds
-from morph_opt.traces.tiresias import (
-    load,
-    read_samples,
-    read_trace_rows,
-    rigid_node,
-)
+from morph_opt.traces.tiresias import load, read_trace_rows, rigid_node
 from morph_opt.traces.twins.tiresias import tiresias_twin, twin_samples
 
 HEAD = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
@@ -51,7 +47,7 @@ def test_samples(tmp_path):
 
 
 def test_skewed_models_are_offered_consolidated_only():
-    speeds = RigidSeconds([("vgg", 4), ("resnet", 4)], skewed=("vgg",), spread_penalty=2.0)
+    speeds = RigidSeconds([("vgg", 4), ("resnet", 4)], skewed=("vgg",))
     node = rigid_node(4)
     shapes = {
         model: [row.shape.label for row in speeds.configurations(model, node, 8, Span.LEAF)]
@@ -60,12 +56,10 @@ def test_skewed_models_are_offered_consolidated_only():
     assert shapes["vgg x4"] == ["4"]
     assert shapes["resnet x4"] == ["4", "3+1", "2+2", "2+1+1", "1+1+1+1"]
     spread = Shape((2, 2))
-    assert speeds.iteration_s("vgg x4", node, spread, RIGID_PLAN, Span.LEAF) == 2.0
+    assert speeds.iteration_s("vgg x4", node, spread, RIGID_PLAN, Span.LEAF) is None
     assert speeds.iteration_s("resnet x4", node, spread, RIGID_PLAN, Span.LEAF) == 1.0
     with pytest.raises(InputError, match="unknown model"):
         speeds.iteration_s("bert x1", node, Shape((1,)), RIGID_PLAN, Span.NODE)
-    with pytest.raises(InputError, match="spread_penalty"):
-        RigidSeconds([], spread_penalty=0.5)
 
 
 def test_originals_by_name(public_data):

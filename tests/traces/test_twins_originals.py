@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from benchmarks.twins import calibrate
 from morph_opt.domain import Job, Trace
 from morph_opt.traces import TWINS, load_trace
 from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.twins.calibrate import calibrate
 
 SEEDS = (0, 1, 2)
 LARGE = ("base", "bp", "mt")

@@ -18,14 +18,14 @@ every path of prices, and where the search for prices stops matters for strength
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.arrays import Floats, Ints
+from morph_opt.domain import InputError
 
 MOST_JOBS = 5_000
 """Beyond, the bound is not computed: it would take longer than a replay may."""
@@ -42,38 +42,52 @@ _REGRID = (6, 15, 30, 45)
 _MEAN, _SQUARE, _RATE = 0.9, 0.99, 0.4
 
 
-class Demand(Protocol):
-    """What is read of a `morph_opt.metrics.bounds.lower.JobDemand`."""
+@dataclass(frozen=True, slots=True)
+class JobDemand:
+    """A job as the bounds see it.
+
+    Parameters
+    ----------
+    job
+        Name.
+    submission_s, release_s
+        Submission and first boundary not before it, ``release_s >= submission_s``.
+    gpus
+        GPU counts of its configurations, one entry per configuration.
+    duration_s
+        Start-up and all iterations in that configuration, seconds.
+    kind
+        Its GPU type, by number.
+    weight
+        Of its completion in a weighted mean.
+    """
+
+    job: str
+    submission_s: float
+    release_s: float
+    gpus: Floats
+    duration_s: Floats
+    kind: Ints
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.gpus.size == 0 or not self.gpus.shape == self.duration_s.shape == self.kind.shape:
+            rule = "needs a GPU count, a duration and a GPU type per configuration"
+            raise InputError(rule, field=self.job)
+        if not self.weight > 0.0:
+            raise InputError("needs a weight above 0", field=self.job)
+        if self.release_s < self.submission_s or self.gpus.min() <= 0 or self.duration_s.min() < 0:
+            raise InputError("must have positive GPUs and durations", field=self.job)
 
     @property
-    def submission_s(self) -> float:
-        """Submission."""
-        ...
+    def floor_s(self) -> float:
+        """Shortest time from release to completion, alone on the cluster."""
+        return float(self.duration_s.min())
 
     @property
-    def release_s(self) -> float:
-        """First boundary not before it."""
-        ...
-
-    @property
-    def gpus(self) -> Floats:
-        """GPUs per configuration."""
-        ...
-
-    @property
-    def duration_s(self) -> Floats:
-        """Duration per configuration."""
-        ...
-
-    @property
-    def kind(self) -> Ints:
-        """GPU type per configuration."""
-        ...
-
-    @property
-    def weight(self) -> float:
-        """Of its completion in the mean, above 0."""
-        ...
+    def work_gpu_s(self) -> float:
+        """Fewest GPU-seconds that complete the job."""
+        return float((self.gpus * self.duration_s).min())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +126,7 @@ class _Windows:
 
 
 def completion_jct_s(
-    demands: Sequence[Demand],
+    demands: Sequence[JobDemand],
     gpus: Sequence[float],
     guess_finish_s: Sequence[float],
     guess_kind: Sequence[int],
@@ -131,10 +145,47 @@ def completion_jct_s(
     Returns
     -------
     float or None
-        Seconds; None for more than `MOST_JOBS` jobs.
+        Seconds; None for more than `MOST_JOBS` jobs. It is computed once in a process for what is
+        given: schedulers are compared on the same jobs and nodes.
     """
     if len(demands) > MOST_JOBS:
         return None
+    key = _digest(demands, gpus, guess_finish_s, guess_kind)
+    if key not in _found:
+        if len(_found) >= _MOST_FOUND:
+            _found.clear()
+        _found[key] = _computed(demands, gpus, guess_finish_s, guess_kind)
+    return _found[key]
+
+
+_found: dict[bytes, float] = {}
+_MOST_FOUND = 10_000
+
+
+def _digest(
+    demands: Sequence[JobDemand],
+    gpus: Sequence[float],
+    guess_finish_s: Sequence[float],
+    guess_kind: Sequence[int],
+) -> bytes:
+    """SHA-256 of all that the bound depends on."""
+    jobs = [(d.submission_s, d.release_s, d.weight, d.gpus.size) for d in demands]
+    columns = [np.concatenate(part) for part in (
+        [d.gpus for d in demands], [d.duration_s for d in demands], [d.kind for d in demands],
+    )]  # fmt: skip
+    digest = hashlib.sha256()
+    for column in (jobs, *columns, gpus, guess_finish_s, guess_kind):
+        values = np.asarray(column, dtype=np.float64)
+        digest.update(repr(values.shape).encode() + values.tobytes())
+    return digest.digest()
+
+
+def _computed(
+    demands: Sequence[JobDemand],
+    gpus: Sequence[float],
+    guess_finish_s: Sequence[float],
+    guess_kind: Sequence[int],
+) -> float:
     rows = [useful(d) for d in demands]
     # Jobs with most configurations first: those with at least so many are then a prefix.
     order = sorted(range(len(demands)), key=lambda j: -len(rows[j]))
@@ -155,7 +206,9 @@ def completion_jct_s(
 
 
 def _columns(
-    demands: Sequence[Demand], rows: Sequence[list[tuple[float, float, int]]], gpus: Sequence[float]
+    demands: Sequence[JobDemand],
+    rows: Sequence[list[tuple[float, float, int]]],
+    gpus: Sequence[float],
 ) -> _Jobs:
     """Per job only the configurations that some prices make best."""
     widest = len(rows[0])
@@ -174,7 +227,7 @@ def _columns(
     )
 
 
-def useful(demand: Demand) -> list[tuple[float, float, int]]:
+def useful(demand: JobDemand) -> list[tuple[float, float, int]]:
     """(GPUs, rate, type) on the least concave function over each type's configurations."""
     rate = 1.0 / np.maximum(demand.duration_s, 1e-9)
     return [
@@ -248,12 +301,20 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
     best multiple of the first prices: a line search would stumble over the kinks. No linear
     algebra, so nothing starts threads.
     """
-    windows, step_s = _windows(jobs, reach_s, edges_s), float(edges_s[1] - edges_s[0])
+    step_s = float(edges_s[1] - edges_s[0])
     supply = jobs.capacity[:, None] * step_s
     mu = np.geomspace(2.0**-7.5, 2.0**5, _MU) * np.maximum(jobs.floor_s, 1e-9)[:, None]
 
+    def fitted() -> tuple[_Windows, Floats]:
+        windows = _windows(jobs, reach_s, edges_s)
+        room = np.empty((4, _MU, windows.job.size))
+        room[0] = mu.T[:, windows.job]
+        return windows, room
+
+    windows, room = fitted()
+
     def at(prices: Floats) -> tuple[float, Floats, _Paid]:
-        paid = _paid(jobs, windows, prices, mu)
+        paid = _paid(jobs, windows, prices, mu, room)
         value_s = float(jobs.weight @ paid.share_s) - float((supply * prices).sum())
         return value_s, paid.used - supply, paid
 
@@ -266,8 +327,8 @@ def _raise(jobs: _Jobs, reach_s: Floats, edges_s: Floats, price: Floats) -> floa
         best_s = max(best_s, value_s)
         if step in _REGRID:
             reach_s = 1.1 * (paid.share_s - jobs.release_s) + 4.0 * step_s
-            windows = _windows(jobs, reach_s, edges_s)
             mu = np.geomspace(0.9 * paid.mu_low, 1.1 * paid.mu_high, _MU, axis=1)
+            windows, room = fitted()
         slope = slope * typical
         mean = _MEAN * mean + (1.0 - _MEAN) * slope
         square = _SQUARE * square + (1.0 - _SQUARE) * slope * slope
@@ -293,47 +354,67 @@ class _Paid:
 
 
 def _gains(
-    jobs: _Jobs, windows: _Windows, price: Floats, mu: Floats
-) -> tuple[Floats, NDArray[np.int16]]:
-    """What a second earns at best, and by which configuration (-1: none), per stretch and mu."""
-    gain = np.zeros(mu.shape)
-    which = np.full(mu.shape, -1, dtype=np.int16)
+    jobs: _Jobs, windows: _Windows, price: Floats, mu: Floats, gain: Floats, with_c: Floats
+) -> Floats:
+    """Write what a second earns at best per mu and stretch to ``gain``.
+
+    Returned is what it costs per configuration and stretch, inf for those that a job has not.
+    """
+    gain[:] = 0.0
+    dear = np.full((jobs.count.size, windows.job.size), np.inf)
     ends = np.append(windows.first, windows.job.size)
     for c, count in enumerate(jobs.count.tolist()):
         have = slice(0, int(ends[count]))
-        job = windows.job[have]
+        job, mine, most = windows.job[have], with_c[:, have], gain[:, have]
         gpus = jobs.gpus[c, job] / jobs.weight[job]
-        dear = price[jobs.kind[c, job], windows.cell[have]] * gpus
-        with_c = mu[have] * jobs.rate[c, job][:, None] - dear[:, None]
-        better = with_c > gain[have]
-        np.copyto(gain[have], with_c, where=better)
-        np.copyto(which[have], c, where=better)
-    return gain, which
+        dear[c, have] = price[jobs.kind[c, job], windows.cell[have]] * gpus
+        np.multiply(mu[:, have], jobs.rate[c, job], out=mine)
+        np.subtract(mine, dear[c, have], out=mine)
+        np.maximum(most, mine, out=most)
+    return dear
 
 
-def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats) -> _Paid:
-    """Evaluate the bracket of the module's formula; shapes: stretches by tried ``mu``."""
+def _first_best(values: Floats) -> tuple[Floats, Ints]:
+    """The largest of each column, and the first row that has it: `argmax`, row by row."""
+    best, at = values[0].copy(), np.zeros(values.shape[1], dtype=np.int64)
+    for row in range(1, values.shape[0]):
+        np.copyto(at, row, where=values[row] > best)
+        np.maximum(best, values[row], out=best)
+    return best, at
+
+
+def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats, room: Floats) -> _Paid:
+    """Evaluate the bracket of the module's formula; shapes: tried ``mu`` by stretches.
+
+    ``room`` is the mu of every stretch and three tables to write to: they are large, and memory
+    that is fresh each time costs as much as the sums.
+    """
     job, rows = windows.job, np.arange(windows.job.size)
-    mu = mu_of[job]
-    gain, which = _gains(jobs, windows, price, mu)
-    part = gain * (windows.until_s - windows.begin_s)[:, None]
-    earned = np.cumsum(part, axis=0)
-    earned -= (earned[windows.first] - part[windows.first])[job]
+    mu, gain, part, earned = room
+    dear = _gains(jobs, windows, price, mu, gain, part)
+    np.multiply(gain, windows.until_s - windows.begin_s, out=part)
+    np.cumsum(part, axis=1, out=earned)
+    length = np.diff(windows.first, append=job.size)
+    earned -= np.repeat(earned[:, windows.first] - part[:, windows.first], length, axis=1)
     # No completion before this instant; in the cell where it lies, the bracket begins there.
     earliest_s = (jobs.release_s + jobs.floor_s)[job]
     from_s = np.clip(earliest_s, windows.begin_s, windows.until_s)
-    right = mu - earned + windows.until_s[:, None]
-    left = mu - earned + gain * (windows.until_s - from_s)[:, None] + from_s[:, None]
-    lower = np.minimum(left, right)
-    at_mu = lower.argmax(axis=1)
-    lower_s = np.where(windows.until_s >= earliest_s, lower[rows, at_mu], np.inf)
+    to_pay = np.subtract(mu, earned, out=earned)
+    right = np.add(to_pay, windows.until_s, out=part)
+    left = np.multiply(gain, windows.until_s - from_s, out=gain)
+    left += to_pay
+    left += from_s
+    largest, at_mu = _first_best(np.minimum(left, right, out=to_pay))
+    lower_s = np.where(windows.until_s >= earliest_s, largest, np.inf)
     share_s = np.minimum(np.minimum.reduceat(lower_s, windows.first), windows.end_s)
     last = np.full(share_s.size, -1)  # the first stretch with the least value; -1: beyond them all
     hit = np.flatnonzero(lower_s == share_s[job])[::-1]
     last[job[hit]] = hit
     at = at_mu[last]
-    picked = which[rows, at[job]].astype(np.int64)
-    ends_left = left[last, at] < right[last, at]
+    # The first of the configurations that earn most at the mu that was taken; -1: none earns.
+    most, which = _first_best(mu[at[job], rows] * jobs.rate[:, job] - dear)
+    picked = np.where(most > 0.0, which, -1)
+    ends_left = left[at, last] < right[at, last]
     ends_here = (rows == last[job]) & ends_left[job]
     held_s = np.where(ends_here, from_s, windows.until_s) - windows.begin_s
     held_s *= (rows <= last[job]) & (picked >= 0)

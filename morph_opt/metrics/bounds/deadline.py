@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from morph_opt.metrics.bounds.completion import Demand, useful
+from morph_opt.metrics.bounds.completion import JobDemand, useful
 
 _INSTANTS = 48
 """Instants from which on GPUs may cost something that are tried."""
@@ -44,7 +44,7 @@ class _Jobs:
     step: Floats
 
 
-def deadline_makespan_s(demands: Sequence[Demand], gpus: Sequence[float]) -> float:
+def deadline_makespan_s(demands: Sequence[JobDemand], gpus: Sequence[float]) -> float:
     """A certified lower bound on the makespan, from the first submission."""
     jobs, capacity = _columns(demands), np.asarray(gpus, dtype=np.float64)
     first_s = min(d.submission_s for d in demands)
@@ -60,7 +60,7 @@ def deadline_makespan_s(demands: Sequence[Demand], gpus: Sequence[float]) -> flo
     return bound_s - 1e-9 * (abs(bound_s) + abs(first_s))  # rounding of sums
 
 
-def _columns(demands: Sequence[Demand]) -> _Jobs:
+def _columns(demands: Sequence[JobDemand]) -> _Jobs:
     rows = [_corners(demand) for demand in demands]
     widest = max(map(len, rows))
     padded = np.array([row + [row[-1]] * (widest - len(row)) for row in rows])
@@ -73,7 +73,7 @@ def _columns(demands: Sequence[Demand]) -> _Jobs:
     )
 
 
-def _corners(demand: Demand) -> list[tuple[float, float, int, float]]:
+def _corners(demand: JobDemand) -> list[tuple[float, float, int, float]]:
     """(GPUs, rate, type, step) of every useful configuration."""
     found: list[tuple[float, float, int, float]] = []
     for gpus, rate, kind in useful(demand):
@@ -91,9 +91,8 @@ def _excess(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s:
     mu = price * jobs.step
     free_s = np.maximum(min(end_s, from_s) - jobs.release_s, 0.0)
     dear_s = np.maximum(end_s - np.maximum(from_s, jobs.release_s), 0.0)
-    gain = np.zeros(mu.shape)
-    for c in range(mu.shape[1]):
-        np.maximum(gain, mu * jobs.rate[:, c, None] - (price * jobs.gpus)[:, c, None], out=gain)
+    by_c = jobs.rate.T[:, :, None] * mu - (price * jobs.gpus).T[:, :, None]
+    gain = np.maximum.reduce(by_c, axis=0, initial=0.0)
     fastest = jobs.rate.max(axis=1)
     paid = mu * (1.0 - free_s * fastest)[:, None] - dear_s[:, None] * gain
     least = np.maximum(paid.max(axis=1), 0.0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.resources import SIDES
 from morph_opt.domain import (
     A800_NODE,
     Cluster,
@@ -20,8 +21,9 @@ from morph_opt.domain import (
     Span,
     Trace,
 )
-from morph_opt.domain.placement import DEMAND_TOLERANCE
-from morph_opt.metrics.bounds.lower import Demands, JobDemand
+from morph_opt.domain.placement import NOTHING, Sides, gpus_beside
+from morph_opt.metrics.bounds.completion import JobDemand
+from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.perf.ests import why_no_vector, worker_times
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
@@ -80,7 +82,9 @@ def _joined(curves: Iterable[_Curve]) -> _Columns:
     )
 
 
-def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: int = 0) -> _Curve:
+def speed_curve(
+    speeds: SpeedModel, model: str, cluster: Cluster, asked: SideDemand = NOTHING
+) -> _Curve:
     """Smallest iteration time for every GPU count that fits the empty cluster.
 
     Returns
@@ -89,7 +93,7 @@ def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: 
         Two arrays of one length, ascending in GPUs; empty if nothing fits.
     """
     best: dict[int, float] = {}
-    for row in fitting(speeds, model, cluster, cpus_per_gpu):
+    for row in fitting(speeds, model, cluster, asked):
         if row.iteration_s < best.get(row.shape.gpus, np.inf):
             best[row.shape.gpus] = row.iteration_s
     counts = sorted(best)
@@ -97,7 +101,7 @@ def speed_curve(speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: 
 
 
 def fitting(
-    speeds: SpeedModel, model: str, cluster: Cluster, cpus_per_gpu: int
+    speeds: SpeedModel, model: str, cluster: Cluster, asked: SideDemand
 ) -> Iterator[Configuration]:
     """Configurations that fit the empty cluster, once per node type and span."""
     for node_type in cluster.node_types:
@@ -110,7 +114,7 @@ def fitting(
         for span in reachable_spans(cluster):
             for row in speeds.configurations(model, node_type, most, span):
                 parts = row.shape.parts
-                room = _room(kinds, row.side, cpus_per_gpu, len(parts))
+                room = _room(kinds, row.side.beside(asked), len(parts))
                 if len(parts) <= len(room) and all(
                     part <= slots for part, slots in zip(parts, room, strict=False)
                 ):
@@ -118,24 +122,12 @@ def fitting(
 
 
 @lru_cache(maxsize=256)
-def _room(
-    nodes: tuple[tuple[NodeType, int], ...], side: SideDemand, cpus_per_gpu: int, most: int
-) -> tuple[int, ...]:
+def _room(nodes: tuple[tuple[NodeType, int], ...], sides: Sides, most: int) -> tuple[int, ...]:
     """GPUs that a job with this side demand can hold on each empty node, most first.
 
     Nodes come as types with counts; no more than ``most`` of a type are listed.
     """
-
-    def slots(node: NodeType) -> int:
-        needs = (
-            (float(max(cpus_per_gpu, side.cpus)), float(node.cpus)),
-            (side.host_memory_gib, node.host_memory_gib),
-            (side.rdma_gb_per_s, node.rdma_gb_per_s),
-        )
-        limits = [int(has * (1.0 + DEMAND_TOLERANCE) / need) for need, has in needs if need > 0.0]
-        return min([node.gpus, *limits])
-
-    room = [slots(kind) for kind, count in nodes for _ in range(min(count, most))]
+    room = [gpus_beside(sides, kind) for kind, count in nodes for _ in range(min(count, most))]
     return tuple(sorted(room, reverse=True))
 
 
@@ -147,7 +139,7 @@ def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None
         return f"requests {job.requested_gpus} GPUs, cluster {cluster.name!r} has {cluster.gpus}"
     if job.model not in speeds.models():
         return f"unknown model {job.model!r}; known are {', '.join(speeds.models())}"
-    rows = tuple(fitting(speeds, job.model, cluster, job.cpus_per_gpu))
+    rows = tuple(fitting(speeds, job.model, cluster, job.side))
     if not rows:
         sizes = {
             kind.name: sum(n.type.gpus for n in cluster.nodes if n.type.gpu_type == kind)
@@ -169,7 +161,8 @@ def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None
 def _unknown_types(model: str, speeds: SpeedModel, cluster: Cluster) -> str:
     """What to do where the speeds know a model on none of the cluster's GPU types, else nothing."""
     kinds = cluster.gpu_types
-    at_home = replace(A800_NODE, cpus=10**6, host_memory_gib=1e6)
+    plenty: dict[str, Any] = {resource.field: 10**6 for resource in SIDES}
+    at_home = replace(A800_NODE, **plenty)
     if any(
         speeds.configurations(model, replace(at_home, gpu_type=kind), A800_NODE.gpus, Span.NODE)
         for kind in kinds
@@ -189,15 +182,15 @@ def impossible_jobs(
 ) -> tuple[tuple[Job, str], ...]:
     """Jobs that can never run on this cluster, each with the rule that says so."""
     reasons: dict[tuple[object, ...], str | None] = {}
-    fastest_s: dict[tuple[str, int, str], float] = {}
+    fastest_s: dict[tuple[str, SideDemand, str], float] = {}
     found = []
     for job in jobs:
-        key = (job.model, job.requested_gpus, job.requested_plan, job.cpus_per_gpu)
+        key = (job.model, job.requested_gpus, job.requested_plan, job.side)
         if key not in reasons:
             reasons[key] = why_impossible(job, speeds, cluster)
         reason = reasons[key]
         if reason is None:
-            curve = (job.model, job.cpus_per_gpu, job.requested_plan.determinism)
+            curve = (job.model, job.side, job.requested_plan.determinism)
             if curve not in fastest_s:
                 fastest_s[curve] = _least_iteration_s(speeds, job, cluster)
             needed_s = job.iterations * fastest_s[curve]
@@ -215,7 +208,7 @@ def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster) -> float:
     """Seconds per iteration below which the job cannot be, alone on the cluster."""
     if job.requested_plan.family is PlanFamily.EST:
         return min(seconds for _, seconds in worker_times(speeds, job, cluster))
-    _, iteration_s = speed_curve(speeds, job.model, cluster, job.cpus_per_gpu)
+    _, iteration_s = speed_curve(speeds, job.model, cluster, job.side)
     return float(iteration_s.min(initial=np.inf))
 
 
@@ -247,10 +240,10 @@ def infeasible_slos(
 
     Of every GPU type the fastest configuration on all its nodes counts.
     """
-    fastest: dict[tuple[str, int], tuple[float, str]] = {}
+    fastest: dict[tuple[str, SideDemand], tuple[float, str]] = {}
     found = []
     for job in jobs:
-        key = (job.model, job.cpus_per_gpu)
+        key = (job.model, job.side)
         if job.deadline_s is None:
             continue
         if key not in fastest:
@@ -268,12 +261,12 @@ def infeasible_slos(
 
 
 def _fastest(
-    speeds: SpeedModel, model: str, cpus_per_gpu: int, cluster: Cluster
+    speeds: SpeedModel, model: str, asked: SideDemand, cluster: Cluster
 ) -> tuple[float, str]:
     """Smallest iteration time and the GPU type that has it; "" if it runs nowhere."""
     best = (np.inf, "")
     for part in by_gpu_type(cluster):
-        _, iteration_s = speed_curve(speeds, model, part, cpus_per_gpu)
+        _, iteration_s = speed_curve(speeds, model, part, asked)
         best = min(best, (float(iteration_s.min(initial=np.inf)), part.gpu_types[0].name))
     return best if np.isfinite(best[0]) else (np.inf, "")
 
@@ -353,17 +346,17 @@ def job_demands(trace: Trace, cluster: Cluster, truth: SpeedModel, timing: Timin
         If a job can never run.
     """
     parts = by_gpu_type(cluster)
-    curves: dict[tuple[str, int], _Columns] = {}
+    curves: dict[tuple[str, SideDemand], _Columns] = {}
     demands = []
     for job in trace.jobs:
-        key = (job.model, job.cpus_per_gpu)
+        key = (job.model, job.side)
         start_s = timing.first_start_of(job.model)
         if job.requested_plan.family is PlanFamily.EST:
             gpus, duration_s, kind = _of_workers(job, cluster, truth, start_s)
         else:
             if key not in curves:
                 curves[key] = _joined(
-                    speed_curve(truth, job.model, part, job.cpus_per_gpu) for part in parts
+                    speed_curve(truth, job.model, part, job.side) for part in parts
                 )
             gpus, iteration_s, kind = curves[key]
             duration_s = start_s + job.iterations * iteration_s

@@ -16,59 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from morph_opt.domain import InputError
-from morph_opt.metrics.bounds.completion import completion_jct_s
+from morph_opt.metrics.bounds.completion import JobDemand, completion_jct_s
 from morph_opt.metrics.bounds.deadline import deadline_makespan_s
-
-
-@dataclass(frozen=True, slots=True)
-class JobDemand:
-    """A job as the bounds see it.
-
-    Parameters
-    ----------
-    job
-        Name.
-    submission_s, release_s
-        Submission and first boundary not before it, ``release_s >= submission_s``.
-    gpus
-        GPU counts of its configurations, one entry per configuration.
-    duration_s
-        Start-up and all iterations in that configuration, seconds.
-    kind
-        Its GPU type, by number.
-    weight
-        Of its completion in a weighted mean.
-    """
-
-    job: str
-    submission_s: float
-    release_s: float
-    gpus: NDArray[np.float64]
-    duration_s: NDArray[np.float64]
-    kind: NDArray[np.int64]
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.gpus.size == 0 or not self.gpus.shape == self.duration_s.shape == self.kind.shape:
-            rule = "needs a GPU count, a duration and a GPU type per configuration"
-            raise InputError(rule, field=self.job)
-        if not self.weight > 0.0:
-            raise InputError("needs a weight above 0", field=self.job)
-        if self.release_s < self.submission_s or self.gpus.min() <= 0 or self.duration_s.min() < 0:
-            raise InputError("must have positive GPUs and durations", field=self.job)
-
-    @property
-    def floor_s(self) -> float:
-        """Shortest time from release to completion, alone on the cluster."""
-        return float(self.duration_s.min())
-
-    @property
-    def work_gpu_s(self) -> float:
-        """Fewest GPU-seconds that complete the job."""
-        return float((self.gpus * self.duration_s).min())
 
 
 @dataclass(frozen=True, slots=True)

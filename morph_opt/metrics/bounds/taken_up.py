@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from morph_opt.domain import JobState, RoundState
+from morph_opt.metrics.bounds.completion import JobDemand
 from morph_opt.metrics.bounds.demands import Timing
-from morph_opt.metrics.bounds.lower import Demands, JobDemand
+from morph_opt.metrics.bounds.lower import Demands
 
 
 def taken_up_demands(demands: Demands, state: RoundState, timing: Timing) -> Demands:

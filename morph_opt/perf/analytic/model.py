@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from formulations.arrays import Floats
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, NodeType, Shape, Span
@@ -121,20 +122,31 @@ class AnalyticModel:
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
+        """Predicted seconds per iteration, or None for what `configurations` does not offer."""
+        key = (model, node_type, shape, plan, Span.NODE if shape.nodes == 1 else span)
+        if key not in self._times:
+            self.configurations(model, node_type, shape.gpus, span)  # notes their times
+            self._times.setdefault(key, None)
+        return self._times[key]
+
+    def extrapolated(self) -> ExtrapolatedModel:
+        """The same predictions for every shape that a plan can run on, offered or not."""
+        return ExtrapolatedModel(self)
+
+    def predicted_s(
+        self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
+    ) -> float | None:
         """Predicted seconds per iteration, or None if the plan cannot run on that shape.
 
-        Shapes that `configurations` does not offer are predicted as well, so that the model can
-        be the belief about a table that has them.
+        Shapes that `configurations` does not offer are predicted as well.
         """
-        key = (model, node_type, shape, plan, span)
-        if key not in self._times:
-            entry = self.entry(model)
-            known = shape.parts[0] <= node_type.gpus and entry.support.allows(
-                entry.architecture, shape, plan
-            )
-            found = self._predict(entry, node_type, [(shape, plan)], span) if known else []
-            self._times[key] = found[0] if found else None
-        return self._times[key]
+        entry = self.entry(model)
+        if shape.parts[0] > node_type.gpus:
+            return None
+        if not entry.support.allows(entry.architecture, shape, plan):
+            return None
+        found = self._predict(entry, node_type, [(shape, plan)], span)
+        return found[0] if found else None
 
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
@@ -193,3 +205,18 @@ def constants_on(constants: Constants, node_type: NodeType, span: Span) -> Float
     if span is Span.NVLINK:
         vector[at["rail_gb_per_s"]] = vector[at["nvlink_gb_per_s"]]
     return vector
+
+
+class ExtrapolatedModel:
+    """An `AnalyticModel` as belief about a table: it has a time for shapes that the table offers.
+
+    What it offers itself stays what the model offers; `morph_opt.replay.belief.FeasibleBelief`
+    asks it for the configurations of the truth.
+    """
+
+    def __init__(self, model: AnalyticModel) -> None:
+        self._model = model
+        self.name = model.name
+        self.models = model.models
+        self.configurations = model.configurations
+        self.iteration_s = lru_cache(maxsize=None)(model.predicted_s)

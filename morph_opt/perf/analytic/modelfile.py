@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from morph_opt.documents import Fields, key_lines, parse_toml, toml_text
-from morph_opt.domain import ExecutionPlan, InputError
+from morph_opt.documents import Fields, key_lines, names_of, parse_toml, plain, toml_text
+from morph_opt.domain import InputError
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture, Constants
-from morph_opt.perf.analytic.model import ModelEntry, Quirk
+from morph_opt.perf.analytic.model import ModelEntry
 from morph_opt.perf.analytic.prior import Population, prior
-from morph_opt.perf.analytic.support import Support
-
-_ARCHITECTURE = tuple(field.name for field in fields(Architecture) if field.name != "name")
-_SUPPORT = tuple(field.name for field in fields(Support))
-_QUIRK = ("gpus", "plans", "work")
-_ENTRY = ("architecture", "support", "constants", "quirks")
 
 
 def outlines_of(text: str, file: str, population: Population) -> list[ModelEntry]:
@@ -55,7 +47,7 @@ def _document(text: str, file: str) -> Fields:
 
 def _entries(text: str, file: str, population: Population | None = None) -> list[ModelEntry]:
     document = _document(text, file)
-    tables = document.named("models", _ENTRY)
+    tables = document.named("models", names_of(ModelEntry))
     if not tables:
         raise InputError("has no [models.*] table", file=file)
     return [_entry(name, table, population) for name, table in tables.items()]
@@ -98,55 +90,18 @@ def dump(entries: Sequence[ModelEntry], population: Population | None, header: s
 
 def _tables(entry: ModelEntry) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "architecture": {name: getattr(entry.architecture, name) for name in _ARCHITECTURE},
-        "support": {
-            "plans": [plan.label for plan in entry.support.plans],
-            "gpus": list(entry.support.gpus),
-            "three_d": [plan.label for plan in entry.support.three_d],
-            "parts": list(entry.support.parts),
-        },
+        "architecture": plain(entry.architecture, "name"),
+        "support": plain(entry.support),
         "constants": {n: float(f"{getattr(entry.constants, n):.6g}") for n in CONSTANT_NAMES},
     }
-    if entry.quirks:
-        found["quirks"] = [
-            {"gpus": quirk.gpus, "plans": [plan.label for plan in quirk.plans], "work": quirk.work}
-            for quirk in entry.quirks
-        ]
-    return found
+    quirks = [plain(quirk) for quirk in entry.quirks]
+    return found | {"quirks": quirks} if quirks else found
 
 
 def _entry(name: str, table: Fields, population: Population | None) -> ModelEntry:
-    known = table.object("architecture", _ARCHITECTURE)
-    sizes = {field: known.whole(field) for field in _ARCHITECTURE}
-    architecture = known.built(lambda: Architecture(name=name, **sizes))
-    if table.given("constants") or population is None:
-        given = table.object("constants", CONSTANT_NAMES)
-        values = {field: given.number(field) for field in CONSTANT_NAMES}
-        constants = given.built(lambda: Constants(**values))
-    else:
-        median = np.exp(prior(architecture, population).log_mean).tolist()
-        constants = Constants(**dict(zip(CONSTANT_NAMES, median, strict=True)))
-    support = table.object("support", _SUPPORT)
-    parts = (
-        _plans(support, "plans", ()), _wholes(support, "gpus"),
-        _plans(support, "three_d", ()), _wholes(support, "parts"),
-    )  # fmt: skip
-    quirks = [
-        Quirk(row.whole("gpus"), _plans(row, "plans"), row.number("work"))
-        for row in table.objects("quirks", _QUIRK, ())
-    ]
-    return ModelEntry(
-        architecture, constants, support.built(lambda: Support(*parts)), tuple(quirks)
-    )
-
-
-def _plans(table: Fields, name: str, *default: Any) -> tuple[ExecutionPlan, ...]:
-    labels = table.texts(name, *default)
-    return tuple(table.built(partial(ExecutionPlan.parse, label), name) for label in labels)
-
-
-def _wholes(table: Fields, name: str) -> tuple[int, ...]:
-    numbers = table.numbers(name)
-    if any(value != int(value) for value in numbers):
-        raise table.error(name, "must be a list of whole numbers")
-    return tuple(int(value) for value in numbers)
+    known = table.object("architecture", names_of(Architecture, "name"))
+    found: dict[str, Any] = {"architecture": known.make(Architecture, name=name)}
+    if population is not None and not table.given("constants"):
+        median = np.exp(prior(found["architecture"], population).log_mean).tolist()
+        found["constants"] = Constants(**dict(zip(CONSTANT_NAMES, median, strict=True)))
+    return table.make(ModelEntry, **found)

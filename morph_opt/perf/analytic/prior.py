@@ -2,7 +2,7 @@
 
 Two layers. The *wide* prior comes from hardware and architecture numbers and is given here. The
 *population* narrows it with the constants of models that were fitted before; it is estimated by
-`morph_opt.perf.fitting.population` and stored with the zoo.
+`benchmarks.perf.population` and stored with the zoo.
 """
 
 from __future__ import annotations

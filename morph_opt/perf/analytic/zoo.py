@@ -18,7 +18,7 @@ def builtin_model() -> AnalyticModel:
     """The speed model of the built-in zoo on A800 nodes; one shared, immutable object.
 
     Its constants are fitted to the public Morphling measurements by
-    ``python -m morph_opt.perf fit-zoo``; it is the truth of the project's twin traces.
+    ``python -m benchmarks.perf fit-zoo``; it is the truth of the project's twin traces.
     """
     return AnalyticModel(entries_of(zoo_text(), ZOO_FILE), name="model")
 

@@ -7,7 +7,7 @@ what the runs do not tell stays at the prior, and its uncertainty stays with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky
@@ -20,7 +20,6 @@ from morph_opt.perf.analytic.prior import Prior, prior
 from morph_opt.perf.fitting.discrepancy import Pair
 from morph_opt.perf.fitting.errors import (
     ERRORS,
-    INDEPENDENT,
     Errors,
     Evaluator,
     Outputs,
@@ -39,9 +38,6 @@ SOFT = 2.0
 PASSES = 2
 """Fits with weights from the fit before; weights depend on the shares of the parts."""
 
-LEEWAY = 5.0
-LEAST_SD = 0.02
-"""How far iteration times may move the constants that phases told, see `fit_complete`."""
 
 BLOCK = 64
 """Rows of a covariance whose diagonal is wanted."""
@@ -179,24 +175,6 @@ def _solve(
         raise InputError(f"the fit did not converge: {found.message}", field="runs")
     solution: Floats = found.x
     return solution
-
-
-def fit_complete(
-    architecture: Architecture, runs: Sequence[Run], belief: Prior | None = None
-) -> Fit:
-    """Constants of a complete table: phases tell them apart, iteration times have the last word.
-
-    The second step starts from the first one, each constant within `LEEWAY` of its standard
-    deviations, so that what the formulas miss in a phase does not bias the sum.
-    """
-    first = fit(architecture, runs, belief, INDEPENDENT)
-    if not any(run.phases for run in runs):
-        return first
-    sd = np.maximum(LEEWAY * np.sqrt(np.diag(first.log_covariance)), LEAST_SD)
-    near = Prior(first.log_constants, np.minimum(first.prior.log_sd, sd))
-    timed = [replace(run, phases=()) for run in runs]
-    second = fit(architecture, timed, near, INDEPENDENT)
-    return replace(first, log_constants=second.log_constants)
 
 
 def of_constants(architecture: Architecture, constants: Constants) -> Fit:

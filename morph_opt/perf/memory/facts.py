@@ -18,6 +18,7 @@ from importlib import resources
 
 from morph_opt.domain import InputError
 from morph_opt.domain._validate import require_int
+from morph_opt.domain.nearest import unknown
 from morph_opt.perf.analytic.architecture import Architecture
 
 
@@ -107,3 +108,17 @@ def facts_of(model: str, facts: Mapping[str, ModelFacts] | None = None) -> Model
     """Facts of a model, or None if there are none; a suffix ``@...`` of the name is ignored."""
     known = published_facts() if facts is None else facts
     return known.get(model, known.get(model.partition("@")[0]))
+
+
+def known_facts(model: str) -> ModelFacts:
+    """The same, where there must be some.
+
+    Raises
+    ------
+    InputError
+        If the model is unknown; names those that are known.
+    """
+    facts = facts_of(model)
+    if facts is None:
+        raise InputError(unknown("model", model, sorted(published_facts())), field="model")
+    return facts

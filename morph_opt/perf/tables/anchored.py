@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from morph_opt.domain import InputError, NodeType, Shape, Span
+from morph_opt.domain import Cluster, InputError, NodeType, Shape, Span
 from morph_opt.domain.plan import ExecutionPlan
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.analytic.zoo import builtin_model
@@ -109,6 +109,12 @@ class AnchoredSeconds:
     def models(self) -> Sequence[str]:
         """Names, sorted."""
         return sorted(self._gangs)
+
+    def types_not_in(self, cluster: Cluster) -> tuple[str, ...]:
+        """GPU types that gangs insist on and no node of the cluster has, sorted."""
+        kinds = cluster.node_types
+        strange = [one for one in self._gangs.values() if not any(map(one.fits, kinds))]
+        return tuple(sorted({kind for gang in strange for kind in gang.types}))
 
     def iteration_s(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from morph_opt.domain import ExecutionPlan, InputError, Job, NodeType, PlanFamily, Shape, Span
+from morph_opt.domain import ExecutionPlan, Job, NodeType, PlanFamily, Shape, Span
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.speed import Configuration, require_model
 
@@ -30,8 +30,8 @@ def rigid_job(name: str, model: str, gpus: int, submission_s: float, duration_s:
 class RigidSeconds:
     """Speed model of rigid gangs: one second per iteration on exactly so many GPUs.
 
-    Profile-based placement (Tiresias, section 4.3): a model whose tensor sizes are skewed is
-    slowed when its gang is spread over more nodes than it needs, others are not.
+    Profile-based placement (Tiresias, section 4.3): a model whose tensor sizes are skewed runs on
+    as few nodes as hold its gang, others on any.
 
     Parameters
     ----------
@@ -39,8 +39,6 @@ class RigidSeconds:
         (model, GPUs) that occur.
     skewed
         Models with skewed tensors.
-    spread_penalty
-        Factor on the iteration time of a skewed model on more nodes than needed, at least 1.
     """
 
     name = "rigid"
@@ -49,13 +47,9 @@ class RigidSeconds:
         self,
         gangs: Sequence[tuple[str, int]],
         skewed: Sequence[str] = (),
-        spread_penalty: float = 1.0,
     ) -> None:
-        if spread_penalty < 1.0:
-            raise InputError(f"must be at least 1, got {spread_penalty:g}", field="spread_penalty")
         self._gangs = {rigid_model(*gang): gang for gang in sorted(set(gangs))}
         self._skewed = frozenset(skewed)
-        self._penalty = spread_penalty
         self._cache: dict[tuple[str, int, int], tuple[Configuration, ...]] = {}
 
     def models(self) -> Sequence[str]:
@@ -70,25 +64,24 @@ class RigidSeconds:
         plan: ExecutionPlan,
         span: Span,  # noqa: ARG002 - part of the protocol
     ) -> float | None:
-        """1 s, or the spread penalty; None for another number of GPUs."""
+        """1 s; None for another number of GPUs, or more nodes than a skewed model may have."""
         base, gang = self._gang(model)
         if shape.gpus != gang or plan != RIGID_PLAN or shape.parts[0] > node_type.gpus:
             return None
         fewest = -(-gang // node_type.gpus)
-        return self._penalty if base in self._skewed and shape.nodes > fewest else 1.0
+        return None if base in self._skewed and shape.nodes > fewest else 1.0
 
     def configurations(
         self, model: str, node_type: NodeType, max_gpus: int, span: Span
     ) -> Sequence[Configuration]:
         """Every shape of the gang; of a skewed model those on the fewest nodes."""
-        base, gang = self._gang(model)
+        gang = self._gang(model)[1]
         key = (model, node_type.gpus, max_gpus)
         if key not in self._cache:
             rows = []
             for shape in partitions(gang, node_type.gpus) if gang <= max_gpus else ():
                 seconds = self.iteration_s(model, node_type, shape, RIGID_PLAN, span)
-                spread = shape.nodes > -(-gang // node_type.gpus)
-                if seconds is not None and not (base in self._skewed and spread):
+                if seconds is not None:
                     rows.append(Configuration(shape, RIGID_PLAN, seconds))
             self._cache[key] = tuple(rows)
         return self._cache[key]

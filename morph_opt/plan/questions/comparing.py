@@ -1,4 +1,4 @@
-"""Differences over the same workloads: `compare` and `rules`."""
+"""Differences over the same workloads: `compare`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.evaluate import Evaluator
-from morph_opt.plan.slo import Slo
 from morph_opt.plan.stats import Paired, holm, paired
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.slo import Slo
 
 NOISE_SEEDS = 3
 """Solver seeds of the cell that shows how large a difference comes of ties alone."""
@@ -71,6 +72,7 @@ def told(name: str, than: str, metric: str, found: Paired) -> str:
     )
 
 
+@checked
 def compare(
     ask: Ask,
     variants: Mapping[str, Mapping[str, Any]],
@@ -102,23 +104,11 @@ def compare(
     InputError
         If there are fewer than two variants or workloads, or a replay has no result.
     """
-    return _compared("compare", ask, variants, metric, seeds, confidence, noise)
-
-
-def _compared(
-    question: str,
-    ask: Ask,
-    variants: Mapping[str, Mapping[str, Any]],
-    metric: str,
-    seeds: Sequence[int],
-    confidence: float,
-    noise: bool,
-) -> Answer:
     if len(variants) < 2:
-        raise InputError("needs two things to compare", field=question)
+        raise InputError("needs two things to compare", field="compare")
     if len(distinct(seeds)) < 2:
         raise InputError("a comparison needs two workloads at least", field="workloads")
-    statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator(question)
+    statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("compare")
     bases = {name: ask.scenario.replaced(**fields) for name, fields in variants.items()}
     names = list(bases)
     every = [source.put(base, seed) for base in bases.values() for seed in seeds]
@@ -144,7 +134,7 @@ def _compared(
         variants=list(names), metric=metric,
         seeds=list(seeds), confidence=confidence,
     )  # fmt: skip
-    return Answer(question, asked, tuple(said), figures, HEADER, rows, tuple(notes))
+    return Answer("compare", asked, tuple(said), figures, HEADER, rows, tuple(notes))
 
 
 def noise_floor(evaluator: Evaluator, scenario: Scenario, metric: Slo) -> float | None:
@@ -157,19 +147,3 @@ def noise_floor(evaluator: Evaluator, scenario: Scenario, metric: Slo) -> float 
     ]
     values = evaluator.values(others, metric)
     return max(values) - min(values)
-
-
-def rules(
-    ask: Ask,
-    files: Sequence[str],
-    *,
-    metric: str = "avg jct_s",
-    seeds: Sequence[int] = tuple(range(30)),
-    confidence: float = 0.95,
-) -> Answer:
-    """What operator's rules cost: each file of them against none, over the same workloads."""
-    if len(set(files)) < len(files):
-        raise InputError("a file of rules stands twice", field="--rules")
-    variants: dict[str, Mapping[str, Any]] = {"none": {}}
-    variants |= {file: {"rules": file} for file in files}
-    return _compared("rules", ask, variants, metric, seeds, confidence, False)

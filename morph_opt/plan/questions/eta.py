@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
+from morph_opt.perf.tables.joined import Joined
 from morph_opt.plan.answer import NOT_MODELLED, Answer
+from morph_opt.plan.arriving import NOTHING, coming
 from morph_opt.plan.ask import Ask
-from morph_opt.plan.forecasting import NOTHING, Forecast, coming, forecast
+from morph_opt.plan.forecasting import Forecast, forecast
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import prepare
 from morph_opt.round.reader import read_snapshot
@@ -18,6 +22,7 @@ from morph_opt.table import Cell
 HEADER = ("job", "what", "q10_s", "q50_s", "q90_s", "in_continuations", "decided_by")
 
 
+@checked
 def eta(
     ask: Ask,
     *,
@@ -25,6 +30,7 @@ def eta(
     jobs: Sequence[str] | None = None,
     continuations: int = 50,
     seed: int = 0,
+    history_options: Mapping[str, Any] | None = None,
 ) -> Answer:
     """When jobs of a state start and end: 10, 50 and 90 % over continuations.
 
@@ -33,11 +39,13 @@ def eta(
     ask
         Of a scenario that begins with a state (``Scenario(state="now.json")``, ``docs/round.md``).
     history
-        What arrives is drawn from it: members of a seeded family, else days; None: nothing arrives.
+        What arrives is drawn from it (`morph_opt.plan.arriving.coming`); None: nothing arrives.
     jobs
         Names; None: all.
     continuations, seed
         How many, and the seed of the first.
+    history_options
+        What the history is told, as `morph_opt.traces.registry.load_trace` takes it.
 
     Raises
     ------
@@ -58,10 +66,14 @@ def eta(
         if name not in known:
             rule = f"the state has no job {name!r}; it has {', '.join(known[:8])}"
             raise InputError(rule, file=state, field="--job")
-    future = coming(history, known) if history else NOTHING
+    future = coming(history, known, **(history_options or {})) if history else NOTHING
+    prepared = prepare(scenario)
+    if future.speeds is not None:
+        truth, belief = (Joined(one, future.speeds) for one in (prepared.truth, prepared.belief))
+        prepared = replace(prepared, truth=truth, belief=belief)
     begin = replace(snapshot.state, cluster=scenario.cluster)
     seeds = range(seed, seed + continuations)
-    found = forecast(begin, prepare(scenario), future, wanted, seeds)
+    found = forecast(begin, prepared, future, wanted, seeds)
     rows = [row for name in wanted for row in _rows(name, found[name])]
     said = tuple(_sentence(name, found[name], begin.time_s) for name in wanted)
     asked = {

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from morph_opt.candidates.fleet import fleet_problem
+from morph_opt.decision.candidates.fleet import fleet_problem
 from morph_opt.domain import InputError, NodeType
+from morph_opt.domain.checked import checked
 from morph_opt.plan.answer import Answer
-from morph_opt.plan.ask import EXPLORATION, Ask, node_type_of
+from morph_opt.plan.ask import Ask, node_type_of
+from morph_opt.plan.defaults import EXPLORATION, MIXES
 from morph_opt.plan.evaluate import Verdict
 from morph_opt.plan.mixes import (
-    MIXES,
     SCENARIOS,
     Cheapest,
     candidates,
@@ -21,11 +22,11 @@ from morph_opt.plan.mixes import (
     fleet_of,
 )
 from morph_opt.plan.search import BATCH
-from morph_opt.plan.slo import Slo
 from morph_opt.plan.statement import Confirmations, Target
 from morph_opt.plan.stats import share_interval
 from morph_opt.plan.workloads import Source
 from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.slo import Slo
 
 DELAY_S = 14_400.0
 """In which the MILP has every job be complete, where the SLO does not say."""
@@ -36,6 +37,7 @@ HEADER = (
 )  # fmt: skip
 
 
+@checked
 def fleet(
     ask: Ask,
     slo: Slo | str,
@@ -48,6 +50,7 @@ def fleet(
     mixes: int = MIXES,
     of_workloads: float = 0.9,
     confidence: float = 0.95,
+    indifference: float | None = None,
     exploration: int = EXPLORATION,
     seeds: Sequence[int] | None = None,
 ) -> Answer:
@@ -71,7 +74,7 @@ def fleet(
         If a type has no price, no mix within the budget keeps the SLO, or there are too few
         workloads.
     """
-    target = Target.of(slo, of_workloads, confidence)
+    target = Target.of(slo, of_workloads, confidence, indifference)
     kinds = _priced(types, prices)
     node_price = [prices[kind.gpu_type.name] * kind.gpus for kind in kinds]
     first, fresh = target.workloads(seeds, exploration)
@@ -95,7 +98,7 @@ def fleet(
     asked = ask.asked(
         slo=str(target.slo), types=list(types), prices=dict(prices), max_nodes=most,
         budget=None if math.isinf(budget) else budget, delay_s=delay_s,
-        of_workloads=of_workloads, confidence=confidence,
+        of_workloads=of_workloads, confidence=confidence, indifference=target.margin,
     )  # fmt: skip
     notes = tuple(filter(None, [source.note]))
     every = (*said, *_of_milp(target.slo, kinds, delay_s, floor))

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
-from morph_opt.plan.slo import Slo
 from morph_opt.plan.statement import Target
 from morph_opt.plan.stats import needed, share_at_least, share_interval
 from morph_opt.plan.workloads import distinct
+from morph_opt.runs.slo import Slo
 
 HEADER = ("load", "workloads", "passed", "lower", "upper", "verdict", "decided_by")
 
 
+@checked
 def growth(
     ask: Ask,
     slo: Slo | str,

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from morph_opt.domain import Cluster, InputError
+from morph_opt.domain.checked import checked
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.evaluate import Evaluator, Verdict
 from morph_opt.plan.questions.node_classes import classes_of, without
-from morph_opt.plan.slo import Slo
 from morph_opt.plan.statement import Confirmations, Target
 from morph_opt.plan.workloads import Source
 from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.slo import Slo
 
 HEADER = ("removed", "workloads", "passed", "verdict", "metric", "decided_by")
 
@@ -37,7 +38,8 @@ class _Removal:
         """Whether the SLO holds on the exploration workloads, and the mean of its metric."""
         base = self.base.replaced(cluster=cluster)
         scenarios = [self.source.put(base, seed) for seed in self.first]
-        passed, mean, by = _summed(self.evaluator.verdicts(scenarios, self.target.slo))
+        verdicts = self.evaluator.verdicts(scenarios, self.target.slo, whole=True)
+        passed, mean, by = _summed(verdicts)
         good = len(self.first) - passed <= self.target.may_fail(len(self.first))
         shown = mean if math.isfinite(mean) else None
         self.rows.append([name, len(self.first), passed, "pass" if good else "fail", shown, by])
@@ -90,12 +92,14 @@ def _summed(verdicts: Sequence[Verdict]) -> tuple[int, float, str]:
     return sum(v.passed for v in verdicts), mean, by
 
 
+@checked
 def remove(
     ask: Ask,
     slo: Slo | str,
     *,
     of_workloads: float = 0.9,
     confidence: float = 0.95,
+    indifference: float | None = None,
     exploration: int = 10,
     seeds: Sequence[int] | None = None,
 ) -> Answer:
@@ -109,7 +113,7 @@ def remove(
     InputError
         If the fleet as it is does not keep the SLO, or there are too few workloads.
     """
-    target = Target.of(slo, of_workloads, confidence)
+    target = Target.of(slo, of_workloads, confidence, indifference)
     first, fresh = target.workloads(seeds, exploration)
     source, whole = ask.source(), ask.scenario.cluster
     removal = _Removal(
@@ -124,7 +128,9 @@ def remove(
     text = ", ".join(f"{count} x {name}" for name, count in removed.items())
     said = f"{text} can go and {target} holds" if removed else "no node is shown to be able to go"
     left = len(steps[-1][0].nodes) if steps else len(whole.nodes)
-    asked = ask.asked(slo=str(target.slo), of_workloads=of_workloads, confidence=confidence)
+    asked = ask.asked(slo=str(target.slo), of_workloads=of_workloads, confidence=confidence,
+        indifference=target.margin,
+    )  # fmt: skip
     notes = (source.note,) if source.note else ()
     figures = {"removed": removed, "nodes": left}
     return Answer("remove", asked, (said,), figures, HEADER, removal.rows, notes)

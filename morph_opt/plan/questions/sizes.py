@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from morph_opt.domain import Cluster, InputError
+from morph_opt.domain.checked import checked
 from morph_opt.domain.cluster import MOST_NODES
 from morph_opt.plan.answer import Answer
-from morph_opt.plan.ask import EXPLORATION, Ask, node_type_of
-from morph_opt.plan.evaluate import Verdict
-from morph_opt.plan.search import HEADER, Search
-from morph_opt.plan.slo import Slo
+from morph_opt.plan.ask import Ask, node_type_of
+from morph_opt.plan.defaults import EXPLORATION
+from morph_opt.plan.evaluate import EARLY, Verdict
+from morph_opt.plan.search import HEADER, Search, Trial
 from morph_opt.plan.statement import Target
 from morph_opt.replay.scenario import Scenario
+from morph_opt.runs.slo import Slo
 
 
+@checked
 def nodes(
     ask: Ask,
     slo: Slo | str,
@@ -24,6 +27,7 @@ def nodes(
     gpus_per_node: int | None = None,
     of_workloads: float = 0.9,
     confidence: float = 0.95,
+    indifference: float | None = None,
     most: int = 64,
     exploration: int = EXPLORATION,
     seeds: Sequence[int] | None = None,
@@ -40,6 +44,9 @@ def nodes(
         GPU type and GPUs of a node; None for those of the catalog's A800 node.
     of_workloads, confidence
         The SLO is to hold in at least this share of workloads, with this confidence.
+    indifference
+        How far above the share the least size lies that is not to be missed; None: 0.05, or half of
+        what is left above the share (`morph_opt.plan.sequential`).
     most
         Largest number that is tried.
     exploration, seeds
@@ -50,7 +57,7 @@ def nodes(
     InputError
         If no number up to ``most`` reaches the SLO, or there are too few workloads.
     """
-    target = Target.of(slo, of_workloads, confidence)
+    target = Target.of(slo, of_workloads, confidence, indifference)
     if not 1 <= most <= MOST_NODES:
         raise InputError(f"must be from 1 to {MOST_NODES}, got {most}", field="--max-nodes")
     kind = node_type_of(node_type, gpus_per_node)
@@ -64,7 +71,8 @@ def nodes(
     found = search.run()
     asked = ask.asked(
         slo=str(target.slo), node_type=kind.name, of_workloads=of_workloads,
-        confidence=confidence, max_nodes=most, exploration=len(explored),
+        confidence=confidence, indifference=target.margin, max_nodes=most,
+        exploration=len(explored),
         first_seed=explored[0] if explored else None,
     )  # fmt: skip
     said, figures = _said(search, found, kind.name), _figures(search, found)
@@ -73,14 +81,29 @@ def nodes(
 
 
 def _said(search: Search, found: int, kind: str) -> tuple[str, ...]:
-    proof = search.tested[-1]
-    said = [f"{found} nodes of {kind} reach {search.target}"]
-    said.append(f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass")
-    return (*said, *filter(None, [search.said_of(found - 1)]))
+    proof, target = _proof(search, found), search.target
+    missed = target.design(_level(proof)).missed
+    gpus = search.at(found, 0).cluster.gpus
+    return tuple(filter(None, [
+        f"{found} nodes of {kind} ({gpus} GPUs) reach {target}",
+        f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass; a size that "
+        f"reaches it in {100 * (target.share + target.margin):g} % is missed with {missed:.1%}",
+        search.said_of(found - 1),
+    ]))  # fmt: skip
+
+
+def _proof(search: Search, found: int) -> Trial:
+    proof = search.confirmation(found)
+    assert proof is not None
+    return proof
+
+
+def _level(proof: Trial) -> int:
+    return int(proof.stage.rpartition(" ")[2])
 
 
 def _figures(search: Search, found: int) -> dict[str, Any]:
-    proof = search.tested[-1]
+    proof = _proof(search, found)
     by_bounds = {
         trial.size
         for trial in search.tested
@@ -88,11 +111,11 @@ def _figures(search: Search, found: int) -> dict[str, Any]:
     }
     return {
         "nodes": found, "confirmed_on": proof.asked, "confirmed_passed": proof.count,
-        "attempts": int(proof.stage.rpartition(" ")[2]),
+        "attempts": _level(proof),
         "replays": sum(_ran(verdict) for trial in search.tested for verdict in trial.verdicts),
         "refused_by_bounds": sorted(by_bounds),
     }  # fmt: skip
 
 
 def _ran(verdict: Verdict) -> bool:
-    return verdict.decided_by in ("replay", "failure")
+    return verdict.decided_by in ("replay", EARLY, "failure")

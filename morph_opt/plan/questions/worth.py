@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from morph_opt.domain import InputError, RoundState
+from morph_opt.domain.checked import checked
 from morph_opt.explain import Effort, UnexplainedError
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
@@ -68,6 +69,7 @@ HEADER = (
 )  # fmt: skip
 
 
+@checked
 def worth(
     ask: Ask,
     *,

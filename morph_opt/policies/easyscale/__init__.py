@@ -1,1 +1,1 @@
-"""EasyScale: steps of elastic workers, rounds on pools, and its published simulator."""
+"""EasyScale: greedy grants to elastic workers on GPUs of several types."""

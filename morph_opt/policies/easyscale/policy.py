@@ -1,8 +1,8 @@
 """EasyScale's greedy as a policy of the replay: more GPUs to whom they help most, never fewer.
 
 A new job gets its slowest proposal, one GPU; a running one asks once per type for more of it, and
-the highest scores are granted, one a job (`morph_opt.policies.easyscale.artifact`). What a job
-holds is all that is remembered of it. Rules, and what is a quirk: ``docs/gandiva-easyscale.md``.
+the highest scores are granted, one a job (`morph_opt.policies.easyscale.grants`). What a job
+holds is all that is remembered of it. Rules: ``docs/gandiva-easyscale.md``.
 """
 
 from __future__ import annotations
@@ -21,49 +21,31 @@ from morph_opt.domain import (
     PlanFamily,
     RoundState,
 )
-from morph_opt.perf.ests import UNIT_S, ElasticModel, allowed_types, elastic_model
+from morph_opt.perf.ests import UNIT_S, ElasticModel, allowed_types, elastic_model, worker_slots
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision, RoundReport
-from morph_opt.policies.easyscale.artifact import (
-    ElasticJob,
-    Grant,
-    Live,
-    Rules,
-    grant_first_alone,
-    grant_greedily,
-    proposals_for,
-)
-from morph_opt.policies.easyscale.proposals import Proposal
+from morph_opt.policies.base import Decision, Policy, RoundReport
+from morph_opt.policies.easyscale.grants import Grant, Holder, Proposal, grant_greedily
 
 _Free = dict[int, list[int]]
 
 
-class EasyScale:
-    """``yarn-cs`` as published, ``homo`` and ``heter``.
+class EasyScale(Policy):
+    """``homo`` and ``heter``: every vector has its exact step, GPUs left idle are given back.
 
     Parameters
     ----------
     belief
         Speeds that it goes by.
     rule
-        See `morph_opt.policies.easyscale.artifact.POLICIES`.
-    quirks
-        Whether proposals are those of the published code; otherwise every vector has its exact
-        step, and GPUs that a new one leaves idle are given back.
+        ``"homo"`` or ``"heter"``: workers on one type, or on any where kernels are equal on all.
     """
 
-    def __init__(self, belief: SpeedModel, rule: str, *, quirks: bool) -> None:
+    def __init__(self, belief: SpeedModel, rule: str) -> None:
         self._belief = belief
-        self._quirks = quirks
-        self._rules = Rules(rule, keeps_idle=quirks)
+        self.name = f"easyscale:{rule}"
+        self._rule = rule
         self._cluster: Cluster | None = None
-        self._known: dict[tuple[Job, tuple[int, ...]], tuple[ElasticJob, list[Proposal]]] = {}
-
-    @property
-    def name(self) -> str:
-        """``"easyscale:heter"`` and so on."""
-        words = {"fifo": "yarn-cs"}
-        return "easyscale:" + words.get(self._rules.policy, self._rules.policy)
+        self._known: dict[tuple[Job, tuple[int, ...]], list[Proposal]] = {}
 
     def decide(self, state: RoundState) -> Decision:
         """See `morph_opt.policies.base.Policy`."""
@@ -77,10 +59,7 @@ class EasyScale:
         stuck = [one.now is not None and _drained(s, state)
                  for one, s in zip(live, state.jobs, strict=True)]  # fmt: skip
         before = [one.now for one in live]
-        if self._rules.policy == "fifo":
-            grant_first_alone(live)
-        else:
-            grant_greedily(live, list(pools), self._rules)
+        grant_greedily(live, list(pools))
         given: list[Assignment] = []
         free = _free(state)
         for one, was, known, stays in zip(live, before, state.jobs, stuck, strict=True):
@@ -104,29 +83,25 @@ class EasyScale:
         )
         return Decision(Allocation(tuple(given)), report)
 
-    def _live(self, known: JobState, state: RoundState, pools: tuple[int, ...]) -> Live:
+    def _live(self, known: JobState, state: RoundState, pools: tuple[int, ...]) -> Holder:
         """A job as the rules see it: its proposals, and what it holds."""
-        job, proposals = self._proposals(known.job, state.cluster, pools)
+        proposals = self._proposals(known.job, state.cluster, pools)
         if known.running is None:
-            return Live(job, proposals)
+            return Holder(proposals)
         held = _counts(known.running.placement, state.cluster)
         # What it was sold; some of its GPUs may be idle under that map.
         sold = [p for p in proposals if all(n <= m for n, m in zip(p.gpus, held, strict=True))]
         best = max(sold, key=lambda p: (p.gpus == held, p.speed), default=None)
         speed = 0.0 if best is None else best.speed
-        return Live(job, proposals, Grant(held, () if best is None else best.workers, speed))
+        return Holder(proposals, Grant(held, () if best is None else best.workers, speed))
 
-    def _proposals(
-        self, job: Job, cluster: Cluster, pools: tuple[int, ...]
-    ) -> tuple[ElasticJob, list[Proposal]]:
+    def _proposals(self, job: Job, cluster: Cluster, pools: tuple[int, ...]) -> list[Proposal]:
         key = (job, pools)
         if key not in self._known:
             self._known[key] = self._propose(job, cluster, pools)
         return self._known[key]
 
-    def _propose(
-        self, job: Job, cluster: Cluster, pools: tuple[int, ...]
-    ) -> tuple[ElasticJob, list[Proposal]]:
+    def _propose(self, job: Job, cluster: Cluster, pools: tuple[int, ...]) -> list[Proposal]:
         plan, names = job.requested_plan, [kind.name for kind in cluster.gpu_types]
         if plan.family is not PlanFamily.EST or plan.determinism == "d0":
             rule = "must have workers on any number of GPUs (a plan estM-d1-TYPE or estM-d2-TYPE)"
@@ -137,22 +112,13 @@ class EasyScale:
             raise InputError(rule, field=f"job {job.name}")
         model = elastic_model(self._belief, job.model, plan, allowed)
         assert model is not None
-        unit = dict(zip(allowed, model.tau.tolist(), strict=True))
-        # Types on which it does not run are as slow as can be and have no GPUs.
-        step_s = tuple(float(unit.get(name, max(unit.values())) * UNIT_S) for name in names)
-        mixed = plan.determinism == "d2" and self._rules.policy == "heter"
+        mixed = plan.determinism == "d2" and self._rule == "heter"
         own = names.index(plan.gpu_type)
         mine = tuple(
             n if name in allowed and (mixed or k == own) else 0
             for k, (name, n) in enumerate(zip(names, pools, strict=True))
         )
-        made = ElasticJob(job.name, job.submission_s, plan.workers, 1, 0.0, step_s, own, mixed)
-        if not any(mine):
-            return made, []
-        if self._quirks:
-            there = [n if name in allowed else 0 for name, n in zip(names, pools, strict=True)]
-            return made, proposals_for(made, there, self._rules)
-        return made, _exact(model, names, allowed, mine)
+        return _exact(model, names, allowed, mine) if any(mine) else []
 
 
 def _exact(
@@ -233,7 +199,7 @@ def _placed(
 ) -> Assignment | None:
     """GPUs by type: first those that it holds, then of the fullest nodes; None if there are none.
 
-    GPUs next to which a node has no threads left are not there.
+    GPUs next to which a node has no side resources left are not there.
     """
     job, nodes = known.job, state.cluster.nodes
     own = {} if known.running is None else dict(known.running.placement.parts)
@@ -242,10 +208,8 @@ def _placed(
         mine = [n for n in free if nodes[n].type.gpu_type == kind]
         left = count
         for node in sorted(mine, key=lambda n: (n not in own, len(free[n]), n)):
-            room = len(free[node])
-            if job.cpus_per_gpu:
-                used = nodes[node].type.gpus - room
-                room = min(room, nodes[node].type.cpus // job.cpus_per_gpu - used)
+            used = nodes[node].type.gpus - len(free[node])
+            room = worker_slots(job, nodes[node].type) - used
             kept = [gpu for gpu in free[node] if gpu in own.get(node, ())]
             rest = [gpu for gpu in free[node] if gpu not in kept]
             taken = [*kept, *rest][: max(0, min(left, room))]

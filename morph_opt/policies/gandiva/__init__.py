@@ -1,1 +1,1 @@
-"""Gandiva: its published simulator, its mechanisms on whole servers, packing and searches."""
+"""Gandiva: time slices on whole servers, moves, growth and packing."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from morph_opt.domain import Cluster, Job, JobState, RoundState, Shape, Span
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.packing import PackingTask, by_trial
 from morph_opt.policies.gandiva.policy import GandivaSlices
 from morph_opt.policies.gandiva.sharing import Sharing
@@ -22,7 +22,7 @@ Relative = tuple[float, float]
 """What two jobs on the same GPUs keep of their speeds alone."""
 
 
-class PackedSlices:
+class PackedSlices(Policy):
     """``gandiva`` with packing.
 
     Parameters

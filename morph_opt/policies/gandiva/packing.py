@@ -75,25 +75,6 @@ def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]
     return trials, sorted(pairs)
 
 
-def best_pairs(task: PackingTask) -> list[Pair]:
-    """The matching of largest value, by enumeration."""
-    jobs = sorted(task.utilisation)
-    best: list[Pair] = []
-
-    def extend(rest: Sequence[int], pairs: list[Pair]) -> None:
-        nonlocal best
-        if task.value(pairs) > task.value(best) + 1e-12:
-            best = list(pairs)
-        for i, one in enumerate(rest):
-            for other in rest[i + 1 :]:
-                if task.fits(one, other):
-                    left = [job for job in rest[i + 1 :] if job != other]
-                    extend(left, [*pairs, (one, other)])
-
-    extend(jobs, [])
-    return best
-
-
 def gavel_shares(
     groups: Sequence[str], gang: Mapping[str, float], gpus: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:

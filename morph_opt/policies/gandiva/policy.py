@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from morph_opt.candidates.table import CandidateBuilder
-from morph_opt.decision.holding import Holding, Needs
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.domain import (
     Allocation,
     Assignment,
@@ -22,9 +21,11 @@ from morph_opt.domain import (
 )
 from morph_opt.domain.starting import same_place
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.growth import Growth
 from morph_opt.policies.gandiva.slices import Host, SliceJob, SliceRules, Slices, Slot
+from morph_opt.strict.check import BeliefChecks
+from morph_opt.strict.rules import StateFacts
 
 Dealt = tuple[JobState, int, tuple[int, ...]]
 """A job that runs, its GPUs, and the servers of its host."""
@@ -101,7 +102,7 @@ class _Hosts(Slices):
         }
 
 
-class GandivaSlices:
+class GandivaSlices(Policy):
     """Gangs at their request take turns on servers of their size.
 
     Parameters
@@ -124,7 +125,7 @@ class GandivaSlices:
     ) -> None:
         self.name = "gandiva:any-affinity" if any_affinity else "gandiva"
         self._tables = CandidateBuilder(belief, requests_only=True)
-        self._needs = Needs(belief)
+        self._checks = BeliefChecks(belief)
         self._growth = Growth(belief)
         self._any_affinity, self._migrate = any_affinity, migrate
         self.rigid: frozenset[str] = frozenset()
@@ -160,7 +161,8 @@ class GandivaSlices:
 
     def _place(self, dealt: Sequence[Dealt], state: RoundState) -> dict[str, Assignment]:
         rest: list[Dealt] = []
-        holding = Holding(state.cluster, self._needs, state.failed)
+        check = self._checks.on(state.cluster, unknown_may_stay=False)
+        before = StateFacts.of(state)
         made: dict[str, Assignment] = {}
         free = {
             node: set(range(state.cluster.nodes[node].type.gpus))
@@ -168,14 +170,9 @@ class GandivaSlices:
             for node in servers
         }
 
-        def take(known: JobState, held: Assignment) -> None:
-            if self._needs.of(known.job, held, state.cluster) is None:
+        def take(held: Assignment) -> None:
+            if check.add((held,), before):
                 return
-            for node, gpus in held.placement.parts:
-                if holding.take(known.job.name, node, gpus) is not None:
-                    return
-                if holding.add_side(known.job, held, node) is not None:
-                    return
             for node, gpus in held.placement.parts:
                 free[node] -= set(gpus)
             made[held.job] = held
@@ -183,7 +180,7 @@ class GandivaSlices:
         for known, gpus, servers in dealt:
             held = known.running
             if held is not None and _is_there(held, gpus, servers):
-                take(known, held)
+                take(held)
             else:
                 rest.append((known, gpus, servers))
         # Who was there comes before those who do not care where they are.
@@ -191,7 +188,7 @@ class GandivaSlices:
             where = _placement(known, gpus, servers, free)
             if where is not None:
                 plan = self._plan(known, state)
-                take(known, Assignment(known.job.name, plan, where))
+                take(Assignment(known.job.name, plan, where))
         return made
 
     def _follow(self, state: RoundState) -> list[Dealt]:

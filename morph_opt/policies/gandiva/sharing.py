@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from morph_opt.candidates.table import CandidateBuilder
-from morph_opt.decision.holding import Holding, Needs
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.domain import (
     Allocation,
     Assignment,
@@ -23,6 +22,8 @@ from morph_opt.domain import (
 )
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
+from morph_opt.strict.check import BeliefChecks
+from morph_opt.strict.rules import StateFacts
 
 Groups = Mapping[str, tuple[str, ...]]
 """One or two jobs by the name of their group."""
@@ -38,7 +39,7 @@ class Sharing:
     """
 
     def __init__(self, belief: SpeedModel, pairs: PairSpeeds) -> None:
-        self._needs = Needs(belief)
+        self._checks = BeliefChecks(belief)
         self._tables = CandidateBuilder(belief, requests_only=True)
         self._pairs = pairs
 
@@ -63,22 +64,19 @@ class Sharing:
     def joined(self, state: RoundState, groups: Groups, allocation: Allocation) -> Allocation:
         """What every job gets where groups get so much."""
         known = {one.job.name: one for one in state.jobs}
-        holding = Holding(state.cluster, self._needs, state.failed)
+        check, before = self._checks.on(state.cluster), StateFacts.of(state)
         given: list[tuple[Assignment, JobState | None]] = []
         for held in allocation.assignments:
             members = groups[held.job]
             leader = _leader(members, known)
             other = next((known[name] for name in members if name != leader.job.name), None)
             given.append((replace(held, job=leader.job.name, partner=None), other))
-            for node, _ in held.placement.parts:
-                holding.add_side(leader.job, given[-1][0], node)
+        check.check((held for held, _ in given), before)
         made: list[Assignment] = []
         for held, other in given:
             beside = None if other is None else self._beside(known[held.job], held, other, state)
-            if beside is None or not self._fits(holding, known[beside.job].job, beside):
-                made.append(held)
-            else:
-                made += [replace(held, partner=beside.job), beside]
+            pair = () if beside is None else (replace(held, partner=beside.job), beside)
+            made += (held,) if check.add(pair, before) else pair or (held,)
         return Allocation(tuple(made))
 
     def _beside(
@@ -110,10 +108,6 @@ class Sharing:
         kind = state.cluster.nodes[there.nodes[0]].type
         models = jobs[0].model, jobs[1].model
         return self._pairs.paired_iteration_s(models, plans, kind, there.shape)
-
-    def _fits(self, holding: Holding, job: Job, held: Assignment) -> bool:
-        # What does not fit stays in the sums, so that later partners there do without, too.
-        return all(holding.add_side(job, held, node) is None for node, _ in held.placement.parts)
 
 
 def _leader(members: tuple[str, ...], known: Mapping[str, JobState]) -> JobState:

@@ -19,7 +19,7 @@ from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.packing import gavel_shares
 from morph_opt.policies.gandiva.sharing import Sharing
 from morph_opt.policies.gavel.policy import GavelRounds, begins_round
@@ -95,7 +95,7 @@ class _GroupRounds(GavelRounds):
         return begins_round(state) and super().due(state, names)
 
 
-class GavelPairs:
+class GavelPairs(Policy):
     """``gavel:gandiva``.
 
     Parameters

@@ -18,10 +18,10 @@ import numpy as np
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
+from morph_opt.policies.filling import Filling, FillingPolicy
 from morph_opt.policies.gavel.mechanism import RESET_S, ROUND_S, Mechanism
 from morph_opt.policies.objectives.deadlines import SloNames
 from morph_opt.policies.objectives.share_book import ShareBook
-from morph_opt.policies.rigid import _Filling, _Rigid, requested
 from morph_opt.shares.policies import Shares
 
 _TYPE_ORDER = ("V100", "P100", "K80")
@@ -39,7 +39,7 @@ class Book(Protocol):
         ...
 
 
-class GavelRounds(_Rigid):
+class GavelRounds(FillingPolicy):
     """Target shares of a policy, followed by Gavel's priorities.
 
     Parameters
@@ -130,7 +130,7 @@ class GavelRounds(_Rigid):
         )
         return Decision(decision.allocation, report)
 
-    def deal(self, filling: _Filling) -> None:
+    def fill(self, filling: Filling) -> None:
         """Type by type in order of priority; a running job stays where it may."""
         state = self._state
         if state is None or not state.jobs:
@@ -150,7 +150,7 @@ class GavelRounds(_Rigid):
         )
         kind_of_class = [cluster.gpu_types.index(t.gpu_type) for t in cluster.node_types]
         table = view.problem.candidates
-        wanted = [requested(view, job) for job in range(len(state.jobs))]
+        wanted = [filling.candidates(job) for job in range(len(state.jobs))]
         done: set[int] = set()
         for kind in order:
             priority = self._mechanism.priorities(rows)[:, kind]
@@ -162,7 +162,7 @@ class GavelRounds(_Rigid):
                 if self._place(filling, job, kind, mine):
                     done.add(job)
 
-    def _place(self, filling: _Filling, job: int, kind: int, candidates: list[int]) -> bool:
+    def _place(self, filling: Filling, job: int, kind: int, candidates: list[int]) -> bool:
         state = self._state
         assert state is not None
         running = state.jobs[job].running

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from morph_opt.candidates.slices import ModelSlice
-from morph_opt.candidates.table import RoundView
+from morph_opt.decision.candidates.slices import ModelSlice
+from morph_opt.decision.candidates.table import RoundView
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
+from morph_opt.policies.filling import Filling, FillingPolicy
 from morph_opt.policies.promises import shortfall_of
-from morph_opt.policies.rigid import _Baseline, _Filling
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class JobWays:
         return next((count for count in self.counts if count > gpus), None)
 
 
-class MalleableBaseline(_Baseline):
+class MalleableBaseline(FillingPolicy):
     """Frame of the malleable heuristics; see the module.
 
     Parameters
@@ -111,6 +111,8 @@ class MalleableBaseline(_Baseline):
     belief
         Speeds that the policy goes by.
     """
+
+    requests_only = False
 
     def __init__(self, belief: SpeedModel) -> None:
         super().__init__(belief)
@@ -135,7 +137,7 @@ class MalleableBaseline(_Baseline):
             known = self._ways[id(slice_)] = (slice_, JobWays(slice_))
         return known[1]
 
-    def deal(self, filling: _Filling) -> None:
+    def fill(self, filling: Filling) -> None:
         """What the policy wants, kept and placed."""
         jobs = range(filling.problem.jobs.count)
         ways = [self.ways(filling.view, job) for job in jobs]
@@ -143,11 +145,11 @@ class MalleableBaseline(_Baseline):
         self._short = shortfall_of(filling.problem, filling.selection())
 
     @abstractmethod
-    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+    def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
         """What each job is to have; None for nothing."""
 
 
-def held_by(filling: _Filling) -> list[Way | None]:
+def held_by(filling: Filling) -> list[Way | None]:
     """What each running job holds, as a `Way` of no row."""
     view, nodes = filling.view, filling.problem.nodes
     found: list[Way | None] = []
@@ -162,14 +164,14 @@ def held_by(filling: _Filling) -> list[Way | None]:
     return found
 
 
-def open_gpus(filling: _Filling) -> int:
+def open_gpus(filling: Filling) -> int:
     """GPUs that may be dealt out, those of drained nodes that are still held included."""
     nodes, holds = filling.problem.nodes, filling.problem.holds
     free = float(nodes.capacity[nodes.node_class, 0][nodes.open].sum())
     return round(free + float(holds.demand[~nodes.open[holds.node], 0].sum()))
 
 
-def serve(filling: _Filling, ways: list[JobWays], wants: list[Want | None]) -> None:
+def serve(filling: Filling, ways: list[JobWays], wants: list[Want | None]) -> None:
     """Keep whoever has what it wants, then place the others, most GPUs first."""
     view, held = filling.view, held_by(filling)
     moved = []
@@ -191,6 +193,6 @@ def serve(filling: _Filling, ways: list[JobWays], wants: list[Want | None]) -> N
                 break
 
 
-def _start(filling: _Filling, ways: JobWays, job: int, want: Want) -> bool:
+def _start(filling: Filling, ways: JobWays, job: int, want: Want) -> bool:
     first = int(filling.view.offset[job])
     return filling.start(job, [first + way.row for way in ways.ways if way.is_in(want)])

@@ -13,6 +13,7 @@ import numpy as np
 from formulations.objectives import kept
 from morph_opt.decision.objective import Stateless
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.filling import Filling
 from morph_opt.policies.malleable.frame import (
     JobWays,
     MalleableBaseline,
@@ -20,7 +21,6 @@ from morph_opt.policies.malleable.frame import (
     held_by,
     open_gpus,
 )
-from morph_opt.policies.rigid import _Filling
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Greedy(MalleableBaseline):
         self._objective = objective
         self.name = name
 
-    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+    def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
         """See the class."""
         steps = self._steps(filling, ways)
         guaranteed = filling.problem.jobs.guaranteed
@@ -83,7 +83,7 @@ class Greedy(MalleableBaseline):
             best[job] = _best_step(steps[job], step, free)
         return [Want(step.gpus) if step.gpus else None for step in has]
 
-    def _steps(self, filling: _Filling, ways: list[JobWays]) -> list[list[Step]]:
+    def _steps(self, filling: Filling, ways: list[JobWays]) -> list[list[Step]]:
         """What each job may have: the best value of each GPU count."""
         problem = filling.problem
         level = self._objective.levels(problem)[-1]
@@ -132,7 +132,7 @@ class Optimus(MalleableBaseline):
 
     name = "optimus"
 
-    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+    def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
         """See the class."""
         left = filling.problem.jobs.iterations_left
         free = open_gpus(filling)

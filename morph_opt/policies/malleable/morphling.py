@@ -1,27 +1,16 @@
-"""Morphling's heuristic in the round engine: as its paper says, or as its published code does."""
+"""Morphling's heuristic in the round engine, as its paper says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from morph_opt.candidates.table import RoundView
-from morph_opt.domain import PlanFamily
-from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.filling import Filling
 from morph_opt.policies.malleable.frame import (
     JobWays,
     MalleableBaseline,
     Want,
 )
-from morph_opt.policies.malleable.morphling_artifact import (
-    PUBLISHED_SIZES,
-    Curve,
-    Entry,
-    LargeSizes,
-    SmallCurve,
-    decide,
-)
-from morph_opt.policies.rigid import _Filling
 
 GAIN = 0.01
 """Relative gain below which one more GPU is no step of a curve."""
@@ -231,23 +220,18 @@ class Morphling(MalleableBaseline):
     ----------
     belief
         Speeds that the policy goes by.
-    artifact_quirks
-        Whether the round is that of the published code.
     """
 
     name = "morphling"
 
-    def __init__(self, belief: SpeedModel, *, artifact_quirks: bool = False) -> None:
-        super().__init__(belief)
-        self._quirks = artifact_quirks
-
-    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+    def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
         """See the class."""
-        shapes = self._published(filling, ways) if self._quirks else self._paper(filling, ways)
+        shapes = self.shapes(filling, ways)
         return [Want(sum(parts), None, parts) if parts else None for parts in shapes]
 
-    def _paper(self, filling: _Filling, ways: list[JobWays]) -> list[tuple[int, ...]]:
-        held, capacity = _held(filling), _capacity(filling)
+    def shapes(self, filling: Filling, ways: list[JobWays]) -> list[tuple[int, ...]]:
+        """GPUs per node of every job, most first; empty for none."""
+        held, capacity = gpus_held(filling), gpus_of_nodes(filling)
         size = max(capacity, default=0)
         asked = filling.problem.jobs.request_iteration_s
         jobs = []
@@ -267,58 +251,8 @@ class Morphling(MalleableBaseline):
         PaperRound(jobs, free).run()
         return [job.parts for job in jobs]
 
-    def _published(self, filling: _Filling, ways: list[JobWays]) -> list[tuple[int, ...]]:
-        held, capacity = _held(filling), _capacity(filling)
-        size = max(capacity, default=0)
-        asked = filling.problem.jobs.request_iteration_s
-        entries = [
-            Entry(
-                state.job.name,
-                _curve(filling.view, j, ways[j], size),
-                state.job.guaranteed,
-                1.0 / float(asked[j]),
-                max(0, state.starts - 1),
-                max(0.0, self.now_s - state.job.submission_s),
-                state.job.submission_s <= self.now_s - filling.problem.interval_s,
-                held[j],
-            )
-            for j, state in enumerate(filling.view.states)
-        ]
-        left = list(capacity)
-        found = []
-        for job in decide(entries, capacity):
-            parts = []
-            for node, gpus in job.gpus.items():
-                # The published code may give out more than a node has: later jobs are cut.
-                cut = min(gpus, left[node])
-                left[node] -= cut
-                parts += [cut] if cut else []
-            found.append(tuple(sorted(parts, reverse=True)))
-        return found
 
-
-def _curve(view: RoundView, job: int, ways: JobWays, size: int) -> Curve:
-    """A curve on one node, or sizes for a model that needs offloading to run on one GPU."""
-    alone = any(
-        scoped.row.shape.gpus == 1 and scoped.row.plan.family is not PlanFamily.ZERO_OFFLOAD
-        for scoped in view.slices[job].rows
-    )
-    steps = stairs(ways, size)
-    if alone and steps:
-        used = [max((s for s in steps if s <= g), default=min(steps)) for g in range(1, size + 1)]
-        speed = tuple(1.0 / steps[g] for g in used)
-        return SmallCurve(max(speed), speed, tuple(used), ((),) * size)
-    shapes: dict[int, list[tuple[int, ...]]] = {}
-    for way in ways.ways:
-        if way.parts not in shapes.setdefault(way.gpus, []):
-            shapes[way.gpus].append(way.parts)
-    published = PUBLISHED_SIZES.get(view.states[job].job.model, ())
-    order = [gpus for gpus in published if gpus in shapes] or sorted(shapes, reverse=True)
-    sizes = tuple((gpus, tuple(shapes[gpus])) for gpus in order)
-    return LargeSizes(1.0, sizes, {parts: () for gpus in order for parts in shapes[gpus]})
-
-
-def _held(filling: _Filling) -> list[dict[int, int]]:
+def gpus_held(filling: Filling) -> list[dict[int, int]]:
     """GPUs by node of every job."""
     found: list[dict[int, int]] = [{} for _ in filling.view.states]
     holds = filling.problem.holds
@@ -327,7 +261,7 @@ def _held(filling: _Filling) -> list[dict[int, int]]:
     return found
 
 
-def _capacity(filling: _Filling) -> list[int]:
+def gpus_of_nodes(filling: Filling) -> list[int]:
     """GPUs of every node; of a closed one those that are still held."""
     nodes, holds = filling.problem.nodes, filling.problem.holds
     found = [round(float(n)) for n in nodes.capacity[nodes.node_class, 0]]

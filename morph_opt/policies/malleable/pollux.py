@@ -7,6 +7,7 @@ import numpy as np
 from formulations.arrays import Floats, Ints
 from morph_opt.domain import InputError
 from morph_opt.perf.speed import SpeedModel
+from morph_opt.policies.filling import Filling
 from morph_opt.policies.malleable.frame import (
     JobWays,
     MalleableBaseline,
@@ -15,7 +16,6 @@ from morph_opt.policies.malleable.frame import (
     open_gpus,
 )
 from morph_opt.policies.malleable.pollux_rule import LEAST, Budget, PolluxRound, Search, Snap
-from morph_opt.policies.rigid import _Filling
 
 
 class PolluxPolicy(MalleableBaseline):
@@ -25,7 +25,7 @@ class PolluxPolicy(MalleableBaseline):
     on a fair share of GPUs (the largest count not above it) over its own.
     """
 
-    def fair_s(self, filling: _Filling, ways: list[JobWays]) -> list[float]:
+    def fair_s(self, filling: Filling, ways: list[JobWays]) -> list[float]:
         """Seconds per iteration of each job on its fair share; 0 for a job without any.
 
         Raises
@@ -45,7 +45,7 @@ class PolluxPolicy(MalleableBaseline):
             found.append(known.iteration_s(count) if count else 0.0)
         return found
 
-    def kept(self, filling: _Filling) -> Floats:
+    def kept(self, filling: Filling) -> Floats:
         """What a change leaves of a job's value, shape (J,)."""
         states = filling.view.states
         age = np.asarray([max(0.0, self.now_s - s.job.submission_s) for s in states])
@@ -74,7 +74,7 @@ class PolluxSearch(PolluxPolicy):
         super().__init__(belief)
         self._budget = budget or Budget()
 
-    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+    def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
         """See the class."""
         if not ways:
             return []
@@ -97,21 +97,21 @@ class PolluxSearch(PolluxPolicy):
                 wants[job] = Want(int(row.sum()), None, parts)
         return wants
 
-    def _order(self, filling: _Filling) -> list[int]:
+    def _order(self, filling: Filling) -> list[int]:
         """Jobs by attained service, then submission."""
         states = filling.view.states
         return sorted(
             range(len(states)), key=lambda j: (states[j].attained_gpu_s, states[j].job.submission_s)
         )
 
-    def _current(self, filling: _Filling) -> Ints:
+    def _current(self, filling: Filling) -> Ints:
         problem = filling.problem
         found = np.zeros((problem.jobs.count, problem.nodes.count), dtype=np.int64)
         gpus = problem.holds.demand[:, 0].round().astype(np.int64)
         found[problem.holds.job, problem.holds.node] = gpus
         return found
 
-    def _relative(self, filling: _Filling, ways: list[JobWays], total: int) -> Floats:
+    def _relative(self, filling: Filling, ways: list[JobWays], total: int) -> Floats:
         fair_s = self.fair_s(filling, ways)
         found = np.zeros((len(ways), filling.problem.nodes.count + 1, total + 1))
         for job, known in enumerate(ways):
@@ -188,7 +188,7 @@ class PolluxCounts(PolluxPolicy):
 
     name = "pollux:counts"
 
-    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+    def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
         """See the class."""
         total, fair_s = open_gpus(filling), self.fair_s(filling, ways)
         kept, held = self.kept(filling), held_by(filling)

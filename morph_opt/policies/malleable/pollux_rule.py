@@ -1,7 +1,7 @@
 """Pollux' fitness of an allocation, its repair, and its search over GPUs by job and node.
 
-Source as `morph_opt.policies.malleable.pollux_goodput`. A *state* says how many GPUs of each node
-each job has, shape (J, N); many states at once have shape (P, J, N).
+Source: the publication (OSDI'21) and petuum/adaptdl, branch ``osdi21-artifact``. A *state*
+says how many GPUs of each node each job has, shape (J, N); many states at once are (P, J, N).
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ import numpy as np
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
+from morph_opt.policies.filling import Filling
 from morph_opt.policies.malleable.frame import (
     JobWays,
     MalleableBaseline,
     Want,
     held_by,
 )
-from morph_opt.policies.malleable.sia_rule import Column, SiaAnswer, SiaJob, solve
-from morph_opt.policies.rigid import _Filling
+from morph_opt.policies.malleable.sia_rule import DEAREST, Column, SiaAnswer, SiaJob, solve
 from morph_opt.solvers.outcome import Limits
 
 POWER, WAITING = -0.5, 1.1
@@ -57,7 +57,7 @@ class Sia(MalleableBaseline):
         )
         return replace(decision, report=report)
 
-    def wants(self, filling: _Filling, ways: list[JobWays]) -> list[Want | None]:
+    def wants(self, filling: Filling, ways: list[JobWays]) -> list[Want | None]:
         """See the class."""
         columns, sizes = self._configurations(filling, ways)
         index = {(name, gpus): k for k, (name, _, gpus) in enumerate(columns)}
@@ -85,9 +85,14 @@ class Sia(MalleableBaseline):
             )
             usable = [columns[k][2] for k in np.flatnonzero(goodput > 0).tolist()]
             least.append(float(min(usable, default=1)))
+        shape = (len(jobs), len(columns))
         costs = np.asarray([j.cost(POWER, g) for j, g in zip(jobs, least, strict=True)])
+        may_have = np.asarray([j.usable for j in jobs], dtype=bool).reshape(shape)
+        # The published goodput of what a job cannot use is 1e-4 of whatever unit goodputs have: at
+        # iterations of hours that is more than what it can use, and it would wait for ever.
+        costs = np.where(may_have, costs.reshape(shape), DEAREST)
         self._answer = solve(
-            jobs, costs.reshape(len(jobs), len(columns)), columns, self._room(filling, columns),
+            jobs, costs, columns, self._room(filling, columns),
             power=POWER, waiting=WAITING, limits=self._limits,
         )  # fmt: skip
         self._columns = costs.size
@@ -97,7 +102,7 @@ class Sia(MalleableBaseline):
         ]
 
     def _configurations(
-        self, filling: _Filling, ways: list[JobWays]
+        self, filling: Filling, ways: list[JobWays]
     ) -> tuple[list[Column], list[int]]:
         """Columns with a published shape, and the GPUs of a node of each class."""
         sizes = [round(size) for size in filling.problem.nodes.capacity[:, 0].tolist()]
@@ -115,7 +120,7 @@ class Sia(MalleableBaseline):
         columns = [(str(kind), nodes, gpus) for kind, nodes, gpus in sorted(found | held)]
         return columns, sizes
 
-    def _room(self, filling: _Filling, columns: list[Column]) -> dict[str, int]:
+    def _room(self, filling: Filling, columns: list[Column]) -> dict[str, int]:
         """GPUs of each class: those of open nodes, and what is still held on closed ones."""
         nodes, holds = filling.problem.nodes, filling.problem.holds
         size = nodes.capacity[nodes.node_class, 0]

@@ -10,7 +10,7 @@ from formulations.arrays import Floats
 from formulations.objectives import feedback
 from formulations.objectives.feedback import Turns
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.candidates.table import CandidateBuilder
+from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formulations import objectives as maths
-from formulations.objectives import lookahead, makespan
+from formulations.objectives import lookahead, makespan, saved_time
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective, Stateless
 
@@ -51,6 +51,18 @@ class Lookahead(Stateless):
 
 
 @dataclass(frozen=True)
+class SavedTime(Stateless):
+    """Completion time saved per root of time held; see `formulations.objectives.saved_time`."""
+
+    wait_rounds: float = 2.0
+    name: str = "saved-time"
+
+    def goals(self, problem: RoundProblem) -> tuple[Level, ...]:
+        """One level, in seconds saved per root second."""
+        return saved_time.levels(problem, self.wait_rounds)
+
+
+@dataclass(frozen=True)
 class WorkRates(Stateless):
     """Completion rate weighed by work left; see `formulations.objectives.makespan`."""
 
@@ -65,6 +77,7 @@ OBJECTIVES: dict[str, Callable[[], Objective[Any]]] = {
     "throughput": Throughput,
     "jct": Jct,
     "lookahead": Lookahead,
+    "saved-time": SavedTime,
     "makespan": WorkRates,
 }
 """These objectives by name; ``makespan`` is more than this where GPUs are of several types."""

@@ -146,7 +146,7 @@ class ShareBook:
                 continue
             missing = max(0.0, job.job.iterations - record.fair_done)
             elapsed_s = state.time_s - job.job.submission_s
-            out[row] = max(1.0, elapsed_s + missing / float(rates[row]))
+            out[row] = elapsed_s + missing / float(rates[row])
         return out
 
     def _kind(self, state: RoundState, job: JobState) -> int | None:

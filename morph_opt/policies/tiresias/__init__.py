@@ -1,1 +1,1 @@
-"""Tiresias: queues by attained service, in the engine and as the published simulator."""
+"""Tiresias: queues by attained service, and Gittins indices."""

@@ -3,7 +3,7 @@
 All GPUs are dealt out again at every boundary from the top queue down; in a queue running jobs
 come before waiting ones, first come first served (``tiresias:2d-las``) or highest Gittins index
 first (``tiresias:gittins``); what does not fit is skipped. The published event-driven simulator
-is `morph_opt.policies.tiresias.artifact_events`.
+is `benchmarks.published.simulators.tiresias`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision
-from morph_opt.policies.rigid import _Filling, _Rigid, requested
+from morph_opt.policies.filling import Filling, FillingPolicy
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
 
 
-class RigidQueues(_Rigid):
+class RigidQueues(FillingPolicy):
     """2D-LAS or Gittins-in-queues for rigid jobs.
 
     Parameters
@@ -59,7 +59,7 @@ class RigidQueues(_Rigid):
         self._now_s = state.time_s
         return super().decide(state)
 
-    def deal(self, filling: _Filling) -> None:
+    def fill(self, filling: Filling) -> None:
         """Everybody from the top queue down; who can stays put."""
         states = filling.view.states
 
@@ -73,4 +73,4 @@ class RigidQueues(_Rigid):
 
         for job in sorted(range(len(states)), key=place):
             if states[job].running is None or not filling.keep(job):
-                filling.start(job, requested(filling.view, job))
+                filling.start(job, filling.candidates(job))

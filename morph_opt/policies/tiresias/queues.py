@@ -92,31 +92,6 @@ class GittinsIndex:
             return index
         return max(index, self.exact(max(0.0, attained_gpu_s - used_gpu_s)))
 
-    def published(self, attained_gpu_s: float) -> float:
-        """The number that the published code sorts by, times 1e6, with its roundings.
-
-        A table lookup at the first sample above the attained service, whole-number division in
-        the expectation, the sample itself (and not what is left of it) under the expectation,
-        probabilities to 5 and ranks to 4 digits.
-        """
-        samples = self.samples_gpu_s
-        count = samples.size
-        if attained_gpu_s > samples[-1] - 1:
-            return 0.0
-        first = int(np.searchsorted(samples, attained_gpu_s, side="right"))
-        if first >= count:
-            return 0.0
-        start = samples[first] - 1
-        until = start + self.quantum_gpu_s
-        last = count - 1
-        if until <= samples[-1] - 1:
-            last = int(np.searchsorted(samples, until, side="right"))
-        begin = int(np.searchsorted(samples, start, side="right"))
-        alive = count - begin
-        chance = round((last - begin) / alive, 5)
-        mean = (samples[begin:last].sum() + self.quantum_gpu_s * (count - last)) // alive
-        return round(chance * 1e6 / float(mean), 4)
-
 
 def queue_of(attained_gpu_s: float, limits_gpu_s: tuple[float, ...] = QUEUE_LIMITS_GPU_S) -> int:
     """Queue that the attained service alone puts a job into: 0 is served first."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 30.0
 """Between two lines of progress where no terminal shows a bar."""
+SECONDS_TO_FIRST_LINE = 2.0
+"""Soon enough for whoever waits for one."""
 REMEMBERED = 60
 """Rounds that the full-screen view draws."""
 LEAST_DONE = 0.02
@@ -125,7 +127,7 @@ def shown_progress(
 
 @contextmanager
 def _bar(meter: Meter) -> Iterator[Progress]:
-    from tqdm import tqdm
+    from tqdm.auto import tqdm
 
     with tqdm(total=meter.jobs, unit="job", file=sys.stderr, leave=False) as bar:
 
@@ -138,14 +140,14 @@ def _bar(meter: Meter) -> Iterator[Progress]:
 
 
 def _lines_now_and_then(meter: Meter) -> Progress:
-    said = meter.began
+    due = meter.began + min(SECONDS_TO_FIRST_LINE, SECONDS_BETWEEN_LINES)
 
     def update(decided: RoundDecided, completed: int) -> None:
-        nonlocal said
+        nonlocal due
         meter.update(decided, completed)
         now = meter.clock()
-        if now - said >= SECONDS_BETWEEN_LINES:
-            said = now
+        if now >= due:
+            due = now + SECONDS_BETWEEN_LINES
             print(meter.line(), file=sys.stderr, flush=True)
 
     return update
@@ -160,14 +162,10 @@ def require_watchable() -> None:
     Raises
     ------
     InputError
-        If stderr is no terminal, or ``rich`` is not installed.
+        If stderr is no terminal.
     """
-    from importlib.util import find_spec
-
     if not sys.stderr.isatty():
         raise InputError("needs a terminal on stderr", field="--watch")
-    if find_spec("rich") is None:
-        raise InputError("needs rich: pip install 'morph-opt[watch]'", field="--watch")
 
 
 @contextmanager

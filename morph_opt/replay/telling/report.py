@@ -58,7 +58,8 @@ def result_table(summary: Values) -> str:
         ("wall time", _seconds(s["wall_s"]), f"peak memory {_mib(s['peak_rss_mib'])}"),
     ]
     if s.get("guaranteed_jobs"):
-        missed = f"{s['rounds_guarantees_missed']} of them although possible for all"
+        of_them = s["rounds_guarantees_missed"]
+        missed = "" if of_them is None else f"{of_them} of them although possible for all"
         short = f"{s['rounds_guarantees_short']} rounds short"
         rows.insert(-3, ("guaranteed jobs", f"{s['guaranteed_jobs']} ({short})", missed))
     rows[-3:-3] = _money(summary)

@@ -133,13 +133,13 @@
     ["guaranteed", "promise", (j, i) => j.guaranteed[i] ? "guaranteed" : ""],
     ["gpus", "GPUs asked for", (j, i) => j.gpus[i]],
     ["plan", "last plan", (j, i) => named(j, "plan", i)],
-    ["submitted_s", "submitted (h)", (j, i) => j.submitted_s[i] / 3600, twoDigits],
+    ["submission_s", "submitted (h)", (j, i) => j.submission_s[i] / 3600, twoDigits],
     ["queued_s", "queued (s)", (j, i) => j.queued_s[i], number],
     ["jct_s", "JCT (s)", (j, i) => j.jct_s[i], number],
     ["stretch", "stretch", (j, i) => j.stretch[i], twoDigits],
     ["restarts", "restarts", (j, i) => j.restarts[i], number],
     ["preemptions", "preemptions", (j, i) => j.preemptions[i], number],
-    ["gpu_s", "GPU-hours", (j, i) => j.gpu_s[i] / 3600, oneDigit],
+    ["gpu_s_held", "GPU-hours", (j, i) => j.gpu_s_held[i] / 3600, oneDigit],
   ];
   const shownAs = ([, , of, form], jobs, i) => {
     const value = of(jobs, i);
@@ -235,7 +235,7 @@
 
   function stretches(job) {
     const jobs = model(doc, "jobs").data, s = model(doc, "segments").data, found = [];
-    let at = jobs.submitted_s[job];
+    let at = jobs.submission_s[job];
     const end = Number.isNaN(jobs.finish_s[job]) ? null : jobs.finish_s[job];
     for (let k = 0; k < s.job.length; k++) {
       if (s.job[k] !== job) continue;
@@ -306,7 +306,7 @@
     const sums = {};
     for (const part of parts) sums[part.kind] = (sums[part.kind] ?? 0) + part.to - part.from;
     const told = Object.entries(sums).map(([kind, s]) => `${kind} ${number.format(s)} s`).join(", ");
-    found.push(make("p", `${named(jobs, "model", job)}, submitted at ${clock(jobs.submitted_s[job])}: ${told || "not yet submitted when the replay ended"}.`));
+    found.push(make("p", `${named(jobs, "model", job)}, submitted at ${clock(jobs.submission_s[job])}: ${told || "not yet submitted when the replay ended"}.`));
     if (parts.length) {
       found.push(waterfall(parts));
       const legend = make("p", "Low bars wait, high bars hold GPUs: ");

@@ -11,9 +11,9 @@ from formulations.arrays import Floats
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import PALETTE, label, short
 from morph_opt.report.paired import Pairing
-from morph_opt.views import RunView
-from morph_opt.views.explanations import Price
-from morph_opt.views.series import Steps, gpus_held, gpus_there
+from morph_opt.runs.views import RunView
+from morph_opt.runs.views.explanations import Price
+from morph_opt.runs.views.series import Steps, gpus_held, gpus_there
 
 if TYPE_CHECKING:
     from bokeh.models import Range1d
@@ -181,7 +181,7 @@ def _with_legend(chart: figure) -> figure:
 # ---------------------------------------------------------------- distributions
 
 MEASURES = {
-    "turnaround_time": ("completion", "completion time, JCT (s)"),
+    "jct_s": ("completion", "completion time, JCT (s)"),
     "queued_s": ("queueing", "queueing (s)"),
     "stretch": ("stretch", "stretch: JCT over time with GPUs"),
 }
@@ -209,9 +209,9 @@ def draw_distribution(views: Sequence[RunView], column: str) -> figure:
                 color=PALETTE[place % (len(PALETTE) - 1)], line_dash=DASHES[place % len(DASHES)],
                 legend_label=label(view.name),
             )  # fmt: skip
-    bounds = [view.run.summary.average_jct_lower_bound_s for view in views]
+    bounds = [view.run.summary.avg_jct_lower_bound_s for view in views]
     whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
-    if column == "turnaround_time" and whole and all(bound > 0.0 for bound in bounds):
+    if column == "jct_s" and whole and all(bound > 0.0 for bound in bounds):
         chart.add_layout(
             Span(location=min(bounds), dimension="height", line_color="#777777", line_dash="dotted")
         )
@@ -225,7 +225,7 @@ def draw_distribution(views: Sequence[RunView], column: str) -> figure:
 def finished(view: RunView, column: str) -> Floats:
     """A column of the jobs that completed."""
     values = np.asarray(
-        [getattr(row, column) for row in view.jobs if row.success], dtype=np.float64
+        [getattr(row, column) for row in view.jobs if row.completed], dtype=np.float64
     )
     return values[np.isfinite(values)]
 
@@ -246,7 +246,7 @@ def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, flo
     data: dict[str, Any] = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
     told = [("to the right", "@x{0,0} s"), ("upwards", "@y{0,0} s")]
     if len(pairing.rows) <= MOST_NAMED:
-        data["name"] = [short(row.job_id) for row in pairing.rows]
+        data["name"] = [short(row.job) for row in pairing.rows]
         told = [("job", "@name"), *told]
     chart = figure(
         name="pairs", height=480, max_width=640, sizing_mode="stretch_width", x_axis_type="log",

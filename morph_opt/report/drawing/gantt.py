@@ -11,7 +11,7 @@ import numpy.typing as npt
 from formulations.arrays import Floats
 from morph_opt.report.drawing.time_axis import TimeAxis
 from morph_opt.report.groups import OTHER, PALETTE, label, short
-from morph_opt.views import RunView
+from morph_opt.runs.views import RunView
 
 if TYPE_CHECKING:
     from bokeh.models import Range1d
@@ -149,7 +149,7 @@ def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> No
     tall = max(2.0, view.nodes.total / 24.0)
     fits = np.flatnonzero((wide > 0.035 * view.end_s) & (high >= tall))
     order = fits[np.argsort(-(wide * high)[fits], kind="stable")][:LABELS]
-    texts = [short(view.jobs[int(job)].job_id, 14) for job in r.job[order]]
+    texts = [short(view.jobs[int(job)].job, 14) for job in r.job[order]]
     source = ColumnDataSource(
         name="labels",
         data={

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from morph_opt.domain import InputError
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.kueue import read_kueue
 from morph_opt.round.live.slurm import read_slurm
+from morph_opt.round.snapshot import state_to_json, write_document
+from morph_opt.round.speeds import SpeedTable, table_to_json
 
 SOURCES = {"slurm": read_slurm, "kueue": read_kueue}
 """Readers of files, by the word before the colon."""
 
-__all__ = ["SOURCES", "Live", "live_text", "read_live"]
+__all__ = ["SOURCES", "Live", "live_text", "read_live", "write_snapshot"]
 
 
 def read_live(spec: str) -> Live:
@@ -27,6 +31,19 @@ def read_live(spec: str) -> Live:
         known = ", ".join(f"{name}:FILE,FILE" for name in SOURCES)
         raise InputError(f"must be one of {known}, got {spec[:120]!r}", field="--from")
     return SOURCES[word](names)
+
+
+def write_snapshot(path: Path, live: Live) -> None:
+    """Write the round as a snapshot, without the jobs that are kept back: none is to start.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    round_ = live.snapshot
+    assert isinstance(round_.speeds, SpeedTable)
+    write_document(path, state_to_json(round_.state, table_to_json(round_.speeds), round_.rules))
 
 
 def live_text(live: Live) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from glob import escape
 
+from morph_opt.decision.rules import NodeRule, NonPreemptible, OperatorRules, Rule, TenantQuota
 from morph_opt.domain import (
     Assignment,
     Cluster,
@@ -31,10 +32,12 @@ from morph_opt.perf.speed import Configuration
 from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.round.speeds import SpeedRow, SpeedTable
-from morph_opt.rules import NodeRule, NonPreemptible, OperatorRules, Rule, TenantQuota
 
 Shapes = Callable[[int], tuple[Shape, ...]]
 """Shapes of a model by GPUs per node."""
+
+_Where = tuple[tuple[str, ...], str, frozenset[str]]
+"""Partitions, GPU type and barred nodes of a job that waits."""
 
 INTERVAL_S = 60.0
 NO_LIMIT_S = 86_400
@@ -83,8 +86,14 @@ class LiveJob:
         GPUs on every node if it insists; 0 for the fewest nodes.
     grain
         GPUs that are always together on a node (a pod); a divisor of ``gpus``.
+    nodes
+        Fewest nodes that it runs on, at most as many as it has grains.
     groups
         Partitions of which one will do; () for any node.
+    barred
+        Nodes on which it may not run.
+    whole
+        Whether it takes whole nodes, as many as its GPUs need (``gpus`` then is what it asks for).
     limit_s
         Seconds that it may run; None without a limit.
     started_s
@@ -104,7 +113,10 @@ class LiveJob:
     gpu_type: str = ""
     per_node: int = 0
     grain: int = 1
+    nodes: int = 1
     groups: tuple[str, ...] = ()
+    barred: frozenset[str] = frozenset()
+    whole: bool = False
     limit_s: float | None = None
     started_s: float | None = None
     parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
@@ -150,20 +162,21 @@ def live_round(
         raise InputError("no node has GPUs", field="nodes")
     cluster = _cluster(nodes, name)
     states: list[JobState] = []
-    waiting: dict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
+    waiting: dict[_Where, list[str]] = defaultdict(list)
     models: dict[str, Shapes] = {}
     free = {node.name: set(range(node.gpus)) for node in nodes}
     held: dict[str, str] = {}
-    for job in sorted(jobs, key=lambda one: (one.submit_s, one.name)):
+    for asked in sorted(jobs, key=lambda one: (one.submit_s, one.name)):
+        job = _of_whole_nodes(asked, nodes) if asked.whole else asked
         if job.started_s is None:
             reason = job.held or _too_large(job, nodes)
             if reason:
                 held[job.name] = reason
                 continue
-            waiting[job.groups, job.gpu_type].append(job.name)
+            waiting[_where(job)].append(job.name)
         states.append(_state(job, time_s, cluster, free, models))
     stays = [NonPreemptible(("*",))] if any(state.running for state in states) else []
-    where = [_node_rule(nodes, *key, names) for key, names in waiting.items()]
+    where = [_node_rule(nodes, key, names) for key, names in waiting.items()]
     own: list[Rule] = [*stays, *(rule for rule in where if rule is not None), *quotas]
     closed = frozenset(i for i, node in enumerate(nodes) if not node.open)
     state = RoundState(0, time_s, INTERVAL_S, cluster, tuple(states), closed)
@@ -171,19 +184,38 @@ def live_round(
     return Live(snapshot, held, tuple(notes))
 
 
-def _fitting(nodes: Sequence[LiveNode], groups: tuple[str, ...], gpu_type: str) -> list[LiveNode]:
-    """Nodes of these partitions with GPUs of this type."""
+def _where(job: LiveJob) -> _Where:
+    """What limits the nodes of a job."""
+    return job.groups, job.gpu_type, job.barred
+
+
+def _fitting(nodes: Sequence[LiveNode], where: _Where) -> list[LiveNode]:
+    """Nodes of these partitions with GPUs of this type, but for those that are barred."""
+    groups, gpu_type, barred = where
     return [
         node
         for node in nodes
         if (not groups or node.groups & set(groups))
         and (not gpu_type or node.gpu_type.lower() == gpu_type.lower())
+        and node.name not in barred
     ]
+
+
+def _of_whole_nodes(job: LiveJob, nodes: Sequence[LiveNode]) -> LiveJob:
+    """The job with all GPUs of as many nodes as it needs; held where nodes differ in GPUs."""
+    sizes = {node.gpus for node in _fitting(nodes, _where(job))}
+    if len(sizes) > 1:
+        return replace(job, held=job.held or "asks for whole nodes, which differ: not decided")
+    each = min(sizes, default=0)
+    if job.held or each < max(1, job.per_node):
+        return job
+    count = max(job.nodes, -(-job.gpus // (job.per_node or each)))
+    return replace(job, gpus=count * each, per_node=each)
 
 
 def _too_large(job: LiveJob, nodes: Sequence[LiveNode]) -> str:
     """Why a job fits on no node however empty; "" if it fits."""
-    fitting = _fitting(nodes, job.groups, job.gpu_type)
+    fitting = _fitting(nodes, _where(job))
     room: dict[str, int] = defaultdict(int)
     for node in fitting:
         each = job.per_node or job.grain
@@ -194,6 +226,8 @@ def _too_large(job: LiveJob, nodes: Sequence[LiveNode]) -> str:
     if most >= job.gpus:
         return ""
     where = " in its partition" if job.groups else ""
+    where = " that it may have" if job.barred else where
+    where = " that are empty" if job.whole else where
     kind = f" of type {job.gpu_type}" if job.gpu_type else ""
     split = f", {job.per_node} on each node," if job.per_node else ""
     return f"asks for {job.gpus} GPUs{kind}{split} and the nodes{where} have {most} of one type"
@@ -232,8 +266,8 @@ def _state(
         models.setdefault(shape.label, lambda _: (shape,))
         model = shape.label
     else:
-        model = f"{job.gpus} in {job.grain}s"
-        models.setdefault(model, partial(_tightest, job.gpus, job.grain))
+        model = f"{job.gpus} in {job.grain}s on {job.nodes}"
+        models.setdefault(model, partial(_tightest, job.gpus, job.grain, job.nodes))
     ran_s = 0.0 if started_s is None else max(0.0, time_s - started_s)
     return JobState(
         Job(
@@ -291,24 +325,24 @@ def _speeds(models: Mapping[str, Shapes], cluster: Cluster) -> SpeedTable:
     return SpeedTable(rows)
 
 
-def _tightest(gpus: int, grain: int, per_node: int) -> tuple[Shape, ...]:
-    """Shapes on the fewest nodes, in parts that are multiples of the grain."""
+def _tightest(gpus: int, grain: int, nodes: int, per_node: int) -> tuple[Shape, ...]:
+    """Shapes on the fewest nodes, at least so many, in parts that are multiples of the grain."""
     grains, room = gpus // grain, per_node // grain
     if not room:
         return ()
-    fewest = -(-grains // room)
-    return tuple(
-        Shape(tuple(grain * part for part in one.parts))
-        for one in partitions(grains, room)
-        if one.nodes == fewest
-    )
+    fewest = max(nodes, -(-grains // room))
+    # Every shape of more nodes has parts no larger than this.
+    largest = min(room, grains - fewest + 1)
+    found = [one.parts for one in partitions(grains, largest) if one.nodes == fewest]
+    if not found:  # more shapes than are listed: the even one
+        each, more = divmod(grains, fewest)
+        found = [(each + 1,) * more + (each,) * (fewest - more)]
+    return tuple(Shape(tuple(grain * part for part in parts)) for parts in found)
 
 
-def _node_rule(
-    nodes: Sequence[LiveNode], groups: tuple[str, ...], gpu_type: str, names: list[str]
-) -> NodeRule | None:
-    """Where jobs of these partitions and this GPU type may run; None for everywhere."""
-    fitting = _fitting(nodes, groups, gpu_type)
+def _node_rule(nodes: Sequence[LiveNode], where: _Where, names: list[str]) -> NodeRule | None:
+    """Where jobs may run that are limited like this; None for everywhere."""
+    fitting = _fitting(nodes, where)
     if len(fitting) == len(nodes):
         return None
     return NodeRule(

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from morph_opt.decision.rules import TenantQuota
 from morph_opt.documents import Fields, parse_json
 from morph_opt.domain import InputError
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE
 from morph_opt.domain.job import MOST_GPUS
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
 from morph_opt.round.snapshot import read_text
-from morph_opt.rules import TenantQuota
 
 KINDS = ("Workload", "Node", "ClusterQueue", "LocalQueue", "ResourceFlavor")
 _BARRING = frozenset(("NoSchedule", "NoExecute"))
@@ -93,8 +93,7 @@ def _name(item: Fields) -> str:
 
 
 def _labels(flavor: Fields) -> dict[str, str]:
-    labels = flavor.object("spec", None, {}).object("nodeLabels", None, {})
-    return {key: labels.text(key) for key in labels}
+    return flavor.object("spec", None, {}).value("nodeLabels", dict[str, str], {})
 
 
 def _gpus(table: Fields, most: int = MOST_GPUS) -> int:
@@ -120,8 +119,7 @@ def _nodes(item: Fields, flavors: dict[str, dict[str, str]]) -> Iterator[LiveNod
     gpus = _gpus(table, MOST_GPUS_PER_NODE)
     if not gpus:
         return
-    raw = _meta(item).object("labels", None, {})
-    labels = {key: raw.text(key) for key in raw}
+    labels = _meta(item).value("labels", dict[str, str], {})
     ready = all(
         condition.text("status") == "True"
         for condition in status.objects("conditions", None, [])

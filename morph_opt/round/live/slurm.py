@@ -1,301 +1,250 @@
-"""Slurm's answers: ``squeue --json`` and ``scontrol show nodes --json``, of any release with them.
+"""Slurm's answers: ``squeue --json`` with the nodes of ``scontrol`` or ``sinfo``, of any release.
 
-A number is an integer or an object ``{set, infinite, number}``, a state a text or a list, by
-release; what is not needed is not looked at.
+What is free is what no answer says is in use: neither ``gres_detail`` of any record of ``squeue``
+nor ``gres_used`` of the node. ``squeue`` may show less than runs (``PrivateData=jobs``).
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from morph_opt.documents import Fields, parse_json
 from morph_opt.domain import InputError
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE
-from morph_opt.domain.job import MOST_GPUS
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
-from morph_opt.round.live.hostlist import expand_hosts, numbers_in
+from morph_opt.round.live.slurm_fields import (
+    gres,
+    hosts,
+    indices,
+    number,
+    shared,
+    text,
+    texts,
+    words,
+)
+from morph_opt.round.live.slurm_jobs import (
+    Parts,
+    Site,
+    array_of,
+    held_parts,
+    jobs_of,
+    keeps_away,
+    limit_of,
+    limited,
+    runs,
+)
 from morph_opt.round.snapshot import read_text
 
-_ROOM = frozenset(("", "None", "Resources", "Priority"))
-"""Reasons of waiting that are about room; every other one keeps a job back however much is free."""
-
-_RUNS = frozenset(
-    ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED")
-)
-_WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
 _OPEN = frozenset(("IDLE", "MIXED", "ALLOCATED"))
 _FLAGS = frozenset(
     ("COMPLETING", "PLANNED", "CLOUD", "POWERED_DOWN", "POWERING_UP", "DYNAMIC_NORM")
 )
 """Flags beside a state that keep nothing away; every other one does (drain, maintenance, ...)."""
 
-_GRES = re.compile(r"gpu(?::([^:(,=]+))??(?::([0-9]{1,9}))?(?:\(([^()]*)\))?", re.ASCII)
-_TRES = re.compile(r"gres[/:]gpu(?::([^=:,]+))?[=:]([0-9]{1,9})", re.ASCII)
-_SLICE = re.compile(r"[0-9][gc]\.[0-9]+gb", re.ASCII)
-"""Slices of GPUs (MIG) are no GPUs."""
-
-_TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
-_MOST_TASKS = 10_000
+_NODES = "scontrol show nodes --json (22.05: sinfo --json)"
+_NOT_LOOKED_AT = (
+    "CPUs and memory are not looked at, nor licenses, other GRES, switches, contiguous nodes and "
+    "preferred features; jobs run on exactly the GPUs that they ask for"
+)
+_SHOWN = 8
+"""Nodes that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """GPUs in a list of trackable resources: number and type, "" for any."""
+class _Known:
+    """A node and what its record says of it.
 
-    gpus: int = 0
-    gpu_type: str = ""
+    Parameters
+    ----------
+    node
+        The node; closed where nothing may be started.
+    why
+        Why nothing may be started; "" for open nodes.
+    used
+        GPUs that are in use by index, and their number; None where the record does not say.
+    features
+        Of the node.
+    busy
+        Whether something runs there, with GPUs or without.
+    """
+
+    node: LiveNode
+    why: str
+    used: tuple[frozenset[int], int] | None
+    features: frozenset[str]
+    busy: bool
 
 
 def read_slurm(files: Sequence[str]) -> Live:
-    """The round of two documents, in any order.
+    """The round of two files, in any order; see `slurm_round`."""
+    return slurm_round([(file, parse_json(read_text(file), file)) for file in files])
+
+
+def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
+    """The round of two parsed documents with their names, in any order.
 
     Raises
     ------
     InputError
         With file, field and rule.
     """
+    found = _documents(documents)
+    known = [one for row in found["nodes"].objects("nodes", None) for one in _nodes(row)]
+    rows = found["jobs"].objects("jobs", None)
+    sizes = {one.node.name: one.node.gpus for one in known}
+    parts = [held_parts(row, sizes) for row in rows]
+    time_s = _time_s(found["jobs"], rows)
+    on = [(row, set(hosts(row, "nodes")) if runs(row) else set()) for row in rows]
+    busy = {one.node.name for one in known if one.busy}.union(*(names for _, names in on))
+    site = Site({one.node.name: one.features for one in known}, frozenset(busy), time_s)
+    jobs = [
+        job for row, held in zip(rows, parts, strict=True) for job in jobs_of(row, held or (), site)
+    ]
+    jobs = list(limited(jobs, {array_of(row): limit_of(row) for row in rows if limit_of(row)}))
+    # What happened while the answers were written counts as before them.
+    jobs = [replace(job, submit_s=min(job.submit_s, time_s)) for job in jobs]
+    closed = {one.node.name: one.why for one in known if one.why}
+    for (row, names), held in zip(on, parts, strict=True):
+        if held is None or keeps_away(row):
+            why = "a job there has not quite ended" if held is None else "a job has it for itself"
+            closed = dict.fromkeys(names & sizes.keys(), why) | closed
+    blocks = list(_blocks(known, jobs, filter(None, parts), time_s))
+    nodes = [replace(one.node, open=one.node.name not in closed) for one in known]
+    notes = [
+        _NOT_LOOKED_AT,
+        f"{len(rows)} records, {len(jobs)} jobs with GPUs that run or wait",
+        *_notes(rows, known, blocks, closed),
+    ]
+    return found["jobs"].built(
+        lambda: live_round(nodes, [*jobs, *blocks], time_s, notes, name="slurm")
+    )
+
+
+def _documents(documents: Sequence[tuple[str, Any]]) -> dict[str, Fields]:
+    """The documents by what they have."""
     found: dict[str, Fields] = {}
-    for file in files:
-        document = Fields(parse_json(read_text(file), file), "", file, None)
+    for file, parsed in documents:
+        document = Fields(parsed, "", file, None)
         kinds = [kind for kind in ("jobs", "nodes") if document.given(kind)]
         if len(kinds) != 1:
-            rule = "must be what squeue --json or scontrol show nodes --json prints"
+            rule = f"must be what squeue --json or {_NODES} prints"
             raise InputError(rule, file=file)
+        if document.has("errors") and (failed := document.raw("errors")):
+            # What a failed answer lists is a part of the picture, if anything.
+            raise document.error("errors", f"must be empty, Slurm says {str(failed)[:120]}")
         if kinds[0] in found:
             raise InputError(f"is a second document with {kinds[0]}", file=file)
         found[kinds[0]] = document
-    for kind, command in (("jobs", "squeue --json"), ("nodes", "scontrol show nodes --json")):
+    for kind, command in (("jobs", "squeue --json"), ("nodes", _NODES)):
         if kind not in found:
             raise InputError(f"lacks the document of {command}", field="--from")
-    nodes = [node for row in found["nodes"].objects("nodes", None) for node in _nodes(row)]
-    rows = found["jobs"].objects("jobs", None)
-    with_gpus = {node.name for node in nodes}
-    jobs = [job for row in rows for job in _jobs(row, with_gpus)]
-    jobs = list(_limited(jobs, {_array(row): _limit(row) for row in rows if _limit(row)}))
-    cut = [f"{_array(row)}" for row in rows if "..." in _text(row, "array_task_string")]
-    notes = [
-        "CPUs and memory are not looked at; jobs run on exactly the GPUs that they ask for",
-        f"{len(rows)} records, {len(jobs)} jobs with GPUs that run or wait",
-        *(f"squeue names not all tasks of array {one} (SLURM_BITSTR_LEN): left out" for one in cut),
+    return found
+
+
+def _time_s(document: Fields, rows: Sequence[Fields]) -> float:
+    """When the answer was given; the last that it knows of where it does not say (22.05)."""
+    happened = [
+        number(row, name)
+        for row in rows
+        for name in ("submit_time", "last_sched_evaluation", *(("start_time",) * runs(row)))
     ]
-    time_s = _number(found["jobs"], "last_update") or max(
-        [0.0, *(at for job in jobs for at in (job.submit_s, job.started_s) if at is not None)]
-    )
-    # What happened while the answers were written counts as before them.
-    jobs = [replace(job, submit_s=min(job.submit_s, time_s)) for job in jobs]
-    return found["jobs"].built(lambda: live_round(nodes, jobs, time_s, notes, name="slurm"))
+    return number(document, "last_update") or max([0.0, *(at for at in happened if at is not None)])
 
 
-def _number(row: Fields, name: str) -> float | None:
-    """A number, alone or in an object; None for none and for no limit."""
-    if not row.has(name):
-        return None
-    value = row.raw(name)
-    if isinstance(value, dict):
-        inner = row.object(name, None)
-        if not inner.flag("set", True) or inner.flag("infinite", False):
-            return None
-        return inner.number("number", least=0.0)
-    return row.number(name, least=0.0)
-
-
-def _text(row: Fields, name: str) -> str:
-    """A text; "" for none."""
-    return row.text(name) if row.has(name) else ""
-
-
-def _words(row: Fields, name: str) -> tuple[str, ...]:
-    """A text or a list of texts, as upper-case words."""
-    if not row.has(name):
-        return ()
-    value: Any = row.raw(name)
-    texts = (row.text(name),) if isinstance(value, str) else row.texts(name)
-    return tuple(word.upper() for text in texts for word in re.split(r"[+ ]", text) if word)
-
-
-def _nodes(row: Fields) -> Iterator[LiveNode]:
+def _nodes(row: Fields) -> Iterator[_Known]:
     """The node of a record, if it has GPUs and is there."""
     name = row.text("name")
-    gpus = {kind: count for kind, count, _ in _gres(row, "gres", _text(row, "gres")) if count}
-    words = _words(row, "state")
-    if not gpus or "FUTURE" in words:
+    gpus = {kind: count for kind, count, _ in gres(row, "gres", text(row, "gres")) if count}
+    states = [word.rstrip("*~#!%$@^-") for word in words(row, "state", "state_flags")]
+    if not gpus or "FUTURE" in states:
         return
     # Nothing is started on a node whose GPUs are of several types: which are free is not told.
     kind, count = "+".join(gpus), sum(gpus.values())
     if count > MOST_GPUS_PER_NODE:
         raise row.error("gres", f"must be at most {MOST_GPUS_PER_NODE} GPUs, got {count}")
-    words = tuple(word.rstrip("*~#!%$@^-") for word in words)
-    usable = (
-        len(gpus) == 1 and any(word in _OPEN for word in words) and set(words) <= _OPEN | _FLAGS
+    threads = number(row, "effective_cpus") or number(row, "cpus")
+    at_work = number(row, "alloc_cpus") or 0.0
+    why = ""
+    if strange := [word for word in states if word not in _OPEN | _FLAGS]:
+        why = "+".join(strange).lower()
+    elif not _OPEN & set(states):
+        why = "no state"
+    elif len(gpus) > 1:
+        why = "GPUs of several types"
+    elif threads is not None and at_work >= threads > 0.0:
+        why = "no free CPU"
+    elif shared(row, "gres_used"):
+        why = "shares of GPUs in use"
+    used = None
+    if row.has("gres_used"):
+        listed = list(gres(row, "gres_used", text(row, "gres_used")))
+        named = {at for _, n, inside in listed if n for at in indices(row, "gres_used", inside)}
+        used = frozenset(named) & frozenset(range(count)), sum(n for _, n, _ in listed)
+    yield _Known(
+        LiveNode(name, kind, count, not why, frozenset(texts(row, "partitions"))),
+        why,
+        used,
+        frozenset(texts(row, "active_features") or texts(row, "features")),
+        at_work > 0.0 or (used is not None and used[1] > 0),
     )
-    threads = _number(row, "effective_cpus") or _number(row, "cpus")
-    busy = threads is not None and (_number(row, "alloc_cpus") or 0.0) >= threads > 0.0
-    groups = row.raw("partitions", [])
-    names = groups.split(",") if isinstance(groups, str) else row.texts("partitions", [])
-    yield LiveNode(name, kind, count, usable and not busy, frozenset(names))
 
 
-def _gres(row: Fields, field: str, text: str) -> Iterator[tuple[str, int, str]]:
-    """Type, number and text in parentheses of every kind of GPU in ``gpu:a100:4(IDX:0-3)``."""
-    for item in re.findall(r"[^,(]+(?:\([^()]*\))?", text):
-        if not item.startswith("gpu") or _SLICE.search(item):
-            continue
-        found = _GRES.fullmatch(item.strip())
-        if found is None:
-            raise row.error(field, f"must look like gpu:a100:4(IDX:0-3), got {item[:60]!r}")
-        yield found[1] or "", int(found[2] or 1), found[3] or ""
+def _blocks(
+    nodes: Iterable[_Known], jobs: Sequence[LiveJob], parts: Iterable[Parts], time_s: float
+) -> Iterator[LiveJob]:
+    """GPUs in use by no job of the round, as a job per node that runs."""
+    held: dict[str, set[int]] = defaultdict(set)
+    detailed: dict[str, set[int]] = defaultdict(set)
+    for some in (*(job.parts for job in jobs), *parts):
+        for host, gpus in some:
+            detailed[host].update(gpus)
+    for job in jobs:
+        for host, gpus in job.parts:
+            held[host].update(gpus)
+    for one in nodes:
+        name, size = one.node.name, one.node.gpus
+        named, count = one.used or (frozenset(), 0)
+        taken = (detailed[name] | named) & set(range(size))
+        # Where a record says only how many, the last ones stand for those that it does not name.
+        spare = [at for at in reversed(range(size)) if at not in taken]
+        taken.update(spare[: max(0, count - len(taken))])
+        if rest := tuple(sorted(taken - held[name])):
+            yield LiveJob(
+                f"in use on {name}", "in use", len(rest), time_s, started_s=time_s,
+                parts=((name, rest),),
+            )  # fmt: skip
 
 
-def _asked(row: Fields, *names: str) -> _Asked:
-    """GPUs in the first of these lists that names some: the total; the type if it is one."""
-    for name in names:
-        if not row.has(name):
-            continue
-        found = [pair for pair in _TRES.findall(row.text(name)) if not _SLICE.search(pair[0])]
-        kinds = {kind for kind, _ in found if kind}
-        counts = [int(count) for kind, count in found if not kind]
-        total = counts[0] if counts else sum(int(count) for _, count in found)
-        if total:
-            if total > MOST_GPUS:
-                raise row.error(name, f"must be at most {MOST_GPUS} GPUs, got {total}")
-            return _Asked(total, kinds.pop() if len(kinds) == 1 else "")
-    return _Asked()
+def _notes(
+    rows: Sequence[Fields],
+    known: Sequence[_Known],
+    blocks: Sequence[LiveJob],
+    closed: Mapping[str, str],
+) -> Iterator[str]:
+    """What is assumed, left out or kept as it is."""
+    if closed:
+        names = _some([f"{name} ({why})" for name, why in sorted(closed.items())])
+        yield f"nothing is started on {names}"
+    if blocks:
+        names = _some([f"{job.gpus} on {job.parts[0][0]}" for job in blocks])
+        yield f"GPUs in use by no job that squeue shows are left alone: {names}"
+    if silent := [one.node.name for one in known if one.used is None]:
+        names = _some(silent)
+        yield f"no gres_used of {names}: jobs that squeue does not show (PrivateData) are not seen"
+    if again := [row for row in rows if (number(row, "restart_cnt") or 0.0) > 0.0]:
+        yield (
+            f"{len(again)} records are of jobs that ran before: they wait from their requeue on, "
+            "squeue knows no earlier submission"
+        )
+    for row in rows:
+        if "..." in text(row, "array_task_string"):
+            array = array_of(row)
+            yield f"squeue names not all tasks of array {array} (SLURM_BITSTR_LEN): left out"
 
 
-def _jobs(row: Fields, with_gpus: set[str]) -> Iterator[LiveJob]:
-    """Jobs of a record: none without GPUs or at its end, several of an array that waits."""
-    states = set(_words(row, "job_state"))
-    if not states:
-        raise row.error("job_state", "is missing")
-    runs, waits = bool(states & _RUNS), bool(states & _WAITS)
-    if not runs and not waits:
-        return
-    asked = _asked(row, "tres_alloc_str" if runs else "tres_req_str", "tres_req_str")
-    per_node = _asked(row, "tres_per_node")
-    count = asked.gpus or per_node.gpus * max(1, round(_number(row, "node_count") or 1))
-    if not count:
-        return
-    if per_node.gpus and count % per_node.gpus:
-        count = per_node.gpus * -(-count // per_node.gpus)
-    limit = _number(row, "time_limit")
-    started_s: float | None = None
-    parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    if runs:
-        started_s = _number(row, "start_time") or 0.0
-        parts = tuple(_parts(row, count, with_gpus))
-        count = sum(len(gpus) for _, gpus in parts)
-    job = LiveJob(
-        "", _owner(row), count,
-        _number(row, "submit_time") or 0.0,
-        gpu_type=per_node.gpu_type or asked.gpu_type,
-        per_node=min(per_node.gpus, count),
-        groups=tuple(name for name in _text(row, "partition").split(",") if name),
-        limit_s=None if limit is None else 60.0 * limit,
-        started_s=started_s,
-        parts=parts,
-        held="" if runs else _held(row),
-    )  # fmt: skip
-    for name in _names(row):
-        yield replace(job, name=name)
-
-
-def _owner(row: Fields) -> str:
-    """Account, else user."""
-    return _text(row, "account") or _text(row, "user_name") or "default"
-
-
-def _held(row: Fields) -> str:
-    """Why Slurm keeps a job back for another reason than room."""
-    reason = _text(row, "state_reason")
-    if reason in _ROOM and _number(row, "priority") == 0.0:
-        reason = "priority 0"
-    return "" if reason in _ROOM else f"kept back by Slurm: {reason}"
-
-
-def _names(row: Fields) -> list[str]:
-    """``77``, ``91_3`` for a task, ``90+1`` for a component; every task of an array that waits."""
-    number = row.whole("job_id", least=0)
-    array = _array(row)
-    if array and _number(row, "array_task_id") is not None:
-        return [f"{array}_{round(_number(row, 'array_task_id') or 0)}"]
-    tasks = _text(row, "array_task_string").partition("%")[0]
-    if array and tasks:
-        return [f"{array}_{task}" for task in _tasks(row, tasks)]
-    if het := round(_number(row, "het_job_id") or 0):
-        return [f"{het}+{round(_number(row, 'het_job_offset') or 0)}"]
-    return [str(number)]
-
-
-def _array(row: Fields) -> int:
-    """Number of the array that a record is of; 0 for none."""
-    return round(_number(row, "array_job_id") or 0)
-
-
-def _limit(row: Fields) -> int:
-    """How many tasks of an array may run at once (``0-9%4``); 0 for any number."""
-    _, percent, limit = _text(row, "array_task_string").partition("%")
-    if percent and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-        raise row.error("array_task_string", f"must end in a number behind %, got {limit[:60]!r}")
-    return int(limit or 0) or round(_number(row, "array_max_tasks") or 0)
-
-
-def _limited(jobs: Sequence[LiveJob], limits: Mapping[int, int]) -> Iterator[LiveJob]:
-    """The jobs, with tasks kept back that would be too many of their array at once."""
-    arrays = [int(job.name.partition("_")[0]) if "_" in job.name else 0 for job in jobs]
-    count = Counter(
-        array for array, job in zip(arrays, jobs, strict=True) if job.started_s is not None
-    )
-    for array, job in zip(arrays, jobs, strict=True):
-        if job.started_s is None and not job.held and array in limits:
-            count[array] += 1
-            if count[array] > limits[array]:
-                yield replace(job, held="kept back by Slurm: JobArrayTaskLimit")
-                continue
-        yield job
-
-
-def _tasks(row: Fields, text: str) -> list[int]:
-    """Tasks of ``0-9:2,12``; Slurm writes ``...`` where it names no more of them."""
-    found: list[int] = []
-    for part in text.split(","):
-        if part == "...":
-            continue
-        ends = _TASKS.fullmatch(part)
-        if ends is None:
-            rule = f"must be a list of tasks like 0-9:2,12, got {text[:60]!r}"
-            raise row.error("array_task_string", rule)
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1, max(1, int(ends[3] or 1)))[
-            : _MOST_TASKS + 1
-        ]
-        if len(found) > _MOST_TASKS:
-            raise row.error("array_task_string", f"names more than {_MOST_TASKS} tasks")
-    return found
-
-
-def _parts(row: Fields, count: int, with_gpus: set[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """GPU indices by node of a running job: one entry of ``gres_detail`` per node."""
-    hosts = row.built(lambda: expand_hosts(_text(row, "nodes")), "nodes")
-    details = row.texts("gres_detail") if row.has("gres_detail") else ()
-    if len(details) != len(hosts):
-        rule = f"must have an entry for each of {len(hosts)} nodes, got {len(details)}"
-        raise row.error("gres_detail", rule)
-    held = 0
-    for host, text in zip(hosts, details, strict=True):
-        gpus: list[int] = []
-        for _, number, inside in _gres(row, "gres_detail", text):
-            ranges = inside.removeprefix("IDX:")
-            if number and ranges in ("", "N/A"):
-                raise row.error("gres_detail", f"does not tell which GPUs: {text[:60]!r}")
-            if number:
-                gpus += map(int, row.built(lambda r=ranges: numbers_in(r, r), "gres_detail"))  # type: ignore[misc]
-        if gpus and host not in with_gpus:
-            raise row.error("nodes", f"{host!r} is no node with GPUs")
-        held += len(gpus)
-        if gpus:
-            yield host, tuple(gpus)
-    if held != count:
-        raise row.error("gres_detail", f"names {held} GPUs, the job holds {count}")
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

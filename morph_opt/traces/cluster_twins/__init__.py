@@ -3,10 +3,9 @@
 from morph_opt.traces.cluster_twins.draw import (
     CLUSTER_TWINS,
     HOME_GPUS,
-    OPTIONS,
     cluster_twin,
     facts_of,
     twin_home,
 )
 
-__all__ = ["CLUSTER_TWINS", "HOME_GPUS", "OPTIONS", "cluster_twin", "facts_of", "twin_home"]
+__all__ = ["CLUSTER_TWINS", "HOME_GPUS", "cluster_twin", "facts_of", "twin_home"]

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from morph_opt.domain import SEEDS, InputError, Job, Range, Trace
+from morph_opt.domain import SEEDS, InputError, Job, Trace
 from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds, rigid_model
 from morph_opt.traces.cluster_twins.facts import ClusterFacts, load_facts
 from morph_opt.traces.cluster_twins.joint import joint_table
+from morph_opt.traces.options import MOST_JOBS, NODE_GPUS, TWIN_OPTIONS
 
 CLUSTER_TWINS: dict[str, dict[str, str]] = {
     "acme-twin": {"": "seren", "kalos": "kalos"},
@@ -24,17 +25,9 @@ CLUSTER_TWINS: dict[str, dict[str, str]] = {
 }
 """Cluster in ``facts.toml`` by twin and argument."""
 
-NODE_GPUS = 8
 HOME_GPUS = 2048
 _HOME_DAYS = 7.0
 _DAY_S = 86_400.0
-
-OPTIONS = {
-    "jobs": Range(1, 1_000_000, whole=True),
-    "gpus": Range(NODE_GPUS, 800_000, whole=True),
-    "days": Range(0.0, 3660.0, above=True),
-}
-"""What a twin may be told, and the range of each."""
 
 _TENANTS = 20
 _DAILY_SWING = 0.4
@@ -85,7 +78,7 @@ def twin_home(name: str, argument: str = "", *, gpus: int | None = None, **_: ob
 def _gpus(given: int | None) -> int:
     if given is None:
         return HOME_GPUS
-    OPTIONS["gpus"].require("gpus", given)
+    TWIN_OPTIONS["gpus"].require(given)
     if given % NODE_GPUS:
         rule = f"must be a multiple of {NODE_GPUS} (nodes of {NODE_GPUS} GPUs), got {given}"
         raise InputError(rule, field="gpus")
@@ -163,16 +156,15 @@ def _sized(
     """What was given, and the rest from the published ratio of demand to capacity."""
     for option, value in (("jobs", jobs), ("days", days)):
         if value is not None:
-            OPTIONS[option].require(option, value)
+            TWIN_OPTIONS[option].require(value)
     gpu_s = facts.bin_mean_s[:, None] * facts.sizes
     demand = facts.jobs * float((joint_table(cluster) * gpu_s).sum())
     per_day = demand / (facts.gpus * facts.days) * gpus / float((share * gpu_s).sum())
     if jobs is None:
         days = _HOME_DAYS if days is None else days
         jobs = max(1, round(per_day * days))
-        most = int(OPTIONS["jobs"].high)
-        if jobs > most:
-            rule = f"{gpus:,} GPUs for {days:g} days take {jobs:,} jobs, at most {most:,}"
+        if jobs > MOST_JOBS:
+            rule = f"{gpus:,} GPUs for {days:g} days take {jobs:,} jobs, at most {MOST_JOBS:,}"
             raise InputError(f"{rule}: give fewer, or --jobs", field="days")
     return _Size(jobs, jobs / per_day if days is None else days, gpus)
 

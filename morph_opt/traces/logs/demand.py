@@ -25,14 +25,14 @@ PILE_SPAN_S = 24 * HOUR_S
 
 
 class Demand:
-    """Collects what the findings need, 40 bytes per job."""
+    """Collects what the findings need: 40 bytes per job, 32 per attempt or component."""
 
     def __init__(self) -> None:
         self._submit = array("d")
-        self._start = array("d")
         self._run = array("d")
         self._end = array("d")
         self._gpus = array("d")
+        self._parts = tuple(array("d") for _ in range(4))
         self._lines = array("q")
         self._users: Counter[str] = Counter()
 
@@ -40,12 +40,17 @@ class Demand:
         """Take note of a job."""
         nan = float("nan")
         self._submit.append(job.submit_s)
-        self._start.append(nan if job.start_s is None else job.start_s)
         self._run.append(nan if job.run_s is None else job.run_s)
         self._end.append(nan if job.end_s is None else job.end_s)
         self._gpus.append(float(job.gpus))
         self._lines.append(job.line)
         self._users[job.user] += 1
+        for row in job.rows:
+            if row.run_s is not None:
+                begin_s = row.submit_s if row.start_s is None else row.start_s
+                held = (row.submit_s, begin_s, row.run_s, float(row.gpus))
+                for column, value in zip(self._parts, held, strict=True):
+                    column.append(value)
 
     def tell(self, report: Report, cluster_gpus: int | None = None) -> None:
         """Add the findings to the report.
@@ -59,20 +64,17 @@ class Demand:
         """
         if not self._submit:
             return
-        submit, start, run, end, gpus = (
-            np.frombuffer(one)
-            for one in (self._submit, self._start, self._run, self._end, self._gpus)
+        submit, run, end, gpus = (
+            np.frombuffer(one) for one in (self._submit, self._run, self._end, self._gpus)
         )
         self._short(report, run, gpus)
         self._cut(report, end)
         self._people(report, submit)
-        known = ~np.isnan(run)
-        begin = np.where(np.isnan(start), submit, start)[known]
-        held, length = gpus[known], run[known]
+        asked, begin, length, held = map(np.array, self._parts)
         if len(begin) >= PILE_JOBS:
             self._pile(report, begin, begin + length, held)
         if cluster_gpus is not None:
-            self._load(report, cluster_gpus, (submit[known], begin, length, held))
+            self._load(report, cluster_gpus, (asked, begin, length, held))
             self._large(report, gpus, cluster_gpus)
 
     def _short(self, report: Report, run: Floats, gpus: Floats) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from morph_opt.documents import parse_json
+from morph_opt.documents import is_file, parse_json
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reading.reader import Head
+from morph_opt.traces.logs.formats.table import OwnTableReader, columns_of
+from morph_opt.traces.logs.reading.reader import Head, Reader, TableReader
 from morph_opt.traces.logs.reading.records import json_items, json_keys, table_lines
-from morph_opt.traces.logs.registry import LOG_FORMATS
+from morph_opt.traces.logs.reading.row import Reading
+from morph_opt.traces.logs.registry import LOG_FORMATS, LogSpec, log_format
 
 
 class UnknownFormat(InputError):
@@ -29,18 +32,92 @@ def guessed(path: Path) -> tuple[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, known in LOG_FORMATS.items():
         try:
-            layout = known.reader.layout(head)
+            layout = known.layout(head)
         except InputError:  # a first line that is none of that format
             continue
         if layout is not None:
             found[name] = layout
     if not found:
-        rule = f"is of no known format; known are {', '.join(LOG_FORMATS)} (--format)"
+        rule = f"is of no known format{_nearest(head)}; known are {', '.join(LOG_FORMATS)}"
         raise UnknownFormat(rule, file=str(path))
+    if len(found) > 1:  # a table of any columns may well be one of known columns
+        found.pop(OwnTableReader.name, None)
     if len(found) > 1:
         rule = f"can be {' or '.join(found)}; say which it is with --format"
         raise InputError(rule, file=str(path))
     return next(iter(found.items()))
+
+
+def looks_like(path: Path, unlike: str = "") -> str:
+    """What a refusal of a file says of the format that it is or nearly is; "" if none is near."""
+    try:
+        name, options = guessed(path)
+    except InputError as error:
+        return "; it " + error.rule if isinstance(error, UnknownFormat) else ""
+    more = "".join(f" --{option} {value}" for option, value in options.items())
+    return "" if name == unlike else f"; it looks like a log: {name}:{path.name}{more}"
+
+
+def also(error: InputError, more: str) -> InputError:
+    """A refusal that says more."""
+    return InputError(error.rule + more, file=error.file, line=error.line, field=error.field)
+
+
+def _nearest(head: Head) -> str:
+    """The table that lacks the fewest of its columns, and how any other one is read."""
+    found = []
+    for name, known in LOG_FORMATS.items():
+        if head.line and issubclass(known, TableReader):
+            lacks = set(known.required) - set(known.split(head.line))
+            if 2 * len(lacks) < len(known.required):
+                found.append((len(lacks) / len(known.required), name, sorted(lacks)))
+    _, name, missing = min(found, default=(0.0, "", []))
+    near = f" (nearest is {name}, which also has {', '.join(missing)})" if found else ""
+    if not head.line:
+        return near
+    try:
+        columns_of(TableReader.split(head.line), None)
+    except InputError as error:
+        return f"{near}; as a table: {error.rule}"
+    return near
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A log, its format, and how it is read."""
+
+    path: Path
+    reader: type[Reader]
+    how: Reading
+    guess: bool = False
+
+
+def chosen(log: str | Path, word: str | None, how: Reading) -> Chosen:
+    """The log of a path or of ``FORMAT:PATH``; where no format is named, as header and keys tell.
+
+    Parameters
+    ----------
+    log
+        Path, or spec with a window behind it or not.
+    word
+        Name of the format; None where the spec has it, or it is to be guessed.
+    how
+        What the user says of how it is read.
+
+    Raises
+    ------
+    InputError
+        If there is no such format, or the file fits none, or several.
+    """
+    if word is not None:
+        return Chosen(Path(log), log_format(word), how)
+    spec = None if isinstance(log, Path) or is_file(Path(log)) else LogSpec.of(log)
+    if spec is not None:
+        return Chosen(Path(spec.path), spec.reader, replace(how, window=spec.window))
+    word, layout = guessed(Path(log))
+    missing = {name: value for name, value in layout.items() if getattr(how, name) is None}
+    how = replace(how, **missing)  # type: ignore[arg-type]  # names of text options
+    return Chosen(Path(log), log_format(word), how, guess=True)
 
 
 def _head(path: Path) -> Head:

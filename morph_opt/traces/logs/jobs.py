@@ -12,64 +12,40 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Trace
+from morph_opt.domain.nearest import unknown
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.anchored import AnchoredSeconds, Gang, curve_of
 from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.logs.demand import ROUND_S
-from morph_opt.traces.logs.reading.format import LogFormat
+from morph_opt.traces.logs.reading.reader import Reader
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import LogRow, Reading
 from morph_opt.traces.logs.reading.scan import Scan
+from morph_opt.traces.options import LogOptions
 from morph_opt.traces.requested import RequestedSpeeds
 
-JobsAs = Literal["rigid", "anchored", "sampled"]
 _SHOWN_KINDS = 12
-MODES: tuple[JobsAs, ...] = ("rigid", "anchored", "sampled")
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """How rows of a log become jobs.
+def _require_mapping(mapped: LogOptions) -> None:
+    """Refuse a mix of unknown models or empty shares, and a curve that is none."""
+    known = builtin_model().models()
+    for model, share in (mapped.mix or {}).items():
+        if model not in known:
+            raise InputError(unknown("model", model, known), field="mix")
+        if share <= 0.0:
+            raise InputError(f"must have shares above 0, got {model}={share:g}", field="mix")
+    if mapped.jobs_as == "anchored":
+        curve_of(_scaling(mapped))
 
-    Parameters
-    ----------
-    jobs_as
-        ``rigid``: they run on exactly the GPUs that they had; ``anchored``: also on others, by a
-        stated curve through that point; ``sampled``: built-in models drawn from a stated mix.
-    scaling
-        The curve of ``anchored``; see `morph_opt.perf.tables.anchored.curve_of`.
-    mix
-        Shares of the built-in models of ``sampled``; empty for equal ones.
-    gpu_types
-        Whether a job runs only on the GPU types that the log names, or on any.
-    guarantee
-        Kind of jobs that have a guarantee (``HP`` of spot); None for none.
-    run_s
-        Run time by kind, for logs that tell none.
-    """
 
-    jobs_as: JobsAs = "rigid"
-    scaling: str = "linear"
-    mix: Mapping[str, float] = field(default_factory=dict)
-    gpu_types: Literal["keep", "ignore"] = "keep"
-    guarantee: str | None = None
-    run_s: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        known = builtin_model().models()
-        for model, share in self.mix.items():
-            if model not in known:
-                rule = f"unknown model {model!r}; known are {', '.join(known)}"
-                raise InputError(rule, field="mix")
-            if share <= 0.0:
-                raise InputError(f"must have shares above 0, got {model}={share:g}", field="mix")
-        if self.jobs_as == "anchored":
-            curve_of(self.scaling)
+def _scaling(mapped: LogOptions) -> str:
+    """Curve of anchored jobs; see `morph_opt.perf.tables.anchored.curve_of`."""
+    return mapped.scaling or "linear"
 
 
 @dataclass(slots=True)
@@ -102,10 +78,16 @@ class Account:
         return {
             "read": f"{report.rows:,} rows, {report.jobs:,} jobs{known}, {report.folded:,} folded; "
             f"{self.short:,} run for less than a round of {ROUND_S:g} s",
-            "dropped": ", ".join(f"{one} {n:,}" for one, n in report.by_reason()) or "nothing",
+            "dropped": ", ".join(map(self._dropped, report.by_reason())) or "nothing",
             "assumed": "; ".join((*report.assumed, *self.assumed)) or "nothing",
             "changed": "; ".join(self.changed) or "nothing",
         }
+
+    def _dropped(self, counted: tuple[str, int]) -> str:
+        reason, count = counted
+        first = self.report.first_malformed
+        why = f" ({first})" if reason == "malformed" and first is not None else ""
+        return f"{reason} {count:,}{why}"
 
     def as_json(self) -> str:
         """The report of the reading with these lines."""
@@ -115,9 +97,9 @@ class Account:
 
 def load_log(
     path: Path,
-    known: LogFormat,
+    known: type[Reader],
     how: Reading,
-    mapped: Mapped,
+    mapped: LogOptions,
     *,
     name: str,
     seed: int = 0,
@@ -144,6 +126,7 @@ def load_log(
         For the first malformed row, if nothing is left, or if the log tells no run times and the
         user does not either.
     """
+    _require_mapping(mapped)
     if "procs_per_gpu" in known.needed and how.procs_per_gpu is None:
         rule = f"is needed: format {known.name} counts processors and knows no GPUs"
         raise InputError(rule, field="procs_per_gpu")
@@ -153,7 +136,7 @@ def load_log(
     account = Account(scan.report, [], [], terms or {})
     if not rows:
         raise InputError(f"has no job: dropped are {account.lines()['dropped']}", file=str(path))
-    _require_kinds("run_s", mapped.run_s, (row for row in read if row.run_s is None))
+    _require_kinds("run_s", mapped.run_s or {}, (row for row in read if row.run_s is None))
     _require_kinds("guarantee", () if mapped.guarantee is None else (mapped.guarantee,), rows)
     account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)
     account.assumed += _assumed(mapped, scan.report)
@@ -171,7 +154,7 @@ def load_log(
     return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0)
 
 
-def _assumed(mapped: Mapped, report: Report) -> Iterator[str]:
+def _assumed(mapped: LogOptions, report: Report) -> Iterator[str]:
     """What is taken for granted of run times and of the window's first instant."""
     if mapped.run_s:
         listed = ", ".join(f"{kind} {run_s:g} s" for kind, run_s in mapped.run_s.items())
@@ -194,17 +177,18 @@ def _require_kinds(option: str, named: Iterable[str], rows: Iterable[LogRow]) ->
         raise InputError(rule, field=option)
 
 
-def _timed(row: LogRow, mapped: Mapped, file: str) -> LogRow:
+def _timed(row: LogRow, mapped: LogOptions, file: str) -> LogRow:
     """The row with the run time that the user gave its kind, where the log tells none."""
     if row.run_s is not None:
         return row
-    if row.kind is None or row.kind not in mapped.run_s:
+    run_s = mapped.run_s or {}
+    if row.kind is None or row.kind not in run_s:
         rule = f"has no run time, and none was given for kind {row.kind!r} (--run-s KIND=S,...)"
         raise InputError(rule, file=file, line=row.line, field="run_s")
-    return row._replace(run_s=mapped.run_s[row.kind])
+    return row._replace(run_s=run_s[row.kind])
 
 
-def _shifted(rows: list[LogRow], known: LogFormat, account: Account) -> list[LogRow]:
+def _shifted(rows: list[LogRow], known: type[Reader], account: Account) -> list[LogRow]:
     """Rows in order of submission, on a clock that counts from the first of them."""
     rows.sort(key=lambda row: row.submit_s)
     if known.relative:
@@ -215,19 +199,19 @@ def _shifted(rows: list[LogRow], known: LogFormat, account: Account) -> list[Log
 
 
 def _gangs(
-    rows: list[LogRow], mapped: Mapped, account: Account, file: str
+    rows: list[LogRow], mapped: LogOptions, account: Account, file: str
 ) -> tuple[list[Job], SpeedModel]:
     """Jobs of which an iteration is a second on the GPUs of the log."""
     gangs: dict[Gang, None] = {}
     added_s = 0.0
     jobs = []
     for row, name in zip(rows, _unique(rows), strict=True):
-        gang = Gang(int(row.gpus), _types(row) if mapped.gpu_types == "keep" else ())
+        gang = Gang(int(row.gpus), _types(row) if mapped.gpu_types != "ignore" else ())
         gangs[gang] = None
         seconds = max(1, round(row.run_s or 0.0))
         added_s += float(row.gpus) * (seconds - (row.run_s or 0.0))
         jobs.append(_job(row, name, gang.name, seconds, RIGID_PLAN, mapped, file))
-    scaling = mapped.scaling if mapped.jobs_as == "anchored" else None
+    scaling = _scaling(mapped) if mapped.jobs_as == "anchored" else None
     if scaling is None:
         account.assumed.append("a job runs on exactly the GPUs that it had")
     else:
@@ -245,11 +229,11 @@ def _gangs(
 
 
 def _sampled(
-    rows: list[LogRow], mapped: Mapped, seed: int, account: Account, file: str
+    rows: list[LogRow], mapped: LogOptions, seed: int, account: Account, file: str
 ) -> tuple[list[Job], SpeedModel]:
     """Jobs of built-in models that need the recorded time on the recorded GPUs."""
     truth = builtin_model()
-    mix = dict(mapped.mix) or dict.fromkeys(truth.models(), 1.0)
+    mix = dict(mapped.mix or {}) or dict.fromkeys(truth.models(), 1.0)
     speeds, draw = RequestedSpeeds(truth), random.Random(f"log/{seed}")
     choices: dict[int, list[tuple[str, list[ExecutionPlan]]]] = {}
     jobs: list[Job] = []
@@ -334,7 +318,7 @@ def _job(
     model: str,
     iterations: int,
     plan: ExecutionPlan,
-    mapped: Mapped,
+    mapped: LogOptions,
     file: str,
 ) -> Job:
     try:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from morph_opt.documents import is_file
 from morph_opt.domain.errors import shown
 from morph_opt.traces.logs.capacity import CAPACITY_FILE, find_changes, read_capacity
 from morph_opt.traces.logs.demand import Demand
-from morph_opt.traces.logs.guess import guessed
+from morph_opt.traces.logs.guess import Chosen, chosen
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import Reading
 from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import log_format
 
 EXIT = {None: 0, "note": 0, "warning": 1, "error": 2}
 """Exit status by the worst finding."""
@@ -82,7 +82,7 @@ class Lint:
 
 
 def lint(
-    path: Path,
+    path: str | Path | Chosen,
     format_name: str | None = None,
     how: Reading | None = None,
     *,
@@ -94,10 +94,9 @@ def lint(
 
     Parameters
     ----------
-    path
-        The log.
-    format_name
-        Its format; None to guess it.
+    path, format_name
+        The log and its format; without one, ``FORMAT:PATH``, or a path whose format is guessed.
+        Or both, and how it is read.
     how
         How it is read where it does not say so itself.
     cluster_gpus
@@ -112,13 +111,9 @@ def lint(
     InputError
         If the file cannot be read at all, its format not be told, or an option has no effect.
     """
-    how = how or Reading()
-    guess = format_name is None
-    if format_name is None:
-        format_name, layout = guessed(path)
-        how = replace(how, **{k: v for k, v in layout.items() if getattr(how, k) is None})  # type: ignore[arg-type]
-    known = log_format(format_name)
-    scan = Scan(path, known, how, strict=False)
+    log = path if isinstance(path, Chosen) else chosen(path, format_name, how or Reading())
+    known = log.reader
+    scan = Scan(log.path, known, log.how, strict=False)
     demand, rows = Demand(), []
     for job in scan.jobs():
         demand.add(job)
@@ -133,10 +128,17 @@ def lint(
         # The linter has one number; the largest makes no hour look too full.
         cluster_gpus = cluster_gpus or max(step.gpus for step in steps)
     demand.tell(scan.report, cluster_gpus)
-    published = known.published_near(scan.report.rows, _SELECTION)
+    published = published_near(scan.report.rows, known.published)
     if published is not None:
         share = scan.report.rows / published
         scan.report.found("other-selection", None, 1, share_of=share, published=published)
     origin = min((row[0] for row in rows), default=0.0) if not known.relative else 0.0
     kept = sorted((submit - origin, gpus, run) for submit, gpus, run in rows)
-    return Lint(scan.report, guess, tuple(kept) if with_rows else None)
+    return Lint(scan.report, log.guess, tuple(kept) if with_rows else None)
+
+
+def published_near(rows: int, published: Sequence[int]) -> int | None:
+    """The published count that so many rows are a selection of; None if none, or all of one."""
+    if rows in published:
+        return None
+    return min((count for count in published if _SELECTION * count <= rows < count), default=None)

@@ -1,8 +1,14 @@
-"""Every log format by name."""
+"""Log formats by name: the readers that are built in, and one's own."""
 
 from __future__ import annotations
 
+import inspect
+import re
+from dataclasses import dataclass
+
 from morph_opt.domain import InputError
+from morph_opt.domain.nearest import unknown
+from morph_opt.extend import extension
 from morph_opt.traces.logs.formats.acme import AcmeReader, HeliosReader
 from morph_opt.traces.logs.formats.batsim import BatsimReader
 from morph_opt.traces.logs.formats.kueue import KueueReader
@@ -12,76 +18,104 @@ from morph_opt.traces.logs.formats.philly import PhillyReader, PhillyTableReader
 from morph_opt.traces.logs.formats.pollux import EasyscaleReader, PolluxReader
 from morph_opt.traces.logs.formats.sacct import SacctReader
 from morph_opt.traces.logs.formats.swf import SwfReader
+from morph_opt.traces.logs.formats.table import OwnTableReader
 from morph_opt.traces.logs.formats.volcano import VolcanoReader
-from morph_opt.traces.logs.reading.format import LogFormat
+from morph_opt.traces.logs.reading.reader import Reader
 
-_PACIFIC = "America/Los_Angeles"
-_PHILLY_JOBS = 117_325
+ENTRY_POINT_GROUP = "morph_opt.traces"
+"""Entry points of this group are trace sources, or log formats, under their own name."""
 
-LOG_FORMATS: dict[str, LogFormat] = {
+LOG_FORMATS: dict[str, type[Reader]] = {
     one.name: one
     for one in (
-        LogFormat(
-            "acme", "Acme study, Seren and Kalos (CSV)", AcmeReader, "UTC",
-            published=(818_327, 62_413),
-        ),
-        LogFormat("helios", "Helios, four clusters (CSV)", HeliosReader, "Asia/Shanghai"),
-        LogFormat(
-            "philly", "Philly, the publisher's job log (JSON)", PhillyReader, _PACIFIC,
-            published=(_PHILLY_JOBS,),
-        ),
-        LogFormat(
-            "philly-table", "Philly, flat conversions (CSV)", PhillyTableReader, _PACIFIC,
-            ids=False, published=(_PHILLY_JOBS,),
-            taken=("a timestamp is the submission, which nothing says",),
-        ),
-        LogFormat("pai", "PAI 2020, job and task tables (CSV)", PaiReader, None),
-        LogFormat("openb", "OpenB 2023, pods (CSV)", OpenbReader, None, relative=True),
-        LogFormat(
-            "spot", "Spot GPUs 2026, jobs (CSV)", SpotReader, None, relative=True,
-            taken=("duration is the run time; it may contain waiting",),
-        ),
-        LogFormat(
-            "pollux", "Pollux and Sia workloads (CSV)", PolluxReader, None, relative=True,
-            durations=False,
-        ),
-        LogFormat(
-            "easyscale", "EasyScale workload (CSV)", EasyscaleReader, None, relative=True,
-            durations=False, taken=("the preferred GPU type is no demand",),
-        ),
-        LogFormat(
-            "swf", "Standard Workload Format 2.2", SwfReader, None, ("procs_per_gpu",),
-            relative=True, needed=("procs_per_gpu",),
-        ),
-        LogFormat(
-            "sacct", "Slurm accounting, sacct --parsable2", SacctReader, "UTC", ("columns",),
-            folds=True,
-        ),
-        LogFormat(
-            "kueue", "Kueue workloads (kubectl, JSON)", KueueReader, "UTC", ("gpu_resource",),
-        ),
-        LogFormat(
-            "volcano", "Volcano jobs (kubectl, JSON)", VolcanoReader, "UTC", ("gpu_resource",),
-            taken=("without conditions runningDuration is the run time; it may contain waiting",),
-        ),
-        LogFormat(
-            "batsim", "Batsim workload (JSON)", BatsimReader, None, ("procs_per_gpu",),
-            relative=True,
-        ),
+        AcmeReader, HeliosReader, PhillyReader, PhillyTableReader, PaiReader, OpenbReader,
+        SpotReader, PolluxReader, EasyscaleReader, SwfReader, SacctReader, KueueReader,
+        VolcanoReader, BatsimReader, OwnTableReader,
     )
 }  # fmt: skip
-"""Formats of `python -m morph_opt.traces lint` and of ``--trace FORMAT:PATH``."""
+"""Those that are built in; `morph_opt.traces.FORMATS` has them among all traces."""
+
+_LONGEST = 200
+
+_OWN_PATH = re.compile(r"([^\W\d][\w.]*:[^\W\d]\w*):.+", re.DOTALL)
+"""``package.module:Reader:PATH``."""
 
 
-def log_format(name: str) -> LogFormat:
-    """The format of that name.
+def log_format(name: str) -> type[Reader]:
+    """The log format of a name: a built-in one, an entry point's or an import path's.
 
     Raises
     ------
     InputError
-        If there is none.
+        If there is none, or one's own lacks a method.
     """
-    if name not in LOG_FORMATS:
-        rule = f"unknown format {name!r}; known are {', '.join(LOG_FORMATS)}"
-        raise InputError(rule, field="format")
-    return LOG_FORMATS[name]
+    found = LOG_FORMATS.get(name) or _own(name)
+    if found is None:
+        what = "format" if ":" not in name else "log format (a class derived from Reader)"
+        raise InputError(unknown(what, name, LOG_FORMATS), field="format")
+    return found
+
+
+def format_name(spec: str) -> str | None:
+    """Name of the format of ``FORMAT:PATH``, which nothing is imported for that has a path itself.
+
+    >>> [format_name(spec) for spec in ("sacct:x.txt", "mine:Site:x.csv", "mine:burst/3")]
+    ['sacct', 'mine:Site', None]
+    """
+    head, colon, rest = spec.partition(":")
+    if not colon or not rest:
+        return None
+    own = None if head in LOG_FORMATS else _OWN_PATH.fullmatch(spec)
+    if own is not None:
+        return own[1]
+    return head if head in LOG_FORMATS or _own(head) is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpec:
+    """``FORMAT:PATH``, with a window ``@from..to`` behind it or not.
+
+    Parameters
+    ----------
+    name
+        Of the format, or its import path.
+    path, window
+        The parts; no window is None.
+    """
+
+    name: str
+    path: str
+    window: str | None = None
+
+    @classmethod
+    def of(cls, spec: str) -> LogSpec | None:
+        """The parts of a spec; None if it does not begin with a format."""
+        name = format_name(spec)
+        return None if name is None else cls(name, *windowed(spec[len(name) + 1 :]))
+
+    @property
+    def reader(self) -> type[Reader]:
+        """The format; raises as `morph_opt.traces.logs.registry.log_format`."""
+        return log_format(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.path}" + ("" if self.window is None else f"@{self.window}")
+
+
+def windowed(text: str) -> tuple[str, str | None]:
+    """What stands in front of a window ``@from..to``, and the window."""
+    before, at, window = text.rpartition("@")
+    return (before, window) if at and ".." in window and "/" not in window else (text, None)
+
+
+def _own(name: str) -> type[Reader] | None:
+    """A user's own format; None where the name is of none, or of a trace source."""
+    if len(name) > _LONGEST:
+        return None
+    found = extension(ENTRY_POINT_GROUP, name)
+    if not (inspect.isclass(found) and issubclass(found, Reader)):
+        return None
+    if found.__abstractmethods__:
+        missing = " and no ".join(sorted(found.__abstractmethods__))
+        raise InputError(f"{name!r} is no log format: it has no {missing}", field="format")
+    return found

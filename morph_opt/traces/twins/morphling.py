@@ -12,6 +12,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from morph_opt.domain import ExecutionPlan, InputError, Job, Trace
+from morph_opt.domain.nearest import unknown
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.traces.requested import RequestedSpeeds
@@ -47,7 +48,7 @@ def twin(name: str, *, seed: int = 0, speeds: SpeedModel | None = None) -> Trace
         requested configuration.
     """
     if name not in TWINS:
-        raise InputError(f"unknown twin {name!r}; known are {', '.join(TWINS)}", field="trace")
+        raise InputError(unknown("twin", name, TWINS), field="trace")
     if seed < 0:
         raise InputError(f"must be at least 0, got {seed}", field="seed")
     stats, variants = load_stats()

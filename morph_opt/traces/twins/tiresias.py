@@ -70,5 +70,5 @@ def tiresias_twin(seed: int = 0) -> tuple[Trace, RigidSeconds]:
     gangs_of = [(row.model, row.gpus) for row in rows]
     return (
         trace_of(rows, name=TIRESIAS_TWIN, description=notice),
-        RigidSeconds(gangs_of, _SKEWED, spread_penalty=1.5),
+        RigidSeconds(gangs_of, _SKEWED),
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.instances.round_json import from_json, to_json
 from formulations.objectives.lookahead import levels as lookahead
 from formulations.objectives.makespan import least_work
 from formulations.prices import Relaxation, choose_prices
@@ -16,7 +17,6 @@ from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
 from formulations.round.check import RuleError, check
 from formulations.round.decode import pack
-from formulations.round.json import from_json, to_json
 from formulations.round.shared import SharedTable
 from formulations.round.tables import Selection
 from morph_opt.decision.fallback import keep_and_fill

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.instances.checking import choice_of
+from benchmarks.instances.round_json import from_json, to_json
 from formulations import node_assignment, node_pattern
 from formulations.round.check import RuleError, check
-from formulations.round.json import from_json, to_json
 from formulations.round.rule_table import RULE_S
 from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
-from morph_opt.instances.checking import choice_of
 from morph_opt.policies.objectives.plain import Jct
 from tests.formulations.worlds import packed_rounds as brute
 from tests.formulations.worlds.rounds import (

@@ -16,6 +16,8 @@ from scipy.optimize import linprog
 
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
 from formulations.round.tables import NONE, Level, RoundProblem, Scope, Selection
+from tests.formulations.worlds.random_rounds import units
+from tests.formulations.worlds.rounds import SIDES
 
 LARGEST = 200_000
 """Combinations beyond which a round is not small."""
@@ -157,9 +159,10 @@ def take(problem: RoundProblem, candidate: int, where: tuple[int, ...], room: Ro
     table, nodes = problem.options.starts, problem.nodes
     left = Room(room.nodes.copy(), room.uplinks.copy())
     for part, node in zip(table.parts(candidate), where, strict=True):
-        left.nodes[node] -= part * np.concatenate([[1.0], table.side[candidate]])
+        side = table.side[candidate]
+        left.nodes[node] -= np.concatenate([[part], units(part, side.size) * side])
         if table.scope[candidate] == Scope.POD:
-            left.uplinks[nodes.leaf[node]] -= part * table.side[candidate][-1]
+            left.uplinks[nodes.leaf[node]] -= part * side[SIDES - 1]
     return left if left.fits() else None
 
 

@@ -21,8 +21,8 @@ from formulations.round.tables import (
 )
 from morph_opt.policies.objectives.plain import Jct, Throughput
 from tests.formulations.worlds import oracle
-from tests.formulations.worlds.random_rounds import EVERYTHING, RoundSize, random_round
-from tests.formulations.worlds.rounds import level_of
+from tests.formulations.worlds.random_rounds import EVERYTHING, RoundSize, random_round, units
+from tests.formulations.worlds.rounds import SIDES, level_of
 
 PACKED = replace(EVERYTHING, jobs=4, nodes=3, candidates=2, running=0.45)
 CROWDED = replace(PACKED, candidates=1, nodes=1, running=0.3)
@@ -142,8 +142,9 @@ def gangs_of(problem: RoundProblem) -> list[list[int]]:
 def _alike(problem: RoundProblem, starts: Sequence[int], other: int) -> bool:
     """Whether one more candidate is like those in which jobs start together, and has room."""
     table, first = problem.candidates, starts[0]
-    limit = problem.nodes.capacity[table.node_class[first], 1:] / table.parts(first)[0]
     side = table.side[[*starts, other]].sum(axis=0)
+    times = units(table.parts(first)[0], side.size)
+    limit = problem.nodes.capacity[table.node_class[first], 1:] / times
     return bool(
         table.parts(first) == table.parts(other)
         and table.node_class[first] == table.node_class[other]
@@ -296,10 +297,10 @@ def room_in_place(problem: RoundProblem, choice: Sequence[int]) -> oracle.Room |
                 usable = nodes.open[node] and nodes.node_class[node] == table.node_class[start]
                 if not (usable and nodes.sets[table.node_set[start]][node]):
                     return None
-                need[1:] += gpus * table.side[start]
+                need[1:] += units(gpus, table.side.shape[1]) * table.side[start]
             room.nodes[node] -= need
             if len(leaves) > 1:
-                room.uplinks[nodes.leaf[node]] -= need[-1]
+                room.uplinks[nodes.leaf[node]] -= need[SIDES]
     return room if room.fits() else None
 
 

@@ -35,7 +35,7 @@ class RoundSize:
     running, closed, guaranteed
         Chance of each: that a job runs, a node is closed, a job is guaranteed.
     side_resources_bind
-        Whether CPU threads, host memory and network share may be scarce. With False they are
+        Whether side resources may be scarce. With False they are
         drawn all the same, but every node has enough for whatever fits its GPUs.
     leaves
         Largest number of leaf switches. With more than one, shapes of several parts are confined
@@ -47,6 +47,8 @@ class RoundSize:
     mixed
         Chance that a candidate or a hold has parts on several classes; half of these candidates
         are of single GPUs that may share nodes.
+    sides
+        Number of side resources: one more than `SIDES` brings local SSD, held per node.
     """
 
     jobs: int = 4
@@ -63,6 +65,7 @@ class RoundSize:
     node_sets: int = 0
     rules: int = 0
     mixed: float = 0.0
+    sides: int = SIDES
 
 
 SMALL = RoundSize()
@@ -73,12 +76,15 @@ EVERYTHING = RoundSize(
 )
 """Within reach of the brute force: everything at once."""
 
+LOCAL_SSD = replace(EVERYTHING, sides=SIDES + 1)
+"""Everything and local SSD, which is held per node."""
+
 
 def random_round(draw: np.random.Generator, size: RoundSize = SMALL) -> RoundProblem:
     """A random round; equal generators give equal rounds."""
     nodes = _random_nodes(draw, size)
     jobs = int(draw.integers(1, size.jobs + 1))
-    side = _side_demands(draw, jobs)
+    side = _side_demands(draw, jobs, size.sides)
     free = nodes.capacity[nodes.node_class].copy()
     holds: list[Hold] = []
     for job in range(jobs):
@@ -103,7 +109,8 @@ def random_round(draw: np.random.Generator, size: RoundSize = SMALL) -> RoundPro
         weight=draw.choice([1.0, 2.0, 0.5], jobs),
     )
     rules = _random_rules(draw, size, jobs, rows, holds)
-    return RoundProblem(table, candidate_table(rows), nodes, hold_table(holds), rules=rules)
+    candidates, held = candidate_table(rows, size.sides), hold_table(holds, size.sides)
+    return RoundProblem(table, candidates, nodes, held, rules=rules)
 
 
 def random_level(draw: np.random.Generator, problem: RoundProblem) -> Level:
@@ -143,8 +150,11 @@ def _random_nodes(draw: np.random.Generator, size: RoundSize) -> NodeTable:
     first = np.arange(classes)
     node_class = np.concatenate([first, draw.integers(0, classes, count - classes)])
     gpus = draw.choice(size.gpus, classes).astype(np.float64)
-    enough = _LARGEST * gpus[:, None]
-    side = enough * draw.uniform(0.3, 0.9, (classes, SIDES)) if size.side_resources_bind else enough
+    enough = _LARGEST[: size.sides] * gpus[:, None]
+    # Of what is held per node few jobs must find enough, or it is never scarce.
+    enough[:, SIDES:] = 1.2 * _LARGEST[SIDES : size.sides]
+    some = draw.uniform(0.3, 0.9, enough.shape) if size.side_resources_bind else 1.0
+    side = enough * some
     leaves = int(draw.integers(1, size.leaves + 1))
     chosen = [draw.permutation(count)[: int(draw.integers(1, count + 1))]
               for _ in range(size.node_sets)]  # fmt: skip
@@ -159,19 +169,24 @@ def _random_nodes(draw: np.random.Generator, size: RoundSize) -> NodeTable:
     )
 
 
-_LARGEST = np.asarray([12.0, 60.0, 10.0])
-"""Largest demand per GPU that is drawn: CPU threads, GiB, GB/s."""
+_LARGEST = np.asarray([12.0, 60.0, 10.0, 40.0])
+"""Largest demand that is drawn: CPU threads, GiB, GB/s per GPU, GiB of local SSD per node."""
 
 
-def _side_demands(draw: np.random.Generator, jobs: int) -> np.ndarray:
-    """Demand per GPU of each job's configurations on average, shape (jobs, SIDES)."""
-    share = draw.choice([0.0, 0.25, 0.5, 1.0], (jobs, SIDES))
-    return np.asarray(share * _LARGEST)
+def units(part: int, sides: int) -> np.ndarray:
+    """How often a part holds its demand for each side resource: per GPU, of local SSD once."""
+    return np.asarray([float(part)] * SIDES + [1.0])[:sides]
+
+
+def _side_demands(draw: np.random.Generator, jobs: int, sides: int) -> np.ndarray:
+    """Demand of each job's configurations on average, shape (jobs, sides)."""
+    share = draw.choice([0.0, 0.25, 0.5, 1.0], (jobs, sides))
+    return np.asarray(share * _LARGEST[:sides])
 
 
 def _fitting(side: np.ndarray, part: int, capacity: np.ndarray) -> tuple[float, ...]:
-    """The demand per GPU, cut to what an empty node can give to a part: nothing impossible."""
-    return tuple(np.minimum(side, capacity[1:] / part).tolist())
+    """The demand, cut to what an empty node can give to a part: nothing impossible."""
+    return tuple(np.minimum(side, capacity[1:] / units(part, side.size)).tolist())
 
 
 def _random_hold(
@@ -193,9 +208,10 @@ def _random_hold(
     found: list[Hold] = []
     for node in chosen.tolist():
         part = int(draw.integers(1, int(free[node, 0]) + 1))
-        need = np.minimum(side, np.maximum(0.0, free[node, 1:]) / part)
-        free[node] -= np.concatenate([[part], part * need])
-        share = part * float(need[-1]) if crosses else 0.0
+        times = units(part, side.size)
+        need = np.minimum(side, np.maximum(0.0, free[node, 1:]) / times)
+        free[node] -= np.concatenate([[part], times * need])
+        share = part * float(need[SIDES - 1]) if crosses else 0.0
         found.append(Hold(job, node, part, tuple(need.tolist()), share))
     return found
 
@@ -304,7 +320,7 @@ def _over_classes(
     room = nodes.capacity[list(classes)]
     most = room[:, 0].min()
     parts = (1,) * count if loose else tuple(min(part, int(most)) for part in row.parts)
-    need = tuple(np.minimum(side, room[:, 1:].min(axis=0) / parts[0]).tolist())
+    need = _fitting(side, parts[0], room.min(axis=0))
     several = count > 1
     scope = (row.scope if row.within > Scope.NODE else Scope.POD) if several else Scope.NODE
     strict = row.strict and several and not loose

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import Ints
+from formulations.resources import LEAST
+from formulations.resources import SIDES as RESOURCES
 from formulations.round.rule_table import RuleTable
 from formulations.round.tables import (
-    RESOURCES,
     CandidateTable,
     HoldTable,
     JobTable,
@@ -22,7 +23,8 @@ from formulations.round.tables import (
     Selection,
 )
 
-SIDES = len(RESOURCES) - 1
+SIDES = LEAST - 1
+"""Side resources of rounds that do not say otherwise: those that every round has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Rule:
     entries: tuple[tuple[int, int, float], ...]
 
 
-def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
+def candidate_table(rows: Sequence[Candidate], sides: int = SIDES) -> CandidateTable:
     """Columns of these rows; jobs must be ascending, as the builder of candidates has them."""
     owners = [row.job for row in rows]
     assert owners == sorted(owners), "candidates stand job by job"
@@ -86,7 +88,7 @@ def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
         gpus=np.asarray([sum(row.parts) for row in rows], dtype=np.int64),
         part_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         part_gpus=np.asarray([part for row in rows for part in row.parts], dtype=np.int64),
-        side=np.asarray([row.side for row in rows], dtype=np.float64).reshape(-1, SIDES),
+        side=np.asarray([_wide(row.side, sides) for row in rows]).reshape(-1, sides),
         scope=np.asarray([int(row.within) for row in rows], dtype=np.int64),
         node_set=np.asarray([row.node_set for row in rows], dtype=np.int64),
         strict=np.asarray([row.strict for row in rows], dtype=bool),
@@ -95,15 +97,30 @@ def candidate_table(rows: Sequence[Candidate]) -> CandidateTable:
     )
 
 
-def hold_table(rows: Sequence[Hold]) -> HoldTable:
-    """Columns of these rows; ``side`` is per GPU, as for candidates."""
+def _wide(side: Sequence[float], sides: int) -> list[float]:
+    """A side demand of so many resources; nothing of those behind."""
+    return [float(need) for need in side] + [0.0] * (sides - len(side))
+
+
+def hold_table(rows: Sequence[Hold], sides: int = SIDES) -> HoldTable:
+    """Columns of these rows; ``side`` is per GPU or per node, as for candidates."""
+    per_node = [resource.per_node for resource in RESOURCES[:sides]]
     return HoldTable(
         np.asarray([row.job for row in rows], dtype=np.int64),
         np.asarray([row.node for row in rows], dtype=np.int64),
         np.asarray(
-            [(row.gpus, *(row.gpus * need for need in row.side)) for row in rows],
+            [
+                (
+                    row.gpus,
+                    *(
+                        need if once else row.gpus * need
+                        for need, once in zip(_wide(row.side, sides), per_node, strict=True)
+                    ),
+                )
+                for row in rows
+            ],
             dtype=np.float64,
-        ).reshape(-1, len(RESOURCES)),
+        ).reshape(-1, 1 + sides),
         np.asarray([row.uplink for row in rows], dtype=np.float64),
     )
 
@@ -174,7 +191,7 @@ def tiny(
             sorted({row.job for row in holds}),
             guaranteed,
         ),
-        candidates=candidate_table(candidates),
+        candidates=candidate_table(candidates, len(side)),
         nodes=NodeTable(
             np.asarray([kinds.index(size) for size in gpus], dtype=np.int64),
             np.asarray([[float(size), *side] for size in kinds]),
@@ -184,7 +201,7 @@ def tiny(
             _given(uplink, np.float64),
             set_table(len(gpus), sets),
         ),
-        holds=hold_table(holds),
+        holds=hold_table(holds, len(side)),
         rules=RuleTable() if rules is None else rules,
     )
 

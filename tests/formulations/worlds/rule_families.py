@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from formulations import node_pattern
-from morph_opt.candidates.table import CandidateBuilder
-from morph_opt.domain import JobState, RoundState
-from morph_opt.rules import (
+from morph_opt.decision.candidates.table import CandidateBuilder
+from morph_opt.decision.rules import (
     GangLimit,
     Maintenance,
     MinimumRun,
@@ -20,6 +19,7 @@ from morph_opt.rules import (
     TenantQuota,
     apply_rules,
 )
+from morph_opt.domain import JobState, RoundState
 from tests.formulations.worlds.pairs import Pair, Wanted
 from tests.formulations.worlds.rounds import plain_level
 from tests.policies.worlds import LINEAR, cluster, queued, running, state

@@ -1,9 +1,8 @@
-"""EasyScale's greedy in the engine: by hand on two types, growth only, quirks, refusals."""
+"""EasyScale's greedy in the engine: by hand on two types, growth only, refusals."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -52,14 +51,13 @@ def rounds(
     jobs: list[Job],
     number: int,
     *,
-    quirks: bool = False,
     events: tuple[NodeEvent, ...] = (),
     cluster: Cluster = TWO,
 ) -> list[dict[str, tuple[int, int]]]:
     """What everybody holds after each round."""
     trace = Trace.of("t", jobs)
     engine = Engine(trace, cluster, SPEEDS, ReplayConfig(restart_s=1.0), events)
-    policy = make_policy(f"easyscale:{rule}", SPEEDS, PolicyOptions(artifact_quirks=quirks))
+    policy = make_policy(f"easyscale:{rule}", SPEEDS, PolicyOptions())
     found = []
     for _ in range(number + 1):
         state = engine.advance()
@@ -77,13 +75,6 @@ def test_heter_grows_by_the_best_score() -> None:
     assert held == [(0, 1), (1, 1), (2, 0), (4, 0)]
 
 
-def test_quirks_keep_gpus_that_are_idle() -> None:
-    held = [one["a"] for one in rounds("heter", [job("a")], 4, quirks=True)]
-    assert held[0] == (0, 1)
-    assert all(b[0] >= a[0] and b[1] >= a[1] for a, b in pairwise(held))
-    assert held[-1][1] > 0
-
-
 def test_homo_and_level_d1_stay_on_their_type() -> None:
     # 0.4, 0.2 and 0.1 s: twice the GPUs each time.
     for rule, level in (("homo", "d2"), ("homo", "d1"), ("heter", "d1")):
@@ -97,12 +88,10 @@ def test_nothing_is_taken_back_for_who_comes_later() -> None:
     assert held[-1] == {"a": (4, 0), "b": (0, 0)}
 
 
-def test_gangs_in_order_of_arrival_and_one_at_a_time() -> None:
+def test_gangs_in_order_of_arrival() -> None:
     jobs = [job("a", workers=2), job("b", workers=2), job("c", workers=2)]
     fair = rounds("yarn-cs", jobs, 2)
     assert fair[-1] == {"a": (2, 0), "b": (2, 0), "c": (0, 0)}
-    alone = rounds("yarn-cs", jobs, 2, quirks=True)
-    assert alone[-1] == {"a": (2, 0), "b": (0, 0), "c": (0, 0)}
 
 
 def test_a_drained_node_keeps_what_is_there_and_gets_no_more() -> None:
@@ -125,7 +114,7 @@ def test_no_policy_beats_a_bound(policy: str) -> None:
     whole, speeds = easyscale_twin(3)
     jobs = [replace(job, submission_s=0.1 * job.submission_s) for job in whole.jobs[:8]]
     name, _, objective = policy.partition(" ")
-    options = PolicyOptions(objective=objective or "throughput")
+    options = PolicyOptions(objective=objective or "auto")
     options = replace(options, waste_filter=0.05) if objective else options
     decider = make_policy(name, speeds, options)
     nodes = load_cluster("2x8:V100+1x8:P100+1x8:T4")
@@ -139,6 +128,4 @@ def test_no_policy_beats_a_bound(policy: str) -> None:
 
 def test_names_are_those_of_the_command_line() -> None:
     for rule in ("yarn-cs", "homo", "heter"):
-        for quirks in (False, True):
-            options = PolicyOptions(artifact_quirks=quirks)
-            assert make_policy(f"easyscale:{rule}", SPEEDS, options).name == f"easyscale:{rule}"
+        assert make_policy(f"easyscale:{rule}", SPEEDS, PolicyOptions()).name == f"easyscale:{rule}"

@@ -20,7 +20,7 @@ from morph_opt.domain import (
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import NodeStatus, Started
 from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
-from morph_opt.policies.base import Decision
+from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.policy import GandivaSlices
 from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices
 from morph_opt.replay import ReplayConfig, replay
@@ -78,8 +78,10 @@ def test_completions_are_those_of_the_simulation(
         assert record.finish_s == pytest.approx(wanted[record.job.name], abs=1e-6)
 
 
-class _Watched:
+class _Watched(Policy):
     """Repeats a policy's rounds on another that only observes, then compares what they decide."""
+
+    remembers = True
 
     def __init__(self) -> None:
         self._one, self._other = GandivaSlices(SPEEDS), GandivaSlices(SPEEDS)

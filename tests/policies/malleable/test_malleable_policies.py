@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
+from benchmarks.published.simulators.morphling import PUBLISHED_SIZES
+from benchmarks.published.simulators.morphling_policy import PublishedMorphling
 from morph_opt.domain import InputError
-from morph_opt.policies.malleable.morphling import Live, Morphling, PaperRound
-from morph_opt.policies.malleable.morphling_artifact import PUBLISHED_SIZES
+from morph_opt.policies.malleable.morphling import Live, PaperRound
 from morph_opt.policies.malleable.pollux import PolluxCounts, PolluxSearch
 from morph_opt.policies.malleable.pollux_rule import LEAST, Budget
+from morph_opt.policies.options import PolicyOptions
 from morph_opt.policies.registry import make_policy
-from morph_opt.policies.spec import PolicyOptions
 from tests.policies.worlds import (
     LINEAR,
     cluster,
@@ -30,12 +31,14 @@ from tests.policies.worlds import (
 
 NAMES = ("greedy:throughput", "greedy:jct", "optimus", "morphling", "sia", "pollux:counts")
 
+PUBLISHED = "benchmarks.published.simulators.morphling_policy:policy"
+
 # 1, 1.6, 2 times as fast on 1, 2, 4 GPUs.
 CONCAVE = speeds({"m": {"1": 8.0, "2": 5.0, "4": 4.0}})
 
 
-def decide(name, where, *jobs, belief=CONCAVE, quirks=False):
-    policy = make_policy(name, belief, PolicyOptions(artifact_quirks=quirks))
+def decide(name, where, *jobs, belief=CONCAVE):
+    policy = make_policy(name, belief, PolicyOptions())
     return policy.decide(state(where, *jobs))
 
 
@@ -86,6 +89,14 @@ def test_sia_lets_wait_what_costs_more_than_waiting():
     decided = decide("sia", cluster(2), queued("a", 1), queued("b", 1))
     assert decided.report.objective == pytest.approx(0.79 + 1.1)
     assert decided.report.gap <= 1e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_iterations_of_hours_run_beside_those_of_seconds(name):
+    """On an idle node a job that runs on one GPU only gets it, however long an iteration takes."""
+    belief = speeds({"w": {"1": 20_000.0}, "m": {"2": 1.0}})
+    found = decide(name, cluster(4), queued("a", 1, model="w"), queued("b", 2), belief=belief)
+    assert counts(found.allocation) == {"a": 1, "b": 2}
 
 
 def test_sia_leaves_a_start_up_alone():
@@ -171,9 +182,9 @@ def test_jobs_over_nodes_take_the_fastest_shape_and_grow():
     assert wide.gpus == {0: 2, 1: 2, 2: 2}
 
 
-def test_morphling_with_quirks_is_the_published_round():
+def test_the_published_morphling_is_a_policy_by_import_path():
     # Nobody is shrunk for anybody; ascending slopes: equal ones in order, so a takes the node.
-    found = decide("morphling", cluster(4), queued("a", 4), queued("b", 4), quirks=True)
+    found = decide(PUBLISHED, cluster(4), queued("a", 4), queued("b", 4))
     assert counts(found.allocation) == {"a": 4}
 
 
@@ -196,16 +207,16 @@ def test_sizes_of_published_large_models_are_tried_in_the_published_order(monkey
     """
     belief = speeds({"m": {"8+8": 3.0, "+".join("8" * 8): 1.0}})
     jobs = queued("a", 16), queued("b", 16)
-    found = decide("morphling", cluster(*[8] * 8), *jobs, belief=belief, quirks=True)
+    found = decide(PUBLISHED, cluster(*[8] * 8), *jobs, belief=belief)
     assert counts(found.allocation) == {"a": 64}
     monkeypatch.setitem(PUBLISHED_SIZES, "m", PUBLISHED_SIZES["llama7"])
-    found = decide("morphling", cluster(*[8] * 8), *jobs, belief=belief, quirks=True)
+    found = decide(PUBLISHED, cluster(*[8] * 8), *jobs, belief=belief)
     assert counts(found.allocation) == {"a": 16, "b": 16}
 
 
-def test_quirks_and_search_are_sound_on_random_rounds():
+def test_published_rounds_and_search_are_sound_on_random_rounds():
     for seed in range(12):
         table, before = random_world(np.random.default_rng(seed))
-        verify(before, Morphling(table, artifact_quirks=True).decide(before).allocation)
+        verify(before, PublishedMorphling(table).decide(before).allocation)
         if len(before.cluster.node_types) == 1:
             verify(before, PolluxSearch(table, Budget(10, 10)).decide(before).allocation)

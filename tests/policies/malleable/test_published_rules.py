@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from morph_opt.policies.malleable.morphling_artifact import (
+from benchmarks.published.parts.pollux_goodput import Goodput
+from benchmarks.published.parts.sia_published import (
+    GpuPool,
+    configurations,
+    cursor_placement,
+    projected,
+)
+from benchmarks.published.simulators.morphling import (
     Entry,
     LargeSizes,
     SmallCurve,
@@ -13,17 +22,9 @@ from morph_opt.policies.malleable.morphling_artifact import (
     fits,
     heap_order,
 )
-from morph_opt.policies.malleable.optimus_rule import OptimusJob, counts, placement
-from morph_opt.policies.malleable.pollux_goodput import Goodput
+from benchmarks.published.simulators.optimus import OptimusJob, counts, placement
 from morph_opt.policies.malleable.pollux_rule import Budget, PolluxRound, Search
-from morph_opt.policies.malleable.sia_rule import (
-    GpuPool,
-    SiaJob,
-    configurations,
-    cursor_placement,
-    projected,
-    solve,
-)
+from morph_opt.policies.malleable.sia_rule import SiaJob, solve
 from morph_opt.solvers.outcome import Limits
 
 # ---------------------------------------------------------------- Morphling
@@ -142,7 +143,19 @@ def test_goodput_by_hand():
     model = Goodput((0.1, 0.01, 0.3, 0.0, 0.05, 0.0, 1.0), (1.0, 1.0), 10, 40, (1, 10))
     found = model.value(1, 2, np.asarray([10.0]), np.asarray([0.0]))
     assert found[0] == pytest.approx(20 / (0.1 + 0.1 + 0.05) * 2 / 3)
-    assert model.best(1, 64) == (0.0, 0, 0), "at least 64 samples, at most 40"
+
+
+def test_a_least_batch_above_the_largest_is_taken():
+    """64 GPUs have 64 samples at least where 40 are most: sizes go down from 64, and 1 a GPU stays.
+
+    One node: 0.1 + 0.01 s to compute, 0.05 s of network; scale 6.4, gain 2 / (1 / 6.4 + 1).
+    """
+    model = Goodput((0.1, 0.01, 0.3, 0.0, 0.05, 0.0, 1.0), (1.0, 1.0), 10, 40, (1, 10))
+    value, local, steps = model.best(1, 64)
+    assert (local, steps) == (1, 0)
+    assert value == pytest.approx(64 / (0.11 + 0.05) * 2 / (1 / 6.4 + 1) / 6.4)
+    # On one GPU more samples than the first batch come in two steps, of fewer than the least.
+    assert replace(model, max_batch=15, local_batch=(20, 30)).best(1, 1)[0] == 0.0
 
 
 TASK = PolluxRound(

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from morph_opt.domain import InputError
+from morph_opt.plan.cli import main as plan
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.round import decide_round
 from morph_opt.round.cli import main
-from morph_opt.round.live import Live, read_live
+from morph_opt.round.live import Live, read_live, write_snapshot
+from morph_opt.round.reader import read_snapshot
 
 GPU = "nvidia.com/gpu"
 
@@ -169,3 +171,40 @@ def test_what_is_missing_is_refused(tmp_path: Path, items: list[dict[str, Any]],
     with pytest.raises(InputError, match=rule) as caught:
         read_live(write(tmp_path, items))
     assert "\n" not in str(caught.value)
+
+
+def test_a_snapshot_of_it_is_the_same_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Read again it gives the same bytes, the same decision and the same forecast."""
+    items = [
+        node("n1", 8), node("n2", 8), *QUEUES,
+        admitted(workload("runs", 1, 4), "a", 4),
+        workload("small", 2, 2, minute=1),
+        workload("idle", 1, 1, minute=4, active=False),
+    ]  # fmt: skip
+    source, file = write(tmp_path, items), tmp_path / "now.json.gz"
+    decided = []
+    for words in (["--from", source, "--snapshot", str(file)], ["--state", str(file)]):
+        assert main(words) == 0
+        decided.append(json.loads(capsys.readouterr().out)["jobs"])
+    assert decided[0] == decided[1]
+    again = tmp_path / "again.json.gz"
+    write_snapshot(again, Live(read_snapshot(str(file)), {}, ()))
+    assert again.read_bytes() == file.read_bytes()
+    said = []
+    for words in (["--from", source], ["--state", str(file)]):
+        out = ["--continuations", "5", "--quiet", "--out", str(tmp_path / "eta")]
+        assert plan(["eta", *words, *out]) == 0
+        said.append(capsys.readouterr().out.splitlines()[:2])
+    assert said[0] == said[1]
+    assert "ns/small has started, ends in 1440" in "".join(said[0])
+    assert plan(["eta", "--from", source, "--job", "ns/idle", *out]) == 2
+    assert "--job: ns/idle waits: it is not active" in capsys.readouterr().err
+
+
+def test_a_snapshot_never_replaces_what_it_is_of(tmp_path: Path) -> None:
+    source = write(tmp_path, [node("n1", 8), *QUEUES])
+    before = (tmp_path / "one.json").read_bytes()
+    assert main(["--from", source, "--snapshot", str(tmp_path / "one.json")]) == 2
+    assert (tmp_path / "one.json").read_bytes() == before

@@ -266,6 +266,12 @@ SAMPLES: dict[str, Sample] = {
         ",\n",
         "workload.json",
     ),
+    "table": Sample(
+        ("job,submit,gpus,duration,user,status",),
+        ("a,0,8,3600,ada,done", "b,60,2,1200,bob,failed", "c,60,1,120.5,bob,"),
+        8 * 3600 + 2 * 1200 + 120.5,
+        "d,later,1,60,bob,done",
+    ),
 }  # fmt: skip
 
 

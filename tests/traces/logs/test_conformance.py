@@ -153,7 +153,7 @@ def test_the_command_writes_what_it_says(
 ) -> None:
     path = put(tmp_path, name, sample.text(), sample.name)
     options = [f"--{key.replace('_', '-')}={value}" for key, value in
-               LOG_FORMATS[name].options_of(sample.how).items()]  # fmt: skip
+               sample.how.given().items()]  # fmt: skip
     json_file = tmp_path / "report.json"
     assert main(["lint", str(path), "--json", str(json_file), "--rows", *options]) == 0
     assert f"format   {name} (guessed" in capsys.readouterr().out

@@ -147,7 +147,7 @@ def test_who_grants_the_request_replays_the_same_under_any_curve(
     anchored = rigid.replaced(jobs_as="anchored", scaling=scaling)
 
     def ends(run: Run) -> list[tuple[str, float, float]]:
-        return [(job.job_id, job.starting_time, job.finish_time) for job in run.jobs]
+        return [(job.job, job.start_s, job.finish_s) for job in run.jobs]
 
     assert ends(rigid.run()) == ends(anchored.run())
 
@@ -271,3 +271,21 @@ def test_a_published_log_that_is_not_here_says_how_to_get_it(
     monkeypatch.setenv("MORPH_OPT_CACHE", str(tmp_path / "cache"))
     with pytest.raises(InputError, match=f"fetch {name.split('/', maxsplit=1)[0]}"):
         load_trace(name)
+
+
+def test_a_log_of_other_gpus_says_how_it_can_run(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("submit,gpus,duration,gpu_type\n0,2,600,h100\n5,2,600,a800\n")
+    scenario = Scenario(f"table:{path}", "1x8:A800-80GB", policy="fifo")
+    said = "the log's GPU types are h100, the cluster has A800-80GB: name one with --cluster"
+    with pytest.raises(InputError, match=f"{said}.*--gpu-types ignore"):
+        scenario.run()
+    assert scenario.replaced(skip_impossible=True).run().summary.completed == 1
+    path.write_text("submit,gpus,duration,gpu_type\n0,2,600,h100\n")
+    with pytest.raises(InputError, match=f"no job of the trace can ever run; {said}"):
+        scenario.replaced(skip_impossible=True).run()
+    assert scenario.replaced(gpu_types="ignore").run().summary.completed == 1
+    path.write_text("submit,gpus,duration\n0,9,600\n")  # of no type, and too large
+    with pytest.raises(InputError) as caught:
+        scenario.run()
+    assert "--gpu-types" not in str(caught.value)

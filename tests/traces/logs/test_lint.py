@@ -16,12 +16,11 @@ from morph_opt.domain import InputError
 from morph_opt.engine.node_events import read_node_events
 from morph_opt.traces import load_trace
 from morph_opt.traces.__main__ import main
-from morph_opt.traces.logs import LOG_FORMATS, Reading, Report
+from morph_opt.traces.logs import Reading, Report
 from morph_opt.traces.logs.capacity import Step, node_events, read_capacity
-from morph_opt.traces.logs.lint import lint
+from morph_opt.traces.logs.lint import lint, published_near
 from morph_opt.traces.logs.reading.checks import CHECKS, Severity
-from morph_opt.traces.logs.reading.clock import zone_of
-from morph_opt.traces.logs.reading.format import LogFormat
+from morph_opt.traces.logs.reading.clock import Clock, zone_of
 from morph_opt.traces.logs.survey import survey_page
 from tests.traces.logs.samples import SACCT, SAMPLES, put, read, sacct
 
@@ -41,7 +40,7 @@ def test_checks_are_sorted_and_their_sentences_can_be_said() -> None:
         (HELIOS.text(HELIOS.lines[:1] * 2), 0, "dropped  duplicate: 1 (50.0%)"),
         (HELIOS.text((HELIOS.lines[0].replace("TIMEOUT", "LOST"),)), 1, "state LOST is not one"),
         (HELIOS.text((HELIOS.broken,)), 2, "1 of 1 rows are malformed; the first: line 2, submit"),
-        (HELIOS.text().replace("gpu_num", "gpus"), 2, "error: "),
+        (HELIOS.text().replace("gpu_num", "devices"), 2, "error: "),
     ],
 )
 def test_the_exit_status_is_that_of_the_worst_finding(
@@ -80,11 +79,8 @@ def test_two_formats_are_an_error_and_no_choice(tmp_path: Path) -> None:
 
 
 def test_a_published_count_that_is_not_reached_is_a_selection() -> None:
-    published = LogFormat("x", "", LOG_FORMATS["acme"].reader, "UTC", published=(100, 1000))
-    assert published.published_near(100, 0.5) is None
-    assert published.published_near(81, 0.5) == 100
-    assert published.published_near(49, 0.5) is None
-    assert published.published_near(999, 0.5) == 1000
+    near = [published_near(rows, (100, 1000)) for rows in (100, 81, 49, 999)]
+    assert near == [None, 100, None, 1000]
 
 
 def test_the_line_of_a_broken_row_far_down(
@@ -322,7 +318,7 @@ def test_a_report_does_not_replace_the_log_that_it_is_of(
 
 
 def test_readings_out_of_range_are_refused() -> None:
-    with pytest.raises(InputError, match="procs_per_gpu: must be from 1"):
+    with pytest.raises(InputError, match="procs_per_gpu: must be a whole number from 1"):
         Reading(procs_per_gpu=0)
 
 
@@ -344,3 +340,12 @@ def test_an_instant_that_no_calendar_has_is_malformed(tmp_path: Path) -> None:
     report = lint(path, "swf", Reading(procs_per_gpu=1)).report
     assert report.dropped == {"malformed": 1}
     assert "must be within 1e+12 s" in str(report.first_malformed)
+
+
+def test_an_hour_of_which_the_second_half_exists_twice_is_ambiguous() -> None:
+    """On Lord Howe Island clocks go back by half an hour at two: from 1:30 on it is told twice."""
+    clock = Clock("Australia/Lord_Howe")
+    clock.seconds("2023-04-02 00:45:00")
+    assert (clock.naive, clock.ambiguous) == (1, 0)
+    clock.seconds("2023-04-02 01:45:00")
+    assert (clock.naive, clock.ambiguous) == (2, 1)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.traces.logs import Reading
+from morph_opt.traces.logs import Reading, Scan, log_format
 from morph_opt.traces.logs.formats.sacct import XDMOD, Tres, elapsed_s
+from morph_opt.traces.logs.guess import guessed
+from morph_opt.traces.logs.lint import lint
 from tests.traces.logs.samples import SACCT, read, read_sacct, sacct
 
 
@@ -124,6 +126,52 @@ def test_attempts_fold_into_one_job(tmp_path: Path) -> None:
     assert report.findings["retried"].details == {"wasted_gpu_s": 2400.0}
 
 
+def test_attempts_count_with_their_own_gpus_against_the_cluster(tmp_path: Path) -> None:
+    """Requeued from 1 GPU to 8, beside a job that holds the other 7 while it has one."""
+    log = tmp_path / "log.txt"
+    lines = (
+        sacct("1", end="09:00:10", elapsed="3600", state="REQUEUED", held="gres/gpu=1"),
+        sacct("1", submit="09:00:10", start="09:00:20", end="10:00:20"),
+        sacct("2", end="09:00:10", elapsed="3600", held="gres/gpu=7"),
+    )
+    log.write_text("\n".join((SACCT, *lines)) + "\n")
+    assert "over-capacity" not in lint(log, "sacct", cluster_gpus=8).report.findings
+    assert "over-capacity" in lint(log, "sacct", cluster_gpus=7).report.findings
+    (job,), _ = read_sacct(tmp_path, *lines[:2])
+    assert [one.gpus for one in job.parts] == [1, 8]
+
+
+def test_the_first_submission_of_a_requeued_job_is_kept(tmp_path: Path) -> None:
+    """A requeue sets ``Submit`` to its instant; rows may come in any order."""
+    later = sacct(submit="09:00:10", start="09:00:20", end="10:00:20")
+    first = sacct(state="REQUEUED")
+    (job,), _ = read_sacct(tmp_path, later, first)
+    (alone,), _ = read_sacct(tmp_path, first)
+    assert job.submit_s == alone.submit_s
+    assert [one.submit_s - job.submit_s for one in job.parts] == [0.0, 3610.0]
+
+
+@pytest.mark.parametrize(
+    ("eligible", "start", "seconds"),
+    [
+        ("2024-05-01T08:30:00", "08:30:10", 1800.0),
+        ("Unknown", "08:30:10", None),
+        ("Unknown", "Unknown", float("inf")),
+    ],
+)
+def test_when_a_job_became_eligible(
+    tmp_path: Path, eligible: str, start: str, seconds: float | None
+) -> None:
+    """A begin time ahead; a row without one that started; one that was held until it was gone."""
+    seen = []
+    line = sacct(start=start, end="09:30:10") + f"|{eligible}"
+    file = tmp_path / "log.txt"
+    file.write_text(f"{SACCT}|Eligible\n{line}\n")
+    scan = Scan(file, log_format("sacct"), also=lambda row, _: seen.append(row))
+    (row,) = (*scan.jobs(), *seen)
+    assert row.eligible_s == (seconds if seconds in (None, float("inf")) else row.submit_s + 1800)
+
+
 def test_a_job_whose_last_attempt_runs_is_not_over(tmp_path: Path) -> None:
     jobs, report = read_sacct(
         tmp_path, sacct(state="PREEMPTED"), sacct(state="RUNNING", end="Unknown")
@@ -210,6 +258,7 @@ def test_columns_count_by_name(tmp_path: Path) -> None:
 def test_the_headerless_columns_of_xdmod(tmp_path: Path) -> None:
     cells = dict.fromkeys(XDMOD, "x") | {
         "JobID": "7_1", "Submit": "2024-05-01T08:00:00", "Start": "2024-05-01T08:00:10",
+        "Eligible": "2024-05-01T08:00:00",
         "End": "2024-05-02T08:00:10", "Elapsed": "1-00:00:00", "State": "COMPLETED", "NNodes": "1",
         "ReqTRES": "cpu=1", "AllocTRES": "gres/gpu=2", "Timelimit": "12:00:00",
         "ReqMem": "2147486648Mn",
@@ -222,8 +271,14 @@ def test_the_headerless_columns_of_xdmod(tmp_path: Path) -> None:
     assert report.findings["over-time-limit"].count == 1
 
 
+def test_a_raw_time_limit_is_in_minutes(tmp_path: Path) -> None:
+    ((job,), report) = read_sacct(tmp_path, sacct() + "|90", header=SACCT + "|TimelimitRaw")
+    assert (job.run_s, job.limit_s) == (3600.0, 5400.0)
+    assert "over-time-limit" not in report.findings
+
+
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
-    header = SACCT.replace("AllocTRES", "AllocGRES")
+    header = SACCT.replace("AllocTRES", "AllocCPUS")
     _, report = read_sacct(tmp_path, sacct(), header=header)
     sentence = next(text for _, code, text in report.sentences() if code == "missing-columns")
     assert sentence == "trace has no column AllocTRES (format sacct): GPUs cannot be known"
@@ -231,3 +286,74 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
         read(tmp_path, "sacct", header + "\n", strict=True)
     _, report = read_sacct(tmp_path, sacct(), header=SACCT.replace("JobIDRaw", "Job"))
     assert report.findings["missing-columns"].lines == [1]
+
+
+# ---------------------------------------------------------------- what people print
+
+
+def test_commas_and_bars_at_the_end_are_read_where_no_cell_has_them(tmp_path: Path) -> None:
+    plain, _ = read_sacct(tmp_path, sacct(held="gres/gpu=8"))
+    for separator, end in ((",", ""), (";", ""), ("|", "|"), ("\t", "")):
+        lines = [line.replace("|", separator) + end for line in (SACCT, sacct(held="gres/gpu=8"))]
+        found, report = read(tmp_path, "sacct", "\n".join(lines) + "\n", strict=True)
+        assert found == plain
+        assert report.worst in (None, "note")
+
+
+def test_a_line_without_a_header_may_have_more_commas_than_bars(tmp_path: Path) -> None:
+    cells = dict.fromkeys(XDMOD, "")
+    times = dict.fromkeys(("Submit", "Start", "End"), "2024-05-01T08:00:00")
+    held = ",".join(["gres/gpu=2", *(f"gres/tmp{n}=1" for n in range(60))])
+    line = "|".join((cells | times | {"State": "FAILED", "JobID": "7", "AllocTRES": held}).values())
+    path = tmp_path / "log.txt"
+    path.write_text(line + "\n")
+    assert guessed(path) == ("sacct", {"columns": "xdmod"})
+
+
+def test_commas_inside_of_cells_say_what_to_run(tmp_path: Path) -> None:
+    text = "\n".join((SACCT, sacct())).replace("|", ",") + "\n"
+    with pytest.raises(InputError, match=r"line 2: .*commas themselves; run sacct with --pa"):
+        read(tmp_path, "sacct", text, strict=True)
+
+
+def test_the_table_for_reading_says_what_to_run(tmp_path: Path) -> None:
+    text = "       JobID      State               Submit\n------------ ---------- ----------\n"
+    text += "           7 COMPLETED+  2024-05-01T08:00:00\n"
+    path = tmp_path / "log.txt"
+    path.write_text(text)
+    assert guessed(path)[0] == "sacct"
+    for strict in (True, False):
+        with pytest.raises(InputError, match=r"line 1: .*cuts its cells; run sacct with --pars"):
+            read(tmp_path, "sacct", text, strict=strict)
+
+
+@pytest.mark.parametrize(
+    ("asked", "held", "gpus", "kind"),
+    [
+        ("gpu:8", "gpu:8", 8, None),
+        ("gpu:a100:4", "gpu:a100:4(S:0-1,3)", 4, "a100"),
+        ("gpu:2", "craynetwork:1,gpu:2", 2, None),
+        ("", "gres:gpu:3", 3, None),
+        ("", "gres/gpu:v100:3", 3, "v100"),
+        ("gpu", "gpu", 1, None),
+        ("", "7696487:4", 4, None),  # the plugin's number, where its name is not known
+    ],
+)
+def test_generic_resources_of_older_releases(
+    tmp_path: Path, asked: str, held: str, gpus: int, kind: str | None
+) -> None:
+    header = SACCT.replace("TRES", "GRES")
+    (job,), _ = read_sacct(tmp_path, sacct(asked=asked, held=held), header=header)
+    assert (job.gpus, job.gpu_type) == (gpus, kind)
+
+
+def test_a_job_without_generic_resources_holds_no_gpu(tmp_path: Path) -> None:
+    header = SACCT.replace("TRES", "GRES")
+    lines = (sacct(asked="", held=""), sacct("8", asked="gpu:2", held="", start="Unknown"))
+    _, report = read_sacct(tmp_path, *lines, header=header)
+    assert dict(report.dropped) == {"no-gpu": 1, "not-started": 1}
+
+
+def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="columns: must be xdmod for format sacct"):
+        read_sacct(tmp_path, sacct(), how=Reading(columns="submit=Submit"))

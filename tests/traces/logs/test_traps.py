@@ -109,6 +109,10 @@ TRAPS: dict[str, Trap] = {
         "philly", (philly(("10:00:00", "10:10:00", 2), ("10:20:00", "10:25:00", 4)),),
         2 * 600 + 4 * 300, codes={"retried": 1, "gpus-differ-between-attempts": 1},
     ),
+    "a row that is cut is dropped where that is said": Trap(
+        "table", ("a,0,8,60,ada,done", "b,60,2"), 8 * 60, {"malformed": 1},
+        {"malformed-dropped": 1}, Reading(malformed="drop"),
+    ),
     "no attempt": Trap("philly", (philly(),), dropped={"no-gpu": 1}),
     "attempts that never began": Trap(
         "philly", (philly((None, None, 2)),), dropped={"not-started": 1}
@@ -354,6 +358,10 @@ TRAPS: dict[str, Trap] = {
     "more than the cluster": Trap(
         "helios", helios(LONG, LONG), 2 * 8 * 12 * 3600, head=HELIOS, cluster=12,
         codes={"over-capacity": 12},
+    ),
+    "more than the cluster in parts of hours": Trap(
+        "helios", helios(*2 * [("08:30:00", "08:30:00", "10:15:00")]), 2 * 8 * 105 * 60,
+        head=HELIOS, cluster=12, codes={"over-capacity": 3},
     ),
     "too large for the cluster": Trap(
         "helios", helios(LONG), 8 * 12 * 3600, head=HELIOS, cluster=4,

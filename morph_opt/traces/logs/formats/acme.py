@@ -21,6 +21,8 @@ _TIMES = {"submit_time": "submissions", "start_time": "run times", "end_time": "
 class AcmeReader(TableReader):
     """Reads ``trace_seren.csv`` and ``trace_kalos.csv``."""
 
+    name, zone = "acme", "UTC"
+    published: ClassVar[tuple[int, ...]] = (818_327, 62_413)
     marks = frozenset(("job_id", "gpu_num", "node_num", "type"))
     required = (
         "job_id", "user", "node_num", "gpu_num", "type", "state",
@@ -68,6 +70,8 @@ class AcmeReader(TableReader):
 class HeliosReader(AcmeReader):
     """Reads ``cluster_log.csv``."""
 
+    name, zone = "helios", "Asia/Shanghai"
+    published = ()
     marks = frozenset(("job_id", "gpu_num", "node_num", "vc"))
     required = (
         "job_id", "user", "vc", "gpu_num", "node_num", "state",

@@ -18,6 +18,8 @@ DELAYS = ("DelayProfile", "delay")
 class BatsimReader(JsonReader):
     """Reads ``jobs`` with ``profiles``."""
 
+    name, relative = "batsim", True
+    options = ("procs_per_gpu",)
     items = "jobs"
     marks = frozenset(("jobs", "profiles"))
     required = ("id", "subtime", "res", "profile")

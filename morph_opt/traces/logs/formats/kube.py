@@ -58,6 +58,8 @@ def quantity(fields: Fields, name: str) -> Gpus:
 class KubeReader(JsonReader):
     """Reads a list that ``kubectl get ... -o json`` prints."""
 
+    zone = "UTC"
+    options = ("gpu_resource",)
     items = "items"
     required = ("metadata", "spec")
     api_group: ClassVar[str]

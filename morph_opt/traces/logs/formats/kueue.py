@@ -17,6 +17,7 @@ _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSe
 class KueueReader(KubeReader):
     """Reads workloads."""
 
+    name = "kueue"
     api_group = "kueue.x-k8s.io"
     api_kind = "Workload"
 

@@ -28,6 +28,7 @@ _MILLI = 1000
 class OpenbReader(TableReader):
     """Reads pods."""
 
+    name, relative = "openb", True
     marks = frozenset(("num_gpu", "gpu_milli"))
     required = (
         "name", "num_gpu", "gpu_milli", "pod_phase", "creation_time", "deletion_time",
@@ -54,7 +55,7 @@ class OpenbReader(TableReader):
             Fraction(row.integer("num_gpu", at_least=0, at_most=MOST_GPUS) * milli, _MILLI)
         )
         if gpus and milli % _MILLI:
-            self.reasons.extend(("fractional-gpu",) * (self.how.gpu_shares == "drop"))
+            self.reasons.extend(("fractional-gpu",) * (self.how.gpu_shares != "round-up"))
         submit_s = row.number("creation_time", at_least=0.0)
         start_s = number_or_none(row, "scheduled_time", at_least=0.0)
         end_s = number_or_none(row, "deletion_time", at_least=0.0)
@@ -77,6 +78,8 @@ class OpenbReader(TableReader):
 class SpotReader(TableReader):
     """Reads ``job_info_df.csv``."""
 
+    name, relative = "spot", True
+    taken = ("duration is the run time; it may contain waiting",)
     marks = frozenset(("organization", "gpu_model", "worker_num"))
     required = (
         "job_name", "organization", "gpu_model", "gpu_request", "worker_num", "submit_time",
@@ -92,7 +95,7 @@ class SpotReader(TableReader):
         row = cells_row(record)
         each, workers = gpus_of(row, "gpu_request"), gpus_of(row, "worker_num")
         gpus = whole_if(Fraction(each * workers))
-        if gpus and not isinstance(each, int) and self.how.gpu_shares == "drop":
+        if gpus and not isinstance(each, int) and self.how.gpu_shares != "round-up":
             self.reasons.append("fractional-gpu")
         run_s = number_or_none(row, "duration")
         cpus = number_or_none(row, "cpu_request", at_least=0.0)

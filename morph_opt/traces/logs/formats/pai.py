@@ -75,6 +75,7 @@ class _Tasks:
 class PaiReader(TableReader):
     """Reads the job table, with the task table beside it."""
 
+    name = "pai"
     statuses: ClassVar[Mapping[str, Outcome]] = {
         "Terminated": "completed",
         "Failed": "failed",
@@ -154,7 +155,7 @@ class PaiReader(TableReader):
         """Whole GPUs of the tasks; shares are dropped, or rounded up instance by instance."""
         if not tasks.shared:
             return whole_if(tasks.gpus)
-        if self.how.gpu_shares == "drop":
+        if self.how.gpu_shares != "round-up":
             self.reasons.append("fractional-gpu")
             return whole_if(tasks.gpus)
         invented = float((tasks.rounded - tasks.gpus) * Fraction(run_s or 0.0))

@@ -24,10 +24,15 @@ from morph_opt.traces.logs.reading.reader import (
 from morph_opt.traces.logs.reading.records import Record
 from morph_opt.traces.logs.reading.row import LogRow, Outcome
 
+_PACIFIC = "America/Los_Angeles"
+_JOBS = 117_325
+
 
 class PhillyReader(JsonReader):
     """Reads ``cluster_job_log``: a row is a job with its attempts."""
 
+    name, zone = "philly", _PACIFIC
+    published = (_JOBS,)
     marks = frozenset(("jobid", "attempts", "submitted_time"))
     required = ("jobid", "status", "attempts", "submitted_time")
     statuses: ClassVar[Mapping[str, Outcome]] = {
@@ -90,6 +95,9 @@ def _text(fields: Fields, name: str) -> str:
 class PhillyTableReader(TableReader):
     """Reads ``timestamp,duration,num_gpus,gpu_time,cluster``; rows have no ids."""
 
+    name, zone, ids = "philly-table", _PACIFIC, False
+    published = (_JOBS,)
+    taken = ("a timestamp is the submission, which nothing says",)
     marks = frozenset(("timestamp", "duration", "num_gpus"))
     required = ("timestamp", "duration", "num_gpus")
     lost: ClassVar[Mapping[str, str]] = {

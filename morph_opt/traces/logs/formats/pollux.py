@@ -17,6 +17,7 @@ from morph_opt.traces.logs.reading.row import LogRow
 class PolluxReader(TableReader):
     """Reads ``name,time,application,num_replicas,batch_size``."""
 
+    name, relative, durations = "pollux", True, False
     gpus_column: ClassVar[str] = "num_replicas"
     marks = frozenset(("application", "num_replicas", "batch_size"))
     required: ClassVar[tuple[str, ...]] = (
@@ -40,6 +41,8 @@ class PolluxReader(TableReader):
 class EasyscaleReader(PolluxReader):
     """Reads ``name,time,application,max_parallelism,batch_size,epochs,...``."""
 
+    name = "easyscale"
+    taken = ("the preferred GPU type is no demand",)
     gpus_column = "max_parallelism"
     marks = frozenset(("application", "max_parallelism", "batch_size"))
     required = ("name", "time", "application", "max_parallelism", "batch_size")

@@ -1,11 +1,14 @@
 """Slurm's accounting as ``sacct --parsable2`` prints it, any columns in any order.
 
+Where nothing in a cell has a comma, ``--delimiter`` may be one.
+
 GPUs are trackable resources (TRES): ``gres/gpu=2,gres/gpu:a100=2`` names the same two twice. The
 headerless columns of Open XDMoD's shredder are the layout ``xdmod``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +16,10 @@ from typing import ClassVar
 
 from morph_opt.documents import Row
 from morph_opt.domain import InputError
+from morph_opt.traces.logs.reading.clock import elapsed_s
 from morph_opt.traces.logs.reading.reader import MOST_GPUS, ROUNDED_S, Head, TableReader, cells_row
 from morph_opt.traces.logs.reading.records import MissingColumns, Record
-from morph_opt.traces.logs.reading.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, Reading
 
 XDMOD = (
     "JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID",
@@ -39,11 +43,11 @@ _RUNNING = (
 _WAITING = (
     "PENDING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT",
 )  # fmt: skip
-_ELAPSED = re.compile(
-    r"(?:([0-9]{1,6})-)?(?:([0-9]{1,6}):)?([0-9]{1,4}):([0-5][0-9])(?:\.[0-9]+)?", re.ASCII
-)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _SLICE = re.compile(r"(?:^|[_.:-])[0-9]+[gc]\.[0-9]+gb", re.ASCII | re.IGNORECASE)
+_GPU_ID = "7696487"
+"""Number of the plugin ``gpu``, which is printed where the accounting does not know its name."""
+_RUN = "run sacct with --parsable2, as docs/how-to/slurm.md has it"
 _NEVER = ("", "Unknown", "None", "None assigned", "N/A")
 _NO_NODES = (None, *_NEVER)
 _NO_LIMIT = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "NOT_SET")
@@ -107,6 +111,23 @@ class Tres:
         return cls(added if total is None else total, held, sliced, shared, disagree, cpus)
 
 
+def tres_of_gres(text: str) -> str:
+    """Generic resources of older releases, in all (``gpu:a100:4(S:0-1)``), as trackable ones.
+
+    >>> tres_of_gres("gpu:a100:4(S:0-1),craynetwork:1,gpu:2")
+    'gres/gpu:a100=4,gres/gpu=2'
+    """
+    found = []
+    for item in re.sub(r"\([^()]*\)", "", text).split(","):
+        name, *more = item.strip().removeprefix("gres:").removeprefix("gres/").split(":")
+        if name in ("shard", "mps"):
+            found.append(f"gres/{name}={more[-1] if more else 1}")
+        elif name in ("gpu", _GPU_ID):
+            *kind, amount = more if more and more[-1].isdigit() else (*more, "1")
+            found.append(":".join(("gres/gpu", *kind)) + f"={amount}")
+    return ",".join(found)
+
+
 def _amount(item: str, amount: str) -> int:
     if not (amount.isascii() and amount.isdigit() and len(amount) < 12):
         raise InputError(f"must be a whole number, got {item!r}")
@@ -116,27 +137,14 @@ def _amount(item: str, amount: str) -> int:
     return value
 
 
-def elapsed_s(text: str) -> float:
-    """Seconds of ``[DAYS-][HOURS:]MINUTES:SECONDS``.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
-    found = _ELAPSED.fullmatch(text)
-    if found is None:
-        raise InputError(f"must be a duration like 1-02:03:04, got {text!r}")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return float(((24 * days + hours) * 60 + minutes) * 60 + seconds)
-
-
 class SacctReader(TableReader):
     """Reads what ``sacct`` prints; one row is an attempt, or a component of a job."""
 
-    separator = "|"
+    name, zone, folds = "sacct", "UTC", True
+    options = ("columns",)
+    separators = ("|", "\t", ";", ",")
     marks = frozenset(("State", "Submit"))
-    required = ("State", "Submit", "Start", "End", "AllocTRES")
+    required = ("State", "Submit", "Start", "End")
     lost: ClassVar[Mapping[str, str]] = {
         "Submit": "submissions", "Start": "run times", "End": "run times", "AllocTRES": "GPUs",
         "State": "outcomes",
@@ -149,24 +157,41 @@ class SacctReader(TableReader):
     _tracked = False
 
     @classmethod
+    def understood(cls, how: Reading) -> Reading:
+        """Of layouts without a header there is one."""
+        if how.columns not in (None, "xdmod"):
+            rule = f"must be xdmod for format {cls.name}, got {how.columns!r}"
+            raise InputError(rule, field="columns")
+        return super().understood(how)
+
+    @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
         """By the header; by the number of columns and the place of the times without one."""
         cells = cls.split(head.line)
         if len(cells) >= len(XDMOD) and _INSTANT.fullmatch(cells[XDMOD.index("Submit")]):
             return {"columns": "xdmod"}
-        return super().layout(head)
+        return (
+            {} if len(cells) == 1 and cls.marks <= set(head.line.split()) else super().layout(head)
+        )
 
     def fixed_header(self) -> tuple[str, ...] | None:
         """The columns of a layout without a header."""
         return {None: None, "xdmod": XDMOD}[self.how.columns]
 
     def _header(self, cells: list[str], file: str, line: int) -> list[str]:
+        if len(cells) == 1 and self.marks <= set(cells[0].split()):
+            rule = f"is sacct's table for reading, which cuts its cells; {_RUN}"
+            raise InputError(rule, file=file, line=line)
         header = super()._header(cells, file, line)
-        if not {"JobID", "JobIDRaw"} & set(cells):
-            raise MissingColumns(
-                "column is missing: jobs cannot be known", ("JobIDRaw",), file, line
-            )
+        for names, what in ((("JobIDRaw", "JobID"), "jobs"), (("AllocTRES", "AllocGRES"), "GPUs")):
+            if not set(names) & set(cells):
+                rule = f"column is missing: {what} cannot be known"
+                raise MissingColumns(rule, names[:1], file, line)
         return header
+
+    def uneven(self, separator: str) -> str:
+        """Trackable resources are separated by commas, too."""
+        return f" (its cells have commas themselves; {_RUN})" if separator == "," else ""
 
     def name_of(self, record: Record) -> str:
         """The job's id."""
@@ -187,15 +212,17 @@ class SacctReader(TableReader):
             self.reasons.append("step")
         status = self._status(cells["State"])
         outcome = self.outcome(status)
-        held, asked = self._tres(row, "AllocTRES"), self._tres(row, "ReqTRES")
-        used = held if cells["AllocTRES"] else asked
-        self._gpus(used, held, asked)
         submit_s = self.seconds(row, "Submit")
         start_s, end_s = (
             None if cells[field] in _NEVER else self.seconds(row, field)
             for field in ("Start", "End")
         )
-        if start_s is None or not cells["AllocTRES"] or status in _WAITING:
+        held, asked = (self._tres(row, f"{way}TRES", f"{way}GRES") for way in ("Alloc", "Req"))
+        # Of generic resources alone none may be held by a job that runs.
+        gone = not cells.get("AllocTRES", "none")
+        used = held if not gone and (held.gpus or start_s is not None) else asked
+        self._gpus(used, held, asked)
+        if start_s is None or gone or status in _WAITING:
             self.reasons.append("not-started")
         elif end_s is None or status in _RUNNING:
             self.reasons.append("still-running")
@@ -207,6 +234,7 @@ class SacctReader(TableReader):
             status=status, outcome=outcome, tenant=cells.get("Account", ""),
             user=cells.get("User", ""), kind=cells.get("Partition"), limit_s=self._limit_s(row),
             hosts=None if cells.get("NodeList") in _NO_NODES else cells["NodeList"],
+            eligible_s=self._eligible_s(row, started=start_s is not None),
         )  # fmt: skip
         self.compare(found)
         if found.limit_s is not None and run_s is not None and run_s > found.limit_s:
@@ -226,9 +254,11 @@ class SacctReader(TableReader):
         known = [one for one in self.statuses if one.startswith(word[:-1])]
         return known[0] if len(known) == 1 else word
 
-    def _tres(self, row: Row, field: str) -> Tres:
+    def _tres(self, row: Row, field: str, older: str) -> Tres:
+        field = field if field in row.cells else older
+        text = row.cells.get(field, "")
         try:
-            return Tres.of(row.cells.get(field, ""))
+            return Tres.of(text if field != older else tres_of_gres(text))
         except InputError as error:
             raise row.error(field, error.rule) from None
 
@@ -256,6 +286,13 @@ class SacctReader(TableReader):
         if abs(run_s - span_s) > ROUNDED_S:
             self.find("elapsed-mismatch")
         return run_s
+
+    def _eligible_s(self, row: Row, *, started: bool) -> float | None:
+        """From when on only room was missing: never, for a job that was held until it was gone."""
+        text = row.cells.get("Eligible")
+        if text is None or (text in _NEVER and started):
+            return None
+        return math.inf if text in _NEVER else self.seconds(row, "Eligible")
 
     def _limit_s(self, row: Row) -> float | None:
         return self._duration(row, "Timelimit", "TimelimitRaw", 60.0)

@@ -28,7 +28,9 @@ _PARTS = ("2", "3", "4")
 class SwfReader(TableReader):
     """Reads ``.swf``."""
 
-    separator = " "
+    name, relative = "swf", True
+    options = needed = ("procs_per_gpu",)
+    separators = (" ",)
     comment = ";"
     statuses: ClassVar[Mapping[str, Outcome]] = {
         "1": "completed",

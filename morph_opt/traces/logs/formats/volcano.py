@@ -24,6 +24,8 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-
 class VolcanoReader(KubeReader):
     """Reads jobs of ``batch.volcano.sh``."""
 
+    name = "volcano"
+    taken = ("without conditions runningDuration is the run time; it may contain waiting",)
     api_group = "batch.volcano.sh"
     api_kind = "Job"
     statuses: ClassVar[Mapping[str, Outcome]] = {

@@ -17,6 +17,9 @@ _TIME = re.compile(
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?([0-5]\d)", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)
+_ELAPSED = re.compile(
+    r"(?:([0-9]{1,6})-)?(?:([0-9]{1,6}):)?([0-9]{1,4}):([0-5][0-9])(?:\.[0-9]+)?", re.ASCII
+)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -44,6 +47,21 @@ def zone_of(name: str) -> tzinfo:
             pass
     rule = f"unknown time zone {name!r}; give a name like Europe/Berlin, UTC, or an offset"
     raise InputError(rule, field="timezone")
+
+
+def elapsed_s(text: str) -> float:
+    """Seconds of ``[DAYS-][HOURS:]MINUTES:SECONDS``.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    found = _ELAPSED.fullmatch(text)
+    if found is None:
+        raise InputError(f"must be a duration like 1-02:03:04, got {text!r}")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((24 * days + hours) * 60 + minutes) * 60 + seconds)
 
 
 class Clock:
@@ -114,8 +132,10 @@ class Clock:
             raise InputError(f"must be a time that exists, got hour {hour!r}") from None
 
 
-def window_of(text: str, zone: str, *, absolute: bool) -> tuple[float, float]:
+def window_of(text: str, zone: str, *, absolute: bool | None) -> tuple[float, float]:
     """The two instants of ``from..to``: dates and times on absolute clocks, else seconds.
+
+    Either where ``absolute`` is None.
 
     Raises
     ------
@@ -131,7 +151,7 @@ def window_of(text: str, zone: str, *, absolute: bool) -> tuple[float, float]:
         if not word:
             continue
         number = _NUMBER.fullmatch(word)
-        if absolute and not number:
+        if absolute is not False and not number:
             ends[i] = _instant(clock, word)
         elif number and not absolute:
             ends[i] = float(word)

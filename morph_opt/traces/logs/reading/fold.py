@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 from morph_opt.traces.logs.reading.row import LogRow
 
-
-class Find(Protocol):
-    """Notes what is odd about a job."""
-
-    def __call__(self, code: str, **details: float | str) -> None:
-        """Note it."""
-        ...
+Find = Callable[..., None]
+"""Notes what is odd about a job: ``find("retried", wasted_gpu_s=3.0)``."""
 
 
 def folded_attempts(rows: Sequence[LogRow], find: Find) -> LogRow:
@@ -43,7 +38,17 @@ def folded_attempts(rows: Sequence[LogRow], find: Find) -> LogRow:
         gpus=gpus,
         gpu_s=gpu_s,
         attempts=sum(row.attempts for row in order),
+        parts=tuple(_in_turn(order)),
     )
+
+
+def _in_turn(order: Sequence[LogRow]) -> Iterator[LogRow]:
+    """Attempts, each of which waits from the end of the one before on at the earliest."""
+    ended_s = -inf
+    for row in order:
+        since_s = ended_s if row.start_s is None else min(ended_s, row.start_s)
+        yield row._replace(submit_s=max(row.submit_s, since_s), parts=())
+        ended_s = ended_s if row.end_s is None else max(ended_s, row.end_s)
 
 
 def folded_components(rows: Sequence[LogRow], name: str, find: Find) -> LogRow:
@@ -65,6 +70,7 @@ def folded_components(rows: Sequence[LogRow], name: str, find: Find) -> LogRow:
         cpus=sum(cpus) if len(cpus) == len(rows) else None,
         nodes=sum(nodes) if len(nodes) == len(rows) else None,
         attempts=max(row.attempts for row in rows),
+        parts=tuple(one for row in rows for one in row.rows),
     )
 
 

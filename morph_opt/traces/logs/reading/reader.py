@@ -1,4 +1,4 @@
-"""What a reader of one format is: records in, rows out; the core does everything else."""
+"""A log format is its reader: records in, rows out; the core does everything else."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from morph_opt.traces.logs.reading.row import Gpus, LogRow, Outcome, Reading
 
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
 _UNNAMED = "(unnamed"
+_EVERYWHERE = ("gpu_shares", "malformed", "only", "window")
+"""Fields of `Reading` that every format knows."""
 MOST_GPUS = 10**9
 ROUNDED_S = 0.5
 """Recorded durations are rounded to seconds: what differs by more is a mismatch."""
@@ -54,7 +56,7 @@ class Head:
 
 
 class Reader(ABC):
-    """Turns the records of one log into rows.
+    """A log format: turns the records of one log into rows, and says what every such log is like.
 
     Parameters
     ----------
@@ -67,12 +69,44 @@ class Reader(ABC):
 
     Attributes
     ----------
+    name
+        What is typed in front of a path.
+    zone
+        Zone of times that name none; None where times are numbers of seconds.
+    options, needed
+        Fields of `Reading` that it knows, beside those that all know; those without which its jobs
+        cannot be replayed.
+    dates_or_seconds
+        Whether times may be either, as each log has them.
+    relative
+        Whether its clock counts from a 0 that means something; others count from the first job.
+    ids
+        Whether its rows have ids, so that identical ones are the same row twice.
+    durations
+        Whether it tells how long jobs ran.
+    folds
+        Whether several rows may be one job.
+    published
+        Row counts of the published traces of this format.
+    taken
+        What is taken for granted of every such log, in sentences.
     reasons
         Why the row that is being read is no job, so far as its format tells; in any order.
     findings
         What is odd about it; counted if the row becomes a job.
     """
 
+    name: ClassVar[str] = "own"
+    zone: ClassVar[str | None] = None
+    options: ClassVar[tuple[str, ...]] = ()
+    needed: ClassVar[tuple[str, ...]] = ()
+    dates_or_seconds: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+    ids: ClassVar[bool] = True
+    durations: ClassVar[bool] = True
+    folds: ClassVar[bool] = False
+    published: ClassVar[tuple[int, ...]] = ()
+    taken: ClassVar[tuple[str, ...]] = ()
     statuses: ClassVar[Mapping[str, Outcome]] = {}
     """What each status of the format means."""
 
@@ -88,6 +122,21 @@ class Reader(ABC):
         self.findings: list[tuple[str, dict[str, float | str]]] = []
         self.complain: Callable[[InputError], None] = _raised
         """What becomes of a malformed row of a further file."""
+
+    @classmethod
+    def understood(cls, how: Reading) -> Reading:
+        """How to read, if the format knows every option that is given.
+
+        Raises
+        ------
+        InputError
+            Naming the option.
+        """
+        known = (*cls.options, *_EVERYWHERE, *(("timezone",) if cls.zone else ()))
+        for name in how.given():
+            if name not in known:
+                raise InputError(f"has no effect on format {cls.name}", field=name)
+        return how
 
     @classmethod
     @abstractmethod
@@ -122,6 +171,17 @@ class Reader(ABC):
 
     def finish(self) -> None:  # noqa: B027 - most formats have nothing to say
         """Called behind the last row, for findings about the whole file."""
+
+    def assumed(self) -> list[str]:
+        """What the log does not say and was taken to be so; asked behind the last row."""
+        found = list(self.taken)
+        if "naive-time" in self.report.findings:
+            found.append(f"times without a zone are of {self.clock.zone}")
+        if "procs_per_gpu" in self.options and self.how.procs_per_gpu is None:
+            found.append("one processor stands for one GPU (--procs-per-gpu)")
+        if self.how.gpu_shares == "round-up":
+            found.append("a share of a GPU is a whole one")
+        return found
 
     # ------------------------------------------------------------ parts of rows
 
@@ -212,7 +272,8 @@ def whole_if(value: Fraction) -> Gpus:
 class TableReader(Reader):
     """Reads a table with one row per line."""
 
-    separator: ClassVar[str] = ","
+    separators: ClassVar[tuple[str, ...]] = (",",)
+    """What may stand between cells: the first of these that the first line has."""
     required: ClassVar[tuple[str, ...]] = ()
     """Columns that must be there, in any order; any other may."""
     lost: ClassVar[Mapping[str, str]] = {}
@@ -228,14 +289,20 @@ class TableReader(Reader):
         return {} if cls.marks and cls.marks <= set(cls.split(head.line)) else None
 
     @classmethod
-    def split(cls, line: str) -> list[str]:
-        """Cells of a line, without surrounding blanks."""
-        cells = cells_of(line, cls.separator)
-        around = f" {cls.separator}", f"{cls.separator} ", "\t"
+    def split(cls, line: str, separator: str | None = None) -> list[str]:
+        """Cells of a line, without surrounding blanks; by default a first line's."""
+        separator = separator or cls.separator_of(line)
+        cells = cells_of(line, separator)
+        around = f" {separator}", f"{separator} ", "\t"
         # Seldom there, and a third of the time that a line takes.
         if line[:1].isspace() or line[-1:].isspace() or any(blank in line for blank in around):
             return [cell.strip() for cell in cells]
         return cells
+
+    @classmethod
+    def separator_of(cls, line: str) -> str:
+        """What stands between the cells of a first line."""
+        return next((one for one in cls.separators if one in line), cls.separators[0])
 
     def fixed_header(self) -> tuple[str, ...] | None:
         """Columns of a file that has no header line."""
@@ -249,12 +316,14 @@ class TableReader(Reader):
         """The same of any table of this format, which may have no header line."""
         file = str(path)
         header: list[str] | None = None
+        separator: str | None = None
         for line, text in table_lines(path):
             if self.comment and text.startswith(self.comment):
                 self.remark(text)
                 continue
+            separator = separator or self.separator_of(text)
             try:
-                cells = self.split(text)
+                cells = self.split(text, separator)
             except InputError as error:
                 yield Record(line, text, error.located(file=file, line=line))
                 continue
@@ -265,19 +334,24 @@ class TableReader(Reader):
                 if self._is_header(cells, header):
                     self.report.found("header-row", line)
                     continue
-            if len(cells) > len(header) and header[-1] in self.loose_end:
-                last = self.separator.join(cells[len(header) - 1 :])
+            loose = separator == self.separators[0] and header[-1] in self.loose_end
+            if len(cells) > len(header) and loose:
+                last = separator.join(cells[len(header) - 1 :])
                 cells = [*cells[: len(header) - 1], last]
             if len(cells) < len(header) and header[-1].startswith(_UNNAMED):
                 cells += [""] * (len(header) - len(cells))
             if len(cells) != len(header):
-                rule = f"must have {len(header)} fields, got {len(cells)}"
+                rule = f"must have {len(header)} fields, got {len(cells)}{self.uneven(separator)}"
                 yield Record(line, text, InputError(rule, file=file, line=line))
             else:
                 cells_by_name = dict(zip(header, cells, strict=True))
                 yield Record(line, text, Row(file, line, cells_by_name))
         if header is None and not fixed:
             self._header([], file, 1)  # an empty file lacks every column
+
+    def uneven(self, separator: str) -> str:  # noqa: ARG002 - of most tables nothing is known
+        """What to say of a row that has other fields than the header."""
+        return ""
 
     def remark(self, text: str) -> None:
         """Called for a line that is a comment."""

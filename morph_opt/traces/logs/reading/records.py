@@ -44,7 +44,7 @@ class MissingColumns(InputError):
 
 
 def cells_of(text: str, separator: str) -> list[str]:
-    """Cells of one line; a quotation mark counts in comma-separated lines only.
+    """Cells of one line; a quotation mark does not count between blanks and bars.
 
     Raises
     ------
@@ -53,10 +53,10 @@ def cells_of(text: str, separator: str) -> list[str]:
     """
     if separator == " ":
         return text.split()
-    if separator != "," or '"' not in text:
+    if separator == "|" or '"' not in text:
         return text.split(separator)
     try:
-        return next(csv.reader([text], strict=True))
+        return next(csv.reader([text], strict=True, delimiter=separator))
     except csv.Error as error:
         raise InputError(f"is not a CSV line: {error}") from None
 

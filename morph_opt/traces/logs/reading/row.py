@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from morph_opt.domain import InputError
+from morph_opt.domain.options import settings
+from morph_opt.traces.options import ReadingOptions
 
 Gpus = int | Fraction
 """GPUs of a row; a fraction where a log shares them."""
@@ -78,6 +79,11 @@ class LogRow(NamedTuple):
         Number of attempts folded into it.
     hosts
         Names of the nodes that it held, as the log writes them; None if unknown.
+    eligible_s
+        From when on nothing but room kept it waiting, as the log says: infinite for one that was
+        held to its end; None where the log does not say.
+    parts
+        Attempts and components that were folded into it, each with its own GPUs and times.
     """
 
     name: str
@@ -100,6 +106,8 @@ class LogRow(NamedTuple):
     limit_s: float | None = None
     attempts: int = 1
     hosts: str | None = None
+    eligible_s: float | None = None
+    parts: tuple[LogRow, ...] = ()
 
     @property
     def gpu_seconds(self) -> float | None:
@@ -109,47 +117,30 @@ class LogRow(NamedTuple):
         return float(self.gpus * self.run_s)
 
     @property
+    def rows(self) -> tuple[LogRow, ...]:
+        """What held GPUs: its parts, or itself."""
+        return self.parts or (self,)
+
+    @property
     def queue_s(self) -> float | None:
         """Seconds from submission to the first start; None if that is unknown."""
         return None if self.start_s is None else self.start_s - self.submit_s
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a log is read where it does not say so itself.
+class Reading(ReadingOptions):
+    """How a log is read, and which part of it.
 
     Parameters
     ----------
-    timezone
-        Zone of times that name none: an IANA name or an offset; None for the format's own.
-    procs_per_gpu
-        Processors that stand for a GPU, in formats that know no GPUs; None for 1, as an assumption.
-    columns
-        Layout of a file without a header (``"xdmod"``); None for the format's own.
-    gpu_resource
-        Name of the resource that is a whole GPU, in Kubernetes.
-    gpu_shares
-        Whether jobs with a share of a GPU are dropped or rounded up to whole ones.
-    only
-        ``"completed"`` keeps jobs of that outcome alone; None keeps all that ran.
     window
         ``"from..to"``: keep jobs submitted from the first instant on and before the second; either
         may be left out.
     """
 
-    timezone: str | None = None
-    procs_per_gpu: int | None = None
-    columns: str | None = None
-    gpu_resource: str | None = None
-    gpu_shares: Literal["drop", "round-up"] = "drop"
-    only: Literal["completed"] | None = None
     window: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.procs_per_gpu is not None and not 1 <= self.procs_per_gpu <= 10**6:
-            rule = f"must be from 1 to 1000000, got {self.procs_per_gpu}"
-            raise InputError(rule, field="procs_per_gpu")
-        for name, known in (("gpu_shares", ("drop", "round-up")), ("only", (None, "completed"))):
-            if getattr(self, name) not in known:
-                words = ", ".join(word for word in known if word)
-                raise InputError(f"must be {words}, got {getattr(self, name)!r}", field=name)
+    def given(self) -> dict[str, str | int]:
+        """What differs from the default way, by name."""
+        values = {name: getattr(self, name) for name in settings(Reading)}
+        return {name: value for name, value in values.items() if value is not None}

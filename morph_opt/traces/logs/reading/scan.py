@@ -7,11 +7,11 @@ from pathlib import Path
 
 from morph_opt.data.archive import sha256_of
 from morph_opt.domain import InputError
-from morph_opt.traces.logs.reading.clock import window_of
+from morph_opt.extend import require_kind
+from morph_opt.traces.logs.reading.clock import Clock, window_of
 from morph_opt.traces.logs.reading.fold import folded_attempts, folded_components
-from morph_opt.traces.logs.reading.format import LogFormat
 from morph_opt.traces.logs.reading.reader import Reader
-from morph_opt.traces.logs.reading.records import MissingColumns
+from morph_opt.traces.logs.reading.records import MissingColumns, Record
 from morph_opt.traces.logs.reading.report import Report
 from morph_opt.traces.logs.reading.row import RANK, LogRow, Reading
 
@@ -53,7 +53,7 @@ class Scan:
     def __init__(
         self,
         path: Path,
-        known: LogFormat,
+        known: type[Reader],
         how: Reading | None = None,
         *,
         strict: bool = True,
@@ -63,9 +63,9 @@ class Scan:
         self.strict = strict
         self.also = also
         self.how = known.understood(how or Reading())
-        self.report = Report(known.name, options=known.options_of(self.how))
-        self.clock = known.clock(self.how)
-        self.reader: Reader = known.reader(path, self.how, self.clock, self.report)
+        self.report = Report(known.name, options=self.how.given())
+        self.clock = Clock(self.how.timezone or known.zone or "UTC")
+        self.reader = known(path, self.how, self.clock, self.report)
         self.reader.complain = self._malformed
         self.path = self.reader.path
         self._seen: set[int] = set()
@@ -76,7 +76,9 @@ class Scan:
         self._several: frozenset[int] = frozenset()
         zone = self.clock.zone
         self._window = (
-            window_of(self.how.window, zone, absolute=known.zone is not None)
+            window_of(
+                self.how.window, zone, absolute=None if known.dates_or_seconds else bool(known.zone)
+            )
             if self.how.window
             else None
         )
@@ -127,15 +129,30 @@ class Scan:
         seen: set[int] = set()
         again: set[int] = set()
         scout = Scan(self.path, self.known, self.how, strict=False)
-        for record in self.known.names(scout.reader):
-            key = hash(scout.reader.group(record)[0])
-            (again if key in seen else seen).add(key)
+        for record in scout._records():
+            if not isinstance(record.content, InputError):
+                key = hash(scout.reader.group(scout.reader.name_of(record))[0])
+                (again if key in seen else seen).add(key)
         return frozenset(again)
+
+    def _records(self) -> Iterator[Record]:
+        """The reader's; where the file is cut and such rows are dropped, its rest is one."""
+        line = 0
+        try:
+            for record in self.reader.records():
+                line = record.line
+                yield record
+        except MissingColumns:
+            raise
+        except InputError as error:
+            if not line or self.how.malformed != "drop":
+                raise
+            yield Record(error.line or line, "", error)
 
     def _rows(self) -> Iterator[LogRow]:
         """Rows that are jobs or attempts; all others are counted under their reason."""
         reader, report = self.reader, self.report
-        for record in reader.records():
+        for record in self._records():
             report.rows += 1
             reader.reasons.clear()
             reader.findings.clear()
@@ -143,13 +160,15 @@ class Scan:
                 if isinstance(record.content, InputError):
                     raise record.content
                 row = reader.row(record)
-                _require_instants(row)
+                if isinstance(row, LogRow):
+                    _require_instants(row)
             except MissingColumns:
                 raise
             except InputError as error:
                 self._malformed(error.located(file=str(self.path), line=record.line))
                 report.drop("malformed", record.line)
                 continue
+            require_kind(row, LogRow, f"{type(reader).__name__}.row", "trace")
             reason = self._reason(row, record.text)
             if reason is not None:
                 self._drop(row, reason)
@@ -162,18 +181,19 @@ class Scan:
             yield self._rounded(row)
 
     def _malformed(self, error: InputError) -> None:
-        if self.strict:
+        dropped = self.how.malformed == "drop"
+        if self.strict and not dropped:
             raise error
         if self.report.first_malformed is None:
             self.report.first_malformed = error
-        self.report.found("malformed", error.line)
+        self.report.found("malformed-dropped" if dropped else "malformed", error.line)
 
     def _reason(self, row: LogRow, text: str) -> str | None:
         """The first reason for which a row is no job; None for a job."""
         found = list(self.reader.reasons)
         key = hash(text)
         if key in self._seen:
-            if self.known.ids:
+            if self.reader.ids:
                 found.append("duplicate")
             else:
                 self.reader.find("identical-rows")
@@ -186,7 +206,7 @@ class Scan:
                 found.append("no-duration")
         elif row.run_s <= 0.0:
             found.append("zero-duration" if row.run_s == 0.0 else "negative-duration")
-        if not isinstance(row.gpus, int) and self.how.gpu_shares == "drop":
+        if not isinstance(row.gpus, int) and self.how.gpu_shares != "round-up":
             found.append("fractional-gpu")
         # Whoever has several rows is chosen as the job that they make, not row by row.
         if not self._several or hash(self.reader.group(row.name)[0]) not in self._several:
@@ -273,7 +293,7 @@ class Scan:
             report.found("naive-time", None, clock.naive, zone=clock.zone)
         if clock.ambiguous:
             report.found("dst-overlap", None, clock.ambiguous)
-        report.assumed += self.known.assumed(self.how, report)
+        report.assumed += self.reader.assumed()
         for path in self.reader.files():
             report.files[path.name] = sha256_of(path)
         report.sha256 = report.files.get(self.path.name, "")

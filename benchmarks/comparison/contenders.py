@@ -1,0 +1,252 @@
+"""Who is compared with whom on what: the contenders, the traces, and what is replayed of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchmarks.comparison.records import REFERENCE
+from morph_opt.data import DATASETS
+from morph_opt.replay.scenario import Scenario
+from morph_opt.replay.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Who is compared.
+
+    Parameters
+    ----------
+    label
+        In the tables.
+    policy, objective
+        As the replay takes them.
+    may_change_gpus
+        Whether it gives a running job another number of GPUs.
+    knows_durations
+        Whether it is told how much of a job is left, rightly or not.
+    durations
+        What it is told of the work that is left, as the replay takes it.
+    promises
+        As the replay takes them.
+    one_type
+        Whether it refuses clusters of several node types.
+    core
+        Whether it is run before the others.
+    dear
+        Whether its replays take minutes: they are run behind the others.
+    only
+        Titles of the traces on which it is run, without a folder; empty for all.
+    twins
+        Of how many twins of a trace at most.
+    """
+
+    label: str
+    policy: str
+    objective: str = "auto"
+    may_change_gpus: bool = True
+    knows_durations: bool = False
+    durations: str = "true"
+    promises: str | None = None
+    one_type: bool = False
+    core: bool = False
+    dear: bool = False
+    only: tuple[str, ...] = ()
+    twins: int = 99
+
+    @property
+    def knows(self) -> str:
+        """Whether it knows durations, in the words of the tables."""
+        word, _, sigma = self.durations.partition(":")
+        return f"sigma {sigma}" if word == "noisy" else "yes" if self.knows_durations else "no"
+
+    @property
+    def guesses(self) -> bool:
+        """Whether it goes by guesses of the work that is left."""
+        return self.durations == "blind" or self.objective == "jct-blind"
+
+    def key(self, scenario: Scenario) -> str:
+        """What a row is known by: the scenario, and how work left is guessed where it is."""
+        if not self.guesses:
+            return scenario.digest[:16]
+        return hashlib.sha256(f"{scenario.digest}/{GUESS}".encode()).hexdigest()[:16]
+
+
+GUESS = "regression"
+"""Of `morph_opt.policies.sizes`; to be changed with it, and rows of another are dropped."""
+
+
+def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
+    """A contender that knows durations, and the same told otherwise."""
+    yield contender
+    for told in durations:
+        word, _, sigma = told.partition(":")
+        label = f"{contender.label}, {'blind' if word == 'blind' else f'sigma {sigma}'}"
+        knows = word == "noisy"
+        core = contender.core and contender.label == REFERENCE
+        yield replace(contender, label=label, durations=told, knows_durations=knows, core=core)
+
+
+def _each(contender: Contender) -> Iterator[Contender]:
+    """A contender with durations known, wrong by a factor, and unknown."""
+    return _told(replace(contender, knows_durations=True), "noisy:0.7", "blind")
+
+
+CALIBRATED = ("naive", "base", "bp", "mt")
+"""Traces whose jobs may run on any number of GPUs."""
+
+PUBLISHED_MORPHLING = "benchmarks.published.simulators.morphling_policy:policy"
+_GAVEL = ("srpt", "ftf", "makespan")
+"""Gavel's policies that know durations."""
+_GAVEL_BLIND = ("max_throughput", "fairness", "fifo", "isolated", "gandiva")
+_MT, _WORKERS = ("mt",), ("easyscale-twin",)
+
+
+def _gavel(name: str) -> Contender:
+    """A policy of Gavel, for the trace and the round that its mechanism was made for."""
+    return Contender(f"`gavel:{name}`", f"gavel:{name}", may_change_gpus=False, dear=True,
+                     only=("gavel-96",), knows_durations=name in _GAVEL)  # fmt: skip
+
+
+CONTENDERS = (
+    *_each(Contender(REFERENCE, "milp", core=True)),
+    *_each(Contender("MILP `jct`", "milp", "jct", core=True)),
+    *_told(Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True, core=True),
+           "noisy:0.7"),
+    Contender("MILP `lookahead`, blind", "milp", "lookahead", durations="blind", only=_MT),
+    Contender("MILP `throughput`", "milp", "throughput", core=True),
+    Contender("MILP `lookahead`, weighted promises", "milp", "lookahead", knows_durations=True,
+              promises="weight", only=_MT, core=True),
+    Contender("MILP `jct`, weighted promises", "milp", "jct", knows_durations=True,
+              promises="weight", only=_MT, core=True),
+    *_each(Contender("`greedy:lookahead`", "greedy:lookahead", core=True)),
+    *_each(Contender("`greedy:jct`", "greedy:jct")),
+    *_each(Contender("`srtf`", "srtf", may_change_gpus=False, core=True)),
+    *_each(Contender("`allox`", "allox", may_change_gpus=False, core=True)),
+    *_each(Contender("`optimus`", "optimus")),
+    Contender("`sia`", "sia", core=True),
+    Contender("`pollux:counts`", "pollux:counts", one_type=True),
+    Contender("`morphling`", "morphling", core=True),
+    Contender("`greedy:throughput`", "greedy:throughput"),
+    Contender("`equal_split`", "equal_split", core=True),
+    Contender("`fifo`", "fifo", may_change_gpus=False),
+    Contender("`fifo:skip`", "fifo:skip", may_change_gpus=False, core=True),
+    Contender("`tiresias:2d-las`", "tiresias:2d-las", may_change_gpus=False),
+    Contender("`tiresias:gittins`", "tiresias:gittins", may_change_gpus=False),
+    Contender("`gandiva`", "gandiva"),
+    *(Contender(f"`easyscale:{name}`", f"easyscale:{name}", only=_WORKERS)
+      for name in ("yarn-cs", "homo", "heter")),
+    Contender("MILP `makespan`", "milp", "makespan", knows_durations=True, twins=1,
+              only=CALIBRATED, dear=True),
+    *map(_gavel, (*_GAVEL, *_GAVEL_BLIND)),
+    Contender("`morphling`, published", PUBLISHED_MORPHLING, only=("naive",), twins=1, dear=True),
+    Contender("`pollux`", "pollux", one_type=True, only=("naive",), twins=1, dear=True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A trace.
+
+    Parameters
+    ----------
+    name
+        As the replay takes it.
+    interval_s
+        Length of a round.
+    types
+        Whether its home has several GPU types.
+    late
+        Whether it is run behind the others: it takes long, or says little more than another.
+    label
+        In rows and tables, where the name does not say it.
+    sized
+        Options of a twin.
+    """
+
+    name: str
+    interval_s: float = 60.0
+    types: bool = False
+    late: bool = False
+    label: str = ""
+    sized: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """In rows and tables."""
+        return self.label or self.name
+
+    @property
+    def original(self) -> str | None:
+        """The public data that it is read from; None for a twin."""
+        head = self.name.partition("/")[0].partition("@")[0]
+        return head if head in DATASETS else None
+
+
+TWINS = (0, 1, 2, 3, 4)
+FIELDS = (
+    Field("naive"),
+    Field("base"),
+    Field("gavel-96", 360.0, types=True),
+    Field("mt"),
+    Field("resampled/x3/as-is/philly-twin", 300.0, label="philly-bursts",
+          sized=(("gpus", 64), ("days", 3))),
+    Field("resampled/x2/as-is/acme-twin", 300.0, label="acme-bursts",
+          sized=(("gpus", 64), ("days", 1))),
+    Field("bp", late=True),
+    Field("gavel-96", 60.0, types=True, label="gavel-96-60s", late=True),
+    Field("easyscale-twin", types=True, late=True),
+    Field("tiresias-480", late=True),
+    Field("morphling/base"),
+    Field("morphling/mt"),
+    Field("morphling/bp"),
+    Field("morphling/naive"),
+    Field("tiresias/60"),
+)  # fmt: skip
+
+
+def takes_part(who: Contender, field: Field, place: int = 0) -> bool:
+    """Whether a contender is run on a trace, of twins on this one from 0 on."""
+    short = field.title.rpartition("/")[2]
+    possible = not (who.one_type and field.types) and (not who.only or short in who.only)
+    return possible and place < who.twins
+
+
+def scenarios(
+    chosen: Sequence[Field], seeds: Sequence[int]
+) -> Iterator[tuple[Field, int, Contender, Scenario]]:
+    """All replays: first the core, and last the dear; of each first the traces that are not late.
+
+    Within that seed by seed: what is cut short has whole sets of pairs. Originals come behind three
+    seeds of the twins.
+    """
+    found = [
+        (who.dear, not is_core(who, field), field.late, place, position, field, seed, who)
+        for position, field in enumerate(chosen)
+        for place, seed in enumerate(seeds if field.original is None else [0])
+        for who in CONTENDERS
+        if takes_part(who, field, place)
+    ]
+    found.sort(key=lambda one: (*one[:3], 2.5 if one[5].original else one[3], one[4]))
+    for *_, field, seed, who in found:
+        yield field, seed, who, scenario_of(field, seed, who)
+
+
+def is_core(who: Contender, field: Field) -> bool:
+    """Whether a replay is among the first; those with ranked promises, which take long, are not."""
+    ranked = field.title in ("mt", "morphling/mt") and who.promises is None
+    return who.core and not (ranked and who.objective in ("jct", "lookahead"))
+
+
+def scenario_of(field: Field, seed: int, who: Contender) -> Scenario:
+    """What is replayed."""
+    sized: dict[str, Any] = dict(field.sized)
+    jobs = Workload(trace=field.name, **sized)
+    return Scenario(workload=jobs, policy=who.policy, objective=who.objective, seed=seed).replaced(
+        interval_s=field.interval_s,
+        durations=who.durations,
+        promises=who.promises,
+        skip_impossible=True,
+    )

@@ -1,0 +1,143 @@
+"""A `LinearModel` to and from free MPS; files are compressed by their ending (.gz, .xz).
+
+What is written is read back bit for bit: names, bounds, integrality, offset, the order of rows
+and columns, and every number (shortest text that gives the same double). Conventions that differ
+between readers are avoided:
+
+* the file is a minimisation of the negated objective: a section ``OBJSENSE`` is an error to some,
+  and others skip it and minimise whatever they find;
+* a constant is a column `CONSTANT` fixed at 1: the right-hand side of the objective row is added by
+  some and subtracted by others;
+* both bounds of every integer column are written, and ``FREE`` behind the name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.instances.mps_reader import CONSTANT, MpsError, from_mps
+from formulations.linear_model import LinearModel
+
+__all__ = ["MpsError", "from_mps", "to_mps", "write_mps"]
+
+OBJECTIVE = "objective"
+
+
+def write_mps(model: LinearModel, path: Path) -> None:
+    """Write the model; ``.gz`` and ``.xz`` files are compressed, the same bytes each time."""
+    text = to_mps(model).encode()
+    if path.suffix == ".gz":
+        text = gzip.compress(text, mtime=0)
+    elif path.suffix == ".xz":
+        text = lzma.compress(text)
+    path.write_bytes(text)
+
+
+def to_mps(model: LinearModel) -> str:
+    """Text of the model in free MPS, its objective negated: what is maximised here is minimised."""
+    rows, columns = list(model.row_names()), list(model.column_names())
+    for name in (*rows, *columns):
+        if any(c.isspace() for c in name):
+            raise ValueError(f"a name in MPS has no blanks: {name!r}")
+    if model.offset and CONSTANT in columns:
+        raise ValueError(f"the column {CONSTANT!r} stands for the constant")
+    lines = [
+        f"NAME {model.name.replace(' ', '_') or 'model'} FREE",
+        "ROWS",
+        f" N {OBJECTIVE}",
+    ]
+    lines.extend(f" {kind} {name}" for kind, name in zip(_kinds(model), rows, strict=True))
+    lines.append("COLUMNS")
+    lines.extend(_column_lines(model, rows, columns))
+    if model.offset:
+        lines.append(f" {CONSTANT} {OBJECTIVE} {_text(-model.offset)}")
+    lines.append("RHS")
+    sides = np.where(np.isfinite(model.row_upper), model.row_upper, model.row_lower)
+    lines.extend(
+        f" RHS {name} {_text(side)}"
+        for name, side in zip(rows, sides.tolist(), strict=True)
+        if side and math.isfinite(side)
+    )
+    lines.extend(_range_lines(model, rows))
+    lines.append("BOUNDS")
+    lines.extend(_bound_lines(model, columns))
+    if model.offset:
+        lines.append(f" FX BND {CONSTANT} 1")
+    lines.append("ENDATA")
+    return "\n".join([*lines, ""])
+
+
+def _text(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _kinds(model: LinearModel) -> Iterator[str]:
+    for low, high in zip(model.row_lower.tolist(), model.row_upper.tolist(), strict=True):
+        if low == high:
+            yield "E"
+        elif math.isfinite(high):
+            yield "L"
+        else:
+            yield "G" if math.isfinite(low) else "N"
+
+
+def _column_lines(model: LinearModel, rows: list[str], columns: list[str]) -> Iterator[str]:
+    by_column = model.matrix().tocsc()
+    by_column.sort_indices()
+    start, index, value = (
+        by_column.indptr.tolist(),
+        by_column.indices.tolist(),
+        by_column.data.tolist(),
+    )
+    whole = False
+    markers = 0
+    for column, name in enumerate(columns):
+        if bool(model.integer[column]) != whole:
+            whole = not whole
+            yield f" M{markers} 'MARKER' '{'INTORG' if whole else 'INTEND'}'"
+            markers += 1
+        cost = -float(model.cost[column])
+        entries = range(start[column], start[column + 1])
+        if cost or not entries:
+            yield f" {name} {OBJECTIVE} {_text(cost)}"
+        for k in entries:
+            yield f" {name} {rows[index[k]]} {_text(value[k])}"
+    if whole:
+        yield f" M{markers} 'MARKER' 'INTEND'"
+
+
+def _range_lines(model: LinearModel, rows: list[str]) -> list[str]:
+    two = np.isfinite(model.row_lower) & np.isfinite(model.row_upper)
+    two &= model.row_lower != model.row_upper
+    found = [
+        f" RNG {rows[row]} {_text(float(model.row_upper[row] - model.row_lower[row]))}"
+        for row in np.flatnonzero(two).tolist()
+    ]
+    return ["RANGES", *found] if found else []
+
+
+def _bound_lines(model: LinearModel, columns: list[str]) -> Iterator[str]:
+    for name, low, high, whole in zip(
+        columns,
+        model.column_lower.tolist(),
+        model.column_upper.tolist(),
+        model.integer.tolist(),
+        strict=True,
+    ):
+        if low == high:
+            yield f" FX BND {name} {_text(low)}"
+            continue
+        if low == -math.inf:
+            yield f" {'FR' if high == math.inf else 'MI'} BND {name}"
+        elif low or whole:
+            yield f" LO BND {name} {_text(low)}"
+        if high != math.inf:
+            yield f" UP BND {name} {_text(high)}"
+        elif whole and low != -math.inf:
+            yield f" PL BND {name}"

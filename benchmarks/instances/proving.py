@@ -1,0 +1,118 @@
+"""Certificates of rounds and fleets by seed, found and written; the check is the package's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.instances.certificates import FOLDER as BOUNDS
+from benchmarks.instances.certificates import Certificate, Seeded, poser_of, state_of
+from benchmarks.instances.fleet_bound import Cut, cheapest_left, cut_of, priced_bins
+from benchmarks.instances.fleets import FOLDER as FLEETS_FOLDER
+from benchmarks.instances.fleets import Fleet, FleetCertificate
+from benchmarks.instances.mps import write_mps
+from benchmarks.instances.solution import write_solution
+from formulations.arrays import Floats, Ints
+from formulations.fleet import FleetProblem, build, build_overload, decode
+from formulations.fleet import check as check_fleet
+from formulations.linear_model import LinearModel
+from formulations.prices.certify import bound_by_prices
+from formulations.round.check import check
+from morph_opt.decision.ladder import Ladder
+from morph_opt.documents import write_atomically
+from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.registry import make_solver
+
+_DIGITS = 6
+"""Significant ones of a price: fewer prove as well, and a file is a few lines."""
+
+
+def proven(one: Seeded, time_limit_s: float) -> Certificate:
+    """A certificate for a round, and the best decision that the ladder finds in this time."""
+    state = state_of(one)
+    posed = poser_of(state, one.objective).pose(state)
+    bound = bound_by_prices(posed.problem, posed.worth, False, posed.view.compact)
+    limits = Limits(gap=1e-4, time_s=time_limit_s)
+    solved = Ladder(make_solver("highs")).solve(posed, limits)
+    assert solved.selection is not None
+    check(posed.problem, solved.selection)
+    return Certificate(one.name, bound.value, solved.selection.value(posed.worth), bound.prices)
+
+
+def write_certificate(folder: Path, given: Certificate) -> None:
+    """Write ``bounds/NAME.json``; the same certificate gives the same bytes."""
+    document = {
+        "instance": given.instance,
+        "bound": given.bound,
+        "best": given.best,
+        "prices": {
+            "gpu": given.prices.gpu.tolist(),
+            "side": given.prices.side.tolist(),
+            "uplink": given.prices.uplink,
+        },
+    }
+    (folder / BOUNDS).mkdir(parents=True, exist_ok=True)
+    text = json.dumps(document, indent=1) + "\n"
+    write_atomically(folder / BOUNDS / f"{given.instance}.json", text)
+
+
+def proven_fleet(one: Fleet, time_limit_s: float) -> tuple[FleetCertificate, LinearModel, Floats]:
+    """The cheapest fleet with its proof, its MILP, and a point of it.
+
+    The cheapest fleet that the cuts so far let pass is tried by a linear program; what it lacks has
+    shadow prices, which are the next cut (Benders 1962).
+    """
+    problem, solver = one.problem(), make_solver("highs")
+    limits = Limits(gap=0.0, time_s=time_limit_s)
+    prices: list[Floats] = []
+    cuts: list[Cut] = []
+    while True:
+        nodes = cheapest_left(problem, cuts)
+        assert nodes is not None, "no fleet serves it: make the problem another one"
+        tried = solver.solve(build_overload(problem, nodes), limits)
+        assert tried.row_duals is not None
+        priced = _rounded(np.maximum(tried.row_duals[-priced_bins(problem).shape[0] :], 0.0))
+        cut = cut_of(problem, priced)
+        if not cut.refuses(nodes[None, :])[0]:
+            break
+        prices.append(priced)
+        cuts.append(cut)
+    model = build(problem)
+    found = solver.solve(build(problem, nodes, nodes), limits)
+    assert found.x is not None
+    check_fleet(problem, decode(problem, found.x))
+    kept = _needed(problem, cuts, nodes)
+    cost = problem.cost(nodes)
+    rows = tuple(tuple(prices[k].tolist()) for k in kept)
+    return FleetCertificate(one.name, cost, cost, tuple(nodes.tolist()), rows), model, found.x
+
+
+def _rounded(prices: Floats) -> Floats:
+    return np.asarray([float(f"{price:.{_DIGITS}g}") for price in prices.tolist()])
+
+
+def _needed(problem: FleetProblem, cuts: list[Cut], nodes: Ints) -> list[int]:
+    """Cuts without which a cheaper fleet would pass; the later ones refuse most."""
+    kept = list(range(len(cuts)))
+    for k in range(len(cuts)):
+        rest = [j for j in kept if j != k]
+        found = cheapest_left(problem, [cuts[j] for j in rest])
+        if found is not None and problem.cost(found) >= problem.cost(nodes):
+            kept = rest
+    return kept
+
+
+def write_fleet(folder: Path, given: FleetCertificate, model: LinearModel, x: Floats) -> None:
+    """Write model, solution and certificate; the same fleet gives the same bytes."""
+    own = folder / FLEETS_FOLDER
+    own.mkdir(parents=True, exist_ok=True)
+    document = {
+        "instance": given.instance, "bound": given.bound, "best": given.best,
+        "nodes": list(given.nodes), "prices": [list(row) for row in given.prices],
+    }  # fmt: skip
+    text = json.dumps(document, separators=(",", ": ")).replace("],[", "],\n[") + "\n"
+    write_atomically(own / f"{given.instance}.json", text)
+    write_mps(model, own / f"{given.instance}.mps.xz")
+    write_solution(own / f"{given.instance}.sol", model, x, -given.best)

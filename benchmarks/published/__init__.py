@@ -1,0 +1,1 @@
+"""Published systems, repeated as they were published: their simulators, cases and figures."""

@@ -1,0 +1,105 @@
+"""The independent check of a knapsack's bound: its tables are a certificate, looked at row by row.
+
+It reads the tables of the round alone: which options a job may take and what they use is found as
+in `formulations.check_bound`, and nothing is known of items, ties or dominated sizes, nor of how
+the certificate was made. Any numbers that keep to the inequalities below prove what they claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from formulations.arrays import Floats, Ints
+from formulations.check_bound import BoundError, allowed_options
+from formulations.round.tables import Level, RoundProblem
+
+TOLERANCE = 1e-11
+"""How far, relative to the values in a sum, a claim may lie below what is proven."""
+
+MANY = 200
+"""Jobs beyond which those without an option of some size are left out."""
+
+
+def check_knapsack(
+    problem: RoundProblem,
+    level: Level,
+    claim: float,
+    order: Ints,
+    after: Floats,
+    floors: Iterable[tuple[Level, float, float]] = (),
+) -> None:
+    """Raise `BoundError` unless the tables prove that no decision is worth more than ``claim``.
+
+    ``after[i, c]`` says what the jobs from place i on are worth at most on ``c`` GPUs of each
+    class. It does if ``after[D] >= 0`` and, for every option of the i-th job that takes ``a`` GPUs,
+    ``after[i, c] >= value + after[i + 1, c - a]``. What a place lacks is added to what is proven.
+
+    Parameters
+    ----------
+    order
+        The jobs in their places, shape (D,).
+    after
+        Shape (D + 1, GPUs of the first class + 1, ...): as many as there are or jobs can use.
+    floors
+        Goals that rank higher, the least that decisions reach of them, and the weight of each.
+    """
+    worth, less = level.value.copy(), 0.0
+    for higher, least, weight in floors:
+        worth += weight * higher.value
+        less += weight * least
+    jobs = problem.jobs.count
+    if not np.array_equal(np.sort(order), np.arange(jobs)) or not (after < np.inf).all():
+        raise BoundError(claim, np.inf)
+    allowed, idle = allowed_options(problem)
+    gpus, room = _gpus_of_options(problem)
+    mine = np.flatnonzero(allowed & (gpus <= room).all(axis=1))
+    rests = np.flatnonzero(idle)
+    taken = np.concatenate([gpus[mine], np.zeros((rests.size, room.size), dtype=np.int64)])
+    job = np.concatenate([problem.options.job[mine], rests])
+    # More than all jobs together can use is never used.
+    needed = np.zeros((jobs, room.size), dtype=np.int64)
+    np.maximum.at(needed, job, taken)
+    shape = np.asarray(after.shape[1:])
+    if after.shape[0] != jobs + 1 or (shape <= np.minimum(room, needed.sum(axis=0))).any():
+        raise BoundError(claim, np.inf)
+    place = np.empty(jobs, dtype=np.int64)
+    place[order] = np.arange(jobs)
+    stride = np.append(np.cumprod((room + 1)[:0:-1])[::-1], 1)
+    known, first, which = np.unique(taken @ stride, return_index=True, return_inverse=True)
+    best = np.full((jobs, known.size), -np.inf)
+    values = np.append(worth[mine], np.zeros(rests.size))
+    np.maximum.at(best, (place[job], which), values)
+    lacks = np.zeros(jobs)
+    for sizes, uses in zip(best.T, taken[first].tolist(), strict=True):
+        # Of many jobs those that have the size; few are quicker all at once, -inf proving nothing.
+        rows = np.flatnonzero(sizes > -np.inf) if jobs > MANY else np.arange(jobs)
+        some = rows if jobs > MANY else slice(None)
+        rest = (slice(0, -own or None) for own in uses)
+        here = after[:-1][(some, *(slice(own, None) for own in uses))]
+        wanted = after[1:][(some, *rest)] + sizes[some].reshape(-1, *(1 for _ in uses))
+        more = wanted > here
+        if more.any():
+            short = np.subtract(wanted, here, out=np.zeros(more.shape), where=more)
+            lacks[rows] = np.maximum(lacks[rows], short.reshape(rows.size, -1).max(axis=1))
+    # What is not there counts for nothing, or makes NaN, which no claim reaches.
+    proven = float(after[0].flat[-1]) + float(lacks.sum()) - min(0.0, float(after[-1].min())) - less
+    size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
+    if not claim >= proven - TOLERANCE * size:
+        raise BoundError(claim, proven)
+
+
+def _gpus_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:
+    """GPUs of open nodes, by class: of each option, shape (O, T), and in all, shape (T,)."""
+    nodes, options = problem.nodes, problem.options
+    starts, held, classes = options.starts, options.held, nodes.classes
+    where = starts.part_candidate * classes + starts.part_class
+    gpus = np.bincount(where, starts.part_gpus, minlength=options.count * classes)
+    gpus = gpus.reshape(options.count, classes)
+    gpus[held.option] = 0.0
+    on_open = np.where(nodes.open[held.node], held.demand[:, 0], 0.0)
+    np.add.at(gpus, (held.option, nodes.node_class[held.node]), on_open)
+    own = np.where(nodes.open, nodes.capacity[nodes.node_class, 0], 0.0)
+    room = np.bincount(nodes.node_class, own, minlength=classes)
+    return np.rint(gpus).astype(np.int64), np.rint(room).astype(np.int64)

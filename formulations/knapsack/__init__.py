@@ -1,0 +1,10 @@
+"""A round as a multiple-choice knapsack over GPUs: tables, what they prove, and a search by them.
+
+docs/formulations/knapsack.md has the mathematics.
+"""
+
+from formulations.knapsack.items import Items, find_items
+from formulations.knapsack.search import Found, best_decision
+from formulations.knapsack.tables import Tables
+
+__all__ = ["Found", "Items", "Tables", "best_decision", "find_items"]

@@ -1,0 +1,111 @@
+"""Whether gangs find nodes with GPUs enough, each part on a node of its own: exact, remembered."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+Gang = tuple[int, ...]
+"""GPUs of the parts of one job on nodes of a class, largest first."""
+
+Free = tuple[int, ...]
+"""Free GPUs of the nodes of a class, least first."""
+
+MOST_PARTS, MOST_TRIES = 200, 5_000
+"""Parts, and tries to place one, up to which an answer is looked for."""
+
+
+class GaveUpError(Exception):
+    """Too many tries."""
+
+
+class DistinctNodes:
+    """Answers by nodes' free GPUs alone, each question once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Free, tuple[Gang, ...]], bool] = {}
+
+    def possible(self, free: Free, gangs: tuple[Gang, ...]) -> bool:
+        """Whether there may be nodes for all gangs, largest first; if not, there are none."""
+        key = free, gangs
+        if key not in self._known:
+            self._known[key] = bool(_best_fit(free, gangs)) or self._searched(free, gangs)
+        return self._known[key]
+
+    @staticmethod
+    def _searched(free: Free, gangs: tuple[Gang, ...]) -> bool:
+        try:
+            return nodes_of(free, gangs) is not None
+        except GaveUpError:
+            return True
+
+
+def _best_fit(free: Free, gangs: tuple[Gang, ...]) -> bool:
+    """Whether part after part fits on the node with the least GPUs that still has room."""
+    left = list(free)
+    for gang in gangs:
+        after: list[int] = []
+        for part in gang:
+            at = bisect_left(left, part)
+            if at == len(left):
+                return False
+            after.append(left.pop(at) - part)
+        for room in after:
+            left.insert(bisect_left(left, room), room)
+    return True
+
+
+def nodes_of(free: Free, gangs: tuple[Gang, ...]) -> list[list[int]] | None:
+    """Nodes of the parts of each gang; None if there are none.
+
+    Depth first over gangs; what is left of the nodes where it failed is not tried again.
+
+    Raises
+    ------
+    GaveUpError
+        After too many tries.
+    """
+    if sum(map(len, gangs)) > MOST_PARTS:
+        raise GaveUpError
+    failed: set[tuple[int, Free]] = set()
+    left = list(free)
+    found: list[list[int]] = []
+    tries = 0
+
+    def rest(at: int) -> bool:
+        if at == len(gangs):
+            return True
+        state = at, tuple(sorted(left))
+        if state in failed:
+            return False
+        if part_of(at, []):
+            return True
+        failed.add(state)
+        return False
+
+    def part_of(at: int, mine: list[int]) -> bool:
+        nonlocal tries
+        gang, which = gangs[at], len(mine)
+        if which == len(gang):
+            found.append(list(mine))
+            if rest(at + 1):
+                return True
+            found.pop()
+            return False
+        tried: set[int] = set()
+        # Equal parts are alike: the next one goes on a node behind the last one's.
+        again = which > 0 and gang[which] == gang[which - 1]
+        for node in range(mine[-1] + 1 if again else 0, len(left)):
+            room = left[node]
+            if room < gang[which] or room in tried or node in mine:
+                continue
+            tries += 1
+            if tries > MOST_TRIES:
+                raise GaveUpError
+            tried.add(room)
+            left[node] -= gang[which]
+            if part_of(at, [*mine, node]):
+                return True
+            left[node] += gang[which]
+        return False
+
+    return found if rest(0) else None

@@ -1,0 +1,61 @@
+"""Nodes for a whole choice: by packing, or where that finds none by looking for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.arrays import Ints
+from formulations.knapsack.distinct import Gang, GaveUpError, nodes_of
+from formulations.round.check import RuleError, check
+from formulations.round.decode import pack, room_after_stays
+from formulations.round.tables import RoundProblem, Selection
+
+
+def placed(problem: RoundProblem, choice: Ints) -> Selection | None:
+    """A decision with this choice, or None where none was found; it proves nothing."""
+    for order in ("size", "parts"):
+        found = pack(problem, choice, order)
+        if found is not None:
+            return found
+    return _looked_for(problem, choice)
+
+
+def _looked_for(problem: RoundProblem, choice: Ints) -> Selection | None:
+    """Nodes by GPUs alone, every way tried; taken if the rest is well with them."""
+    starts, nodes = problem.options.starts, problem.nodes
+    free = room_after_stays(problem, choice).nodes[:, 0]
+    begins = np.flatnonzero((choice >= 0) & (choice < starts.count))
+    begins = begins[~np.isin(choice[begins], problem.options.held.option)].tolist()
+    if starts.loose[choice[begins]].any() or problem.shared.count or (free < 0).any():
+        return None
+    spots = {job: [-1] * len(starts.parts(int(choice[job]))) for job in begins}
+    for t in range(nodes.classes):
+        own = np.flatnonzero(nodes.open & (nodes.node_class == t))
+        own = own[np.argsort(free[own], kind="stable")]
+        asked: list[tuple[Gang, int, list[int]]] = []
+        for job in begins:
+            option = int(choice[job])
+            parts, classes = starts.parts(option), starts.classes_of(option).tolist()
+            mine = sorted(
+                (at for at in range(len(parts)) if classes[at] == t), key=lambda at: -parts[at]
+            )
+            if mine:
+                asked.append((tuple(parts[at] for at in mine), job, mine))
+        asked.sort(key=lambda one: (one[0], -one[1]), reverse=True)
+        room = tuple(np.rint(free[own]).astype(int).tolist())
+        try:
+            found = nodes_of(room, tuple(gang for gang, _, _ in asked))
+        except GaveUpError:
+            return None
+        if found is None:
+            return None
+        for (_, job, mine), where in zip(asked, found, strict=True):
+            for at, node in zip(mine, where, strict=True):
+                spots[job][at] = int(own[node])
+    named = tuple(tuple(spots.get(job, ())) for job in range(choice.size))
+    selection = Selection(choice, named)
+    try:
+        check(problem, selection)
+    except RuleError:
+        return None
+    return selection

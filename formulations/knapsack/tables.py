@@ -1,0 +1,157 @@
+"""Dynamic programming over GPUs: the most that jobs can be worth on what is left for them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from formulations.arrays import Bools, Floats
+from formulations.knapsack.items import Items
+
+ROUNDING = 1e-12
+"""Share of the values in a sum that rounding may take from it or add to it."""
+
+Slices = tuple[slice, ...]
+
+
+class Tables:
+    """What the jobs from each one on are worth at most, by the GPUs that are left for them.
+
+    Parameters
+    ----------
+    items
+        Of a round.
+
+    Attributes
+    ----------
+    step
+        What an item moves the place in a flat table by, shape (I,).
+    """
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+        self._shape = tuple(most + 1 for most in items.capacity)
+        stride = [prod(self._shape[at + 1 :]) for at in range(len(self._shape))]
+        self._flat = items.gpus @ np.asarray(stride)
+        self.step: list[int] = self._flat.tolist()
+
+    def takes_more_than(self, most: int) -> bool:
+        """Whether the tables take more additions: of each job one in every state at least."""
+        states = prod(self._shape)
+        return states * len(self.items.job) > most or states * sum(map(len, self._sizes)) > most
+
+    @cached_property
+    def _sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
+        """The most that each job is worth on every number of GPUs that is worth taking."""
+        items, jobs = self.items, self.items.job.size
+        known, which = np.unique(self._flat, return_inverse=True)
+        place = np.repeat(np.arange(jobs), np.diff(items.start))
+        worth = np.full((jobs, known.size), -np.inf)
+        np.maximum.at(worth, (place, which), items.value)
+        gpus = np.zeros((known.size, len(self._shape)), dtype=np.int64)
+        gpus[which] = items.gpus
+        # Of sizes of one class those count that are worth more than every smaller one and nothing.
+        several = (gpus > 0).sum(axis=1) > 1
+        nothing = worth[:, :1] if known[0] == 0 else np.full((jobs, 1), -np.inf)
+        fine = np.broadcast_to(several, worth.shape) & (worth > -np.inf)
+        fine[:, :1] |= nothing > -np.inf
+        for t in range(len(self._shape)):
+            own = np.flatnonzero(~several & (gpus[:, t] > 0))
+            mine = np.concatenate([nothing, worth[:, own]], axis=1)
+            before = np.maximum.accumulate(mine, axis=1)[:, :-1]
+            fine[:, own] = mine[:, 1:] > before
+        sizes = [tuple(row) for row in gpus.tolist()]
+        found: list[list[tuple[tuple[int, ...], float]]] = [[] for _ in range(jobs)]
+        where = np.nonzero(fine)
+        for job, at, most in zip(
+            *(own.tolist() for own in where), worth[where].tolist(), strict=True
+        ):
+            found[job].append((sizes[at], most))
+        return found
+
+    @cached_property
+    def after(self) -> list[memoryview]:
+        """Of the jobs from each place on, and of none: flat tables, length D + 1."""
+        table = self.table
+        return [row.data for row in table.reshape(table.shape[0], -1)]
+
+    @cached_property
+    def table(self) -> Floats:
+        """The same by GPUs of each class, shape (D + 1, GPUs + 1, ..)."""
+        jobs = len(self._sizes)
+        table = np.empty((jobs + 1, *self._shape))
+        table[jobs] = 0.0
+        spare, slices = np.empty(self._shape), self._slices
+        for at in range(jobs - 1, -1, -1):
+            _step(table[at + 1], self._sizes[at], slices, table[at], spare)
+        return table
+
+    @cached_property
+    def _slices(self) -> dict[tuple[int, ...], tuple[Slices, Slices]]:
+        """Per size: the states that have room for it, and what is left of each."""
+        every = {gpus for sizes in self._sizes for gpus, _ in sizes}
+        return {
+            gpus: (
+                tuple(slice(own, None) for own in gpus),
+                tuple(slice(0, all_ - own) for all_, own in zip(self._shape, gpus, strict=True)),
+            )
+            for gpus in every
+        }
+
+    @property
+    def rounding(self) -> float:
+        """What rounding may have added to a sum or taken from it."""
+        return ROUNDING * self.items.size
+
+    @property
+    def bound(self) -> float:
+        """No decision of the round is worth more; -inf where there is none."""
+        return self.after[0][-1] - self.items.promised
+
+    def in_reach(self, least: float) -> Bools:
+        """Items that may be in a decision worth ``least``, shape (I,).
+
+        An item is worth at most itself, what jobs before its own can be worth and what those
+        behind it can, over all divisions of the other GPUs.
+        """
+        items, table = self.items, self.table
+        least += items.promised - self.rounding
+        before, spare = np.zeros(self._shape), np.empty(self._shape)
+        fine = np.zeros(items.value.size, dtype=bool)
+        turned = tuple(slice(None, None, -1) for _ in self._shape)
+        start = items.start.tolist()
+        for at, sizes in enumerate(self._sizes):
+            mine = slice(start[at], start[at + 1])
+            known: dict[tuple[int, ...], float] = {}
+            for gpus in {tuple(row) for row in items.gpus[mine].tolist()}:
+                room = tuple(
+                    slice(0, size - own) for size, own in zip(self._shape, gpus, strict=True)
+                )
+                known[gpus] = float((before[room] + table[at + 1][room][turned]).max())
+            others = np.asarray([known[tuple(row)] for row in items.gpus[mine].tolist()])
+            fine[mine] = items.value[mine] + others >= least
+            after = np.empty(self._shape)
+            _step(before, sizes, self._slices, after, spare)
+            before = after
+        return fine
+
+
+def _step(
+    before: Floats,
+    sizes: list[tuple[tuple[int, ...], float]],
+    slices: dict[tuple[int, ...], tuple[Slices, Slices]],
+    out: Floats,
+    spare: Floats,
+) -> None:
+    """One job more: the best of its sizes in every state."""
+    if sizes and not any(sizes[0][0]):  # nothing, or a stay on closed nodes: of all states first
+        np.add(before, sizes[0][1], out=out)
+        sizes = sizes[1:]
+    else:
+        out.fill(-np.inf)
+    for gpus, worth in sizes:
+        here, rest = slices[gpus]
+        mine = out[here]
+        np.maximum(mine, np.add(before[rest], worth, out=spare[here]), out=mine)

@@ -1,0 +1,61 @@
+"""Prices of starts in a round: which candidates a job comes back in, and to which nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from formulations.round.returns import ReturnTable, with_returns
+from morph_opt.decision.candidates.remembered import kept_plans
+from morph_opt.decision.candidates.table import RoundView
+from morph_opt.domain import Cluster
+
+
+def with_start_prices(view: RoundView, cluster: Cluster) -> RoundView:
+    """The round in which starts cost what jobs keep by them; rules and pairs are in it already.
+
+    Whoever has GPUs in a plan, or had, may start in it for the price of a migration. Who is
+    queued may also come back to the nodes that it had, as many GPUs on each, for that of a
+    resumption: an option of its own, as only the model knows whether there is room. Gangs that are
+    a number of GPUs and no shape (loose) have no such option, and pay a migration in the model.
+    """
+    candidate: list[int] = []
+    price_s: list[float] = []
+    nodes: list[tuple[int, ...]] = []
+    loose = view.problem.candidates.loose
+    for job, keeps in enumerate(kept_plans(view.states)):
+        if keeps is None:
+            continue
+        known = view.states[job]
+        kept, prices = known.kept, known.prices
+        assert kept is not None
+        where, first = kept.placement, int(view.offset[job])
+        kind, span = cluster.nodes[where.nodes[0]].type, int(cluster.span(where.nodes))
+        by_size = tuple(n for _, n in sorted((-len(gpus), node) for node, gpus in where.parts))
+        for row, scoped in enumerate(view.slices[job].rows):
+            if (scoped.row.plan, scoped.row.shape.gpus) != keeps:
+                continue
+            candidate.append(first + row)
+            price_s.append(prices.migrate_s)
+            nodes.append(())
+            same = scoped.row.shape == where.shape and int(scoped.scope) == span
+            index = int(view.slices[job].node_class[row])
+            if (
+                known.running is None
+                and same
+                and not loose[first + row]
+                and cluster.node_types[index] == kind
+            ):
+                candidate.append(first + row)
+                price_s.append(prices.resume_s)
+                nodes.append(by_size)
+    if not candidate:
+        return view
+    returns = ReturnTable(
+        np.asarray(candidate, dtype=np.int64),
+        np.asarray(price_s),
+        np.concatenate([[0], np.cumsum([len(where) for where in nodes])]).astype(np.int64),
+        np.asarray([node for where in nodes for node in where], dtype=np.int64),
+    )
+    return replace(view, problem=with_returns(view.problem, returns))

@@ -1,0 +1,339 @@
+"""Candidates: from the round's snapshot to the columnar `RoundProblem`.
+
+The configurations of a (model, node class) do not change from round to round, so they are
+enumerated, pruned and laid out as arrays once; a round only concatenates slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.arrays import Ints
+from formulations.round.shared import SharedTable
+from formulations.round.tables import CandidateTable, HoldTable, NodeTable, RoundProblem, Scope
+from morph_opt.decision.candidates.dominance import Scoped, undominated, with_strictness
+from morph_opt.decision.candidates.ests import elastic_slice
+from morph_opt.decision.candidates.nodes import node_table, scopes_of
+from morph_opt.decision.candidates.remembered import HeldGpus, KeptPlan, KnownJobs
+from morph_opt.decision.candidates.slices import (
+    ModelSlice,
+    compacted,
+    may_be_priced,
+    of_request,
+    stacked,
+)
+from morph_opt.domain import (
+    Assignment,
+    Cluster,
+    ExecutionPlan,
+    Job,
+    JobState,
+    NodeType,
+    PlanFamily,
+    RoundState,
+    Shape,
+    SideDemand,
+    Span,
+)
+from morph_opt.domain.placement import NOTHING, Sides
+from morph_opt.perf.ests import held_step_s
+from morph_opt.perf.gang import GangSpeeds
+from morph_opt.perf.memory.filter import MemoryFilter
+from morph_opt.perf.places import configurations_of, fits_node
+from morph_opt.perf.speed import Configuration, SpeedModel
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """A problem together with what its indices mean.
+
+    Parameters
+    ----------
+    problem
+        The tables.
+    states
+        Job of each index.
+    slices
+        Per job its slice; candidate k of job j is row ``k - offset[j]`` of it.
+    offset
+        First candidate of each job, shape (J + 1,); pairs stand behind the last.
+    compact
+        Whether configurations were left out that no prices choose (`slices.compacted`): bounds by
+        prices hold all the same if network shares of a class have none, those of an exact model
+        do not.
+    """
+
+    problem: RoundProblem
+    states: tuple[JobState, ...]
+    slices: tuple[ModelSlice, ...]
+    offset: Ints
+    compact: bool = False
+
+    def configuration(self, job: int, candidate: int) -> Configuration:
+        """The configuration in which a job starts in an option."""
+        if candidate >= self.offset[-1]:
+            members = self.problem.options.members
+            candidate = int(members.alone[members.of(candidate, job)])
+        return self.slices[job].rows[candidate - int(self.offset[job])].row
+
+
+class CandidateBuilder:
+    """Builds the `RoundProblem` of a state under a belief about speed; caches per model.
+
+    Parameters
+    ----------
+    belief
+        Speeds that the policy goes by; plans that do not fit in memory and tensor-parallel groups
+        that leave their NVLink domain are taken out (`MemoryFilter` keeps the reasons).
+    prune
+        Drop dominated configurations (never changes an optimum, see
+        `morph_opt.decision.candidates.dominance`).
+    requests_only
+        Offer every job its request alone, the fastest shape first. Where no configuration has the
+        requested plan on that many GPUs (the published traces have such rows), any plan on that
+        many GPUs counts, then all configurations.
+    compact_from
+        Candidates from which on rounds are posed compactly; None: never. Like dominance it needs
+        goals that do not lose from a faster configuration, and those that ask for GPUs alone.
+    waste_filter
+        Of workers that take turns; see `morph_opt.decision.candidates.ests.elastic_slice`.
+    """
+
+    def __init__(
+        self,
+        belief: SpeedModel,
+        *,
+        prune: bool = True,
+        requests_only: bool = False,
+        compact_from: int | None = None,
+        waste_filter: float | None = None,
+    ) -> None:
+        self.belief = MemoryFilter(belief)
+        self._waste_filter = waste_filter
+        self._prune = prune
+        self._requests_only = requests_only
+        self._compact_from = compact_from
+        self._cluster: Cluster | None = None
+        self._rows = 0
+        # By what may be priced: of a slice's number that of what is left of it.
+        self._compact: dict[bytes, dict[int, int]] = {}
+        self._slices: dict[
+            tuple[str, SideDemand, int, ExecutionPlan | None, KeptPlan | None], ModelSlice
+        ] = {}
+        self._stack: CandidateTable | None = None
+        self._made: list[ModelSlice] = []
+        self._number: dict[int, int] = {}
+        self._known = KnownJobs()
+        self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
+        self._requests = GangSpeeds(self.belief)
+        self._sides: dict[tuple[str, SideDemand, NodeType, Shape, ExecutionPlan, Span], Sides] = {}
+        self._nodes: NodeTable | None = None
+        self._configurations: dict[tuple[str, NodeType], list[Scoped]] = {}
+
+    def view(self, state: RoundState) -> RoundView:
+        """Tables of a round."""
+        self._use(state.cluster)
+        states = state.jobs
+        self._known = known = self._known.next(states, self._what_it_is, self._what_it_holds)
+        assert self._nodes is not None
+        holds, whole = known.hold_table(self._nodes.resources), known.rows["configurations"]
+        # What prices never choose may be what a job comes back to.
+        kept = known.keeps != [None] * len(known.keeps)
+        which = whole if kept else self._compacted(whole, holds)
+        counts = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)[which]
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        is_open = np.ones(self._nodes.count, dtype=bool)
+        is_open[list(state.unavailable)] = False
+        problem = RoundProblem(
+            jobs=known.job_table(states),
+            candidates=self._candidates(which, counts, offset),
+            nodes=replace(self._nodes, open=is_open),
+            holds=holds,
+            interval_s=state.interval_s,
+            shared=SharedTable(gang=known.gangs()),
+        )
+        slices = tuple(map(self._made.__getitem__, which.tolist()))
+        return RoundView(problem, states, slices, offset, which is not whole)
+
+    def _compacted(self, whole: Ints, holds: HoldTable) -> Ints:
+        """Numbers of the slices of a round, without the rows that large rounds can do without."""
+        least, nodes = self._compact_from, self._nodes
+        sizes = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)
+        if least is None or int(sizes[whole].sum()) < least:
+            return whole
+        assert nodes is not None
+        matters = may_be_priced(self._slices.values(), holds, nodes)
+        small = self._compact.setdefault(matters.tobytes(), {})
+        for number in np.flatnonzero(np.bincount(whole)).tolist():
+            if number not in small:
+                less = compacted(self._made[number], matters, self._rows)
+                small[number] = self._add(less)
+        to = np.zeros(len(self._made), dtype=np.int64)
+        to[list(small)] = list(small.values())
+        return to[whole]
+
+    def _add(self, made: ModelSlice) -> int:
+        """Note a slice; its number."""
+        self._made.append(made)
+        self._number[id(made)] = len(self._made) - 1
+        self._rows += made.gpus.size
+        self._stack = None
+        return len(self._made) - 1
+
+    def _what_it_is(self, job: Job, keeps: KeptPlan | None) -> tuple[int, float]:
+        """Number of a job's slice, and seconds per iteration of its request."""
+        assert self._cluster is not None
+        seconds = self.request_iteration_s(job, self._cluster)
+        return self._number[id(self.slice_of(job, keeps))], seconds
+
+    def _what_it_holds(self, job: Job, held: Assignment) -> HeldGpus:
+        """What a job's placement is and holds."""
+        cluster, placement = self._cluster, held.placement
+        assert cluster is not None
+        return HeldGpus(
+            self.speed(job, held, cluster) or 1e9,
+            self._running_side(job, held),
+            cluster.span(placement.nodes) is Span.POD,
+            held.partner is not None,
+            placement.nodes,
+            tuple(len(gpus) for _, gpus in placement.parts),
+        )
+
+    def _candidates(self, which: Ints, counts: Ints, offset: Ints) -> CandidateTable:
+        """The rows of every job's slice, one job after the other."""
+        if self._stack is None:
+            assert self._nodes is not None
+            self._stack = stacked(tuple(self._made), self._nodes.resources)
+        first = np.asarray([s.first for s in self._made], dtype=np.int64)[which]
+        row = np.repeat(first - offset[:-1], counts) + np.arange(int(offset[-1]))
+        jobs = np.repeat(np.arange(which.size, dtype=np.int64), counts)
+        return self._stack.take(row, jobs)
+
+    def request_iteration_s(self, job: Job, cluster: Cluster) -> float:
+        """Seconds per iteration of a job's request; see `GangSpeeds.iteration_s`."""
+        self._use(cluster)
+        return self._requests.iteration_s(job)
+
+    def configurations(self, model: str, node_type: NodeType) -> list[Scoped]:
+        """Configurations on the nodes of a class, each with its scope, unpruned."""
+        key = (model, node_type)
+        if key not in self._configurations:
+            assert self._cluster is not None
+            self._configurations[key] = [
+                Scoped(Scope(int(span)), row)
+                for span, row in configurations_of(self.belief, model, self._cluster, node_type)
+            ]
+        return self._configurations[key]
+
+    def speed(self, job: Job, held: Assignment, cluster: Cluster) -> float | None:
+        """Believed seconds per iteration of a running assignment."""
+        if held.plan.family is PlanFamily.EST:
+            return held_step_s(self.belief, job.model, held, cluster)
+        nodes, shape = held.placement.nodes, held.placement.shape
+        node_type, span = cluster.nodes[nodes[0]].type, cluster.span(nodes)
+        key = (job.model, node_type, shape, held.plan, span)
+        if key not in self._speeds:
+            model = job.model
+            self._speeds[key] = self.belief.iteration_s(model, node_type, shape, held.plan, span)
+        return self._speeds[key]
+
+    def all_of(self, job: Job, cluster: Cluster) -> ModelSlice:
+        """Configurations of a job on a cluster, whatever the round."""
+        self._use(cluster)
+        return self.slice_of(job)
+
+    def slice_of(self, job: Job, keeps: KeptPlan | None = None) -> ModelSlice:
+        """Cached configurations of the job's model with its side demand.
+
+        Those of a plan on so many GPUs that the job ``keeps`` are all among them, dominated or
+        not: what dominates them costs a dearer start.
+        """
+        workers = job.requested_plan.family is PlanFamily.EST
+        asks = self._requests_only or workers
+        request = (job.requested_gpus, job.requested_plan) if asks else (0, None)
+        keeps = None if workers else keeps  # what those have is one of their numbers of GPUs
+        if keeps is not None and self._holds_all(self.slice_of(job), keeps, job):
+            keeps = None
+        key = (job.model, job.side, *request, keeps)
+        if key not in self._slices:
+            if self._cluster is None:
+                raise ValueError("the builder has not seen a cluster yet")
+            self._slices[key] = self._make_slice(job, self._cluster, self._rows, keeps)
+            self._add(self._slices[key])
+        return self._slices[key]
+
+    def _holds_all(self, known: ModelSlice, keeps: KeptPlan, job: Job) -> bool:
+        """Whether no configuration of a plan on so many GPUs was left out."""
+        assert self._cluster is not None
+        every = sum(len(rows) for _, rows in self._fitting(job, self._cluster, keeps))
+        return every == sum(keeps == (s.row.plan, s.row.shape.gpus) for s in known.rows)
+
+    def _use(self, cluster: Cluster) -> None:
+        if cluster is self._cluster:
+            return
+        self._cluster = cluster
+        for cache in (
+            self._slices, self._speeds, self._sides, self._configurations,
+            self._compact, self._number, self._made,
+        ):  # fmt: skip
+            cache.clear()
+        self._rows = 0
+        self._stack, self._known = None, KnownJobs()
+        self._requests.use(cluster)
+        self._nodes = node_table(cluster)
+
+    def _fitting(
+        self, job: Job, cluster: Cluster, keeps: KeptPlan | None = None
+    ) -> Iterator[tuple[int, list[Scoped]]]:
+        """Per node class the configurations that fit a node of it; of a kept plan alone."""
+        for index, node_type in enumerate(cluster.node_types):
+            yield (
+                index,
+                [
+                    scoped
+                    for scoped in self.configurations(job.model, node_type)
+                    if keeps in (None, (scoped.row.plan, scoped.row.shape.gpus))
+                    and fits_node(scoped.row, node_type, job.side)
+                ],
+            )
+
+    def _make_slice(
+        self, job: Job, cluster: Cluster, first: int, keeps: KeptPlan | None
+    ) -> ModelSlice:
+        if job.requested_plan.family is PlanFamily.EST:
+            how = self._requests_only, self._waste_filter
+            return elastic_slice(job, cluster, self.belief, first, *how)
+        rows: list[tuple[int, Scoped]] = []
+        for index, fits in self._fitting(job, cluster):
+            scopes = scopes_of(cluster, cluster.node_types[index])
+            fitting = with_strictness(fits, scopes, job.side)
+            kept = undominated(fitting, job.side) if self._prune else fitting
+            if keeps is not None:
+                had = [s for s in fitting if keeps == (s.row.plan, s.row.shape.gpus)]
+                kept = [*kept, *(s for s in had if s not in kept)]
+            rows += [(index, scoped) for scoped in kept]
+        if self._requests_only:
+            rows = of_request(rows, job)
+        return ModelSlice.of(job.model, rows, job.side, first)
+
+    def _running_side(self, job: Job, held: Assignment) -> Sides:
+        """Side demand of a running assignment: that of the row of its own span."""
+        assert self._cluster is not None
+        if held.plan.family is PlanFamily.EST:
+            return job.side.each
+        node_type = self._cluster.nodes[held.placement.nodes[0]].type
+        span = self._cluster.span(held.placement.nodes)
+        key = (job.model, job.side, node_type, held.placement.shape, held.plan, span)
+        if key not in self._sides:
+            what = (held.placement.shape, held.plan, int(span))
+            same = (
+                scoped.row
+                for scoped in self.configurations(job.model, node_type)
+                if (scoped.row.shape, scoped.row.plan, int(scoped.scope)) == what
+            )
+            row = next(same, None)
+            self._sides[key] = (NOTHING if row is None else row.side).beside(job.side)
+        return self._sides[key]

@@ -1,0 +1,1 @@
+"""Steps of the ladder, each knowing nothing of the others."""

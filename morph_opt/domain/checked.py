@@ -1,0 +1,193 @@
+"""Public functions and classes that refuse arguments of the wrong type in the user's words."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import numbers
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin
+
+from morph_opt.domain.errors import InputError
+from morph_opt.domain.nearest import did_you_mean
+
+_Public = TypeVar("_Public", bound=Callable[..., Any])
+_LONGEST = 60
+"""Characters of a refused value that a message repeats."""
+
+
+def checked(public: _Public) -> _Public:
+    """Refuse what the annotations of a function, or of a class's constructor, do not allow.
+
+    They are read at the first call, in the module of the definition: a name that only type
+    checkers import says nothing. A whole number counts as a number, any sequence as a tuple, and a
+    text never as a sequence.
+
+    >>> @checked
+    ... def twice(number: float) -> float:
+    ...     return 2 * number
+    >>> twice("2")
+    Traceback (most recent call last):
+    morph_opt.domain.errors.InputError: number: must be a number, got '2'
+    >>> twice(numbr=2)
+    Traceback (most recent call last):
+    TypeError: twice() has no parameter 'numbr' (did you mean 'number'?)
+
+    Raises
+    ------
+    InputError
+        At a call, if an argument is of another type: names the parameter.
+    TypeError
+        At a call, if a parameter is missing or unknown.
+    """
+    if not isinstance(public, type):
+        return cast(_Public, _guarded(public))
+    kind: Any = public
+    kind.__init__ = _guarded(kind.__init__)
+    return cast(_Public, kind)
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _guarded(function: Any) -> Any:
+    title = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    signature = inspect.signature(function)
+    known = list(signature.parameters.values())
+    skipped = int(bool(known) and known[0].name in ("self", "cls"))
+    known = known[skipped:]
+    places = [one.name for one in known if one.kind is one.POSITIONAL_OR_KEYWORD]
+    anything = any(one.kind is one.VAR_KEYWORD for one in known)
+    needed = [one.name for one in known if one.default is one.empty and one.kind not in _VARIADIC]
+    notes: dict[str, Any] = {}
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        if not notes:
+            at = function.__globals__
+            notes.update({one.name: _resolved(one.annotation, at) for one in known} | {"": None})
+        given = dict(zip(places, arguments[skipped:], strict=False))
+        for name in named:
+            if name not in notes and not anything:
+                words = [one.name for one in known]
+                near = did_you_mean(name, words) or f"; it has {', '.join(words)}"
+                raise TypeError(f"{title}() has no parameter {name!r}{near}")
+        if len(arguments) - skipped > len(places):
+            rule = f"takes {len(places)} values without a name, got {len(arguments) - skipped}"
+            raise TypeError(f"{title}() {rule}; the others are given by name")
+        for name in needed:
+            if name not in given and name not in named:
+                raise TypeError(f"{title}() needs {name}")
+        for name, value in (given | named).items():
+            if name in notes and not _fits(value, notes[name]):
+                text = repr(value)
+                shown = text if len(text) <= _LONGEST else f"a {type(value).__name__}"
+                raise InputError(f"must be {_words(notes[name])}, got {shown}", field=name)
+        return function(*arguments, **named)
+
+    return call
+
+
+class _Names(Mapping[str, Any]):
+    """Names of a module and built-in ones; whatever else an annotation names is anything."""
+
+    def __init__(self, at: Mapping[str, Any]) -> None:
+        self._at = at
+
+    def __getitem__(self, name: str) -> Any:
+        return self._at.get(name, getattr(builtins, name, Any))
+
+    def __iter__(self) -> Any:
+        return iter(self._at)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+
+def _resolved(note: Any, at: Mapping[str, Any]) -> Any:
+    if note is inspect.Parameter.empty:
+        return Any
+    if not isinstance(note, str):
+        return note
+    try:
+        return eval(note, {}, _Names(at))
+    except (AttributeError, TypeError):  # a name of a type checker within another
+        return Any
+
+
+def _alternatives(note: Any) -> tuple[Any, ...]:
+    union = get_origin(note) in (Union, types.UnionType)
+    return (
+        tuple(one for part in get_args(note) for one in _alternatives(part)) if union else (note,)
+    )
+
+
+_MANY = (tuple, list, set, frozenset, Sequence, Iterable)
+
+
+def _fits(value: Any, note: Any, *, within: bool = False) -> bool:
+    """Whether a value is what an annotation allows; of elements of elements nothing is asked."""
+    return any(_fits_one(value, one, within=within) for one in _alternatives(note))
+
+
+def _fits_one(value: Any, note: Any, *, within: bool) -> bool:
+    origin = get_origin(note) or note
+    if note is None or note is type(None):
+        return value is None
+    if origin is Literal:
+        return value in get_args(note)
+    if origin is Callable:
+        return callable(value)
+    if origin is Any or not isinstance(origin, type):
+        return True
+    if origin in (int, float):
+        kind = numbers.Integral if origin is int else numbers.Real
+        return isinstance(value, kind) and not isinstance(value, bool)
+    if origin in (tuple, list, Sequence):
+        several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        return several and (within or all(_fits(one, _part(note), within=True) for one in value))
+    if origin is Iterable:
+        return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    if getattr(origin, "_is_protocol", False):
+        return all(hasattr(value, name) for name in _members(origin))
+    return isinstance(value, origin)
+
+
+def _part(note: Any) -> Any:
+    """What the elements of a sequence are; of a tuple of unlike ones nothing is said."""
+    parts = [one for one in get_args(note) if one is not Ellipsis]
+    return parts[0] if len(parts) == 1 else Any
+
+
+def _members(protocol: type) -> list[str]:
+    kinds = [one for one in protocol.__mro__ if one not in (object, Protocol)]
+    return [name for one in kinds for name in vars(one) if not name.startswith("_")]
+
+
+_WORDS: dict[Any, str] = {
+    str: "text", int: "a whole number", float: "a number", bool: "True or False", Path: "a path",
+    type: "a class", type(None): "None", None: "None", dict: "a dict", Mapping: "a dict",
+}  # fmt: skip
+
+
+def _words(note: Any) -> str:
+    words = list(dict.fromkeys(_one(part) for part in _alternatives(note)))
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + f" or {words[-1]}"
+
+
+def _one(note: Any) -> str:
+    origin = get_origin(note) or note
+    if origin in _WORDS:
+        return _WORDS[origin]
+    if origin is Literal:
+        return " or ".join(map(repr, get_args(note)))
+    if origin in _MANY:
+        of = _part(note) if get_args(note) else Any
+        return "several" if of is Any else f"several, each {_words(of)}"
+    if origin is Callable:
+        return "a function"
+    name = getattr(origin, "__name__", str(origin))
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"

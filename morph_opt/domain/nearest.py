@@ -1,0 +1,62 @@
+"""Refusals of unknown names: what is near, and what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant; None if none is near.
+
+    Letters count whatever their case, underlines as dashes; a name that begins so counts as near.
+
+    >>> nearest("naiv", ["naive", "base"])
+    'naive'
+    >>> nearest("H100", ["A800-80GB", "H100-80GB"])
+    'H100-80GB'
+    >>> nearest("nope", ["naive", "base"]) is None
+    True
+    """
+    import difflib
+
+    by_word = {_plain(one): one for one in reversed(tuple(known))}
+    word = _plain(name)
+    if not word:
+        return None
+    if word in by_word:
+        return by_word[word]
+    begun = [one for one in by_word if len(word) > 1 and one.startswith(word)]
+    found = difflib.get_close_matches(word, begun or by_word, 1, 0.0 if begun else 0.7)
+    return by_word[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").removeprefix("--")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'naive'?)``, or nothing."""
+    found = nearest(name, known)
+    return "" if found is None else f" (did you mean {found!r}?)"
+
+
+def unknown(what: str, name: str, known: Iterable[str], more: str = "") -> str:
+    """The rule that a name breaks which nothing has.
+
+    >>> unknown("trace", "naiv", ["naive", "base"], "or give a file")
+    "unknown trace 'naiv' (did you mean 'naive'?); known are naive, base, or give a file"
+
+    Parameters
+    ----------
+    what
+        Kind of name.
+    name
+        As it was given.
+    known
+        All that there are.
+    more
+        What else it may be.
+    """
+    names = tuple(known)
+    listed = ", ".join((*names, *filter(None, [more]))) or "none"
+    return f"unknown {what} {name!r}{did_you_mean(name, names)}; known are {listed}"

@@ -1,0 +1,1 @@
+"""Beside a real scheduler: look, say what would be done, and do it where that is allowed."""

@@ -1,0 +1,9 @@
+"""``python -m morph_opt.live observe --config live.toml``."""
+
+import sys
+
+from morph_opt.commandline import as_process
+from morph_opt.live.cli import main
+
+if __name__ == "__main__":
+    sys.exit(as_process(main))

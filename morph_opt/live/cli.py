@@ -1,0 +1,139 @@
+"""Command line: ``python -m morph_opt.live observe|advise|act|release-all|replay``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from morph_opt.commandline import LineParser, run_command
+from morph_opt.commandline.options import add_options, given_options, words_of
+from morph_opt.commandline.types import whole
+from morph_opt.domain import InputError
+from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
+
+if TYPE_CHECKING:
+    from morph_opt.live.turn import Mode
+
+LOOKS = {
+    "observe": "decide as if it acted, and log what it would do and what Slurm does instead",
+    "advise": "the same, and write the commands for somebody to carry out",
+    "act": "carry them out, within the powers that the settings name",
+}
+FOLDER = Path("runs/live")
+
+
+def make_parser() -> LineParser:
+    """The parser."""
+    parser = LineParser(
+        prog="python -m morph_opt.live",
+        description="Beside a real Slurm: look, advise, or act within powers that are all off "
+        "until they are named.",
+        epilog="Exit status: 0 done; 2 bad usage or input, no slurmctld, no right, or another "
+        "controller: nothing was done.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, help_ in LOOKS.items():
+        one = commands.add_parser(name, help=help_)
+        _common(one)
+        one.add_argument("--turns", type=whole(1, 10**9), metavar="N", help="end after N turns")
+        one.add_argument("--watch", action="store_true", help="show each turn in the terminal")
+        one.add_argument("--policy", default="milp", metavar="NAME", help="default milp")
+        add_options(one, Scheduler, OPTIONS)
+        one.add_argument(
+            "--belief", choices=("truth", "measured"), default="truth",
+            help="measured: what jobs report of their speed corrects the table (default truth)",
+        )  # fmt: skip
+        if name == "act":
+            one.add_argument("--yes", action="store_true", help="yes, change things")
+    back = commands.add_parser("release-all", help="give every job back to plain Slurm")
+    _common(back)
+    back.add_argument("--yes", action="store_true", help="yes, change things")
+    back.add_argument(
+        "--older-than", type=whole(1, 10**9), metavar="S",
+        help="only if the last turn is so many seconds ago: for cron, as a watchdog",
+    )  # fmt: skip
+    again = commands.add_parser("replay", help="the run folder of what happened, of an audit log")
+    again.add_argument("audit", type=Path, metavar="AUDIT.jsonl", help="of a controller's folder")
+    again.add_argument("--out", type=Path, required=True, metavar="DIR", help="run folder to write")
+    return parser
+
+
+def _common(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--config", type=Path, required=True, metavar="LIVE.toml", help="settings")
+    one.add_argument(
+        "--folder", type=Path, default=FOLDER, metavar="DIR",
+        help="where jobs, rounds and the audit log are kept (default %(default)s)",
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run_command(make_parser(), _main, arguments, failures=_broken)
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """A user's own policy, or a solver, that does not keep its word."""
+    from morph_opt.policies.milp import ClaimError
+    from morph_opt.strict.rules import AllocationError
+
+    return AllocationError, ClaimError
+
+
+def _main(given: argparse.Namespace) -> int:
+    if given.command == "replay":
+        from morph_opt.live.history import write_run
+
+        write_run(given.audit, given.out)
+        return 0
+    if "yes" in given and not given.yes:
+        rule = f"is needed: {given.command} changes jobs of the cluster"
+        raise InputError(rule, field="--yes")
+    return _release(given) if given.command == "release-all" else _turns(given)
+
+
+def _turns(given: argparse.Namespace) -> int:
+    from morph_opt.live.settings import read_settings
+    from morph_opt.live.slurm import Slurm
+    from morph_opt.live.turn import Controller
+
+    settings = read_settings(given.config)
+    controller = Controller(Slurm(settings), settings, mode_of(given), given.folder)
+    try:
+        controller.run(given.turns, given.watch)
+    except KeyboardInterrupt:
+        print("ended; jobs that are parked begin by themselves, or by release-all", file=sys.stderr)
+    finally:
+        controller.close()
+    return 0
+
+
+def mode_of(given: argparse.Namespace) -> Mode:
+    """How the controller is to work."""
+    from morph_opt.live.turn import Mode, read_own_rules
+    from morph_opt.policies.auto import AUTO
+    from morph_opt.policies.registry import require_understood
+
+    options = {k: v for k, v in given_options(given, Scheduler).items() if k in OPTIONS}
+    require_understood(given.policy, options.get("objective", AUTO), options)
+    words = tuple(words_of(given, Scheduler, [name for name in OPTIONS if name != "rules"]))
+    rules = read_own_rules(options.pop("rules", None))
+    return Mode(
+        given.command, given.policy, PolicyOptions(**options), rules,
+        given.belief == "measured", (f"--policy={given.policy}", *words),
+    )  # fmt: skip
+
+
+def _release(given: argparse.Namespace) -> int:
+    from morph_opt.live.releasing import release_all
+    from morph_opt.live.settings import read_settings
+    from morph_opt.live.slurm import Slurm
+
+    settings = read_settings(given.config)
+    done, refused = release_all(Slurm(settings), given.folder, given.older_than)
+    print(f"{done} jobs given back to Slurm, {len(refused)} refused")
+    for line in refused:
+        print(line, file=sys.stderr)
+    return int(bool(refused))

@@ -1,0 +1,256 @@
+"""What happened on the cluster, of an audit log, as a run folder like that of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from morph_opt.clusters import cluster_to_tables
+from morph_opt.documents import parse_json, read_lines, toml_text
+from morph_opt.domain import (
+    Cluster,
+    GpuType,
+    InputError,
+    Job,
+    Node,
+    NodeType,
+    Placement,
+    Shape,
+    Trace,
+)
+from morph_opt.events.log import (
+    Begun,
+    Cancelled,
+    Completed,
+    Ended,
+    EndReason,
+    Event,
+    NodeChanged,
+    NodeStatus,
+    Preempted,
+    RoundDecided,
+    Started,
+    StartKind,
+    StopCause,
+    Submitted,
+)
+from morph_opt.perf.speed import Configuration
+from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.policies.base import RoundReport
+from morph_opt.replay.api import result_of_log
+from morph_opt.round.speeds import SpeedRow, SpeedTable
+from morph_opt.runs.jobs import jobs_csv
+from morph_opt.runs.rounds import RoundRow, round_row
+from morph_opt.runs.summary import summary_json
+from morph_opt.runs.write import CONFIG, RunWriter, create_folder
+
+_RANK = {"submit": 1, "start": 2}
+"""Of events of one second: what ends goes before what begins, and a decision is last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A parsed audit log.
+
+    Parameters
+    ----------
+    begun
+        How its last controller began.
+    turns
+        Lines of turns.
+    """
+
+    begun: Mapping[str, Any]
+    turns: tuple[Mapping[str, Any], ...]
+
+
+def read_audit(path: Path) -> Audit:
+    """The lines of an audit log.
+
+    Raises
+    ------
+    InputError
+        If it is none, or no job happened in it.
+    """
+    begun: Mapping[str, Any] | None = None
+    turns = []
+    for number, text in read_lines(path):
+        entry = parse_json(text, str(path), first_line=number)
+        if not isinstance(entry, dict):
+            raise InputError("is no line of an audit log", file=str(path), line=number)
+        begun = entry if "begin" in entry else begun
+        if "turn" in entry:
+            turns.append(entry)
+    if begun is None or not any(turn["happened"] for turn in turns):
+        raise InputError("holds no turns in which anything happened", file=str(path))
+    return Audit(begun, tuple(turns))
+
+
+def write_run(path: Path, out: Path) -> None:
+    """Write the run folder of an audit log.
+
+    A job ran as many seconds as Slurm says: those are its iterations. Jobs that ran before the log
+    begins start with it.
+
+    Raises
+    ------
+    InputError
+        If the log is none, or the folder is in use.
+    """
+    audit = read_audit(path)
+    cluster = _cluster(audit.begun["nodes"], str(audit.begun["cluster"]))
+    try:
+        log = _Log(audit, cluster)
+        trace, truth = log.trace()
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"is no audit log of this version ({error!r})", file=str(path)) from error
+    live = audit.begun
+    begun = Begun(
+        0.0, trace.name, trace.sha256, f"live {live['begin']}", len(trace.jobs),
+        len(cluster.nodes), cluster.gpus, float(live["interval_s"]), "",
+    )  # fmt: skip
+    events: list[Event] = [begun, *log.events]
+    labels = {"objective": None, "solver": None, "cluster": cluster.name, "trace_kind": "live",
+              "trace_notice": "what happened beside Slurm, by its audit log",
+              "wall_s": 0.0, "peak_rss_mib": 0.0}  # fmt: skip
+    result = result_of_log(trace, cluster, truth, events, log.rows, labels)
+    about = {key: value for key, value in live.items() if key not in ("nodes", "cluster")}
+    tables = {"live": about, "cluster": cluster_to_tables(cluster)}
+    create_folder(out, {CONFIG: toml_text(tables)})
+    writer = RunWriter(out)
+    chunk: list[Event] = []
+    left = iter(log.rows)
+    for event in events:
+        chunk.append(event)
+        if isinstance(event, Begun | RoundDecided):
+            writer.commit(chunk, next(left) if isinstance(event, RoundDecided) else None)
+            chunk = []
+    writer.commit(chunk, None)
+    writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
+
+
+def _cluster(nodes: list[list[Any]], name: str) -> Cluster:
+    kinds = {
+        (kind, gpus): NodeType(f"{kind or 'gpu'}-x{gpus}", GpuType(kind or "gpu", 1.0), gpus,
+                               0, 0.0, 1.0, 1.0)
+        for _, kind, gpus in nodes
+    }  # fmt: skip
+    return Cluster(name or "live", tuple(Node(n, kinds[kind, gpus]) for n, kind, gpus in nodes))
+
+
+class _Log:
+    """Turns what happened into events of a replay, in their order.
+
+    Parameters
+    ----------
+    audit
+        What was logged.
+    cluster
+        Its nodes by name.
+
+    Attributes
+    ----------
+    zero_s
+        Instant of the first event on slurmctld's clock; those of the events are since then.
+    asked, ran_s, shapes
+        By job: GPUs that it asks for, seconds that it ran, and on what.
+    """
+
+    def __init__(self, audit: Audit, cluster: Cluster) -> None:
+        self._cluster = cluster
+        found = [one for turn in audit.turns for one in turn["happened"]]
+        self.zero_s = min(float(one["time_s"]) for one in found)
+        self.asked: dict[str, int] = {}
+        self.submitted_s: dict[str, float] = {}
+        self.ran_s: dict[str, float] = {}
+        self.shapes: dict[str, set[tuple[Shape, str]]] = {}
+        self._running: dict[str, tuple[float, int]] = {}
+        self._over: set[str] = set()
+        marks = [(float(one["time_s"]), _RANK.get(one["event"], 0), one) for one in found]
+        marks += [(float(turn["time_s"]), 3, turn) for turn in audit.turns]
+        self.events: list[Event] = []
+        self.rows: list[RoundRow] = []
+        self._since = 0
+        for at_s, _, one in sorted(marks, key=lambda mark: mark[:2]):
+            self._take(one, at_s - self.zero_s)
+        complete = set(self.asked) == self._over
+        last_s = self.events[-1].time_s
+        reason = EndReason.COMPLETE if complete else EndReason.HORIZON
+        for name, (start_s, _) in self._running.items():
+            self.ran_s[name] = self.ran_s.get(name, 0.0) + last_s - start_s
+        self.events.append(Ended(last_s, reason))
+
+    def _take(self, one: Mapping[str, Any], at_s: float) -> None:
+        if "turn" in one:
+            return self._decided(one, at_s)
+        name, kind = str(one.get("job", "")), one["event"]
+        if kind == "node":
+            self.events.append(NodeChanged(at_s, one["node"], NodeStatus(one["status"])))
+        elif kind == "submit":
+            self.asked[name], self.submitted_s[name] = int(one["gpus"]), at_s
+            self.events.append(Submitted(at_s, name))
+        elif name in self._over or name not in self.asked:
+            return None  # it ran again after its end, which no replay knows
+        elif kind == "start":
+            self._start(one, name, at_s)
+        elif kind == "preempt" and name in self._running:
+            done = self._stop(name, at_s)
+            self.events.append(Preempted(at_s, name, StopCause.POLICY, done, 0.0))
+        elif kind in ("complete", "cancel"):
+            self._over.add(name)
+            ran = name in self._running
+            done = self._stop(name, at_s) if ran else 0.0
+            whole = kind == "complete" and ran
+            self.events.append(
+                Completed(at_s, name) if whole else Cancelled(at_s, name, done)
+            )  # fmt: skip
+        return None
+
+    def _start(self, one: Mapping[str, Any], name: str, at_s: float) -> None:
+        index = self._cluster.node_index
+        placement = Placement.of({index[part["node"]]: part["gpus"] for part in one["nodes"]})
+        kind = self._cluster.nodes[placement.nodes[0]].type.name
+        self.shapes.setdefault(name, set()).add((placement.shape, kind))
+        done = self.ran_s.get(name, 0.0)
+        word = StartKind.FIRST if name not in self.ran_s else StartKind.RESUME
+        self.ran_s.setdefault(name, 0.0)
+        self._running[name] = at_s, placement.gpus
+        self.events.append(Started(at_s, name, word, RIGID_PLAN, placement, 1.0, 0.0, done))
+
+    def _stop(self, name: str, at_s: float) -> float:
+        start_s, _ = self._running.pop(name)
+        self.ran_s[name] += max(0.0, at_s - start_s)
+        return self.ran_s[name]
+
+    def _decided(self, turn: Mapping[str, Any], at_s: float) -> None:
+        gpus = sum(held for _, held in self._running.values())
+        active = len(self.asked.keys() - self._over)
+        status, seconds = str(turn["status"]), turn["seconds"]
+        self.events.append(
+            RoundDecided(at_s, len(self.rows), active, len(self._running), gpus, status, None,
+                         0, 0.0, None)
+        )  # fmt: skip
+        value = turn["value"]
+        report = RoundReport(status, objective=float("nan") if value is None else float(value))
+        times_ms = 1e3 * float(seconds["decide"]), 1e3 * float(seconds["read"])
+        self.rows.append(round_row(self.events[self._since :], report, (0, 0.0), *times_ms))
+        self._since = len(self.events)
+
+    def trace(self) -> tuple[Trace, SpeedTable]:
+        """The jobs, and that each ran a second a second wherever it ran."""
+        jobs, rows = [], []
+        size = self._cluster.node_types[0]
+        for name in sorted(self.asked, key=lambda one: self.submitted_s[one]):
+            nodes = -(-self.asked[name] // size.gpus)
+            each, more = divmod(self.asked[name], nodes)
+            even = Shape.of(*(each + 1,) * more, *(each,) * (nodes - more)), size.name
+            model = f"job {name}"
+            ran_s = max(1, round(self.ran_s.get(name, 1.0)))
+            jobs.append(
+                Job(name, model, self.submitted_s[name], ran_s, self.asked[name], RIGID_PLAN)
+            )  # fmt: skip
+            for shape, kind in sorted(self.shapes.get(name, {even}), key=str):
+                rows.append(SpeedRow(model, kind, Configuration(shape, RIGID_PLAN, 1.0)))
+        return Trace("live", tuple(jobs), "what ran beside Slurm"), SpeedTable(rows)

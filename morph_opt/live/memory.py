@@ -1,0 +1,242 @@
+"""What the controller remembers of jobs, in ``jobs.json``: Slurm forgets at every requeue.
+
+Everything else is read anew each turn, so that a controller that was killed goes on as if nothing
+had been. What happened between two pictures comes out as events, in the words of
+`morph_opt.events.log`, with nodes and GPUs by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from morph_opt.documents import Fields, exists, read_json, write_atomically
+from morph_opt.domain import InputError
+from morph_opt.live.picture import Picture, Seen
+from morph_opt.round.snapshot import parts_to_json
+
+SCHEMA = "morph-opt/live-jobs/1"
+FILE = "jobs.json"
+HOUR_S = 3600.0
+DAY_S = FORGET_S = 86_400.0
+"""Jobs that are over are remembered so long, to see one that runs again."""
+
+Happened = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Known:
+    """What is remembered of a job; instants of slurmctld's clock."""
+
+    submit_s: float
+    phase: str = "waiting"
+    seen_s: float = 0.0
+    start_s: float = 0.0
+    stop_s: float = 0.0
+    first_start_s: float = 0.0
+    executed_s: float = 0.0
+    gpu_s: float = 0.0
+    gpus: int = 0
+    starts: int = 0
+    restarts: int = 0
+    launches_failed: int = 0
+    recent_s: list[float] = field(default_factory=list)
+
+    def stopped(self, at_s: float) -> None:
+        """It holds no GPUs any more."""
+        ran_s = max(0.0, at_s - self.start_s)
+        self.executed_s += ran_s
+        self.gpu_s += ran_s * self.gpus
+        self.stop_s = at_s
+        self.launches_failed = self.launches_failed + 1 if ran_s <= 1.0 else 0
+
+
+@dataclass(slots=True)
+class Memory:
+    """Jobs and turns of a controller.
+
+    Parameters
+    ----------
+    cluster
+        Name that Slurm has; "" before the first answer.
+    jobs
+        By name.
+    turns, observed
+        Turns decided so far, and those of them after which nothing was done.
+    stops_s
+        Instants of our stops of the last hour.
+    nodes
+        Whether a node is up, drained or failed, as last seen.
+    away_s
+        When slurmctld last gave no answer.
+    ran_again
+        Jobs that ran again after their end.
+    since_s, idle_gpu_s, last_turn
+        Beginning of the day, GPU-seconds of it that the decisions would have used, and the instant
+        of the last turn with the GPUs that its decision uses beyond those in use.
+    measured
+        Speeds that jobs reported: model, node type, shape, plan, span, seconds per iteration.
+    """
+
+    cluster: str = ""
+    jobs: dict[str, Known] = field(default_factory=dict)
+    turns: int = 0
+    observed: int = 0
+    stops_s: list[float] = field(default_factory=list)
+    nodes: dict[str, str] = field(default_factory=dict)
+    away_s: float = -1e9
+    ran_again: int = 0
+    measured: list[list[Any]] = field(default_factory=list)
+    since_s: float = 0.0
+    idle_gpu_s: float = 0.0
+    last_turn: tuple[float, int] = (0.0, 0)
+
+    def unused(self, now_s: float, gpus: int) -> dict[str, str]:
+        """Count GPUs that the decision would use and that stand idle while jobs wait.
+
+        Parameters
+        ----------
+        now_s
+            Instant of the turn.
+        gpus
+            GPUs that its decision uses beyond those in use.
+
+        Returns
+        -------
+        dict
+            The sentence of the day for the audit log, once a day.
+        """
+        before_s, before = self.last_turn
+        self.since_s = self.since_s or now_s
+        self.idle_gpu_s += max(0, before) * max(0.0, now_s - before_s)
+        self.last_turn = now_s, gpus
+        if now_s - self.since_s < DAY_S:
+            return {}
+        said = {"day": self.sentence()}
+        self.since_s, self.idle_gpu_s = now_s, 0.0
+        return said
+
+    def sentence(self) -> str:
+        """What the rules would have changed since the day began."""
+        hours = (self.last_turn[0] - self.since_s) / HOUR_S
+        return (
+            f"in {hours:.1f} h, with these rules {self.idle_gpu_s / HOUR_S:.1f} GPU-hours would "
+            "have been used that stood idle while jobs waited"
+        )
+
+    def submitted_s(self) -> Mapping[str, float]:
+        """First submissions by job."""
+        return {name: known.submit_s for name, known in self.jobs.items()}
+
+    def take(self, picture: Picture) -> list[Happened]:
+        """Take in a picture; returns what happened since the one before."""
+        if self.cluster not in ("", picture.cluster):
+            rule = f"is of cluster {self.cluster!r}, Slurm says {picture.cluster!r}: another folder"
+            raise InputError(rule, file=FILE)
+        self.cluster = picture.cluster
+        now_s = picture.time_s
+        self.stops_s = [at for at in self.stops_s if at > now_s - HOUR_S]
+        events = list(self._nodes(picture))
+        held = {
+            known.job.name: known.running for known in picture.live.snapshot.state.jobs
+            if known.running is not None
+        }  # fmt: skip
+        cluster = picture.live.snapshot.state.cluster
+        asked = {k.job.name: k.job.requested_gpus for k in picture.live.snapshot.state.jobs}
+        for seen in picture.jobs.values():
+            places = held.get(seen.name)
+            if not {seen.name} & (asked.keys() | self.jobs.keys() | picture.live.held.keys()):
+                continue  # without GPUs, or over before we came
+            parts = [] if places is None else parts_to_json(places, cluster)
+            events += self._job(seen, parts, asked.get(seen.name, 1), now_s)
+        for name in self.jobs.keys() - picture.jobs.keys():
+            known = self.jobs[name]
+            if known.phase in ("waiting", "running"):
+                # Slurm forgot it before we looked: it ended while we were away.
+                events += self._ended(name, known, "vanished", now_s)
+            elif known.seen_s < now_s - FORGET_S:
+                del self.jobs[name]
+        return sorted(events, key=lambda event: float(event["time_s"]))
+
+    def _nodes(self, picture: Picture) -> Iterator[Happened]:
+        state = picture.live.snapshot.state
+        for i, node in enumerate(state.cluster.nodes):
+            word = "drained" if i in state.unavailable else "up"
+            word = "failed" if node.name in picture.silent else word
+            if self.nodes.get(node.name, "up") != word:
+                yield {"event": "node", "time_s": picture.time_s, "node": node.name, "status": word}
+            self.nodes[node.name] = word
+
+    def _job(
+        self, seen: Seen, parts: list[Any], gpus: int, now_s: float
+    ) -> Iterator[Happened]:  # fmt: skip
+        name, known = seen.name, self.jobs.get(seen.name)
+        if known is None:
+            known = self.jobs[name] = Known(seen.submit_s)
+            yield {"event": "submit", "time_s": seen.submit_s, "job": name, "gpus": gpus}
+        known.seen_s = now_s
+        again = seen.runs and known.phase == "running" and seen.start_s > known.start_s
+        if known.phase == "running" and (again or not seen.runs):
+            over_s = seen.end_s if seen.over and seen.end_s else min(now_s, seen.start_s or now_s)
+            if seen.over:
+                yield from self._ended(name, known, seen.phase, over_s)
+            elif seen.phase != "ending" or again:
+                known.stopped(now_s if seen.waits else over_s)
+                known.phase = "waiting"
+                # A requeue is a submission; that it is over is known from now on.
+                at_s = seen.submit_s if known.start_s < seen.submit_s <= now_s else known.stop_s
+                yield {"event": "preempt", "time_s": at_s, "job": name}
+        if seen.runs and known.phase != "running" and parts:
+            if known.phase not in ("waiting", "running"):
+                self.ran_again += 1
+                yield {"event": "again", "time_s": now_s, "job": name, "after": known.phase}
+            known.phase, known.start_s = "running", seen.start_s
+            known.first_start_s = known.first_start_s or seen.start_s
+            known.gpus, known.starts = sum(len(part["gpus"]) for part in parts), known.starts + 1
+            recent = [at for at in known.recent_s if at > now_s - HOUR_S]
+            known.recent_s = [*recent, seen.start_s]
+            yield {"event": "start", "time_s": seen.start_s, "job": name, "nodes": parts}
+        if seen.over and known.phase == "waiting":
+            yield from self._ended(name, known, seen.phase, seen.end_s or now_s)
+
+    def _ended(self, name: str, known: Known, word: str, at_s: float) -> Iterator[Happened]:
+        if known.phase == "running":
+            known.stopped(max(at_s, known.start_s))
+        known.phase = word
+        done = word in ("completed", "vanished")
+        yield {
+            "event": "complete" if done else "cancel", "time_s": at_s, "job": name, "state": word,
+        }  # fmt: skip
+
+
+def read_memory(folder: Path) -> Memory:
+    """The memory of a folder; a fresh one where there is none.
+
+    Raises
+    ------
+    InputError
+        If ``jobs.json`` is not one of ours.
+    """
+    path = folder / FILE
+    if not exists(path):
+        return Memory()
+    names = ("schema", *(one.name for one in fields(Memory)))
+    read = Fields(read_json(path), "", str(path), names)
+    if read.text("schema") != SCHEMA:
+        raise read.error("schema", f"must be {SCHEMA!r}: not a file of this controller")
+    jobs = read.named("jobs", (one.name for one in fields(Known)))
+    try:
+        known = {name: Known(**{key: row.raw(key) for key in row}) for name, row in jobs.items()}
+        more = {key: read.raw(key) for key in names[1:] if key != "jobs" and read.given(key)}
+        return Memory(jobs=known, **more)
+    except TypeError as error:
+        raise InputError(f"is damaged ({error})", file=str(path)) from error
+
+
+def write_memory(folder: Path, memory: Memory) -> None:
+    """Write ``jobs.json``, whole or not at all."""
+    text = json.dumps({"schema": SCHEMA, **asdict(memory)}, separators=(",", ":"))
+    write_atomically(folder / FILE, text + "\n", durable=False)

@@ -1,0 +1,329 @@
+"""What is: Slurm's answers of one turn as values, with what a round cannot say of a job.
+
+A job that is to wait is parked by a begin time, never by a hold: a hold is always a person's. Our
+mark in the admin comment, which users cannot write, has the instant that we set: another begin time
+is a person's, too. A controller that dies leaves nothing that does not start by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from morph_opt.documents import Fields
+from morph_opt.domain import InputError
+from morph_opt.live.settings import Settings
+from morph_opt.round.live.build import Live
+from morph_opt.round.live.slurm import slurm_round
+from morph_opt.round.live.slurm_fields import hosts, number, text, texts, words
+from morph_opt.round.live.slurm_jobs import array_of
+
+OURS = "morph:"
+PARKED, STARTED, STOPPED, RANKED = (f"{OURS}{w}" for w in ("parked", "started", "stopped", "rank"))
+LEASE_NAME = "morph-lease"
+REQUEUE_S = 125.0
+"""Slurm lets a requeued job begin after two minutes: that begin time is nobody's wish."""
+
+_WAITS, _RUNS = "waiting", "running"
+_ENDS = frozenset(("COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"))
+_DEAD = frozenset(("DOWN", "NOT_RESPONDING", "FAIL", "POWERED_DOWN", "UNKNOWN", "ERROR"))
+_CONFIG = re.compile(r"^([A-Za-z_]+) *= *(.*?)(?: sec)?$", re.MULTILINE)
+_AS_OF = re.compile(r"Configuration data as of (\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job as Slurm shows it.
+
+    Parameters
+    ----------
+    name, user, partition
+        Number as the round calls it, owner, partitions as listed.
+    phase
+        ``waiting``, ``running``, ``ending`` or, for jobs that are over, Slurm's word in lower case.
+    comment, mark
+        The user's words, and ours (the admin comment).
+    held
+        Whether a person holds it back (priority 0).
+    priority, begin_s, submit_s, start_s, end_s
+        Of Slurm; instants, 0 for none.
+    requeue, restarts
+        Whether it may be requeued, and how often it was.
+    pinned
+        Nodes that it must run on, ours included.
+    nodes
+        Nodes that it runs on.
+    special
+        What makes it a job that is left alone; "" for a plain one.
+    asked_nodes, by_node
+        Nodes that it asks for, and whether it asks for GPUs by node instead of in all.
+    """
+
+    name: str
+    user: str
+    partition: str
+    phase: str
+    comment: str
+    mark: str
+    held: bool
+    priority: float
+    begin_s: float
+    submit_s: float
+    start_s: float
+    end_s: float
+    requeue: bool
+    restarts: int
+    pinned: tuple[str, ...]
+    nodes: tuple[str, ...]
+    special: str
+    asked_nodes: int = 1
+    by_node: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its start."""
+        return self.phase == _WAITS
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs, and is not about to end."""
+        return self.phase == _RUNS
+
+    @property
+    def over(self) -> bool:
+        """Whether it is complete, cancelled, failed or timed out."""
+        return self.phase not in (_WAITS, _RUNS, "ending")
+
+    @property
+    def parked_until_s(self) -> float | None:
+        """The begin time that we set; None where it is not parked by us."""
+        word, _, at = self.mark.partition("@")
+        return float(at) if word == PARKED and at.isdigit() else None
+
+    def begin_is_ours(self, time_s: float) -> bool:
+        """Whether nothing keeps it from starting but ourselves, or Slurm's pause after requeues."""
+        if self.begin_s <= time_s:
+            return True
+        until_s = self.parked_until_s
+        if until_s is not None and abs(until_s - self.begin_s) <= 2.0:
+            return True
+        return self.restarts > 0 and self.begin_s - self.submit_s <= REQUEUE_S
+
+    def not_ours(self, settings: Settings, time_s: float, *, mark: bool = True) -> str:
+        """Why it is left alone; "" for a job that takes part.
+
+        Parameters
+        ----------
+        mark
+            Whether its user must have said so in the comment.
+        """
+        partitions = self.partition.split(",")
+        if self.special:
+            return self.special
+        if settings.partitions and not set(partitions) <= set(settings.partitions):
+            return "another partition"
+        if mark and self.comment.split()[:1] != [settings.mark]:
+            return f"no comment {settings.mark!r}"
+        if self.waits and self.held:
+            return "held by a person"
+        if self.waits and not self.begin_is_ours(time_s):
+            return "a begin time of its own"
+        if self.pinned and self.waits and not self.mark.startswith(OURS):
+            return "nodes of its own (-w)"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One turn's answers.
+
+    Parameters
+    ----------
+    live
+        The round, of foreign jobs too.
+    jobs
+        Jobs by name, the finished ones that Slurm still shows included; no GPUs needed.
+    time_s, boot_s, message_s
+        slurmctld's clock, when it began, and its MessageTimeout.
+    cluster
+        Its name.
+    silent
+        Nodes that do not respond.
+    whole
+        Whether nodes say of every GPU in use which job has it.
+    lease
+        Job number and admin comment of the lease; None without one.
+    partitions
+        Names that nodes are in.
+    doors
+        Address and port of the slurmd of each node that says so.
+    """
+
+    live: Live
+    jobs: Mapping[str, Seen]
+    time_s: float
+    boot_s: float
+    message_s: float
+    cluster: str
+    silent: frozenset[str]
+    whole: bool
+    lease: tuple[str, str] | None = None
+    partitions: frozenset[str] = field(default_factory=frozenset)
+    doors: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    def restless(self) -> str:
+        """Why nothing may be stopped now; "" if it may: jobs may have ended unseen."""
+        if self.time_s < self.boot_s + 2.0 * self.message_s:
+            return "slurmctld began a moment ago"
+        return "" if self.whole else "GPUs are in use by no job that squeue shows"
+
+
+def clock_of(config: str) -> float:
+    """The clock of slurmctld as it answered.
+
+    Raises
+    ------
+    InputError
+        If that is not what ``scontrol show config`` prints.
+    """
+    as_of = _AS_OF.search(config)
+    if as_of is None:
+        raise InputError("is not what scontrol prints", field="scontrol show config")
+    return _instant(as_of[1])
+
+
+def read_picture(
+    config: str, jobs: Any, nodes: Any, submitted_s: Mapping[str, float], settings: Settings
+) -> Picture:
+    """The picture of ``scontrol show config``, ``squeue --json`` and the nodes.
+
+    Parameters
+    ----------
+    submitted_s
+        First submission of jobs that are known: a requeue resets that of Slurm.
+
+    Raises
+    ------
+    InputError
+        If an answer is not what such a command prints.
+    """
+    found = dict(_CONFIG.findall(config))
+    if "BOOT_TIME" not in found:
+        raise InputError("says no BOOT_TIME", field="scontrol show config")
+    document = Fields(jobs, "", "squeue --json", None)
+    rows = document.objects("jobs", None)
+    listed = [_seen(row) for row in rows]
+    seen = {one.name: one for one in listed}
+    # What happened between the two answers, or in the second that the clock cuts off, is past.
+    happened = [max(one.submit_s, one.start_s * one.runs) for one in seen.values()]
+    time_s = max([clock_of(config), *(at for at in happened if at)])
+    lease = next(
+        ((one.name, one.mark) for row, one in zip(rows, listed, strict=True)
+         if text(row, "name") == LEASE_NAME and not one.over), None,
+    )  # fmt: skip
+    ready = [_unparked(row, seen[str(row["job_id"])], time_s, submitted_s) for row in jobs["jobs"]]
+    answer = {**jobs, "jobs": ready, "last_update": time_s}
+    live = slurm_round([("squeue --json", answer), ("sinfo --json", nodes)])
+    nodes_of = Fields(nodes, "", "sinfo --json", None).objects("nodes", None)
+    silent = frozenset(text(row, "name") for row in nodes_of if _silent(row))
+    places = frozenset(name for row in nodes_of for name in texts(row, "partitions"))
+    gone = set(settings.partitions) - places
+    if gone:
+        rule = f"no node is in partition {min(gone)!r}; there are {', '.join(sorted(places))}"
+        raise InputError(rule, field="partitions")
+    hidden = [job for job in live.snapshot.state.jobs if job.job.tenant == "in use"]
+    ending = {name for one in seen.values() if one.phase == "ending" for name in one.nodes}
+    index = live.snapshot.state.cluster.nodes
+    whole = all(
+        index[n].name in ending
+        for job in hidden if job.running is not None for n in job.running.placement.nodes
+    )  # fmt: skip
+    message_s = float(found.get("MessageTimeout", "10").split()[0])
+    return Picture(
+        live, seen, time_s, _instant(found["BOOT_TIME"]), message_s, found.get("ClusterName", ""),
+        silent, whole, lease, places, dict(_doors(nodes_of)),
+    )  # fmt: skip
+
+
+def _instant(written: str) -> float:
+    return datetime.fromisoformat(written).replace(tzinfo=UTC).timestamp()
+
+
+def _doors(rows: Sequence[Fields]) -> Iterator[tuple[str, tuple[str, int]]]:
+    for row in rows:
+        if text(row, "address") and (port := number(row, "port")):
+            yield text(row, "name"), (text(row, "address"), round(port))
+
+
+def _silent(row: Fields) -> bool:
+    states = list(words(row, "state", "state_flags"))
+    return any(word.endswith("*") or word.rstrip("*~#!%$@^-") in _DEAD for word in states)
+
+
+def _seen(row: Fields) -> Seen:
+    states = set(words(row, "job_state"))
+    if states & _ENDS:
+        phase = "ending"
+    elif states & {"RUNNING", "CONFIGURING"}:
+        phase = _RUNS
+    elif states & {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"}:
+        phase = _WAITS
+    else:
+        phase = min(states).lower()
+    requeue = row.raw("requeue", False)
+    return Seen(
+        name=str(row.whole("job_id")),
+        user=text(row, "user_name"),
+        partition=text(row, "partition"),
+        phase=phase,
+        comment=text(row, "comment"),
+        mark=text(row, "admin_comment"),
+        held=number(row, "priority") == 0.0,
+        priority=number(row, "priority") or 0.0,
+        begin_s=number(row, "eligible_time") or 0.0,
+        submit_s=number(row, "submit_time") or 0.0,
+        start_s=number(row, "start_time") or 0.0,
+        end_s=number(row, "end_time") or 0.0,
+        requeue=bool(requeue),
+        restarts=round(number(row, "restart_cnt") or 0.0),
+        pinned=hosts(row, "required_nodes"),
+        nodes=hosts(row, "nodes") if phase in (_RUNS, "ending") else (),
+        special=next(_special(row), ""),
+        asked_nodes=round(number(row, "node_count") or 1.0),
+        by_node=bool(text(row, "tres_per_node")),
+    )
+
+
+def _special(row: Fields) -> Iterator[str]:
+    if array_of(row):
+        yield "a job array"
+    if number(row, "het_job_id"):
+        yield "a heterogeneous job"
+    if text(row, "dependency"):
+        yield "a dependency"
+    if text(row, "resv_name"):
+        yield "a reservation"
+    if text(row, "name") == LEASE_NAME:
+        yield "the lease"
+
+
+def _unparked(
+    row: dict[str, Any], one: Seen, time_s: float, submitted_s: Mapping[str, float]
+) -> dict[str, Any]:
+    """The record as it would be without our parking: what only we keep back may start."""
+    if not one.waits or one.special or one.held or not one.begin_is_ours(time_s):
+        return row
+    ours: dict[str, Any] = {"eligible_time": 0}
+    if row.get("state_reason") in ("BeginTime", "None", "", None):
+        ours["state_reason"] = "None"
+    if one.mark.startswith(OURS):
+        ours["required_nodes"] = ""
+        # Slurm says what it could not do with our choice of nodes: that choice is made anew.
+        ours["state_reason"] = "None"
+    first_s = submitted_s.get(one.name)
+    if first_s is not None:
+        ours["submit_time"] = min(first_s, one.submit_s)
+    return row | ours

@@ -1,0 +1,171 @@
+"""What is decided less what is: the intents of a turn, a pure function of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from morph_opt.domain import Assignment, Cluster
+from morph_opt.live.intents import Intent, Park, Prioritise, Release, Start, Stop
+from morph_opt.live.memory import Memory
+from morph_opt.live.picture import OURS, RANKED, Picture, Seen
+from morph_opt.live.posed import Posed
+from morph_opt.live.settings import Settings
+from morph_opt.round import RoundDecision
+
+MOST_PRIORITY = 2**32 - 10
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An intent, or what stands against it.
+
+    Parameters
+    ----------
+    intent
+        What is decided.
+    outcome
+        ``""`` for one that is to be carried out; else ``postponed`` or ``limited``.
+    why
+        Of the outcome.
+    """
+
+    intent: Intent
+    outcome: str = ""
+    why: str = ""
+
+
+def difference(
+    picture: Picture, posed: Posed, decision: RoundDecision, memory: Memory, settings: Settings
+) -> list[Planned]:
+    """What is to be changed, in the order in which it is done: stops, then waits, then starts.
+
+    GPUs that a stop sets free are not counted upon: their starts come in a later turn, when Slurm
+    says that they are free.
+    """
+    granted = decision.decision.allocation.by_job()
+    names = [known.job.name for known in posed.snapshot.state.jobs]
+    stops, starts, waits = [], [], []
+    for name in names:
+        seen, held = picture.jobs.get(name), granted.get(name)
+        if seen is None:
+            continue
+        if seen.runs and name not in posed.left_alone:
+            running = next(k.running for k in posed.snapshot.state.jobs if k.job.name == name)
+            if held is None or (running is not None and _moved(held, running)):
+                stops.append(Stop(name))
+        elif seen.waits and held is not None:
+            starts.append((seen, held))
+        elif seen.waits:
+            waits.append(seen)
+    if "placement" not in settings.powers:
+        return list(_ranked([seen for seen, _ in starts], waits, settings))
+    cluster = posed.snapshot.state.cluster
+    return [
+        *_limited(stops, memory, settings),
+        *_parked(waits, picture.time_s, settings),
+        *_started(starts, cluster, picture, posed, settings),
+    ]
+
+
+def _moved(held: Assignment, running: Assignment) -> bool:
+    """Whether a job that runs is to have another number of GPUs on some node, or another plan."""
+    counts = [{node: len(gpus) for node, gpus in one.placement.parts} for one in (held, running)]
+    return counts[0] != counts[1] or held.plan != running.plan
+
+
+def _limited(stops: list[Stop], memory: Memory, settings: Settings) -> Iterator[Planned]:
+    left = min(settings.stops_per_turn, settings.stops_per_hour - len(memory.stops_s))
+    for i, stop in enumerate(stops):
+        yield Planned(stop) if i < left else Planned(stop, "limited", "stops a turn or an hour")
+
+
+def _parked(waits: list[Seen], time_s: float, settings: Settings) -> Iterator[Planned]:
+    """Jobs that are not parked yet, or whose begin time is near."""
+    for seen in waits:
+        until_s = seen.parked_until_s
+        renew = until_s is None or seen.begin_s < time_s + settings.park_s / 2.0
+        if renew or seen.pinned:
+            yield Planned(Park(seen.name, round(time_s + settings.park_s)))
+
+
+def _started(
+    starts: list[tuple[Seen, Assignment]], cluster: Cluster, picture: Picture, posed: Posed,
+    settings: Settings,
+) -> Iterator[Planned]:  # fmt: skip
+    free = free_gpus(picture)
+    count = 0
+    for seen, held in starts:
+        parts = [(cluster.nodes[node].name, len(gpus)) for node, gpus in held.placement.parts]
+        reshape = _reshape(parts, seen, posed, settings)
+        nodes, gpus = tuple(name for name, _ in parts), tuple(many for _, many in parts)
+        intent = Start(seen.name, nodes, gpus, reshape)
+        short = [name for name, many in parts if free.get(name, 0) < many]
+        if short:
+            yield Planned(intent, "postponed", f"waits for GPUs of {short[0]}")
+            continue
+        for name, many in parts:
+            free[name] -= many
+        if set(nodes) == set(seen.pinned) and not reshape and seen.begin_s <= picture.time_s:
+            continue  # asked for before; Slurm has not started it yet
+        count += 1
+        if count > settings.starts_per_turn:
+            yield Planned(intent, "limited", "starts a turn")
+        else:
+            yield Planned(intent)
+
+
+def free_gpus(picture: Picture) -> dict[str, int]:
+    """GPUs by node that Slurm says are free, of nodes on which something may start."""
+    state = picture.live.snapshot.state
+    free = {
+        node.name: 0 if i in state.unavailable else node.type.gpus
+        for i, node in enumerate(state.cluster.nodes)
+    }
+    for known in state.jobs:
+        for node, gpus in () if known.running is None else known.running.placement.parts:
+            free[state.cluster.nodes[node].name] -= len(gpus)
+    return free
+
+
+def _reshape(
+    parts: list[tuple[str, int]], seen: Seen, posed: Posed, settings: Settings
+) -> tuple[str, ...]:
+    """Words that give a job this shape; () where it has it already, or may not be given one."""
+    job = next(k.job for k in posed.snapshot.state.jobs if k.job.name == seen.name)
+    counts = {many for _, many in parts}
+    if "shape" not in settings.powers or not posed.said[seen.name].malleable or len(counts) > 1:
+        return ()
+    total, nodes = sum(many for _, many in parts), len(parts)
+    if total == job.requested_gpus and nodes == seen.asked_nodes:
+        return ()
+    if seen.by_node:
+        each = f"TresPerNode=gres:gpu:{counts.pop()}"
+        return f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes}", f"NumCPUs={nodes}", each
+    return f"NumNodes={nodes}-{nodes}", f"TresPerJob=gres:gpu:{total}"
+
+
+def _ranked(starts: list[Seen], waits: list[Seen], settings: Settings) -> Iterator[Planned]:
+    """The decided order by a permutation of the priorities that the jobs have among them.
+
+    Ties are raised by one each, so that jobs of others keep their place but for such ties.
+    """
+    if "order" not in settings.powers:
+        return
+    jobs = [*starts, *waits]
+    wanted: list[int] = []
+    for value in sorted(round(seen.priority) for seen in jobs):
+        wanted.append(max(1, value, wanted[-1] + 1 if wanted else 1))
+    for seen, priority in zip(jobs, reversed(wanted), strict=True):
+        if round(seen.priority) != min(priority, MOST_PRIORITY):
+            yield Planned(Prioritise(seen.name, min(priority, MOST_PRIORITY)))
+
+
+def releases(picture: Picture) -> list[Planned]:
+    """What gives every job that has our mark back to plain Slurm; holds of persons stay."""
+    jobs: Mapping[str, Seen] = picture.jobs
+    return [
+        Planned(Release(seen.name, seen.waits, seen.mark.startswith(RANKED) and not seen.held))
+        for seen in jobs.values()
+        if seen.mark.startswith(OURS) and not seen.over and not seen.special
+    ]

@@ -1,0 +1,114 @@
+"""What an operator lets the controller do: one TOML file, every power off until it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from formulations.resources import SIDES
+from morph_opt.documents import Fields, key_lines, read_toml
+from morph_opt.documents.options import read_given
+from morph_opt.domain import InputError, NodeType, Range
+from morph_opt.domain.nearest import unknown
+from morph_opt.domain.options import documented, option, require_all, settings
+
+POWERS = ("order", "placement", "shape", "stops")
+NODE_TYPE = ("memory_gib", "nvlink_gb_per_s", *(resource.field for resource in SIDES))
+_SECONDS = Range(0.0, 1e7)
+_COUNT = Range(0, 10**6, whole=True)
+
+
+@documented
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the controller may do, and how carefully.
+
+    Parameters
+    ----------
+    partitions
+        Partitions whose jobs may be touched; () for all, of commands that only look.
+    powers
+        Of `POWERS`: set priorities of jobs that wait; delay them and choose their nodes; change
+        their nodes and GPUs before they start; requeue jobs that run.
+    node_types
+        What Slurm does not say of node types, by name (``a800-x8``); for the built-in speeds.
+    folder
+        Where relative names of the file begin.
+    """
+
+    partitions: tuple[str, ...] = ()
+    powers: frozenset[str] = frozenset()
+    node_types: Mapping[str, Mapping[str, float]] | None = None
+    folder: Path = Path()
+    mark: str = option("morph", "first word of the comment of jobs that take part")
+    interval_s: float = option(60.0, "longest time between turns", range=Range(0.1, 1e5))
+    poll_s: float = option(1.0, "time between looks for a change", range=Range(0.05, 1e5))
+    timeout_s: float = option(10.0, "limit of every command", range=Range(0.1, 1e4))
+    settle_s: float = option(2.5, "least time from a job's end to its restart", range=_SECONDS)
+    park_s: float = option(
+        1800.0, "begin time of jobs that are to wait, from now on", range=Range(10.0, 1e6)
+    )
+    clock_s: float = option(2.0, "most that the clocks may be apart", range=_SECONDS)
+    lease_s: float = option(120.0, "time after which another may take over", range=Range(5.0, 1e5))
+    restart_s: float = option(60.0, "what a restart costs, unless a job says", range=_SECONDS)
+    margin: float = option(1.5, "times that cost which a stop must be worth", range=Range(1.0, 1e3))
+    minimum_run_s: float = option(600.0, "before that a job is not stopped", range=_SECONDS)
+    restarts_per_hour: int = option(2, "of a job", range=Range(1, 10**6, whole=True))
+    starts_per_turn: int = option(200, "of all jobs", range=_COUNT)
+    stops_per_turn: int = option(4, "of all jobs", range=_COUNT)
+    stops_per_hour: int = option(20, "of all jobs", range=_COUNT)
+    launches: int = option(3, "failed launches after which a job is left alone", range=_COUNT)
+    observe_turns: int = option(20, "turns to be observed before acting", range=_COUNT)
+    boot_s: float = option(
+        600.0, "from slurmctld's start, for which older jobs are not stopped", range=_SECONDS
+    )
+    probe: bool = option(True, "connect to the slurmd of a job's nodes before it is stopped")
+    keep_rounds: int = option(1440, "documents of rounds that are kept", range=_COUNT)
+    speeds: str = option("", "of models that jobs name: a file of speeds, model, or none")
+    reports: str = option("", "folder in which jobs report their progress")
+
+    def __post_init__(self) -> None:
+        require_all(self)
+        for power in self.powers:
+            if power not in POWERS:
+                raise InputError(unknown("power", power, POWERS), field="powers")
+        if self.powers & {"shape", "stops"} and "placement" not in self.powers:
+            rule = "must name placement too: shape and stops need jobs whose start is chosen"
+            raise InputError(rule, field="powers")
+
+    def described(self, kind: NodeType) -> NodeType:
+        """A type of nodes with what the file says of it."""
+        more: dict[str, Any] = dict((self.node_types or {}).get(kind.name, {}))
+        if not more:
+            return kind
+        gpu = replace(kind.gpu_type, memory_gib=more.pop("memory_gib", kind.gpu_type.memory_gib))
+        cpus = int(more.pop("cpus", kind.cpus))
+        return replace(kind, gpu_type=gpu, cpus=cpus, **more)
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings of a file.
+
+    Raises
+    ------
+    InputError
+        Naming file, line and field.
+    """
+    tables, text = read_toml(path)
+    known = (*settings(Settings), "partitions", "powers", "node_types")
+    read = Fields(tables, "", str(path), known, key_lines(text))
+    kinds = {
+        name: {key: row.number(key, above=0.0) for key in row}
+        for name, row in read.named("node_types", NODE_TYPE).items()
+    }
+    return read.built(
+        lambda: Settings(
+            partitions=read.value("partitions", tuple[str, ...], ()),
+            powers=frozenset(read.value("powers", tuple[str, ...], ())),
+            node_types=kinds,
+            folder=path.parent,
+            **read_given(read, Settings),
+        )
+    )

@@ -1,0 +1,253 @@
+"""The one class with side effects on Slurm: its commands, each bounded, and the lease."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from morph_opt.documents import parse_json
+from morph_opt.domain import InputError
+from morph_opt.live.intents import Command
+from morph_opt.live.picture import LEASE_NAME, Picture, read_picture
+from morph_opt.live.settings import Settings
+
+Run = Callable[[Command, float], str]
+"""What a command prints, within a limit in seconds."""
+
+_AWAY = ("unable to contact", "connection refused", "connect failure", "socket timed out",
+         "zero bytes were transmitted", "unexpected message", "communication connection failure",
+         "unable to establish", "transport endpoint", "timed out")  # fmt: skip
+_JOBS = ("squeue", "--json")
+_NODES, _NODES_2205 = ("scontrol", "show", "nodes", "--json"), ("sinfo", "--json")
+_RIGHTS = ("permission denied", "access/permission", "not permitted")
+
+
+class AwayError(Exception):
+    """slurmctld gives no answer."""
+
+
+class RefusedError(Exception):
+    """Slurm refuses a command."""
+
+
+def run_slurm(command: Command, limit_s: float) -> str:
+    """Run a command of Slurm's with the clock of UTC.
+
+    Raises
+    ------
+    AwayError, RefusedError
+        If slurmctld does not answer within the limit, or refuses.
+    InputError
+        If there is no such command on this machine.
+    """
+    env = {**os.environ, "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=limit_s, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise AwayError(f"{command[0]}: no answer within {limit_s:g} s") from None
+    except FileNotFoundError:
+        rule = "is not on this machine: run on a node with Slurm's client commands"
+        raise InputError(rule, field=command[0]) from None
+    if done.returncode == 0:
+        return done.stdout
+    said = " ".join((done.stderr or done.stdout).split())[:300]
+    if any(word in said.lower() for word in _AWAY):
+        raise AwayError(said)
+    raise RefusedError(said or f"exit status {done.returncode}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Texts of ``scontrol show config``, of the jobs and of the nodes."""
+
+    config: str
+    jobs: str
+    nodes: str
+
+
+class Slurm:
+    """A cluster under Slurm.
+
+    Parameters
+    ----------
+    settings
+        Limits of time, partitions.
+    run
+        Runs a command; tests put a pretended Slurm here.
+    clock, sleep
+        Of this machine; tests have their own.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        run: Run = run_slurm,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._run = run
+        self._nodes_by_scontrol = True
+        self.clock = clock
+        self.sleep = sleep
+
+    def ask(self) -> Answers:
+        """What Slurm says now.
+
+        Raises
+        ------
+        AwayError
+            If slurmctld does not answer.
+        """
+        limit_s = self._settings.timeout_s
+        try:
+            config = self._run(("scontrol", "show", "config"), limit_s)
+            jobs = self._run(_JOBS, limit_s)
+            if self._nodes_by_scontrol:
+                try:
+                    return Answers(config, jobs, self._run(_NODES, limit_s))
+                except RefusedError:  # 22.05 has no such option
+                    self._nodes_by_scontrol = False
+            return Answers(config, jobs, self._run(_NODES_2205, limit_s))
+        except RefusedError as error:
+            raise AwayError(str(error)) from error
+
+    def observe(self, submitted_s: Mapping[str, float], asked: Answers | None = None) -> Picture:
+        """What is now; see `morph_opt.live.picture.read_picture`.
+
+        Raises
+        ------
+        AwayError
+            If slurmctld does not answer.
+        InputError
+            If its answers make no sense.
+        """
+        said = asked or self.ask()
+        jobs, nodes = parse_json(said.jobs, "squeue --json"), parse_json(said.nodes, "sinfo --json")
+        return read_picture(said.config, jobs, nodes, submitted_s, self._settings)
+
+    def do(self, command: Command) -> None:
+        """Carry out a command that changes something.
+
+        Raises
+        ------
+        AwayError, RefusedError
+            See `run_slurm`.
+        """
+        self._run(command, self._settings.timeout_s)
+
+    def unreached(self, nodes: Iterable[str], picture: Picture) -> str:
+        """The first node whose slurmd takes no connection; "" if all do, or it is not to be asked.
+
+        Slurm finds out in minutes (a third of SlurmdTimeout) that a slurmd is gone. A job there
+        may have ended unseen, and a stop would not reach it.
+        """
+        if not self._settings.probe:
+            return ""
+        for name in nodes:
+            door = picture.doors.get(name)
+            try:
+                if door is not None:
+                    socket.create_connection(door, timeout=1.0).close()
+            except OSError:
+                return name
+        return ""
+
+    def take_lease(self, owner: str) -> None:
+        """Become the one controller of the cluster, for `Settings.lease_s`.
+
+        Slurm can compare nothing and set it in one step: who reads himself behind a pause that is
+        longer than any other's way from reading to writing has it.
+
+        Raises
+        ------
+        InputError
+            If another has it, or there is no right to.
+        AwayError
+            If slurmctld does not answer.
+        """
+        try:
+            job = self._lease_job()
+            for _ in range(3):
+                began_s = self.clock()
+                self._require_free(owner, job)
+                self._write_lease(job, owner)
+                took_s = self.clock() - began_s
+                self.sleep(max(1.0, 2.0 * took_s))
+                if took_s < 5.0:
+                    break
+            self._require_free(owner, job)
+        except RefusedError as error:
+            if any(word in str(error).lower() for word in _RIGHTS):
+                rule = f"{error}: run as root, as SlurmUser, or as an operator of Slurm"
+                raise InputError(rule, field="lease") from None
+            raise InputError(str(error), field="lease") from None
+
+    def renew_lease(self, owner: str, picture: Picture) -> bool:
+        """Keep it; False where it is another's, or gone: nothing may be done then.
+
+        Raises
+        ------
+        AwayError, RefusedError
+            If Slurm does not take it.
+        """
+        if picture.lease is None:
+            return False
+        job, mark = picture.lease
+        holder, until_s = _holder(mark)
+        if holder != owner:
+            return False
+        if until_s - self.clock() < self._settings.lease_s / 2.0:
+            self._write_lease(job, owner)
+        return until_s > self.clock()
+
+    def give_lease(self) -> None:
+        """Let another have it at once."""
+        for job, _ in self._leases():
+            self.do(("scancel", job))
+
+    def _lease_job(self) -> str:
+        """The parked job that the lease is written on; made where there is none."""
+        if not self._leases():
+            where = [f"--partition={name}" for name in self._settings.partitions[:1]]
+            self.do(
+                ("sbatch", "--hold", f"--job-name={LEASE_NAME}", "--output=/dev/null",
+                 "--no-requeue", "--comment=never runs: held by the controller of morph-opt",
+                 *where, "--wrap=true")
+            )  # fmt: skip
+        return self._leases()[0][0]
+
+    def _leases(self) -> list[tuple[str, str]]:
+        """Jobs with the lease's name that wait, oldest first, with what is written on them."""
+        text = self._run(_JOBS, self._settings.timeout_s)
+        rows: list[dict[str, Any]] = parse_json(text, "squeue --json")["jobs"]
+        found = [
+            (int(row["job_id"]), str(row.get("admin_comment") or "")) for row in rows
+            if row.get("name") == LEASE_NAME and "PENDING" in str(row.get("job_state"))
+        ]  # fmt: skip
+        return [(str(job), mark) for job, mark in sorted(found)]
+
+    def _require_free(self, owner: str, job: str) -> None:
+        holder, until_s = _holder(dict(self._leases()).get(job, ""))
+        if holder not in ("", owner) and until_s > self.clock():
+            rule = f"another controller ({holder}) has it for {until_s - self.clock():.0f} s more"
+            raise InputError(rule, field="lease")
+
+    def _write_lease(self, job: str, owner: str) -> None:
+        until_s = self.clock() + self._settings.lease_s
+        mark = f"AdminComment=lease:{owner}@{until_s:.0f}"
+        self.do(("scontrol", "update", f"JobId={job}", mark))
+
+
+def _holder(mark: str) -> tuple[str, float]:
+    """Owner and expiry of what is written on a lease."""
+    word, _, at = mark.removeprefix("lease:").rpartition("@")
+    return (word, float(at)) if mark.startswith("lease:") and at.isdigit() else ("", 0.0)

@@ -1,0 +1,399 @@
+"""A turn: look, remember, decide, compare, act, record."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import socket
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from morph_opt import __version__
+from morph_opt.decision.rules import NonPreemptible, OperatorRules, read_rules
+from morph_opt.domain import InputError
+from morph_opt.live.intents import Stop
+from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
+from morph_opt.live.picture import Picture, clock_of
+from morph_opt.live.plan import Planned, difference, free_gpus
+from morph_opt.live.posed import Posed, posed
+from morph_opt.live.record import COMMANDS, STATUS, Folder, digest
+from morph_opt.live.settings import Settings
+from morph_opt.live.slurm import AwayError, RefusedError, Slurm
+from morph_opt.policies.options import PolicyOptions
+from morph_opt.round import RoundDecision, Snapshot, decide_round, parse_snapshot, to_text
+
+OBSERVE, ADVISE, ACT = "observe", "advise", "act"
+_BACK_OFF = 2.0
+_MOST_BACK_OFF_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How a controller works.
+
+    Parameters
+    ----------
+    word
+        ``observe``, ``advise`` or ``act``.
+    policy, options, rules, measured
+        Who decides, by which options, rules of the operator's, and whether reports correct speeds.
+    words
+        The options as they were typed, so that a round can be decided again.
+    """
+
+    word: str
+    policy: str = "milp"
+    options: PolicyOptions = field(default_factory=PolicyOptions)
+    rules: OperatorRules = field(default_factory=OperatorRules)
+    measured: bool = False
+    words: tuple[str, ...] = ()
+
+
+class Controller:
+    """Runs turns until it is told to stop.
+
+    Parameters
+    ----------
+    slurm
+        Where it looks and acts.
+    settings, mode
+        What it may do.
+    folder
+        Where it keeps what it knows.
+
+    Raises
+    ------
+    InputError
+        If a power is missing, the folder is in use, or another acts on the cluster.
+    """
+
+    def __init__(self, slurm: Slurm, settings: Settings, mode: Mode, folder: Path) -> None:
+        if mode.word == ACT and not (settings.powers and settings.partitions):
+            rule = "must name powers and partitions before anything is done: none is on by itself"
+            raise InputError(rule, field="powers" if settings.partitions else "partitions")
+        if mode.word != ACT and not settings.powers:
+            settings = replace(settings, powers=frozenset(("placement",)))
+        self.slurm, self.settings, self.mode = slurm, settings, mode
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self.memory: Memory = read_memory(folder)
+        if mode.word == ACT and self.memory.observed < settings.observe_turns:
+            rule = f"{self.memory.observed} of {settings.observe_turns} turns were observed: "
+            raise InputError(f"{rule}run live observe first", file=str(folder))
+        self.folder = Folder(folder, settings.keep_rounds)
+        try:
+            if mode.word == ACT:
+                self._leased()
+        except BaseException:
+            self.folder.close()
+            raise
+        self.last_s, self.last_seen, self.last_texts = -1e18, "", 0
+        self.leased_s, self.no_lease = -1e18, ""
+        self.pending: list[Happened] = []
+        self.begun = False
+
+    def _leased(self) -> None:
+        try:
+            self.slurm.take_lease(self.owner)
+        except AwayError as error:
+            raise InputError(f"does not answer: {error}", field="slurmctld") from None
+
+    def close(self) -> None:
+        """Give lease and folder to whoever comes next."""
+        try:
+            if self.mode.word == ACT:
+                self.slurm.give_lease()
+        except (AwayError, RefusedError):
+            pass  # it expires
+        finally:
+            self.folder.close()
+
+    def step(self) -> bool:
+        """Look once, and take a turn if something changed or one is due; whether it was one.
+
+        Raises
+        ------
+        AwayError
+            If slurmctld does not answer: nothing is done.
+        InputError
+            If its answers make no sense, or are of another cluster.
+        """
+        began_s = time.perf_counter()
+        try:
+            said = self.slurm.ask()
+        except AwayError:
+            self.memory.away_s = self.slurm.clock()
+            self.folder.counts["away"] += 1
+            raise
+        now_s = clock_of(said.config)
+        due = now_s - self.last_s >= self.settings.interval_s or self._settling(now_s)
+        texts = hash((said.jobs, said.nodes))
+        leased = self.mode.word != ACT or now_s - self.leased_s < self.settings.lease_s / 3.0
+        if not due and leased and texts == self.last_texts:
+            return False
+        picture = self.slurm.observe(self.memory.submitted_s(), said)
+        self._keep_lease(picture)
+        self._begin(picture)
+        self.pending += self.memory.take(picture)
+        seen = _fingerprint(picture)
+        self.last_texts = texts
+        if not due and seen == self.last_seen:
+            return False
+        self.last_s, self.last_seen = picture.time_s, seen
+        self._turn(picture, time.perf_counter() - began_s)
+        return True
+
+    def _keep_lease(self, picture: Picture) -> None:
+        """Renew it in time, and know whether it is ours."""
+        if self.mode.word != ACT:
+            return
+        self.leased_s, self.no_lease = picture.time_s, ""
+        try:
+            if not self.slurm.renew_lease(self.owner, picture):
+                self.no_lease = "the lease is another's"
+        except (AwayError, RefusedError) as error:
+            self.no_lease = f"the lease cannot be renewed: {error}"
+
+    def _settling(self, now_s: float) -> bool:
+        """Whether a job may be started now that could not at the last turn."""
+        settle_s = self.settings.settle_s
+        return any(
+            known.phase == "waiting"
+            and known.stop_s + settle_s <= now_s
+            and known.stop_s + settle_s > self.last_s
+            for known in self.memory.jobs.values()
+            if known.stop_s
+        )
+
+    def _begin(self, picture: Picture) -> None:
+        """The first line of this controller in the audit log: what decides, and where."""
+        if self.begun:
+            return
+        self.begun = True
+        cluster = picture.live.snapshot.state.cluster
+        self.folder.log(
+            {
+                "begin": self.mode.word, "time_s": picture.time_s, "version": __version__,
+                "cluster": picture.cluster, "policy": self.mode.policy,
+                "options": list(self.mode.words), "powers": sorted(self.settings.powers),
+                "partitions": list(self.settings.partitions),
+                "interval_s": self.settings.interval_s,
+                "nodes": [[n.name, n.type.gpu_type.name, n.type.gpus] for n in cluster.nodes],
+            }
+        )  # fmt: skip
+
+    def _turn(self, picture: Picture, read_s: float) -> None:
+        began_s = time.perf_counter()
+        turn = self.memory.turns
+        found = posed(
+            picture, self.memory, self.settings, self.mode.rules,
+            marked=self.mode.word == ACT, measured=self.mode.measured,
+        )  # fmt: skip
+        document = found.document()
+        name = self.folder.write_round(turn, document)
+        # What is decided is what is kept: the document, as anybody reads it.
+        snapshot = parse_snapshot(to_text(document), file=name)
+        decision = decide_round(snapshot, self.mode.options, policy=self.mode.policy)
+        planned = difference(picture, found, decision, self.memory, self.settings)
+        worth = _worth(decision, snapshot, self.mode)
+        decide_s = time.perf_counter() - began_s
+        commands = self._carry_out(picture, planned, decision)
+        act_s = time.perf_counter() - began_s - decide_s
+        unused = self.memory.unused(picture.time_s, _more_gpus(decision, snapshot))
+        self.memory.turns += 1
+        self.memory.observed += self.mode.word != ACT
+        free, waits = sum(free_gpus(picture).values()), _waiting(found)
+        entry: dict[str, Any] = {
+            "turn": turn, "time_s": picture.time_s, "round": name,
+            "decision": digest(decision.to_json()), "status": decision.decision.report.status,
+            "value": decision.to_json()["value"], "worth": worth,
+            "jobs": len(snapshot.state.jobs), "waits": waits, "free_gpus": free,
+            "would_use_gpus": _more_gpus(decision, snapshot), **unused,
+            "happened": self.pending, "commands": commands,
+            "seconds": {"read": round(read_s, 4), "decide": round(decide_s, 4),
+                        "act": round(act_s, 4)},
+        }  # fmt: skip
+        self.folder.log(entry)
+        self.pending = []
+        write_memory(self.folder.path, self.memory)
+        self._show(picture, found, entry)
+
+    def _carry_out(
+        self, picture: Picture, planned: list[Planned], decision: RoundDecision
+    ) -> list[dict[str, Any]]:
+        """Do, or say, what is planned; returns a record of every command."""
+        stop_all = self._forbidden(picture, decision)
+        if self.mode.word == ACT and not stop_all:
+            # First written, then done: a controller that is killed in between leaves its word.
+            lines = [c for p in planned if not p.outcome for c in p.intent.commands(picture.time_s)]
+            if lines:
+                said = [shlex.join(line) for line in lines]
+                now_s = self.slurm.clock()
+                self.folder.log({"doing": self.memory.turns, "clock_s": now_s, "commands": said})
+        records = []
+        failed: set[str] = set()
+        for one in planned:
+            intent = one.intent
+            outcome, why = one.outcome, one.why
+            if not outcome and stop_all:
+                outcome, why = "postponed", stop_all
+            if not outcome and intent.power not in self.settings.powers:
+                outcome, why = "limited", f"no power {intent.power!r}"
+            commands = intent.commands(picture.time_s)
+            if not outcome and self.mode.word != ACT:
+                outcome = "would"
+            if not outcome and isinstance(intent, Stop):
+                nodes = picture.jobs[intent.job].nodes
+                if gone := self.slurm.unreached(nodes, picture):
+                    outcome, why = "postponed", f"slurmd of {gone} takes no connection"
+            if not outcome:
+                outcome, why = self._do(one, commands, failed)
+                if why and outcome == "postponed":
+                    stop_all = why
+            self.folder.counts[outcome] += 1
+            record: dict[str, Any] = {"kind": intent.kind, "job": intent.job, "outcome": outcome}
+            if outcome == "would":  # of the others the line before has them
+                record["commands"] = [shlex.join(command) for command in commands]
+            records.append(record | ({"why": why} if why else {}))
+        if self.mode.word == ADVISE:
+            lines = [line for r in records for line in r.get("commands", ())]
+            text = "".join(f"TZ=UTC {line}\n" for line in lines)
+            self.folder.write_text(COMMANDS, text)
+        return records
+
+    def _do(
+        self, one: Planned, commands: tuple[tuple[str, ...], ...], failed: set[str]
+    ) -> tuple[str, str]:
+        if one.intent.job in failed:
+            return "postponed", ""
+        try:
+            for command in commands:
+                self.slurm.do(command)
+        except RefusedError as error:
+            failed.add(one.intent.job)
+            return "refused", str(error)
+        except AwayError as error:
+            self.memory.away_s = self.slurm.clock()
+            return "postponed", f"slurmctld is away: {error}"
+        if isinstance(one.intent, Stop):
+            self.memory.stops_s.append(self.slurm.clock())
+        self.folder.counts[f"{one.intent.kind}s"] += 1
+        return "did", ""
+
+    def _forbidden(self, picture: Picture, decision: RoundDecision) -> str:
+        """Why nothing at all may be done now; "" if it may."""
+        if self.mode.word != ACT:
+            return ""
+        apart_s = abs(self.slurm.clock() - picture.time_s)
+        if apart_s > self.settings.clock_s + 1.0:  # slurmctld says whole seconds
+            return f"the clocks are {apart_s:.0f} s apart"
+        if self.no_lease:
+            return self.no_lease
+        return "" if decision.decision.report.status != "infeasible" else "infeasible"
+
+    def _show(self, picture: Picture, found: Posed, entry: Mapping[str, Any]) -> None:
+        """Metrics and the status of a turn."""
+        seconds, counts = entry["seconds"], self.folder.counts
+        ours = [s for s in picture.jobs.values()
+                if not s.over and not s.not_ours(self.settings, picture.time_s)]  # fmt: skip
+        parked = sum(seen.parked_until_s is not None for seen in ours if seen.waits)
+        alive = [seen for seen in picture.jobs.values() if not seen.over]
+        self.folder.write_metrics(
+            {
+                **{f'turn_seconds{{part="{part}"}}': seconds[part] for part in seconds},
+                "last_turn_timestamp_seconds": picture.time_s, "turns_total": self.memory.turns,
+                **{f'commands_total{{outcome="{word}"}}': counts[word]
+                   for word in ("did", "would", "refused", "postponed", "limited")},
+                "starts_total": counts["starts"], "stops_total": counts["stops"],
+                "stops_last_hour": len(self.memory.stops_s), "away_total": counts["away"],
+                "worth": entry["worth"] or 0.0, "free_gpus": entry["free_gpus"],
+                "jobs_opted_in": len(ours), "jobs_foreign": len(alive) - len(ours),
+                "jobs_parked": parked, "jobs_ran_again_total": self.memory.ran_again,
+            }
+        )  # fmt: skip
+        kinds = Counter(f"{r['kind']} {r['outcome']}" for r in entry["commands"])
+        lines = [
+            f"turn {entry['turn']} of {self.mode.word} on {picture.cluster}: {len(ours)} jobs take "
+            f"part, {entry['waits']} wait, {entry['free_gpus']} GPUs free",
+            f"decision {entry['status']}, worth {entry['worth']}; "
+            + (", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())) or "nothing to do"),
+            f"read {seconds['read']:.2f} s, decide {seconds['decide']:.2f} s, "
+            f"act {seconds['act']:.2f} s",
+            self.memory.sentence(),
+        ]
+        for record in entry["commands"][:12]:
+            why = f" ({record['why']})" if "why" in record else ""
+            lines.append(f"  {record['kind']} {record['job']}: {record['outcome']}{why}")
+        for job, why in list(found.left_alone.items())[:12]:
+            lines.append(f"  left alone {job}: {why}")
+        self.folder.write_text(STATUS, "\n".join(lines) + "\n")
+
+    def run(self, turns: int | None, watch: bool) -> int:
+        """Take turns; returns how many.
+
+        Raises
+        ------
+        InputError
+            If slurmctld does not answer the first time, or makes no sense.
+        """
+        taken, pause_s, answered = 0, self.settings.poll_s, False
+        while turns is None or taken < turns:
+            try:
+                if self.step():
+                    taken += 1
+                    if watch:
+                        status = (self.folder.path / STATUS).read_text("utf-8")
+                        print(f"\x1b[H\x1b[2J{status}", end="", flush=True)
+                pause_s, answered = self.settings.poll_s, True
+            except AwayError as error:
+                if not answered:
+                    raise InputError(f"does not answer: {error}", field="slurmctld") from None
+                pause_s = min(pause_s * _BACK_OFF, _MOST_BACK_OFF_S)
+            if turns is None or taken < turns:
+                self.slurm.sleep(pause_s)
+        return taken
+
+
+def read_own_rules(file: str | None) -> OperatorRules:
+    """The operator's rules of a file; none without one."""
+    return OperatorRules() if file is None else read_rules(file)
+
+
+def _fingerprint(picture: Picture) -> str:
+    """What a change of makes a turn due: jobs, where they are, and nodes."""
+    state = picture.live.snapshot.state
+    jobs = sorted(
+        (s.name, s.phase, s.held, s.comment, s.partition, s.nodes, s.start_s, s.begin_s, s.pinned)
+        for s in picture.jobs.values()
+    )
+    held = sorted((k.job.name, k.running is None) for k in state.jobs)
+    return repr((jobs, held, sorted(state.unavailable), sorted(picture.silent)))
+
+
+def _worth(decision: RoundDecision, snapshot: Snapshot, mode: Mode) -> float | None:
+    """Value of the decision less that of keeping what runs and starting nothing."""
+    value = decision.to_json()["value"]
+    running = tuple(known for known in snapshot.state.jobs if known.running is not None)
+    if value is None or not running:
+        return None if value is None else float(value)
+    own = snapshot.rules or OperatorRules()
+    # Rules about single jobs, which may not be there, say nothing where everything stays.
+    general = (rule for rule in own.rules if not hasattr(rule, "jobs"))
+    rules = replace(own, rules=(*general, NonPreemptible(("*",))))
+    state = replace(snapshot.state, jobs=running)
+    kept = decide_round(Snapshot(state, snapshot.speeds, rules), mode.options, policy=mode.policy)
+    return float(value) - (kept.to_json()["value"] or 0.0)
+
+
+def _waiting(found: Posed) -> int:
+    return sum(known.running is None for known in found.snapshot.state.jobs)
+
+
+def _more_gpus(decision: RoundDecision, snapshot: Snapshot) -> int:
+    """GPUs that the decision uses beyond those in use."""
+    now = sum(k.running.placement.gpus for k in snapshot.state.jobs if k.running is not None)
+    return decision.decision.allocation.gpus - now

@@ -1,0 +1,260 @@
+"""What may arrive behind an instant: a seeded family going on, or days of a history.
+
+A member of a family has jobs to an end, and so has the future of a state that is of one: behind n
+of them come as many as the family has left, whatever the clock says. Where a state is of no member,
+arrivals do not end.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from morph_opt.domain import SEEDS, InputError, Job
+from morph_opt.perf.speed import SpeedModel
+from morph_opt.plan.workloads import FEW_BLOCKS, is_family, loaded, require_blocks
+from morph_opt.replay.workload import Workload
+from morph_opt.traces.registry import load_trace
+from morph_opt.traces.resampled import BLOCK_S, DAYS
+
+DAY_S = BLOCK_S[DAYS]
+CANDIDATES = 16
+"""Members that are looked at for one that has had as many jobs by now."""
+LEAST_S = 60.0
+"""Length of the shortest member that others follow."""
+
+Draw = Callable[[float, float, int], list[Job]]
+"""Jobs that are submitted behind an instant and up to another one, by the seed of a draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """What may arrive.
+
+    Parameters
+    ----------
+    draw
+        See `Draw`.
+    futures
+        Different futures of the next hours; None: as many as seeds.
+    whole
+        Whether one horizon will do: what a draw has ends by itself.
+    note
+        What an answer has to say of it.
+    speeds
+        Of models that the state may not know, as a log's gangs are; None where it knows all.
+    """
+
+    draw: Draw
+    futures: int | None = None
+    whole: bool = True
+    note: str = ""
+    speeds: SpeedModel | None = None
+
+
+NOTHING = Coming(lambda *_: [], 1, True, "nothing arrives: no history was given")
+
+
+def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
+    """Arrivals of a trace by name behind a state that has jobs of these names.
+
+    Of a seeded family, those of a member that the state is of (`arrived_of`), else without an end;
+    of any other trace, days.
+
+    Parameters
+    ----------
+    history
+        As `morph_opt.traces.registry.load_trace` takes it.
+    known
+        Names that are taken.
+    **options
+        What the history is told.
+
+    Raises
+    ------
+    InputError
+        If the history has fewer than two whole days.
+    """
+    taken = frozenset(known)
+    if is_family(history):
+        family = Workload(history, **options)
+        return of_family(family, arrived_of(family, taken), taken)
+    past = load_trace(history, **options)
+    days = require_blocks(past.trace, DAYS)
+    found = of_days(past.trace.jobs, days, taken)
+    return found if past.account is None else replace(found, speeds=past.truth)
+
+
+# --- a family ----------------------------------------------------------------------------------
+
+
+def arrived_of(family: Workload, names: Iterable[str]) -> int | None:
+    """How many jobs of a member have come by a state with jobs of these names.
+
+    Families number jobs in order of submission (``j17``, ``gpt2-17``), so the last one that a state
+    has tells. None where names are not so, or could not be a member's: the state is of something
+    else.
+    """
+    jobs = [_numbered(job.name) for job in loaded(replace(family, seed=0)).trace.jobs]
+    stems, numbers = {stem for stem, _ in jobs}, [number for _, number in jobs]
+    found = [_numbered(name) for name in names]
+    mine = [number for _, number in found]
+    ordered = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    alike = all(stem in stems for stem, _ in found) and set(mine) <= set(numbers)
+    if not (mine and ordered and alike and len(set(mine)) == len(mine)):
+        return None
+    return max(mine) - numbers[0] + 1
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    """Stem and number of a name; -1 where it has none."""
+    found = re.fullmatch(r"(.*?)([0-9]{1,9})", name)
+    return (name, -1) if found is None else (found[1], int(found[2]))
+
+
+def of_family(
+    family: Workload, arrived: int | None = None, taken: frozenset[str] = frozenset()
+) -> Coming:
+    """Arrivals of a seeded family, behind so many jobs of one of its members.
+
+    Parameters
+    ----------
+    family
+        Its seed does not matter.
+    arrived
+        Jobs that came by now; None: of something that has no end.
+    taken
+        Names that are taken.
+    """
+    if arrived is None:
+        return Coming(
+            lambda a, b, seed: endless(family, a, b, seed, taken), whole=False,
+            note=f"members of {family.trace} arrive one behind the other, without an end",
+        )  # fmt: skip
+    return Coming(
+        lambda a, b, seed: rest(family, arrived, a, b, seed, taken),
+        note=f"the state is of a member of {family.trace}: {arrived} of its jobs have come",
+    )
+
+
+def _member(family: Workload, seed: int) -> tuple[Job, ...]:
+    return loaded(replace(family, seed=seed % (int(SEEDS.high) + 1))).trace.jobs
+
+
+def rest(
+    family: Workload, arrived: int, from_s: float, until_s: float, seed: int,
+    taken: frozenset[str] = frozenset(),
+) -> list[Job]:  # fmt: skip
+    """What comes behind an instant by which so many jobs of a member had come.
+
+    Drawn from the family's law given that number, by rejection: of `CANDIDATES` members the first
+    that had as many by the same instant. Where none had, the one that was nearest goes on behind
+    its own job of that number, which is taken to come now: exact where gaps are exponential.
+
+    The rest of any member would be that of one that had fewer by then, wherever a state is looked
+    at because many jobs came early: more left than there are.
+    """
+    best: tuple[int, tuple[Job, ...], float] | None = None
+    for draw in range(CANDIDATES):
+        jobs = _member(family, CANDIDATES * seed + draw)
+        count = bisect_right(jobs, from_s, key=lambda job: job.submission_s)
+        off = abs(count - arrived)
+        if best is None or off < best[0]:
+            last_s = jobs[arrived - 1].submission_s if 0 < arrived <= len(jobs) else 0.0
+            best = off, jobs, 0.0 if off == 0 else from_s - last_s
+        if off == 0:
+            break
+    assert best is not None
+    _, jobs, shift_s = best
+    soonest_s = math.nextafter(from_s, math.inf)
+    found = [_renamed(job, f"+{seed}", shift_s, taken, soonest_s) for job in jobs[arrived:]]
+    return [job for job in found if job.submission_s <= until_s]
+
+
+def endless(
+    family: Workload, from_s: float, until_s: float, seed: int,
+    taken: frozenset[str] = frozenset(),
+) -> list[Job]:  # fmt: skip
+    """What comes between two instants where members follow each other without an end.
+
+    The first one's clock is the state's, taken modulo its length: a state of a machine that has
+    run for years is as far into it as that leaves. A member is as long as its jobs need with a mean
+    gap behind the last; one shorter than `LEAST_S` comes at once and is no process: nothing follows
+    it.
+    """
+    draw = random.Random(f"members/{seed}")
+    jobs = _member(family, seed)
+    found: list[Job] = []
+    length_s = _length_s(jobs)
+    begin_s = from_s - from_s % length_s if length_s >= LEAST_S else 0.0
+    for number in range(10**9):
+        mark = f"+{seed}" if number == 0 else f"+{seed}.{number}"
+        found += [
+            _renamed(job, mark, begin_s, taken)
+            for job in jobs
+            if from_s < job.submission_s + begin_s <= until_s
+        ]
+        begin_s += length_s
+        if begin_s > until_s or length_s < LEAST_S:
+            break
+        jobs = _member(family, draw.randrange(2**31))
+        length_s = _length_s(jobs)
+    return found
+
+
+def _length_s(jobs: Sequence[Job]) -> float:
+    """From a member's clock 0 to where the next one's begins."""
+    return jobs[-1].submission_s * len(jobs) / max(1, len(jobs) - 1)
+
+
+# --- days of a history -------------------------------------------------------------------------
+
+
+def of_days(past: Sequence[Job], days: int, taken: frozenset[str] = frozenset()) -> Coming:
+    """Arrivals that are drawn from the first so many days of a history."""
+    note = f"{days} days of history"
+    if days < FEW_BLOCKS:
+        note += f": an interval holds {100 * (days - 1) / (days + 1):.0f} % at most"
+    return Coming(lambda a, b, seed: arrivals(past, days, a, b, seed, taken), days, False, note)
+
+
+def arrivals(
+    history: Sequence[Job], days: int, from_s: float, until_s: float, seed: int,
+    taken: frozenset[str] = frozenset(),
+) -> list[Job]:  # fmt: skip
+    """What may be submitted between two instants: whole days of a history, drawn at random.
+
+    A day is taken as it is, from midnight of the history's clock (its second 0); what is drawn for
+    today is what comes after the present time of day. Of consecutive seeds, each takes another day
+    for today, so that none is taken twice before each was once.
+    """
+    draw = random.Random(f"arrivals/{seed}")
+    found = []
+    first, last = int(from_s // DAY_S), int(until_s // DAY_S)
+    for day in range(first, last + 1):
+        chosen = seed % days if day == first else draw.randrange(days)
+        shift_s = (day - chosen) * DAY_S
+        found += [
+            _renamed(job, f"+{day}", shift_s, taken)
+            for job in history
+            if int(job.submission_s // DAY_S) == chosen
+            and from_s < job.submission_s + shift_s <= until_s
+        ]
+    return found
+
+
+def _renamed(
+    job: Job, mark: str, shift_s: float, taken: frozenset[str], soonest_s: float = 0.0
+) -> Job:
+    name = job.name + mark
+    if name in taken:
+        raise InputError(f"job {name} is in the state already", field="--history")
+    at_s = max(job.submission_s + shift_s, soonest_s)
+    moved_s = at_s - job.submission_s
+    deadline_s = None if job.deadline_s is None else job.deadline_s + moved_s
+    return replace(job, name=name, submission_s=at_s, deadline_s=deadline_s)

@@ -1,0 +1,214 @@
+"""A test of "in at least this share of workloads" that looks after each of them, with both errors.
+
+Workloads pass or fail on their own; the share p that passes is unknown. After n workloads of which
+f failed, a test of the wanted share g at an error e confirms
+
+* where none of the first n0 failed, with ``g^n0 <= 2/3 e`` (`clean`): what hardly ever fails; or
+* where the likelihood ratio of g + d against g (Wald 1945),
+  ``((g + d) / g)^(n - f) ((1 - g - d) / (1 - g))^f``, reaches A: what passes in g + d;
+
+and refuses where that ratio falls to half the error that is allowed at g + d, or where the design's
+workloads are used up. Under p <= g the ratio is a supermartingale that begins at 1 and reaches A
+with a probability of at most 1/A (Ville 1939), so that ``A = 3 / e`` keeps the error; the inverse
+holds at g + d. What these inequalities leave is taken up by enumeration: dynamic programming sums
+over all paths of failures, and A is lowered until the exact error at g is just within e. Fewer
+failures never confirm less, so that the error is largest at g.
+
+Workloads that a batch had beyond the decision do not count, and a test that is broken off has not
+confirmed: both only lower the error of "confirmed".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from formulations.arrays import Floats
+from morph_opt.domain import InputError
+
+MARGIN = 0.05
+"""Points above the wanted share from which on a size is to be found, where there is room."""
+MISSED = 0.1
+"""Error allowed there."""
+MOST = 1_000_000
+"""Workloads of a design; finer margins are refused."""
+_ENUMERATED, _STEPS = 20_000, 12
+"""Workloads of a design up to which A is lowered, and halvings of its interval."""
+
+
+def error_of(confidence: float, attempt: int) -> float:
+    """Allowed of the k-th of several tests: three quarters of what is left by those before.
+
+    All together err with at most ``1 - confidence``, under any dependence (Bonferroni).
+    """
+    return 0.75 * (1.0 - confidence) / 4.0 ** (attempt - 1)
+
+
+def clean(share: float, error: float) -> int:
+    """Workloads that confirm a share if all of them pass: two thirds of the error are theirs."""
+    return math.ceil(math.log(error * 2.0 / 3.0) / math.log(share) - 1e-9)
+
+
+def usual_margin(share: float) -> float:
+    """`MARGIN`, or half of what is left above the share."""
+    return min(MARGIN, (1.0 - share) / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Boundaries of a test.
+
+    Parameters
+    ----------
+    share, margin
+        Wanted share g, and how far above it (d) a share has to be found.
+    error, missed
+        Of confirming where the share is g or less, and of refusing where it is g + d or more: what
+        they are exactly.
+    confirms, refuses
+        By number of workloads from 0: most failures that confirm (-1: none does) and fewest that
+        refuse; the last ones leave nothing open.
+    """
+
+    share: float
+    margin: float
+    error: float
+    missed: float
+    confirms: tuple[int, ...]
+    refuses: tuple[int, ...]
+
+    @property
+    def most(self) -> int:
+        """Workloads after which it is decided in any case."""
+        return len(self.confirms) - 1
+
+    @property
+    def clean(self) -> int:
+        """Workloads that confirm if all of them pass."""
+        return next(n for n, allowed in enumerate(self.confirms) if allowed >= 0)
+
+    def decided(self, passed: Sequence[bool]) -> tuple[int, bool] | None:
+        """After how many workloads it is decided, and whether it is confirmed; None: it is open."""
+        failed = 0
+        for number, good in enumerate(passed, 1):
+            failed += not good
+            if failed <= self.confirms[number]:
+                return number, True
+            if failed >= self.refuses[number]:
+                return number, False
+        return None
+
+    def before_next(self, of: int, failed: int) -> int:
+        """Workloads that it takes at least until it is decided, after so many."""
+        for more in range(1, self.most - of + 1):
+            n = of + more
+            if failed <= self.confirms[n] or failed + more >= self.refuses[n]:
+                return more
+        return 0
+
+    def at(self, share: float) -> tuple[float, float]:
+        """Probability of being confirmed at a true share, and mean number of workloads."""
+        confirmed, lasting = _walk(share, self.confirms, self.refuses)
+        return float(confirmed.sum()), float(lasting.sum())
+
+
+def _walk(
+    share: float, confirms: Sequence[int], refuses: Sequence[int], until: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Probability of being confirmed at each number of workloads, and of being open before it.
+
+    Ends where ``until`` are confirmed. Both of shape ``(numbers,)``, from 1 workload on.
+    """
+    width = max(refuses) + 1
+    paths = np.zeros(width)
+    paths[0] = 1.0
+    confirmed, lasting, sum_confirmed = [], [], 0.0
+    for n in range(1, len(confirms)):
+        lasting.append(float(paths.sum()))
+        worse = paths * (1.0 - share)
+        paths = paths * share
+        paths[1:] += worse[:-1]
+        good = confirms[n] + 1
+        confirmed.append(float(paths[:good].sum()))
+        paths[:good] = 0.0
+        paths[refuses[n] :] = 0.0
+        sum_confirmed += confirmed[-1]
+        if sum_confirmed >= until:
+            break
+    return np.asarray(confirmed), np.asarray(lasting)
+
+
+@lru_cache(maxsize=64)
+def design(share: float, margin: float, error: float, missed: float = MISSED) -> Design:
+    """The test of a share with these errors at most.
+
+    Parameters
+    ----------
+    share, margin
+        Wanted share g and indifference d, ``g + d < 1``.
+    error, missed
+        Allowed of confirming at g or below, and of refusing at g + d or above.
+
+    Raises
+    ------
+    InputError
+        If the margin leaves nothing above it, or would take more than `MOST` workloads.
+    """
+    if not 0.0 < margin < 1.0 - share:
+        rule = f"must be above 0 and below {1.0 - share:g}, what is left above the share"
+        raise InputError(f"{rule}; got {margin:g}", field="--indifference")
+    about = fixed(share, share + margin, error, missed)
+    most = 4 * about + 100
+    if most > MOST:
+        rule = f"{margin:g} points above {share:g} take about {about:,} workloads to tell"
+        raise InputError(f"{rule}; give more", field="--indifference")
+    first = clean(share, error)
+    high = math.log(3.0 / error)
+    low = high - 3.0
+    best = _bounded(share, margin, high, missed, first, most)
+    for _ in range(_STEPS if most <= _ENUMERATED else 0):
+        middle = (low + high) / 2.0
+        found = _bounded(share, margin, middle, missed, first, most)
+        if found.error <= error:
+            high, best = middle, found
+        else:
+            low = middle
+    return best
+
+
+def _bounded(
+    share: float, margin: float, log_a: float, missed: float, first: int, most: int
+) -> Design:
+    """The design of this A, as short as the error at g + d allows."""
+    better = math.log((share + margin) / share)
+    worse = math.log((1.0 - share) / (1.0 - share - margin))
+    n = np.arange(most + 1)
+    # f failures: the logarithm of the ratio is n better - f (better + worse).
+    accept = np.floor((n * better - log_a) / (better + worse) + 1e-12)
+    accept = np.where(accept < 0.0, np.where(n >= first, 0.0, -1.0), accept)
+    refuse = np.ceil((n * better - math.log(missed / 2.0)) / (better + worse) - 1e-12)
+    confirms, refuses = accept.astype(int).tolist(), refuse.astype(int).tolist()
+    enough, _ = _walk(share + margin, confirms, refuses, 1.0 - missed)
+    last = enough.size
+    confirms, refuses = confirms[: last + 1], refuses[: last + 1]
+    refuses[last] = confirms[last] + 1  # what is open there is refused
+    error = float(_walk(share, confirms, refuses)[0].sum())
+    return Design(
+        share, margin, error, 1.0 - float(enough.sum()), tuple(confirms), tuple(refuses)
+    )  # fmt: skip
+
+
+def fixed(share: float, higher: float, error: float, missed: float = MISSED) -> int:
+    """About how many workloads tell a share from a higher one in a test of fixed size.
+
+    By the normal law, with the two errors: how many a nearer miss takes.
+    """
+    from scipy.special import ndtri
+
+    spread = -float(ndtri(error)) * math.sqrt(share * (1.0 - share))
+    spread -= float(ndtri(missed)) * math.sqrt(higher * (1.0 - higher))
+    return math.ceil((spread / (higher - share)) ** 2)

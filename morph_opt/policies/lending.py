@@ -1,0 +1,39 @@
+"""Policies and objectives that are given as values instead of by name."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from morph_opt.domain import InputError
+from morph_opt.extend import import_path
+
+
+def lent_as(word: str, value: Any) -> tuple[str, Callable[..., Any]]:
+    """Name and factory of a policy or objective that is given as a value.
+
+    Parameters
+    ----------
+    word
+        ``"policy"`` or ``"objective"``.
+    value
+        An object, of which every use gets a copy, so that none sees what another left in it; or a
+        class or function that makes one from belief and options.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    from morph_opt.decision.objective import Objective
+    from morph_opt.policies.base import Policy
+
+    kind = {"policy": Policy, "objective": Objective}[word]
+    if isinstance(value, kind):
+        return import_path(value), lambda *_: copy.deepcopy(value)
+    if not callable(value):
+        rule = f"must be a name, an object of mo.{kind.__name__} or what makes one, got {value!r}"
+        raise InputError(rule, field=word)
+    where = getattr(value, "__qualname__", type(value).__qualname__)
+    return f"{getattr(value, '__module__', '')}:{where}", value

@@ -1,0 +1,115 @@
+"""Fields of Slurm's JSON, of any release: numbers, states, lists of hosts and of GPUs.
+
+A number is an integer or an object ``{set, infinite, number}``, a state a text or a list, by
+release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from morph_opt.documents import Fields
+from morph_opt.domain.job import MOST_GPUS
+from morph_opt.round.live.hostlist import expand_hosts, numbers_in
+
+_GRES = re.compile(r"gpu(?::([^:(,=]+))??(?::([0-9]{1,9}))?(?:\(([^()]*)\))?", re.ASCII)
+_TRES = re.compile(
+    r"gres[/:]gpu(?::([^=:,]*[^=:,0-9][^=:,]*))?(?:[=:]([0-9]{1,9}))?(?=,|$)", re.ASCII
+)
+"""No count is one GPU; a type that is a number is a count."""
+
+_SLICE = re.compile(r"[0-9][gc]\.[0-9]+gb", re.ASCII)
+"""Slices of GPUs (MIG) are no GPUs."""
+
+_SHARES = re.compile(r"(?:shard|mps)(?::[^:(,]+)??:0*[1-9]", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """GPUs in a list of trackable resources: number and type, "" for any."""
+
+    gpus: int = 0
+    gpu_type: str = ""
+
+
+def number(row: Fields, name: str) -> float | None:
+    """A number, alone or in an object; None for none and for no limit."""
+    if not row.has(name):
+        return None
+    value = row.raw(name)
+    if isinstance(value, dict):
+        inner = row.object(name, None)
+        if not inner.flag("set", True) or inner.flag("infinite", False):
+            return None
+        return inner.number("number", least=0.0)
+    return row.number(name, least=0.0)
+
+
+def text(row: Fields, name: str) -> str:
+    """A text; "" for none."""
+    return row.text(name) if row.has(name) else ""
+
+
+def texts(row: Fields, name: str) -> tuple[str, ...]:
+    """A text with commas, or a list of texts, as its parts."""
+    if not row.has(name):
+        return ()
+    value: Any = row.raw(name)
+    found = value.split(",") if isinstance(value, str) else row.value(name, tuple[str, ...])
+    return tuple(one for one in found if one)
+
+
+def words(row: Fields, *names: str) -> tuple[str, ...]:
+    """States and flags, each a text or a list of texts, as upper-case words."""
+    found = (one for name in names for one in texts(row, name))
+    return tuple(word.upper() for one in found for word in re.split(r"[+ ]", one) if word)
+
+
+def hosts(row: Fields, name: str) -> tuple[str, ...]:
+    """Names of a list of hosts."""
+    listed = ",".join(texts(row, name))
+    return row.built(lambda: expand_hosts(listed), name)
+
+
+def gres(row: Fields, name: str, listed: str) -> Iterator[tuple[str, int, str]]:
+    """Type, number and text in parentheses of every kind of GPU in ``gpu:a100:4(IDX:0-3)``."""
+    for item in re.findall(r"[^,(]+(?:\([^()]*\))?", listed):
+        if not item.startswith("gpu") or _SLICE.search(item):
+            continue
+        found = _GRES.fullmatch(item.strip())
+        if found is None:
+            raise row.error(name, f"must look like gpu:a100:4(IDX:0-3), got {item[:60]!r}")
+        yield found[1] or "", int(found[2] or 1), found[3] or ""
+
+
+def indices(row: Fields, name: str, inside: str) -> list[int]:
+    """GPUs of ``IDX:0-3,5``; none where it does not name them."""
+    ranges = inside.removeprefix("IDX:")
+    if ranges in ("", "N/A"):
+        return []
+    return list(map(int, row.built(lambda: numbers_in(ranges, ranges), name)))
+
+
+def shared(row: Fields, name: str) -> bool:
+    """Whether shares of GPUs (shards, MPS) are in use."""
+    return _SHARES.search(text(row, name)) is not None
+
+
+def asked(row: Fields, *names: str) -> Asked:
+    """GPUs in the first of these lists that names some: the total; the type if it is one."""
+    for name in names:
+        found = _TRES.findall(text(row, name))
+        kinds = [(kind, int(count or 1)) for kind, count in found if kind]
+        whole = {kind for kind, _ in kinds if not _SLICE.search(kind)}
+        totals = [int(count or 1) for kind, count in found if not kind]
+        # The untyped total has slices in it.
+        slices = sum(count for kind, count in kinds if kind not in whole)
+        total = (totals[0] if totals else sum(count for _, count in kinds)) - slices
+        if total > 0:
+            if total > MOST_GPUS:
+                raise row.error(name, f"must be at most {MOST_GPUS} GPUs, got {total}")
+            return Asked(total, whole.pop() if len(whole) == 1 else "")
+    return Asked()

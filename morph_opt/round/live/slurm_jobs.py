@@ -1,0 +1,272 @@
+"""Records of ``squeue --json`` as jobs: what they ask for, may use, and hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from morph_opt.documents import Fields
+from morph_opt.round.live.build import LiveJob
+from morph_opt.round.live.slurm_fields import (
+    Asked,
+    asked,
+    gres,
+    hosts,
+    indices,
+    number,
+    text,
+    words,
+)
+
+Parts = tuple[tuple[str, tuple[int, ...]], ...]
+"""GPU indices by node."""
+
+_ROOM = frozenset(("", "None", "Resources", "Priority"))
+"""Reasons of waiting that are about room; every other one keeps a job back however much is free."""
+
+_RUNS = frozenset(
+    ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED")
+)
+_WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
+_APART = frozenset(("NONE", "USER", "MCS", "TOPO"))
+"""Values of ``shared`` of jobs that keep others away from their nodes."""
+
+_TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
+_MOST_TASKS = 10_000
+_NODES = re.compile(r"(?:^|,)node=([0-9]{1,9})(?=,|$)", re.ASCII)
+_FEATURES = re.compile(r"[\w.:-]+(?:(?:&[\w.:-]+)*|(?:\|[\w.:-]+)*|(?:,[\w.:-]+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the records of the jobs need to know of the nodes.
+
+    Parameters
+    ----------
+    features
+        Features of every node with GPUs.
+    busy
+        Nodes on which something runs, with GPUs or without.
+    time_s
+        The clock of the round.
+    """
+
+    features: Mapping[str, frozenset[str]]
+    busy: frozenset[str]
+    time_s: float
+
+
+def runs(row: Fields) -> bool:
+    """Whether a record is of a job that holds its nodes."""
+    states = set(words(row, "job_state"))
+    if not states:
+        raise row.error("job_state", "is missing")
+    return bool(states & _RUNS)
+
+
+def keeps_away(row: Fields) -> bool:
+    """Whether it shares its nodes with nothing (``--exclusive``), or not with every job."""
+    return bool(_APART & set(words(row, "shared")))
+
+
+def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
+    """GPUs of a record, an entry of ``gres_detail`` per node; None if it cannot be said.
+
+    That is so for jobs that are about to end: some of their nodes are given back already.
+    """
+    details = row.value("gres_detail", tuple[str, ...]) if row.has("gres_detail") else ()
+    known = asked(row, "tres_alloc_str", "tres_req_str", "tres_per_job", "tres_per_node",
+                  "tres_per_task", "tres_per_socket").gpus if runs(row) else 0  # fmt: skip
+    if not details and not known:
+        return ()
+    ends = "COMPLETING" in words(row, "job_state")
+    names = hosts(row, "nodes")
+    if len(details) != len(names):
+        if ends:
+            return None
+        rule = f"must have an entry for each of {len(names)} nodes, got {len(details)}"
+        raise row.error("gres_detail", rule)
+    found = []
+    for host, detail in zip(names, details, strict=True):
+        gpus: list[int] = []
+        for _, count, inside in gres(row, "gres_detail", detail):
+            named = indices(row, "gres_detail", inside)
+            if count and not named:
+                raise row.error("gres_detail", f"does not tell which GPUs: {detail[:60]!r}")
+            gpus += named if count else ()
+        if gpus and host not in with_gpus:
+            raise row.error("nodes", f"{host!r} is no node with GPUs")
+        if gpus:
+            found.append((host, tuple(gpus)))
+    held, holds = sum(len(gpus) for _, gpus in found), asked(row, "tres_alloc_str").gpus
+    if held < holds and not ends:
+        raise row.error("gres_detail", f"names {held} GPUs, the job holds {holds}")
+    return tuple(found)
+
+
+def jobs_of(row: Fields, parts: Parts, site: Site) -> Iterator[LiveJob]:
+    """Jobs of a record: none without GPUs or at its end, several of an array that waits."""
+    running = runs(row)
+    if not running and not _WAITS & set(words(row, "job_state")):
+        return
+    limit = number(row, "time_limit")
+    job = LiveJob(
+        "", _owner(row), 0, number(row, "submit_time") or 0.0,
+        groups=tuple(name for name in text(row, "partition").split(",") if name),
+        limit_s=None if limit is None else 60.0 * limit,
+    )  # fmt: skip
+    if running:
+        gpus = sum(len(some) for _, some in parts)
+        job = replace(job, gpus=gpus, parts=parts, started_s=number(row, "start_time") or 0.0)
+    else:
+        job = _waiting(row, job, site)
+    if job.gpus:
+        for name in _names(row):
+            yield replace(job, name=name)
+
+
+def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
+    """What a job asks for, where it may run and why it is kept back; 0 GPUs for no GPU job.
+
+    ``node_count`` of a job that waits is Slurm's guess; the nodes that it insists on are those of
+    ``tres_req_str``.
+    """
+    found = _NODES.search(text(row, "tres_req_str"))
+    nodes = max(1, int(found[1]) if found else round(number(row, "node_count") or 1))
+    whole = asked(row, "tres_req_str", "tres_per_job")
+    node, task, socket = (
+        asked(row, name) for name in ("tres_per_node", "tres_per_task", "tres_per_socket")
+    )
+    sockets = round(number(row, "sockets_per_node") or 0)
+    on_node = node.gpus or socket.gpus * sockets
+    if not whole.gpus:
+        tasks = max(1, round(number(row, "tasks") or 1))
+        whole = Asked(on_node * nodes or task.gpus * tasks or socket.gpus * nodes)
+    gpus = whole.gpus
+    if on_node and gpus % on_node:
+        gpus = on_node * -(-gpus // on_node)
+    names = hosts(row, "required_nodes")
+    apart = set(words(row, "shared")) & _APART
+    barred = set(hosts(row, "excluded_nodes")) | _unfit(row, site)
+    if names:
+        barred |= site.features.keys() - set(names)
+    if apart:
+        barred |= site.busy
+    grain = 1 if on_node or gpus % max(1, task.gpus) else max(1, task.gpus)
+    return replace(
+        job,
+        gpus=gpus,
+        gpu_type=next((one.gpu_type for one in (node, whole, task, socket) if one.gpu_type), ""),
+        per_node=min(on_node, gpus),
+        grain=grain,
+        nodes=min(max(nodes, len(names)), max(1, gpus // grain)),
+        barred=frozenset(barred & site.features.keys()),
+        whole="NONE" in apart,
+        held=_held(row, site)
+        or _beyond(row, apart, len(names) < nodes if names else False)
+        or ("asks for GPUs by socket without sockets" if socket.gpus and not sockets else ""),
+    )
+
+
+def _owner(row: Fields) -> str:
+    """Account, else user."""
+    return text(row, "account") or text(row, "user_name") or "default"
+
+
+def _held(row: Fields, site: Site) -> str:
+    """Why Slurm keeps a job back for another reason than room."""
+    reason = text(row, "state_reason")
+    if reason in _ROOM and number(row, "priority") == 0.0:
+        reason = "priority 0"
+    elif reason in _ROOM and (number(row, "eligible_time") or 0.0) > site.time_s:
+        reason = "begin time"
+    return "" if reason in _ROOM else f"kept back by Slurm: {reason}"
+
+
+def _beyond(row: Fields, apart: set[str], more_nodes: bool) -> str:
+    """What a job asks for that a round cannot pose; "" if nothing is known."""
+    if het := round(number(row, "het_job_id") or 0):
+        return f"component of heterogeneous job {het}: all of them start or none, not decided"
+    if apart - {"NONE"}:
+        return f"asks for nodes of its own kind of jobs (--exclusive={min(apart).lower()})"
+    if more_nodes:
+        return f"asks for {text(row, 'required_nodes')[:60]} and further nodes: not decided"
+    if text(row, "resv_name"):
+        return f"asks for reservation {text(row, 'resv_name')[:60]}: not decided"
+    features = text(row, "features")
+    if features and not _FEATURES.fullmatch(features):
+        return f"asks for features {features[:60]!r}: not decided"
+    return ""
+
+
+def _unfit(row: Fields, site: Site) -> set[str]:
+    """Nodes without the features that a job asks for: ``a&b`` and ``a,b`` all, ``a|b`` one."""
+    features = text(row, "features")
+    if not features or not _FEATURES.fullmatch(features):
+        return set()
+    wanted = set(re.split(r"[&|,]", features))
+    if "|" in features:
+        return {name for name, has in site.features.items() if not wanted & has}
+    return {name for name, has in site.features.items() if not wanted <= has}
+
+
+def _names(row: Fields) -> list[str]:
+    """``77``, ``91_3`` for a task, ``90+1`` for a component; every task of an array that waits."""
+    job = row.whole("job_id", least=0)
+    array = array_of(row)
+    if array and number(row, "array_task_id") is not None:
+        return [f"{array}_{round(number(row, 'array_task_id') or 0)}"]
+    tasks = text(row, "array_task_string").partition("%")[0]
+    if array and tasks:
+        return [f"{array}_{task}" for task in _tasks(row, tasks)]
+    if het := round(number(row, "het_job_id") or 0):
+        return [f"{het}+{round(number(row, 'het_job_offset') or 0)}"]
+    return [str(job)]
+
+
+def array_of(row: Fields) -> int:
+    """Number of the array that a record is of; 0 for none."""
+    return round(number(row, "array_job_id") or 0)
+
+
+def limit_of(row: Fields) -> int:
+    """How many tasks of an array may run at once (``0-9%4``); 0 for any number."""
+    _, percent, limit = text(row, "array_task_string").partition("%")
+    if percent and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
+        raise row.error("array_task_string", f"must end in a number behind %, got {limit[:60]!r}")
+    return int(limit or 0) or round(number(row, "array_max_tasks") or 0)
+
+
+def limited(jobs: Sequence[LiveJob], limits: Mapping[int, int]) -> Iterator[LiveJob]:
+    """The jobs, with tasks kept back that would be too many of their array at once."""
+    arrays = [int(job.name.partition("_")[0]) if "_" in job.name else 0 for job in jobs]
+    count = Counter(
+        array for array, job in zip(arrays, jobs, strict=True) if job.started_s is not None
+    )
+    for array, job in zip(arrays, jobs, strict=True):
+        if job.started_s is None and not job.held and array in limits:
+            count[array] += 1
+            if count[array] > limits[array]:
+                yield replace(job, held="kept back by Slurm: JobArrayTaskLimit")
+                continue
+        yield job
+
+
+def _tasks(row: Fields, listed: str) -> list[int]:
+    """Tasks of ``0-9:2,12``; Slurm writes ``...`` where it names no more of them."""
+    found: list[int] = []
+    for part in listed.split(","):
+        if part == "...":
+            continue
+        ends = _TASKS.fullmatch(part)
+        if ends is None:
+            rule = f"must be a list of tasks like 0-9:2,12, got {listed[:60]!r}"
+            raise row.error("array_task_string", rule)
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1, max(1, int(ends[3] or 1)))[
+            : _MOST_TASKS + 1
+        ]
+        if len(found) > _MOST_TASKS:
+            raise row.error("array_task_string", f"names more than {_MOST_TASKS} tasks")
+    return found

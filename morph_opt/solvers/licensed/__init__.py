@@ -1,1 +1,0 @@
-"""Solvers that users bring themselves, with a licence or a GPU; CI cannot run them."""

@@ -1,0 +1,89 @@
+"""Help loads no library that computes: parsers are made from what options say of themselves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from morph_opt.commandline import COMMANDS
+
+HEAVY = {
+    "bokeh", "highspy", "matplotlib", "networkx", "numpy", "ortools", "pandas", "pooch", "rich",
+    "scipy", "tqdm",
+}  # fmt: skip
+DRAWN = {
+    "perf": {"numpy"},
+    "report.picture": {"numpy"},
+    "shares": {"numpy"},
+    "topology": {"networkx"},
+}
+"""Commands whose choices stand where they are drawn or computed."""
+
+CHILD = """
+import contextlib, io, json, sys
+from morph_opt.__main__ import main
+with contextlib.redirect_stdout(io.StringIO()):
+    assert main([*sys.argv[1:], "--help"]) == 0
+print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
+"""
+
+
+def loaded(*words: str) -> set[str]:
+    """Top-level modules that are loaded once the help of a command has been printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_the_help_of_a_replay_needs_no_library() -> None:
+    assert not loaded("replay") & HEAVY
+
+
+def test_no_parser_needs_a_library() -> None:
+    """All in one process: what one of them loads would show."""
+    code = f"""
+import json, sys
+from morph_opt.commandline import COMMANDS, parser_of
+found, before = {{}}, set()
+for command in COMMANDS:
+    parser_of(command.name).format_help()
+    now = set(sys.modules) & {HEAVY!r}
+    found[command.name] = sorted(now - before)
+    before |= now
+print(json.dumps(found))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = {name: set(new) for name, new in json.loads(done.stdout).items()}
+    assert set(found) == {command.name for command in COMMANDS}
+    assert {name for name, new in found.items() if new - DRAWN.get(name, set())} == set()
+
+
+def test_a_replay_without_a_solver_loads_none(tmp_path: Path) -> None:
+    """Nor what only guesses of sizes and prices of slots compute with."""
+    code = """
+import json, sys
+from morph_opt.__main__ import main
+assert main(sys.argv[1:]) == 0
+print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
+"""
+    words = [
+        "replay",
+        "--trace",
+        "naive",
+        "--policy",
+        "fifo",
+        "--until-s",
+        "600",
+        "--quiet",
+        "--out",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, str(tmp_path / "run")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "numpy" in found
+    assert not found & (HEAVY - {"numpy", "networkx", "tqdm"})

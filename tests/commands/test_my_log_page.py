@@ -1,0 +1,34 @@
+"""docs/how-to/my-log.md as one types it: its log, its commands, and what they print."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.known import MAIN
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "my-log.md"
+BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_from_an_own_log_to_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed: list[str] = []
+    shown = 0
+    for kind, text in BLOCK.findall(PAGE.read_text("utf-8")):
+        if kind == "python":
+            exec(text, {})
+        elif kind == "sh":
+            _, _, command, *words = shlex.split(text)
+            assert importlib.import_module(MAIN[command.partition(".")[2]]).main(words) == 0
+            printed = capsys.readouterr().out.splitlines()
+        else:
+            shown += 1
+            assert set(text.splitlines()) <= set(printed)
+    assert shown == 4

@@ -1,0 +1,224 @@
+"""The ladder's first step against brute force, with everything that a round has.
+
+``MORPH_OPT_BLOCKS=85 pytest tests/decision/test_knapsack.py`` is the campaign of 10,000 rounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations.check_bound import BoundError
+from formulations.check_knapsack import check_knapsack
+from formulations.knapsack import Tables, best_decision, find_items
+from formulations.objectives import guarantee
+from formulations.round.check import check
+from formulations.round.rules import with_floor, with_promises
+from formulations.round.tables import Level, RoundProblem
+from morph_opt.decision.ladder import Ladder
+from morph_opt.decision.method import Solved
+from morph_opt.decision.ranked import RoundSolver
+from morph_opt.decision.spread import floor_of
+from morph_opt.solvers.highs import HighsSolver
+from morph_opt.solvers.outcome import Limits, Status
+from tests.campaigns import blocks
+from tests.decision.worlds import Posed, unpromised
+from tests.formulations.worlds import oracle
+from tests.formulations.worlds.random_rounds import (
+    EVERYTHING,
+    LOCAL_SSD,
+    SMALL,
+    RoundSize,
+    random_level,
+    random_round,
+)
+
+BLOCKS = blocks(2)
+"""Of 15 rounds of each kind."""
+
+# A safeguard that ends no round here, on whatever machine: what it cuts short is not proven.
+LIMITS = Limits(gap=1e-9, time_s=3600.0)
+SIZES = {
+    "gpus": SMALL,
+    "side": RoundSize(side_resources_bind=True),
+    "places": replace(EVERYTHING, rules=0, side_resources_bind=False),
+    "everything": EVERYTHING,
+    "mixed": RoundSize(nodes=4, classes=3, candidates=4, running=0.3, mixed=0.8),
+    "mixed everything": replace(EVERYTHING, nodes=5, classes=3, running=0.3, closed=0.1, mixed=0.8),
+}
+LARGER = replace(EVERYTHING, jobs=14, nodes=9, classes=2, candidates=6, running=0.6)
+
+
+def climbed(problem: RoundProblem, *levels: Level, limits: Limits = LIMITS) -> Solved:
+    return Ladder(HighsSolver()).solve(Posed(problem, levels), limits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [*SIZES, "local SSD"])
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_value_and_bound_against_brute_force(kind: str, block: int) -> None:
+    steps: Counter[str] = Counter()
+    for at in range(15):
+        draw = np.random.default_rng((block, at, 36))
+        problem = unpromised(random_round(draw, SIZES.get(kind, LOCAL_SSD)))
+        level = random_level(draw, problem)
+        truth = oracle.best(problem, [level]).value(level)
+        solved = climbed(problem, level)
+        assert solved.selection is not None
+        check(problem, solved.selection)
+        value, outcome = solved.selection.value(level), solved.outcome
+        assert value == pytest.approx(truth, rel=1e-9, abs=1e-12), (kind, block, at)
+        assert outcome.objective == pytest.approx(value, rel=1e-12, abs=1e-12)
+        assert outcome.bound >= truth - 1e-12 * abs(truth), (kind, block, at)
+        steps[solved.step] += 1
+        if solved.step == "knapsack":
+            assert outcome.status is Status.OPTIMAL
+            assert outcome.gap <= LIMITS.gap
+    assert steps["knapsack"] >= 12, steps
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
+    for seed in range(15):
+        draw = np.random.default_rng((seed, 37))
+        problem = unpromised(random_round(draw, SIZES[kind]))
+        level = random_level(draw, problem)
+        truth = oracle.best(problem, [level]).value(level)
+        items = find_items(problem, level)
+        tables = Tables(items)
+        bound = tables.bound
+        assert bound >= truth - 1e-12 * abs(truth), (kind, seed)
+        check_knapsack(problem, level, bound, items.job, tables.table)
+        if bound > 0.0:
+            with pytest.raises(BoundError):
+                check_knapsack(problem, level, bound * (1 - 1e-9), items.job, tables.table)
+
+
+@pytest.mark.parametrize("kind", ["gpus", "mixed everything"])
+def test_no_table_passes_that_does_not_prove_its_claim(kind: str) -> None:
+    """Every number that is lowered where it matters is noticed, by what it lacks."""
+    noticed = 0
+    for seed in range(8):
+        draw = np.random.default_rng((seed + 2, 42))
+        problem = unpromised(random_round(draw, SIZES[kind]))
+        level = random_level(draw, problem)
+        tables = Tables(find_items(problem, level))
+        order, table, most = tables.items.job, tables.table, float(tables.table[0].max())
+        full, tenth = (-1,) * (table.ndim - 1), 0.1 * most
+        lowered = np.where(np.arange(len(table)) < len(table) - 1, 0.9, 1.0)
+        lowered = table * lowered.reshape(-1, *(1 for _ in full))
+        for wrong in (lowered, np.minimum(table, 0.9 * most), table - tenth, table * np.nan):
+            with pytest.raises(BoundError):
+                check_knapsack(problem, level, float(wrong[0][full]), order, wrong)
+            noticed += 1
+        for short in (table[1:], table[:, 1:], np.delete(table, 0, axis=0)):
+            with pytest.raises(BoundError):
+                check_knapsack(problem, level, tables.bound, order, short)
+        with pytest.raises(BoundError):
+            check_knapsack(problem, level, tables.bound, order + 1, table)
+        # A table that says more than it must proves less, and says so.
+        check_knapsack(problem, level, tables.bound + tenth, order, table + tenth)
+    assert noticed == 32
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_what_tables_rule_out_is_in_no_better_decision(kind: str) -> None:
+    left = 0
+    for seed in range(15):
+        draw = np.random.default_rng((seed, 38))
+        problem = unpromised(random_round(draw, SIZES[kind]))
+        level = random_level(draw, problem)
+        best = oracle.best(problem, [level])
+        items = find_items(problem, level)
+        tables = Tables(items)
+        fine = tables.in_reach(best.value(level))
+        option = np.full(problem.jobs.count, -2)
+        place = np.repeat(items.job, np.diff(items.start))
+        for item in np.flatnonzero(fine).tolist():
+            if items.option[item] == best.choice[place[item]]:
+                option[place[item]] = items.option[item]
+        assert (option == best.choice).all(), (kind, seed)
+        left += int((~fine).sum())
+    assert left > 20
+
+
+@pytest.mark.parametrize("block", range(16))
+def test_promises_and_goals_against_the_exact_rounds(block: int) -> None:
+    draw = np.random.default_rng((block, 39))
+    problem = random_round(draw, EVERYTHING if block % 2 else LARGER)
+    levels = random_level(draw, problem), random_level(draw, problem)
+    rounds = RoundSolver(HighsSolver(), replace(LIMITS, gap=0.0))
+    exact = rounds.guaranteed(problem, levels, (guarantee(problem), *levels))
+    solved = climbed(problem, *levels)
+    assert solved.promised == exact.promised
+    assert exact.selection is not None
+    assert solved.selection is not None
+    if solved.promised:
+        check(with_promises(problem), solved.selection)
+    assert [level.name for level in solved.levels] == [level.name for level in exact.levels]
+    for level in solved.levels[:-1]:
+        mine, best = (one.selection.value(level) for one in (solved, exact))
+        assert mine == pytest.approx(best, rel=3e-6, abs=1e-9)
+    best = exact.selection.value(levels[-1])
+    assert solved.outcome.bound >= best - 1e-5 * abs(best)
+
+
+def test_goals_that_rank_higher_are_counted_and_the_bound_is_checked() -> None:
+    for seed in range(20):
+        draw = np.random.default_rng((seed, 40))
+        problem = unpromised(random_round(draw, SMALL))
+        first, second = random_level(draw, problem), random_level(draw, problem)
+        most = oracle.best(problem, [first]).value(first)
+        floor = floor_of(problem, first, most, most)
+        truth = oracle.best(problem, [first, second]).value(second)
+        ranked = with_floor(problem, 0, *floor)
+        items = find_items(ranked, second, [floor])
+        tables = Tables(items)
+        assert tables.bound >= truth - 1e-9 * abs(truth)
+        counted = [(*floor, items.weights[0])]
+        check_knapsack(ranked, second, tables.bound, items.job, tables.table, counted)
+
+
+def test_more_jobs_than_partial_choices_are_not_searched() -> None:
+    """Whole choices would take as many steps as there are jobs; the bound of the tables stands."""
+    searched = 0
+    for seed in range(30):
+        draw = np.random.default_rng((seed, 43))
+        problem = unpromised(random_round(draw, SIZES["everything"]))
+        level = random_level(draw, problem)
+        tables, jobs = Tables(find_items(problem, level)), problem.jobs.count
+        some, none = (
+            best_decision(problem, level, tables, lambda _: (None, False), most)
+            for most in (1_000, jobs - 1)
+        )
+        assert none.nodes == 0
+        if some.nodes:
+            searched += 1
+            assert none.selection is None
+            assert none.bound == tables.bound >= some.bound - tables.rounding
+        else:
+            assert none.value == some.value
+    assert searched > 3
+
+
+def test_tables_that_are_too_large_are_known_before_sizes_are() -> None:
+    draw = np.random.default_rng(44)
+    problem = unpromised(random_round(draw, LARGER))
+    tables = Tables(find_items(problem, random_level(draw, problem)))
+    states = tables.table[0].size
+    assert tables.takes_more_than(states * problem.jobs.count - 1)
+    assert not tables.takes_more_than(states * tables.items.option.size)
+
+
+def test_twice_the_same_bit_by_bit() -> None:
+    draw = np.random.default_rng(41)
+    problem = random_round(draw, LARGER)
+    level = random_level(draw, problem)
+    one, two = climbed(problem, level), climbed(problem, level)
+    assert one.selection is not None
+    assert two.selection is not None
+    assert one.selection.choice.tobytes() == two.selection.choice.tobytes()
+    assert one.selection.nodes == two.selection.nodes
+    assert one.outcome.bound == two.outcome.bound

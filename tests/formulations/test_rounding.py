@@ -1,0 +1,25 @@
+"""From prices to a choice within the shared rows, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.prices import Relaxation, choose_prices
+from formulations.prices.rounding import Rounding
+from tests.formulations.worlds.rounds import Candidate, level_of, tiny
+
+
+def test_what_relieves_one_row_overloads_no_other() -> None:
+    """Ten GPUs chosen where eight are, ten threads there.
+
+    Job 0 on two GPUs instead of four loses least, but needs twelve threads; so job 1 goes.
+    """
+    small = Candidate(0, (2,), side=(6.0, 0.0, 0.0))
+    problem = tiny(
+        [8], [Candidate(0, (4,)), small, Candidate(1, (6,))], side=(10.0, 1000.0, 1000.0)
+    )
+    relaxation = Relaxation(problem, level_of(problem, [4.0, 3.9, 1.0], [0.0, 0.0]))
+    rounding = Rounding(relaxation, choose_prices(relaxation))
+    choice = rounding.shed(np.asarray([0, 2]))
+    assert choice.tolist() == [0, -1]
+    assert (relaxation.usage(choice) <= rounding.limit).all()

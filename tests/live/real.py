@@ -1,0 +1,230 @@
+"""A real Slurm in a scratch folder: slurmctld, eight slurmd with eight pretended GPUs each, munge.
+
+Everything listens on loopback, every wait has an end, and everything that was started is ended.
+Nothing is installed: `missing` names what is not there and the command that brings it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+NODES, GPUS = 8, 8
+PACKAGES = "slurm-wlm slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
+INSTALL = "apt-get install -y --no-install-recommends"
+_WAIT_S = 60.0
+
+
+def missing() -> str:
+    """What keeps a real Slurm from being brought up, with what to do about it; "" for nothing."""
+    wanted = ["slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "munged"]
+    gone = [name for name in wanted if _which(name) is None]
+    if gone:
+        return f"no {', '.join(gone)}: {INSTALL} {PACKAGES}"
+    return "" if os.geteuid() == 0 else "slurmctld, slurmd and munged are started as root only"
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def until(what: str, holds: Callable[[], bool], limit_s: float = _WAIT_S) -> None:
+    """Wait for something; what never comes is an error and no hang."""
+    end = time.monotonic() + limit_s
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {limit_s:g} s")
+        time.sleep(0.1)
+
+
+class RealSlurm:
+    """A cluster of its own; use `cluster`.
+
+    Parameters
+    ----------
+    folder
+        Scratch folder.
+    backfill
+        Whether slurmctld plans ahead (``sched/backfill``) or starts by order alone.
+    settings
+        More lines of slurm.conf.
+    """
+
+    def __init__(
+        self, folder: Path, *, backfill: bool = True, settings: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.settings = (*settings, f"SchedulerType=sched/{'backfill' if backfill else 'builtin'}")
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        found = re.search(r"[0-9]+", self._version())
+        self.release = int(found[0]) if found else 0
+        self.ports = _free_ports(NODES + 3)
+        self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
+        self.env["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+    @staticmethod
+    def _version() -> str:
+        found = _which("slurmctld") or "slurmctld"
+        return subprocess.run([found, "-V"], capture_output=True, text=True, check=True).stdout
+
+    def run(self, *words: str, timeout: float = _WAIT_S, check: bool = True) -> str:
+        """What a client command prints."""
+        done = subprocess.run(
+            words, env=self.env, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if check and done.returncode:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def start(self) -> None:
+        """Write the configuration and bring everything up."""
+        self._configure()
+        if not Path("/run/munge/munge.socket.2").exists():
+            self._munge()
+        self.start_controller()
+        for i in range(NODES):
+            self.start_node(i)
+        until("slurmctld", lambda: "UP" in self._ping())
+        until("slurmd", lambda: self._idle() == NODES)
+
+    def _idle(self) -> int:
+        said = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%t", check=False)
+        return said.split().count("idle")
+
+    def _ping(self) -> str:
+        return self.run("scontrol", "ping", check=False)
+
+    def start_controller(self) -> None:
+        """Begin slurmctld, which may have been killed."""
+        self._spawn("slurmctld", "slurmctld", "-D", "-f", self.env["SLURM_CONF"])
+
+    def stop_controller(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End slurmctld; the cluster's jobs run on."""
+        self._end("slurmctld", how)
+
+    def start_node(self, i: int) -> None:
+        """Begin the slurmd of a node."""
+        conf = self.env["SLURM_CONF"]
+        self._spawn(f"n{i + 1}", "slurmd", "-D", "-N", f"n{i + 1}", "-f", conf)
+
+    def stop_node(self, i: int) -> None:
+        """Kill the slurmd of a node."""
+        self._end(f"n{i + 1}", signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End what was started, jobs first."""
+        with suppress(Exception):
+            self.run("scancel", "-f", "--state=RUNNING", timeout=10.0, check=False)
+        with suppress(Exception):
+            self.run("scancel", "-f", "--state=PENDING", timeout=10.0, check=False)
+            time.sleep(1.0)
+        for name in list(self._started):
+            self._end(name, signal.SIGTERM)
+        for file in self.folder.glob("job-*.pid"):
+            with suppress(OSError, ValueError):
+                os.killpg(int(file.read_text()), signal.SIGKILL)
+
+    def _spawn(self, name: str, *words: str) -> None:
+        with (self.folder / f"{name}.out").open("ab") as out:
+            self._started[name] = subprocess.Popen(
+                words, env=self.env, stdout=out, stderr=out, start_new_session=True
+            )
+
+    def _end(self, name: str, how: signal.Signals) -> None:
+        process = self._started.pop(name, None)
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(15.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(15.0)
+
+    def _munge(self) -> None:
+        key = Path("/etc/munge/munge.key")
+        if not key.exists():
+            subprocess.run(["mungekey", "--create"], check=True, timeout=_WAIT_S)
+        Path("/run/munge").mkdir(parents=True, exist_ok=True)
+        shutil.chown("/run/munge", "munge", "munge")
+        munged = _which("munged") or "munged"
+        self._spawn("munged", "runuser", "-u", "munge", "--", munged, "--foreground")
+        until("munged", lambda: Path("/run/munge/munge.socket.2").exists())
+
+    def _configure(self) -> None:
+        folder, gpus = self.folder, []
+        for name in ("state", "spool", "gpus", "jobs"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        for i in range(GPUS):
+            path = folder / "gpus" / f"gpu{i}"
+            if not path.exists():
+                # 22.05 takes any file for a GPU, later releases devices alone.
+                path.touch() if self.release < 23 else os.mknod(path, 0o020666, os.makedev(1, 3))
+            gpus.append(path)
+        (folder / "gres.conf").write_text(
+            f"NodeName=n[1-{NODES}] Name=gpu Type=a800 File={folder}/gpus/gpu[0-{GPUS - 1}]\n"
+        )
+        more = ["CgroupPlugin=disabled"] if self.release >= 23 else []
+        if self.release >= 23:
+            (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
+            more = []
+        nodes = [
+            f"NodeName=n{i + 1} NodeHostname=localhost NodeAddr=127.0.0.1 "
+            f"Port={self.ports[3 + i]} CPUs=64 RealMemory=512000 Gres=gpu:a800:{GPUS}"
+            for i in range(NODES)
+        ]
+        text = [
+            "ClusterName=fake", "SlurmctldHost=localhost(127.0.0.1)", "SlurmUser=root",
+            f"SlurmctldPort={self.ports[0]}", "AuthType=auth/munge",
+            f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool/%n",
+            f"SlurmctldPidFile={folder}/ctld.pid", f"SlurmdPidFile={folder}/%n.pid",
+            f"SlurmctldLogFile={folder}/slurmctld.log", f"SlurmdLogFile={folder}/%n.log",
+            "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny", "GresTypes=gpu",
+            "SlurmdParameters=config_overrides", "ProctrackType=proctrack/pgid",
+            "TaskPlugin=task/none", "SelectType=select/cons_tres", "MpiDefault=none",
+            "SelectTypeParameters=CR_Core", "ReturnToService=2", "SwitchType=switch/none",
+            "KillWait=2", "MessageTimeout=5", "SlurmdTimeout=20", "SlurmctldTimeout=5",
+            "JobRequeue=1", "MinJobAge=300", "PriorityType=priority/basic",
+            "SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=1,"
+            "default_queue_depth=500,bf_max_job_test=500,bf_window=2880,bf_resolution=1",
+            *self.settings, *more, *nodes,
+            f"PartitionName=gpu Nodes=n[1-{NODES}] Default=YES MaxTime=INFINITE State=UP",
+            f"PartitionName=other Nodes=n[1-{NODES}] MaxTime=INFINITE State=UP",
+        ]  # fmt: skip
+        text = [line for line in text if self.release < 23 or not line.startswith("CryptoType")]
+        (folder / "slurm.conf").write_text("\n".join(text) + "\n")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of loopback that are free now."""
+    found = []
+    for _ in range(count):
+        one = socket.socket()
+        one.bind(("127.0.0.1", 0))
+        found.append(one)
+    ports = [one.getsockname()[1] for one in found]
+    for one in found:
+        one.close()
+    return ports
+
+
+@contextmanager
+def cluster(
+    folder: Path, *, backfill: bool = True, settings: Sequence[str] = ()
+) -> Iterator[RealSlurm]:
+    """A real Slurm that is up, and gone behind the block."""
+    found = RealSlurm(folder, backfill=backfill, settings=settings)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()

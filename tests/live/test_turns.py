@@ -1,0 +1,377 @@
+"""Turns beside a pretended Slurm: what must hold, whatever it refuses, hides or forgets."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from morph_opt.domain import InputError
+from morph_opt.live.history import write_run
+from morph_opt.live.memory import read_memory
+from morph_opt.live.picture import OURS
+from morph_opt.live.posed import said_of
+from morph_opt.live.releasing import release_all
+from morph_opt.live.settings import read_settings
+from morph_opt.live.slurm import Slurm
+from morph_opt.live.turn import ADVISE, OBSERVE, Mode
+from morph_opt.round.cli import main as decide_again
+from morph_opt.runs.read import read_run
+from tests.live.fake import FakeSlurm
+from tests.live.scene import (
+    ALL,
+    OPEN,
+    audit,
+    commands,
+    controller,
+    finish,
+    settings,
+    steps,
+    submitted,
+)
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().folder.close()
+
+
+@pytest.mark.parametrize(
+    ("seed", "more"),
+    [(1, {"refuse": 0.1}), (2, {"away": 40.0}), (3, {"away": 15.0, "refuse": 0.1})],
+)
+def test_nothing_is_lost_run_again_or_touched(
+    tmp_path: Path, seed: int, more: dict[str, Any]
+) -> None:
+    fake = FakeSlurm(3, seed=seed, refuse=more.get("refuse", 0.0))
+    foreign = [fake.submit(4, 150.0, foreign=True, user="bob", partition=place)
+               for place in ("gpu", "other")]  # fmt: skip
+    one = controller(tmp_path, fake)
+    jobs = submitted(fake, 6, seed)
+    steps(one, fake, 40.0)
+    if "away" in more:
+        fake.away(more["away"])
+        steps(one, fake, more["away"])
+    jobs += submitted(fake, 4, seed + 100)
+    fake.flags["n1"] = "DRAIN"
+    steps(one, fake, 60.0)
+    fake.flags.clear()
+    finish(one, fake, [*jobs, *foreign])
+    assert {job.state for job in [*jobs, *foreign]} == {"COMPLETED"}
+    assert not any(job.ran_again for job in jobs)
+    assert fake.touched == []
+    assert commands(tmp_path, "refused" if "refuse" in more else "did")
+    assert one.memory.ran_again == 0
+
+
+def test_what_a_person_keeps_back_is_left_alone(tmp_path: Path) -> None:
+    fake = FakeSlurm(2)
+    mine = [fake.submit(8, 50.0, "morph checkpoint seconds=50") for _ in range(4)]
+    others = [
+        fake.submit(4, 50.0, foreign=True),
+        fake.submit(4, 50.0, "morphling", foreign=True),
+        fake.submit(4, 50.0, "morph", partition="other", foreign=True),
+        fake.submit(4, 50.0, "morph", dependency="afterok:1", foreign=True),
+        fake.submit(4, 50.0, "morph", begin_s=fake.now_s + 500.0, foreign=True),
+        fake.submit(4, 50.0, "morph", pinned=["n2"], foreign=True),
+        fake.submit(4, 50.0, "morph", array=77, foreign=True),
+    ]
+    held = fake.submit(4, 50.0, "morph", foreign=True)
+    held.priority = 0.0
+    one = controller(tmp_path, fake)
+    steps(one, fake, 30.0)
+    assert mine[-1].mark.startswith(OURS)
+    assert fake.touched == []
+    assert held.state == "PENDING"
+    assert all(not job.mark for job in others)
+
+
+def test_a_hold_on_a_parked_job_is_seen(tmp_path: Path) -> None:
+    fake = FakeSlurm(1)
+    fake.submit(8, 300.0, "morph seconds=300")
+    fake.advance(2.0)
+    waits = fake.submit(8, 50.0, "morph seconds=50")
+    one = controller(tmp_path, fake, powers=frozenset(("placement",)))
+    steps(one, fake, 5.0)
+    assert waits.mark.startswith("morph:parked@")
+    waits.priority, waits.foreign = 0.0, True
+    finish(one, fake, [fake.jobs[1]], 400.0)
+    assert waits.state == "PENDING"
+    assert fake.touched == []
+
+
+def test_no_power_is_used_that_is_not_named(tmp_path: Path) -> None:
+    kinds = {
+        "order": {"prioritise"}, "placement": {"start", "park"}, "stops": {"start", "park", "stop"}
+    }  # fmt: skip
+    for power, allowed in kinds.items():
+        fake = FakeSlurm(2)
+        folder = tmp_path / power
+        powers = frozenset({power} if power == "order" else {"placement", power})
+        one = controller(folder, fake, powers=powers)
+        long = [fake.submit(8, 900.0, "morph checkpoint seconds=900") for _ in range(2)]
+        steps(one, fake, 30.0)
+        submitted(fake, 8, 3)
+        steps(one, fake, 60.0)
+        found = {record["kind"] for record in commands(folder)}
+        assert found == allowed, power
+        assert any(job.restarts for job in long) is (power == "stops")
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    for word in (OBSERVE, ADVISE):
+        fake = FakeSlurm(2)
+        jobs = submitted(fake, 8, 3)
+        before = [(job.mark, job.priority, job.pinned) for job in jobs]
+        one = controller(tmp_path / word, fake, Mode(word), powers=frozenset(), partitions=())
+        steps(one, fake, 30.0)
+        assert [(job.mark, job.priority, job.pinned) for job in jobs] == before
+        assert commands(tmp_path / word, "would")
+        assert not commands(tmp_path / word)
+    said = (tmp_path / ADVISE / "commands.txt").read_text()
+    assert said == "" or said.startswith("TZ=UTC scontrol update JobId=")
+    assert "GPU-hours would have been used" in (tmp_path / ADVISE / "status.txt").read_text()
+
+
+def test_a_round_is_decided_again_byte_for_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import hashlib
+
+    fake = FakeSlurm(2)
+    words = ("--policy=milp", "--objective=jct")
+    from morph_opt.policies.options import PolicyOptions
+
+    mode = Mode("act", options=PolicyOptions(objective="jct"), words=words)
+    one = controller(tmp_path, fake, mode)
+    submitted(fake, 8, 3)
+    steps(one, fake, 60.0)
+    begun, *entries = audit(tmp_path)
+    turns = [entry for entry in entries if "turn" in entry]
+    assert any("doing" in entry for entry in entries)
+    assert begun["options"] == list(words)
+    for turn in turns:
+        assert decide_again(["--state", str(tmp_path / turn["round"]), *words]) == 0
+        told = capsys.readouterr().out
+        assert hashlib.sha256(told.encode()).hexdigest() == turn["decision"]
+
+
+def test_a_job_that_ended_unseen_is_not_stopped(tmp_path: Path) -> None:
+    """The two jobs of the trial: they ended while slurmctld was away, and were requeued behind."""
+    fake = FakeSlurm(1)
+    one = controller(tmp_path, fake)
+    ends = fake.submit(8, 40.0, "morph checkpoint seconds=4000")
+    steps(one, fake, 30.0)
+    assert ends.state == "RUNNING"
+    fake.away(30.0)
+    fake.submit(8, 5.0, "morph seconds=5")
+    steps(one, fake, 60.0)
+    assert ends.state == "COMPLETED"
+    assert ends.restarts == ends.ran_again == 0
+
+
+def test_a_job_whose_slurmd_takes_no_connection_is_not_stopped(tmp_path: Path) -> None:
+    fake = FakeSlurm(1)
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        fake.doors["n1"] = door.getsockname()[1]
+    one = controller(tmp_path, fake)
+    long = fake.submit(8, 900.0, "morph checkpoint seconds=900")
+    steps(one, fake, 20.0)
+    fake.submit(8, 10.0, "morph seconds=10")
+    steps(one, fake, 10.0)
+    assert long.restarts == 0
+    assert {r["why"] for r in commands(tmp_path, "postponed") if r["kind"] == "stop"} == {
+        "slurmd of n1 takes no connection"
+    }
+    with socket.create_server(("127.0.0.1", fake.doors["n1"])):
+        steps(one, fake, 70.0)
+    assert long.restarts == 1
+
+
+def test_jobs_that_are_not_shown_keep_their_gpus(tmp_path: Path) -> None:
+    fake = FakeSlurm(2)
+    hidden = fake.submit(4, 400.0, foreign=True)
+    fake.hidden.add(hidden.id)
+    fake.advance(1.0)
+    one = controller(tmp_path, fake)
+    jobs = submitted(fake, 6, 4)
+    steps(one, fake, 60.0)
+    assert not [record for record in commands(tmp_path) if record["kind"] == "stop"]
+    finish(one, fake, jobs)
+    assert {job.state for job in jobs} == {"COMPLETED"}
+
+
+def test_a_restart_waits_until_the_end_is_settled(tmp_path: Path) -> None:
+    fake = FakeSlurm(1)
+    one = controller(tmp_path, fake)
+    first = fake.submit(8, 500.0, "morph checkpoint seconds=500")
+    steps(one, fake, 20.0, 0.5)
+    jobs = [first, fake.submit(8, 10.0, "morph seconds=10")]
+    finish(one, fake, jobs)
+    assert first.restarts == 1
+    assert {job.state for job in jobs} == {"COMPLETED"}  # not FAILED: credential revoked
+
+
+def test_a_killed_controller_leaves_nothing_that_does_not_start(tmp_path: Path) -> None:
+    fake = FakeSlurm(2)
+    one = controller(tmp_path, fake, park_s=60.0)
+    jobs = submitted(fake, 6, 6)
+    steps(one, fake, 10.0)
+    one.folder.close()  # killed: no lease is given back, nothing is released
+    fake.advance(1500.0)
+    assert {job.state for job in jobs} == {"COMPLETED"}
+
+
+def test_release_all_leaves_no_mark(tmp_path: Path) -> None:
+    for powers in (ALL, frozenset(("order",))):
+        fake = FakeSlurm(1)
+        folder = tmp_path / str(len(powers))
+        one = controller(folder, fake, powers=powers)
+        jobs = submitted(fake, 6, 6)
+        steps(one, fake, 10.0)
+        assert any(job.mark for job in jobs)
+        one.close()
+        slurm = Slurm(settings(), fake, fake.clock, fake.sleep)
+        assert release_all(slurm, folder, 10**6) == (0, [])
+        done, refused = release_all(slurm, folder, None)
+        assert done
+        assert refused == []
+        assert not any(job.mark or job.pinned for job in jobs)
+        assert all(job.begin_s <= fake.now_s for job in jobs)
+
+
+def test_two_controllers(tmp_path: Path) -> None:
+    fake = FakeSlurm(1)
+    one = controller(tmp_path / "a", fake)
+    with pytest.raises(InputError, match=r"another controller works in this folder"):
+        controller(tmp_path / "a", fake)
+    with pytest.raises(InputError, match=r"lease: another controller .* has it for 1\d\d s more"):
+        controller(tmp_path / "b", fake)
+    submitted(fake, 4, 1)
+    fake.jobs[1].mark = f"lease:elsewhere:1@{fake.now_s + 100:.0f}"  # taken while we slept
+    steps(one, fake, 5.0)
+    assert not commands(tmp_path / "a")
+    assert {r["why"] for r in commands(tmp_path / "a", "postponed")} == {"the lease is another's"}
+    one.close()
+
+
+def test_bad_inputs_are_one_line_and_nothing_is_done(tmp_path: Path) -> None:
+    fake = FakeSlurm(1)
+    fake.away(1e6)
+    with pytest.raises(InputError, match="slurmctld: does not answer: Unable to contact"):
+        controller(tmp_path / "a", fake)
+    with pytest.raises(InputError, match="slurmctld: does not answer"):
+        controller(tmp_path / "a", fake, Mode(OBSERVE)).run(1, False)
+    fake = FakeSlurm(1)
+    fake.rights = False
+    with pytest.raises(InputError, match=r"lease: Access/permission denied.*run as root"):
+        controller(tmp_path / "b", fake)
+    fake = FakeSlurm(1)
+    with pytest.raises(InputError, match="partitions: no node is in partition 'cpu'; there are"):
+        controller(tmp_path / "c", fake, Mode(OBSERVE), partitions=("cpu",)).run(1, False)
+    with pytest.raises(InputError, match="powers: must name powers and partitions"):
+        controller(tmp_path / "d", fake, powers=frozenset())
+    with pytest.raises(InputError, match="0 of 20 turns were observed: run live observe first"):
+        controller(tmp_path / "e", fake, observe_turns=20)
+    (tmp_path / "jobs.json").write_text('{"schema": "another/1"}')
+    with pytest.raises(InputError, match=r"jobs\.json, schema: must be 'morph-opt/live-jobs/1'"):
+        controller(tmp_path, fake)
+    one = controller(tmp_path / "f", fake, Mode(OBSERVE))
+    one.memory.cluster = "other"
+    with pytest.raises(InputError, match="is of cluster 'other', Slurm says 'fake'"):
+        one.run(1, False)
+    assert len(fake.jobs) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ('powers = ["place"]', "unknown power 'place'"),
+        ('powers = ["stops"]', "must name placement too"),
+        ("pol_s = 3", "unknown field"),
+        ("poll_s = 0", "poll_s: must be"),
+        ("[node_types.a]\nmemory = 3", "unknown field"),
+    ],
+)
+def test_settings_are_refused_in_one_line(tmp_path: Path, text: str, rule: str) -> None:
+    path = tmp_path / "live.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=rule):
+        read_settings(path)
+
+
+def test_clocks_apart_do_nothing(tmp_path: Path) -> None:
+    fake = FakeSlurm(1)
+    one = controller(tmp_path, fake)
+    submitted(fake, 4, 1)
+    fake.skew_s = 60.0
+    steps(one, fake, 5.0)
+    assert not commands(tmp_path)
+    assert "clocks are" in commands(tmp_path, "postponed")[0]["why"]
+
+
+def test_what_happened_is_a_run(tmp_path: Path) -> None:
+    fake = FakeSlurm(2)
+    one = controller(tmp_path, fake)
+    jobs = submitted(fake, 8, 5)
+    finish(one, fake, jobs)
+    write_run(tmp_path / "audit.jsonl", tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    assert run.summary.completed == len(jobs)
+    assert run.summary.rounds_over_capacity == 0
+    assert run.summary.preemptions == sum(job.restarts for job in jobs)
+    mean_s = sum(job.end_s - job.submit_s for job in jobs) / len(jobs)
+    assert run.summary.avg_jct_s == pytest.approx(mean_s, abs=2.0)
+    (tmp_path / "bad.jsonl").write_text('{"turn": 1}\n')
+    with pytest.raises(InputError, match="holds no turns"):
+        write_run(tmp_path / "bad.jsonl", tmp_path / "again")
+
+
+def test_shapes_follow_a_table_and_reports_correct_it(tmp_path: Path) -> None:
+    rows = [
+        {"model": "net", "node_type": "a800-x8", "shape": str(n), "plan": "dp",
+         "iteration_s": 8.0 / n} for n in (1, 2, 4, 8)
+    ]  # fmt: skip
+    table = {"schema": "morph-opt/speeds/1", "rows": rows}
+    (tmp_path / "speeds.json").write_text(json.dumps(table))
+    (tmp_path / "reports").mkdir()
+    more = {"speeds": "speeds.json", "reports": "reports", "folder": tmp_path}
+    fake = FakeSlurm(1)
+    one = controller(tmp_path / "a", fake, Mode("act", measured=True), **more)
+    blocker = fake.submit(4, 60.0, "morph seconds=60")
+    steps(one, fake, 3.0)
+    job = fake.submit(8, 60.0, "morph checkpoint model=net iterations=60 plan=dp gpus=1-8")
+    steps(one, fake, 10.0)
+    assert job.gpus == 4  # it asked for 8 and would have waited
+    (tmp_path / "reports" / f"{job.id}.json").write_text(
+        json.dumps({"iterations_left": 40, "iteration_s": 2.5})
+    )
+    steps(one, fake, 70.0)
+    assert [row[-1] for row in one.memory.measured if row[2] == "4"] == [2.5]
+    finish(one, fake, [blocker, job])
+    assert job.state == "COMPLETED"
+
+
+def test_comments_that_make_no_sense_leave_a_job_rigid() -> None:
+    assert said_of("morph seconds=-3")[1]
+    assert said_of("morph plan=warp")[1]
+    said, wrong = said_of("morph checkpoint gpus=2-8 model=a iterations=5 what=ever")
+    assert said.malleable
+    assert wrong == ""
+
+
+def test_memory_is_read_back(tmp_path: Path) -> None:
+    fake = FakeSlurm(1)
+    one = controller(tmp_path, fake)
+    submitted(fake, 3, 1)
+    steps(one, fake, 20.0)
+    one.close()
+    again = read_memory(tmp_path)
+    assert again.jobs == one.memory.jobs
+    assert again.turns == one.memory.turns > 0

@@ -1,0 +1,214 @@
+"""Whoever calls a public name, or types a command, wrongly is answered in words of their own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import morph_opt as mo
+from morph_opt.__main__ import main
+
+STATE = Path(__file__).parents[1] / "docs" / "schema" / "example-state.json"
+
+CALLS = """
+mo.Scenario(trace=5) | trace: must be a name, a file, a Trace or what load_trace gives, got 5
+mo.Scenario(trace=["base"]) | trace: must be a name
+mo.Scenario(nodes=12) | Scenario() has no parameter 'nodes'; it has trace, cluster, policy
+mo.Scenario(objectiv="jct") | no parameter 'objectiv' (did you mean 'objective'?)
+mo.Scenario("naiv").run() | unknown trace 'naiv' (did you mean 'naive'?)
+mo.Scenario("naive", 8) | cluster: must be text, a path, a Cluster or None, got 8
+mo.Scenario("naive", "8x") | cluster: must be a file, or look like 8x8
+mo.Scenario("naive", "8x8:H100") | unknown GPU type 'H100' (did you mean 'H100-80GB'?)
+mo.Scenario("naive", policy="lookahead").run() | is an objective of the policy milp
+mo.Scenario("naive", policy=3) | policy: must be a name, an object of mo.Policy
+mo.Scenario("naive", objective=3) | objective: must be a name, an object of mo.Objective
+mo.Scenario("naive", seed="a") | seed: must be a whole number or None, got 'a'
+mo.Scenario("naive", seed=True) | seed: must be a whole number or None, got True
+mo.Scenario("naive", state=3) | state: must be text, a path or None, got 3
+mo.Scenario("naive", workload="base") | workload: must be a Workload or None, got 'base'
+mo.Scenario("naive", scheduler="fifo") | scheduler: must be a Scheduler or None
+mo.Scenario("naive", engine={"interval_s": 30}) | engine: must be a ReplayConfig or None
+mo.Scenario("naive", "8x8", "fifo") | Scenario() takes 2 values without a name, got 3
+SCENARIO.replaced(intervall_s=30) | is no field of a scenario (did you mean 'interval_s'?)
+SCENARIO.replaced(cluster=3) | cluster: must be text
+SCENARIO.replaced(workload="base") | workload: must be a mo.Workload, got 'base'
+SCENARIO.replaced(3) | takes 0 values without a name
+SCENARIO.replaced(interval_s="30") | interval_s: must be a number
+SCENARIO.run(out=3) | out: must be text, a path or None, got 3
+SCENARIO.run(progress=3) | progress: must be a function or None, got 3
+SCENARIO.run("nowhere", resume="yes") | resume: must be True or False, got 'yes'
+mo.decide({"a": 1}) | state, a: unknown
+mo.decide({"a": {1, 2}}) | state: is not what JSON can say
+mo.decide(5) | state: must be text, a path, a Snapshot or a dict, got 5
+mo.decide([1, 2]) | state: must be text, a path, a Snapshot or a dict, got [1, 2]
+mo.decide(STATE, objective=5) | objective: must be text, an Objective, a class or None, got 5
+mo.decide(STATE, policy=5) | policy: must be text, a Policy or a function, got 5
+mo.decide(STATE, options={"gap": 1}) | options: must be a PolicyOptions or None
+mo.decide(STATE, objective="jctt") | unknown objective 'jctt' (did you mean 'jct'?)
+mo.decide("nowhere.json") | nowhere.json: cannot be read
+mo.decide(STATE).why(5) | job: must be text, got 5
+mo.decide(STATE).why("nobody") | the round has no job 'nobody'; it has alice-1
+mo.read_snapshot(5) | path: must be text or a path, got 5
+mo.read_snapshot(None) | path: must be text or a path, got None
+mo.load_trace(5) | spec: must be text, got 5
+mo.load_trace("base", seed="x") | seed: must be a whole number, got 'x'
+mo.load_trace("base", jobz=3) | jobz: has no effect on trace 'base'
+mo.load_cluster(5) | text: must be text or a path, got 5
+mo.load_cluster("8x8:H100") | did you mean 'H100-80GB'?
+mo.plan.nodes("naive", "avg jct_s <= 10") | ask: must be an Ask, got 'naive'
+mo.plan.nodes(SCENARIO, "avg jct_s <= 10") | ask: must be an Ask, got Scenario('naive'
+mo.plan.nodes(ASK, 5) | slo: must be a Slo or text, got 5
+mo.plan.nodes(ASK, "avg jct_s <= x") | slo: must end in a number, got 'x'
+mo.plan.nodes(ASK, "avg jct_s <= 10", most="8") | most: must be a whole number, got '8'
+mo.plan.nodes(ASK, "avg jct_s <= 10", seeds=5) | seeds: must be several, each a whole number
+mo.plan.nodes(ASK, "avg jct_s <= 10", confidence="high") | confidence: must be a number
+mo.plan.Ask("naive") | scenario: must be a Scenario, got 'naive'
+mo.plan.Ask(SCENARIO, load="much") | load: must be a number, got 'much'
+mo.plan.eta(5) | must be
+mo.plan.growth(5, 5, 5) | ask: must be an Ask, got 5
+mo.plan.needed("a", 3) | share: must be a number, got 'a'
+mo.plan.needed(2, 0.9) | share: must be between 0 and 1, got 2
+mo.plan.compare("a", {}) | ask: must be an Ask, got 'a'
+mo.plan.fleet(ASK, "b") | fleet() needs types
+mo.plan.Slo.parse("avg a <= 3") | slo: unknown metric 'a'
+mo.sweep.run_cells([SCENARIO], "cache") | cells: must be several, each a Cell
+mo.sweep.run_cells(5, "cache") | cells: must be several, each a Cell, got 5
+mo.sweep.run_cells([mo.sweep.Cell(SCENARIO)], 5) | store: must be a CellStore, text or a path
+mo.sweep.Cell("naive") | scenario: must be a Scenario, got 'naive'
+mo.sweep.Cell(SCENARIO, keep="jobs.csv") | keep: must be several, each text, got 'jobs.csv'
+mo.sweep.Cell(mo.Scenario(mo.load_trace("naive"))).key | trace: is a value of this process
+mo.sweep.CellStore(5) | folder: must be text or a path, got 5
+mo.sweep.read_spec(5) | path: must be text or a path, got 5
+mo.report(5) | runs: must be a Run, text, a path or several
+mo.report(["nowhere"], out=5) | out: must be text, a path or None, got 5
+mo.read_run(5) | folder: must be text or a path, got 5
+mo.read_run("nowhere") | nowhere/summary.json: cannot be read
+mo.read_scenario(5) | path: must be text or a path, got 5
+mo.Table(5, 5) | header: must be several, each text, got 5
+mo.Table(["a"], [1]) | rows: must be several, each several
+mo.Table(["a"], [[1, 2]]) | 1 columns, but 2 cells
+mo.Table(["a"], [[1]], align=5) | align: must be text, got 5
+mo.Workload(trace=5) | trace: must be text, got 5
+mo.Scheduler(gap="small") | gap: must be a number from 0 to 1, got 'small'
+mo.Scheduler(entity_weights=[1]) | entity_weights: must be a table of numbers, got [1]
+mo.Failures(mtbf_s="x") | mtbf_s: must be a number
+mo.ReplayConfig(interval_s="60") | interval_s: must be a number
+mo.Trace("x", []) | jobs: the trace has no jobs
+mo.Trace("x", 5) | jobs: must be several, each a Job, got 5
+mo.Trace("x", [JOB, "b"]) | jobs: must be several, each a Job
+mo.Trace.of("x", 5) | jobs: must be several, each a Job, got 5
+mo.Job("a") | Job() needs model
+mo.Cluster("x", ("n1",)) | nodes: must be several, each a Node, got ('n1',)
+mo.Cluster.uniform("8", None) | nodes: must be a whole number, got '8'
+mo.Snapshot(5, 5) | state: must be a RoundState, got 5
+mo.Run(5) | parts: must be a Parts, got 5
+mo.RoundDecision(5) | RoundDecision() needs policy
+"""
+
+LINES = """
+nope | unknown command 'nope'
+help | unknown command 'help'
+replay --trace naiv | did you mean 'naive'?
+replay --polcy fifo | --polcy
+replay --policy lookahead | is an objective of the policy milp
+replay --policy fifoo | did you mean 'fifo'?
+replay --objective jctt | did you mean 'jct'?
+replay --cluster 8x | must be a file, or look like 8x8
+replay --cluster 8x8:H100 | did you mean 'H100-80GB'?
+replay --gap small | --gap: must be a number from 0 to 1
+replay --seed x | --seed: must be a whole number
+replay --solver nope | unknown solver 'nope'
+replay --trace nowhere.csv | nowhere.csv
+replay --resume nowhere | nowhere
+replay --interval 0 | --interval
+replay base | base
+round --state nowhere.json | nowhere.json: cannot be read
+round | --state
+round --state {state} --policy nope | unknown policy 'nope'
+round --state {state} --explain yes | yes
+plan | QUESTION
+plan nodez | nodez
+plan nodes | --slo
+plan nodes --slo fast | slo: must look like 'p90 queued_s <= 900'
+plan nodes --slo avg_jct_s<=x | must end in a number
+plan nodes --trace naive --slo avg?jct_s<=9 --node-type H100 | did you mean 'H100-80GB'?
+sweep run nowhere.toml | nowhere.toml
+sweep | COMMAND
+traces lint nowhere.csv | nowhere.csv
+traces show naive | choose from lint, describe, capacity, survey
+audit nowhere | nowhere
+report nowhere | nowhere/summary.json: cannot be read
+compare nowhere elsewhere | nowhere/summary.json: cannot be read
+export nowhere --to perfetto | nowhere
+export nowhere | --to
+explain nowhere job | nowhere
+solvers check nope | nope
+policies nope | nope
+perf nope | nope
+topology show 8x | 8x8
+perf predict --model nope | nope
+"""
+
+
+def _cases(text: str) -> list[tuple[str, str]]:
+    return [(a.strip(), b.strip()) for a, _, b in (one.partition(" | ") for one in _lines(text))]
+
+
+def _lines(text: str) -> list[str]:
+    return text.strip().splitlines()
+
+
+INTERNAL = re.compile(
+    r"NoneType|has no attribute|not subscriptable|not iterable|unsupported operand|object is not"
+    r"|os\.PathLike|__\w+__|morph_opt\.[a-z]|Traceback|defect of morph-opt"
+)
+"""What only says something to whoever wrote the package."""
+
+
+@pytest.mark.parametrize(("call", "answer"), _cases(CALLS))
+def test_wrong_calls(
+    call: str, answer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scenario = mo.Scenario("naive", policy="fifo")
+    known = {
+        "mo": mo,
+        "SCENARIO": scenario,
+        "STATE": STATE,
+        "ASK": mo.plan.Ask(scenario),
+        "JOB": mo.load_trace("naive").trace.jobs[0],
+    }
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((mo.InputError, TypeError)) as found:
+        eval(call, known)
+    assert answer in str(found.value)
+    assert not INTERNAL.search(str(found.value))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_are_enough_of_both() -> None:
+    assert len(_lines(CALLS)) >= 58
+    assert len(_lines(LINES)) >= 40
+    called = {name for name in mo.__all__ if f"mo.{name}" in CALLS}
+    of_others = {"FillingPolicy", "Policy", "Objective", "Stateless", "InputError"}
+    made = {"Level", "Decision", "Summary"}  # by the package; `docs/api.md` says what they hold
+    assert called | of_others | made == set(mo.__all__)
+
+
+@pytest.mark.parametrize(("line", "answer"), _cases(LINES))
+def test_wrong_lines(
+    line: str,
+    answer: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = line.format(state=STATE).split()
+    assert main([word.replace("?", " ") for word in words]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert answer in said.err
+    assert not INTERNAL.search(re.sub(r"python -m morph_opt\.\w+", "", said.err))
+    assert list(tmp_path.iterdir()) == []
