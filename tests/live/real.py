@@ -88,13 +88,20 @@ class RealSlurm:
     def start(self) -> None:
         """Write the configuration and bring everything up."""
         self._configure()
-        if not Path("/run/munge/munge.socket.2").exists():
-            self._munge()
+        self._munge()
         self.start_controller()
         for i in range(NODES):
             self.start_node(i)
-        until("slurmctld", lambda: "UP" in self._ping())
-        until("slurmd", lambda: self._idle() == NODES)
+        try:
+            until("slurmctld", lambda: "UP" in self._ping())
+            until("slurmd", lambda: self._idle() == NODES)
+        except TimeoutError as late:
+            said = [line for file in ("slurmctld.log", "n1.log") for line in self._tail(file)]
+            raise TimeoutError("\n  ".join([f"{late}; the daemons' last words:", *said])) from None
+
+    def _tail(self, name: str, lines: int = 5) -> list[str]:
+        file = self.folder / name
+        return file.read_text(errors="replace").splitlines()[-lines:] if file.exists() else []
 
     def _idle(self) -> int:
         said = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%t", check=False)
@@ -151,14 +158,18 @@ class RealSlurm:
             process.wait(15.0)
 
     def _munge(self) -> None:
-        key = Path("/etc/munge/munge.key")
-        if not key.exists():
-            subprocess.run(["mungekey", "--create"], check=True, timeout=_WAIT_S)
-        Path("/run/munge").mkdir(parents=True, exist_ok=True)
-        shutil.chown("/run/munge", "munge", "munge")
+        # One of our own: the machine's may be down and its socket still there.
+        place = self.folder / "munge"
+        place.mkdir(mode=0o711)
+        key = place / "key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
         munged = _which("munged") or "munged"
-        self._spawn("munged", "runuser", "-u", "munge", "--", munged, "--foreground")
-        until("munged", lambda: Path("/run/munge/munge.socket.2").exists())
+        files = ("key", "log", "pid", "seed")
+        options = [f"--{name}-file={place / name}" for name in files]
+        socket_path = place / "socket"
+        self._spawn("munged", munged, "--foreground", "--force", f"--socket={socket_path}", *options)
+        until("munged", socket_path.exists)
 
     def _configure(self) -> None:
         folder, gpus = self.folder, []
@@ -185,6 +196,7 @@ class RealSlurm:
         text = [
             "ClusterName=fake", "SlurmctldHost=localhost(127.0.0.1)", "SlurmUser=root",
             f"SlurmctldPort={self.ports[0]}", "AuthType=auth/munge",
+            f"AuthInfo=socket={folder}/munge/socket",
             f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool/%n",
             f"SlurmctldPidFile={folder}/ctld.pid", f"SlurmdPidFile={folder}/%n.pid",
             f"SlurmctldLogFile={folder}/slurmctld.log", f"SlurmdLogFile={folder}/%n.log",
