@@ -9,6 +9,7 @@ drained and stop answering, a command in ten is refused, some are late. Then it 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import random
@@ -380,11 +381,22 @@ class Run:
                 self.out.notes.append(f"job {job} is marked, the log has no command for it")
 
 
+def record(path: Path, row: dict[str, object]) -> None:
+    """Add a row to a CSV file, with a header where it is new."""
+    fresh = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        if fresh:
+            writer.writeheader()
+        writer.writerow(row)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print a line each, and fail where anything but 0 was counted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2, help="chaos runs, after one without")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, metavar="CSV", help="add a row for each run to it")
     given = parser.parse_args(arguments)
     lacks = missing()
     if lacks:
@@ -403,6 +415,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             faults += out.faults
             kind = "chaos" if k else "acceptance"
             figures = {name: value for name, value in asdict(out).items() if name != "notes"}
+            if given.record is not None:
+                about = {"slurm": slurm.release, "run": kind, "seed": given.seed + k}
+                record(given.record, about | figures)
             said = ", ".join(f"{name} {value}" for name, value in figures.items())
             print(f"{kind} seed {given.seed + k}: {said}", flush=True)
             for note in out.notes if out.faults else ():

@@ -7,11 +7,11 @@ Nothing is installed: `missing` names what is not there and the command that bri
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -65,8 +65,8 @@ class RealSlurm:
         self.folder = folder
         self.settings = (*settings, f"SchedulerType=sched/{'backfill' if backfill else 'builtin'}")
         self._started: dict[str, subprocess.Popen[bytes]] = {}
-        found = re.search(r"[0-9]+", self._version())
-        self.release = int(found[0]) if found else 0
+        self.release = self._version().split()[-1]
+        self._new = int(self.release.partition(".")[0]) >= 23
         self.ports = _free_ports(NODES + 3)
         self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
         self.env["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -179,15 +179,13 @@ class RealSlurm:
             path = folder / "gpus" / f"gpu{i}"
             if not path.exists():
                 # 22.05 takes any file for a GPU, later releases devices alone.
-                path.touch() if self.release < 23 else os.mknod(path, 0o020666, os.makedev(1, 3))
+                os.mknod(path, 0o020666, os.makedev(1, 3)) if self._new else path.touch()
             gpus.append(path)
         (folder / "gres.conf").write_text(
             f"NodeName=n[1-{NODES}] Name=gpu Type=a800 File={folder}/gpus/gpu[0-{GPUS - 1}]\n"
         )
-        more = ["CgroupPlugin=disabled"] if self.release >= 23 else []
-        if self.release >= 23:
+        if self._new:
             (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
-            more = []
         nodes = [
             f"NodeName=n{i + 1} NodeHostname=localhost NodeAddr=127.0.0.1 "
             f"Port={self.ports[3 + i]} CPUs=64 RealMemory=512000 Gres=gpu:a800:{GPUS}"
@@ -208,12 +206,54 @@ class RealSlurm:
             "JobRequeue=1", "MinJobAge=300", "PriorityType=priority/basic",
             "SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=1,"
             "default_queue_depth=500,bf_max_job_test=500,bf_window=2880,bf_resolution=1",
-            *self.settings, *more, *nodes,
+            *self.settings, *nodes,
             f"PartitionName=gpu Nodes=n[1-{NODES}] Default=YES MaxTime=INFINITE State=UP",
             f"PartitionName=other Nodes=n[1-{NODES}] MaxTime=INFINITE State=UP",
         ]  # fmt: skip
-        text = [line for line in text if self.release < 23 or not line.startswith("CryptoType")]
         (folder / "slurm.conf").write_text("\n".join(text) + "\n")
+
+
+def processes(conf: Path) -> list[int]:
+    """Processes that were begun with this slurm.conf in their environment, and what they began."""
+    return [int(place.name) for place in Path("/proc").glob("[0-9]*") if _of(place, conf)]
+
+
+def _of(place: Path, conf: Path) -> bool:
+    """Whether a process is of a cluster; a slurmstepd writes its title over its environment."""
+    with suppress(OSError):
+        if f"SLURM_CONF={conf}".encode() in (place / "environ").read_bytes().split(b"\0"):
+            return True
+        if (place / "comm").read_text() == "slurmstepd\n":
+            return any(conf.parent in one.readlink().parents for one in (place / "fd").iterdir())
+    return False
+
+
+def end_all(conf: Path) -> None:
+    """Kill daemons, jobs and commands of a cluster, whoever their parent is now.
+
+    Raises
+    ------
+    TimeoutError
+        If any of them does not end.
+    """
+
+    def gone() -> bool:
+        found = processes(conf)
+        for process in found:
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        return not found
+
+    until(f"the end of what {conf} began", gone)
+
+
+def guard(conf: Path) -> subprocess.Popen[bytes]:
+    """A process that calls `end_all` once this one is gone, however it was ended."""
+    here = Path(__file__).resolve().parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.live.real", str(conf)], stdin=subprocess.PIPE, cwd=here,
+        start_new_session=True,
+    )  # fmt: skip
 
 
 def _free_ports(count: int) -> list[int]:
@@ -229,14 +269,37 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
+def _left(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
 @contextmanager
 def cluster(
     folder: Path, *, backfill: bool = True, settings: Sequence[str] = ()
 ) -> Iterator[RealSlurm]:
-    """A real Slurm that is up, and gone behind the block."""
+    """A real Slurm that is up, and gone behind the block.
+
+    SIGINT and SIGTERM end the block as errors do; while Slurm is ended they wait.
+    """
     found = RealSlurm(folder, backfill=backfill, settings=settings)
+    conf = folder / "slurm.conf"
+    keeper = guard(conf)
+    before = {number: signal.signal(number, _left) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         found.start()
         yield found
     finally:
-        found.stop()
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            found.stop()
+        finally:
+            end_all(conf)
+            keeper.communicate(timeout=2.0 * _WAIT_S)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+if __name__ == "__main__":  # `guard`
+    sys.stdin.buffer.read()
+    end_all(Path(sys.argv[1]))

@@ -1,0 +1,58 @@
+"""What a run beside a real Slurm begins is ended, whatever ends the run; no Slurm is needed here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live.real import end_all, processes, until
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = """
+import os, subprocess, sys
+from pathlib import Path
+from tests.live.real import guard
+conf = Path(sys.argv[1])
+keeper = guard(conf)
+env = {**os.environ, "SLURM_CONF": str(conf)}
+job = "trap '' TERM INT; sleep 600 & wait"
+subprocess.Popen(["sh", "-c", job], env=env, start_new_session=True)
+print("begun", flush=True)
+keeper.wait()
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_outlives_a_run(tmp_path: Path, how: signal.Signals) -> None:
+    conf = tmp_path / "slurm.conf"
+    words = [sys.executable, "-c", RUN, str(conf)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "begun\n"
+        until("the job", lambda: len(processes(conf)) == 2)
+        run.send_signal(how)
+    until("the end", lambda: not processes(conf))
+
+
+def test_a_step_that_has_another_title_is_found(tmp_path: Path) -> None:
+    """As slurmstepd is, by the log that it has open: its title is where its environment was."""
+    step = tmp_path / "slurmstepd"
+    step.symlink_to("/bin/sleep")
+    conf = tmp_path / "slurm" / "slurm.conf"
+    conf.parent.mkdir()
+    with (conf.parent / "n1.log").open("w") as log:
+        step_of = subprocess.Popen([step, "600"], stderr=log)
+    other = subprocess.Popen(["/bin/sleep", "600"])
+    try:
+        until("the step", lambda: processes(conf) == [step_of.pid])
+        end_all(conf.with_name("other.conf"))
+        assert step_of.wait(60) == -signal.SIGKILL
+        os.kill(other.pid, 0)
+    finally:
+        other.kill()
+        other.wait()
