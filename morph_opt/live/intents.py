@@ -1,16 +1,17 @@
-"""What is to be changed, as typed values, and the commands that change it.
-
-Every start, place and shape is one command: Slurm does all of it or nothing.
-"""
+"""What is to be changed, as typed values; each scheduler says by which commands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from morph_opt.live.picture import PARKED, RANKED, STARTED, STOPPED
 
-Command = tuple[str, ...]
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """GPUs that a job is to ask for, on so many nodes; by node if it asked like that."""
+
+    gpus: int
+    nodes: int
+    by_node: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,43 +21,32 @@ class Start:
     Parameters
     ----------
     job
-        Number; it waits, held by nobody.
+        Name; it waits, held by nobody.
     nodes
         Names; it is pinned to them.
     gpus
-        GPUs on each of them; where they differ Slurm says how many on which.
-    reshape
-        What changes its shape, as words of ``scontrol update``.
+        GPUs on each of them.
+    shape
+        What it is to ask for; None for what it asks for already.
     """
 
     job: str
     nodes: tuple[str, ...]
     gpus: tuple[int, ...]
-    reshape: tuple[str, ...] = ()
+    shape: Shape | None = None
 
     kind = "start"
     power = "placement"
 
-    def commands(self, time_s: float) -> tuple[Command, ...]:
-        """As an operator would type it."""
-        where = (f"ReqNodeList={','.join(self.nodes)}",)
-        mark = f"AdminComment={STARTED}@{time_s:.0f}"
-        return (_update(self.job, *self.reshape, *where, "StartTime=now", mark),)
-
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Requeue a job that runs; ``Incomplete`` keeps one that has just ended from running again."""
+    """Send a job that runs back to the queue."""
 
     job: str
 
     kind = "stop"
     power = "stops"
-
-    def commands(self, time_s: float) -> tuple[Command, ...]:
-        """As an operator would type it."""
-        mark = _update(self.job, f"AdminComment={STOPPED}@{time_s:.0f}")
-        return mark, ("scontrol", "requeue", "Incomplete", self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +59,10 @@ class Park:
     kind = "park"
     power = "placement"
 
-    def commands(self, time_s: float) -> tuple[Command, ...]:  # noqa: ARG002 - as of the others
-        """As an operator would type it, with the clock of UTC."""
-        begin = f"StartTime={datetime.fromtimestamp(self.until_s, UTC):%Y-%m-%dT%H:%M:%S}"
-        mark = f"AdminComment={PARKED}@{self.until_s}"
-        return (_update(self.job, begin, "ReqNodeList=", mark),)
-
 
 @dataclass(frozen=True, slots=True)
 class Prioritise:
-    """Give a job that waits a place in Slurm's own order."""
+    """Give a job that waits a place in the scheduler's own order."""
 
     job: str
     priority: int
@@ -86,15 +70,10 @@ class Prioritise:
     kind = "prioritise"
     power = "order"
 
-    def commands(self, time_s: float) -> tuple[Command, ...]:
-        """As an operator would type it."""
-        mark = f"AdminComment={RANKED}@{time_s:.0f}"
-        return (_update(self.job, f"Priority={self.priority}", mark),)
-
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give a job back to plain Slurm.
+    """Give a job back to the plain scheduler.
 
     Parameters
     ----------
@@ -109,17 +88,5 @@ class Release:
     kind = "release"
     power = ""
 
-    def commands(self, time_s: float) -> tuple[Command, ...]:  # noqa: ARG002 - as of the others
-        """As an operator would type it."""
-        back = ("StartTime=now", "ReqNodeList=") if self.waits else ()
-        found: tuple[Command, ...] = (_update(self.job, *back, "AdminComment="),)
-        if self.waits and self.ranked:
-            found += (("scontrol", "release", self.job),)
-        return found
-
 
 Intent = Start | Stop | Park | Prioritise | Release
-
-
-def _update(job: str, *words: str) -> Command:
-    return ("scontrol", "update", f"JobId={job}", *words)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from morph_opt.domain import Assignment, Cluster
-from morph_opt.live.intents import Intent, Park, Prioritise, Release, Start, Stop
+from morph_opt.live.intents import Intent, Park, Prioritise, Release, Shape, Start, Stop
 from morph_opt.live.memory import Memory
 from morph_opt.live.picture import OURS, RANKED, Picture, Seen
 from morph_opt.live.posed import Posed
@@ -40,8 +40,8 @@ def difference(
 ) -> list[Planned]:
     """What is to be changed, in the order in which it is done: stops, then waits, then starts.
 
-    GPUs that a stop sets free are not counted upon: their starts come in a later turn, when Slurm
-    says that they are free.
+    GPUs that a stop sets free are not counted upon: their starts come in a later turn, when the
+    scheduler says that they are free.
     """
     granted = decision.decision.allocation.by_job()
     names = [known.job.name for known in posed.snapshot.state.jobs]
@@ -130,19 +130,16 @@ def free_gpus(picture: Picture) -> dict[str, int]:
 
 def _reshape(
     parts: list[tuple[str, int]], seen: Seen, posed: Posed, settings: Settings
-) -> tuple[str, ...]:
-    """Words that give a job this shape; () where it has it already, or may not be given one."""
+) -> Shape | None:
+    """The shape that a job is given; None where it has it already, or may not be given one."""
     job = next(k.job for k in posed.snapshot.state.jobs if k.job.name == seen.name)
     counts = {many for _, many in parts}
     if "shape" not in settings.powers or not posed.said[seen.name].malleable or len(counts) > 1:
-        return ()
+        return None
     total, nodes = sum(many for _, many in parts), len(parts)
     if total == job.requested_gpus and nodes == seen.asked_nodes:
-        return ()
-    if seen.by_node:
-        each = f"TresPerNode=gres:gpu:{counts.pop()}"
-        return f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes}", f"NumCPUs={nodes}", each
-    return f"NumNodes={nodes}-{nodes}", f"TresPerJob=gres:gpu:{total}"
+        return None
+    return Shape(total, nodes, seen.by_node)
 
 
 def _ranked(starts: list[Seen], waits: list[Seen], settings: Settings) -> Iterator[Planned]:

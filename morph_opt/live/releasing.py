@@ -1,4 +1,4 @@
-"""Give every job that has our mark back to plain Slurm; no controller is needed for it."""
+"""Give every job that has our mark back to the plain scheduler; no controller is needed for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from morph_opt.domain import InputError
 from morph_opt.live.memory import read_memory
 from morph_opt.live.plan import releases
 from morph_opt.live.record import Folder
-from morph_opt.live.slurm import AwayError, RefusedError, Slurm
+from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
 
 
-def release_all(slurm: Slurm, folder: Path, older_than_s: int | None) -> tuple[int, list[str]]:
+def release_all(
+    scheduler: Scheduler, folder: Path, older_than_s: int | None
+) -> tuple[int, list[str]]:
     """Release jobs; returns how many were, and a line for each that was refused.
 
     Parameters
@@ -22,21 +24,21 @@ def release_all(slurm: Slurm, folder: Path, older_than_s: int | None) -> tuple[i
     Raises
     ------
     InputError
-        If a controller works in the folder, or slurmctld does not answer.
+        If a controller works in the folder, or the scheduler does not answer.
     """
     memory = read_memory(folder)
-    if older_than_s is not None and slurm.clock() - memory.last_turn[0] < older_than_s:
+    if older_than_s is not None and scheduler.clock() - memory.last_turn[0] < older_than_s:
         return 0, []
     record = Folder(folder, 0)
     done, refused = 0, []
     try:
-        picture = slurm.observe(memory.submitted_s())
+        picture = scheduler.observe(memory.submitted_s())
         for one in releases(picture):
             outcome = "did"
-            commands = one.intent.commands(picture.time_s)
+            commands = scheduler.commands(one.intent, picture)
             try:
                 for command in commands:
-                    slurm.do(command)
+                    scheduler.do(command)
                 done += 1
             except RefusedError as error:
                 outcome = "refused"
@@ -45,7 +47,7 @@ def release_all(slurm: Slurm, folder: Path, older_than_s: int | None) -> tuple[i
             about = {"kind": one.intent.kind, "job": one.intent.job, "outcome": outcome}
             record.log({"released": picture.time_s, "commands": [about | {"commands": words}]})
     except (AwayError, RefusedError) as error:
-        raise InputError(f"does not answer: {error}", field="slurmctld") from None
+        raise InputError(f"does not answer: {error}", field=scheduler.who) from None
     finally:
         record.close()
     return done, refused

@@ -6,15 +6,17 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from morph_opt.documents import parse_json
 from morph_opt.domain import InputError
-from morph_opt.live.intents import Command
-from morph_opt.live.picture import LEASE_NAME, Picture, read_picture
+from morph_opt.live.intents import Intent, Stop
+from morph_opt.live.picture import LEASE_NAME, Picture, clock_of, read_picture
+from morph_opt.live.scheduler import AwayError, Command, RefusedError
 from morph_opt.live.settings import Settings
+from morph_opt.live.slurm_words import words_of
 
 Run = Callable[[Command, float], str]
 """What a command prints, within a limit in seconds."""
@@ -25,14 +27,6 @@ _AWAY = ("unable to contact", "connection refused", "connect failure", "socket t
 _JOBS = ("squeue", "--json")
 _NODES, _NODES_2205 = ("scontrol", "show", "nodes", "--json"), ("sinfo", "--json")
 _RIGHTS = ("permission denied", "access/permission", "not permitted")
-
-
-class AwayError(Exception):
-    """slurmctld gives no answer."""
-
-
-class RefusedError(Exception):
-    """Slurm refuses a command."""
 
 
 def run_slurm(command: Command, limit_s: float) -> str:
@@ -72,6 +66,16 @@ class Answers:
     jobs: str
     nodes: str
 
+    @property
+    def time_s(self) -> float:
+        """The clock of slurmctld as it answered."""
+        return clock_of(self.config)
+
+    @property
+    def seen(self) -> object:
+        """What differs whenever a job or a node does."""
+        return hash((self.jobs, self.nodes))
+
 
 class Slurm:
     """A cluster under Slurm.
@@ -85,6 +89,8 @@ class Slurm:
     clock, sleep
         Of this machine; tests have their own.
     """
+
+    who = "slurmctld"
 
     def __init__(
         self,
@@ -134,6 +140,10 @@ class Slurm:
         jobs, nodes = parse_json(said.jobs, "squeue --json"), parse_json(said.nodes, "sinfo --json")
         return read_picture(said.config, jobs, nodes, submitted_s, self._settings)
 
+    def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
+        """What carries out an intent."""
+        return words_of(intent, picture.time_s)
+
     def do(self, command: Command) -> None:
         """Carry out a command that changes something.
 
@@ -144,21 +154,21 @@ class Slurm:
         """
         self._run(command, self._settings.timeout_s)
 
-    def unreached(self, nodes: Iterable[str], picture: Picture) -> str:
-        """The first node whose slurmd takes no connection; "" if all do, or it is not to be asked.
+    def against(self, intent: Intent, picture: Picture) -> str:
+        """Why a job is not stopped after all: a slurmd that takes no connection.
 
         Slurm finds out in minutes (a third of SlurmdTimeout) that a slurmd is gone. A job there
         may have ended unseen, and a stop would not reach it.
         """
-        if not self._settings.probe:
+        if not self._settings.probe or not isinstance(intent, Stop):
             return ""
-        for name in nodes:
+        for name in picture.jobs[intent.job].nodes:
             door = picture.doors.get(name)
             try:
                 if door is not None:
                     socket.create_connection(door, timeout=1.0).close()
             except OSError:
-                return name
+                return f"slurmd of {name} takes no connection"
         return ""
 
     def take_lease(self, owner: str) -> None:

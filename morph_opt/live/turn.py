@@ -18,12 +18,12 @@ from morph_opt.decision.rules import NonPreemptible, OperatorRules, read_rules
 from morph_opt.domain import InputError
 from morph_opt.live.intents import Stop
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
-from morph_opt.live.picture import Picture, clock_of
+from morph_opt.live.picture import Picture
 from morph_opt.live.plan import Planned, difference, free_gpus
 from morph_opt.live.posed import Posed, posed
 from morph_opt.live.record import COMMANDS, STATUS, Folder, digest
+from morph_opt.live.scheduler import AwayError, Command, RefusedError, Scheduler
 from morph_opt.live.settings import Settings
-from morph_opt.live.slurm import AwayError, RefusedError, Slurm
 from morph_opt.policies.options import PolicyOptions
 from morph_opt.round import RoundDecision, Snapshot, decide_round, parse_snapshot, to_text
 
@@ -59,7 +59,7 @@ class Controller:
 
     Parameters
     ----------
-    slurm
+    scheduler
         Where it looks and acts.
     settings, mode
         What it may do.
@@ -72,13 +72,13 @@ class Controller:
         If a power is missing, the folder is in use, or another acts on the cluster.
     """
 
-    def __init__(self, slurm: Slurm, settings: Settings, mode: Mode, folder: Path) -> None:
+    def __init__(self, scheduler: Scheduler, settings: Settings, mode: Mode, folder: Path) -> None:
         if mode.word == ACT and not (settings.powers and settings.partitions):
             rule = "must name powers and partitions before anything is done: none is on by itself"
             raise InputError(rule, field="powers" if settings.partitions else "partitions")
         if mode.word != ACT and not settings.powers:
             settings = replace(settings, powers=frozenset(("placement",)))
-        self.slurm, self.settings, self.mode = slurm, settings, mode
+        self.scheduler, self.settings, self.mode = scheduler, settings, mode
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self.memory: Memory = read_memory(folder)
         if mode.word == ACT and self.memory.observed < settings.observe_turns:
@@ -91,22 +91,23 @@ class Controller:
         except BaseException:
             self.folder.close()
             raise
-        self.last_s, self.last_seen, self.last_texts = -1e18, "", 0
+        self.last_s, self.last_seen = -1e18, ""
+        self.last_texts: object = None
         self.leased_s, self.no_lease = -1e18, ""
         self.pending: list[Happened] = []
         self.begun = False
 
     def _leased(self) -> None:
         try:
-            self.slurm.take_lease(self.owner)
+            self.scheduler.take_lease(self.owner)
         except AwayError as error:
-            raise InputError(f"does not answer: {error}", field="slurmctld") from None
+            raise InputError(f"does not answer: {error}", field=self.scheduler.who) from None
 
     def close(self) -> None:
         """Give lease and folder to whoever comes next."""
         try:
             if self.mode.word == ACT:
-                self.slurm.give_lease()
+                self.scheduler.give_lease()
         except (AwayError, RefusedError):
             pass  # it expires
         finally:
@@ -118,29 +119,28 @@ class Controller:
         Raises
         ------
         AwayError
-            If slurmctld does not answer: nothing is done.
+            If the scheduler does not answer: nothing is done.
         InputError
             If its answers make no sense, or are of another cluster.
         """
         began_s = time.perf_counter()
         try:
-            said = self.slurm.ask()
+            said = self.scheduler.ask()
         except AwayError:
-            self.memory.away_s = self.slurm.clock()
+            self.memory.away_s = self.scheduler.clock()
             self.folder.counts["away"] += 1
             raise
-        now_s = clock_of(said.config)
+        now_s = said.time_s
         due = now_s - self.last_s >= self.settings.interval_s or self._settling(now_s)
-        texts = hash((said.jobs, said.nodes))
         leased = self.mode.word != ACT or now_s - self.leased_s < self.settings.lease_s / 3.0
-        if not due and leased and texts == self.last_texts:
+        if not due and leased and said.seen == self.last_texts:
             return False
-        picture = self.slurm.observe(self.memory.submitted_s(), said)
+        picture = self.scheduler.observe(self.memory.submitted_s(), said)
         self._keep_lease(picture)
         self._begin(picture)
         self.pending += self.memory.take(picture)
         seen = _fingerprint(picture)
-        self.last_texts = texts
+        self.last_texts = said.seen
         if not due and seen == self.last_seen:
             return False
         self.last_s, self.last_seen = picture.time_s, seen
@@ -153,7 +153,7 @@ class Controller:
             return
         self.leased_s, self.no_lease = picture.time_s, ""
         try:
-            if not self.slurm.renew_lease(self.owner, picture):
+            if not self.scheduler.renew_lease(self.owner, picture):
                 self.no_lease = "the lease is another's"
         except (AwayError, RefusedError) as error:
             self.no_lease = f"the lease cannot be renewed: {error}"
@@ -229,10 +229,10 @@ class Controller:
         stop_all = self._forbidden(picture, decision)
         if self.mode.word == ACT and not stop_all:
             # First written, then done: a controller that is killed in between leaves its word.
-            lines = [c for p in planned if not p.outcome for c in p.intent.commands(picture.time_s)]
-            if lines:
-                said = [shlex.join(line) for line in lines]
-                now_s = self.slurm.clock()
+            ready = [one.intent for one in planned if not one.outcome]
+            said = [shlex.join(c) for one in ready for c in self.scheduler.commands(one, picture)]
+            if said:
+                now_s = self.scheduler.clock()
                 self.folder.log({"doing": self.memory.turns, "clock_s": now_s, "commands": said})
         records = []
         failed: set[str] = set()
@@ -243,13 +243,11 @@ class Controller:
                 outcome, why = "postponed", stop_all
             if not outcome and intent.power not in self.settings.powers:
                 outcome, why = "limited", f"no power {intent.power!r}"
-            commands = intent.commands(picture.time_s)
+            commands = self.scheduler.commands(intent, picture)
             if not outcome and self.mode.word != ACT:
                 outcome = "would"
-            if not outcome and isinstance(intent, Stop):
-                nodes = picture.jobs[intent.job].nodes
-                if gone := self.slurm.unreached(nodes, picture):
-                    outcome, why = "postponed", f"slurmd of {gone} takes no connection"
+            if not outcome and (against := self.scheduler.against(intent, picture)):
+                outcome, why = "postponed", against
             if not outcome:
                 outcome, why = self._do(one, commands, failed)
                 if why and outcome == "postponed":
@@ -265,22 +263,20 @@ class Controller:
             self.folder.write_text(COMMANDS, text)
         return records
 
-    def _do(
-        self, one: Planned, commands: tuple[tuple[str, ...], ...], failed: set[str]
-    ) -> tuple[str, str]:
+    def _do(self, one: Planned, commands: tuple[Command, ...], failed: set[str]) -> tuple[str, str]:
         if one.intent.job in failed:
             return "postponed", ""
         try:
             for command in commands:
-                self.slurm.do(command)
+                self.scheduler.do(command)
         except RefusedError as error:
             failed.add(one.intent.job)
             return "refused", str(error)
         except AwayError as error:
-            self.memory.away_s = self.slurm.clock()
-            return "postponed", f"slurmctld is away: {error}"
+            self.memory.away_s = self.scheduler.clock()
+            return "postponed", f"{self.scheduler.who} is away: {error}"
         if isinstance(one.intent, Stop):
-            self.memory.stops_s.append(self.slurm.clock())
+            self.memory.stops_s.append(self.scheduler.clock())
         self.folder.counts[f"{one.intent.kind}s"] += 1
         return "did", ""
 
@@ -288,8 +284,8 @@ class Controller:
         """Why nothing at all may be done now; "" if it may."""
         if self.mode.word != ACT:
             return ""
-        apart_s = abs(self.slurm.clock() - picture.time_s)
-        if apart_s > self.settings.clock_s + 1.0:  # slurmctld says whole seconds
+        apart_s = abs(self.scheduler.clock() - picture.time_s)
+        if apart_s > self.settings.clock_s + 1.0:  # it says whole seconds
             return f"the clocks are {apart_s:.0f} s apart"
         if self.no_lease:
             return self.no_lease
@@ -338,7 +334,7 @@ class Controller:
         Raises
         ------
         InputError
-            If slurmctld does not answer the first time, or makes no sense.
+            If the scheduler does not answer the first time, or makes no sense.
         """
         taken, pause_s, answered = 0, self.settings.poll_s, False
         while turns is None or taken < turns:
@@ -351,10 +347,12 @@ class Controller:
                 pause_s, answered = self.settings.poll_s, True
             except AwayError as error:
                 if not answered:
-                    raise InputError(f"does not answer: {error}", field="slurmctld") from None
+                    raise InputError(
+                        f"does not answer: {error}", field=self.scheduler.who
+                    ) from None
                 pause_s = min(pause_s * _BACK_OFF, _MOST_BACK_OFF_S)
             if turns is None or taken < turns:
-                self.slurm.sleep(pause_s)
+                self.scheduler.sleep(pause_s)
         return taken
 
 

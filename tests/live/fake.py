@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from morph_opt.live.intents import Command
-from morph_opt.live.slurm import AwayError, RefusedError
+from morph_opt.live.scheduler import AwayError, Command, RefusedError
 
 EPOCH_S = 1_795_000_000.0
 KILL_S = 1.0

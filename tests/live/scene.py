@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from morph_opt.live.scheduler import AwayError
 from morph_opt.live.settings import Settings
-from morph_opt.live.slurm import AwayError, Slurm
+from morph_opt.live.slurm import Slurm
 from morph_opt.live.turn import ACT, Controller, Mode
 from tests.live.fake import EPOCH_S, FakeJob, FakeSlurm
 
