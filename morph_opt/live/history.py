@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from morph_opt.clusters import cluster_to_tables
-from morph_opt.documents import parse_json, read_lines, toml_text
+from morph_opt.documents import exists, parse_json, read_lines, toml_text
 from morph_opt.domain import (
     Cluster,
     GpuType,
@@ -40,12 +42,14 @@ from morph_opt.perf.speed import Configuration
 from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.policies.base import RoundReport
 from morph_opt.replay.api import result_of_log
+from morph_opt.replay.why import LIVE, document_of
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 from morph_opt.runs.jobs import jobs_csv
 from morph_opt.runs.rounds import RoundRow, round_row
 from morph_opt.runs.summary import summary_json
 from morph_opt.runs.write import CONFIG, RunWriter, create_folder
 
+_DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
 _RANK = {"submit": 1, "start": 2}
 """Of events of one second: what ends goes before what begins, and a decision is last."""
 
@@ -117,8 +121,9 @@ def write_run(path: Path, out: Path) -> None:
               "wall_s": 0.0, "peak_rss_mib": 0.0}  # fmt: skip
     result = result_of_log(trace, cluster, truth, events, log.rows, labels)
     about = {key: value for key, value in live.items() if key not in ("nodes", "cluster")}
-    tables = {"live": about, "cluster": cluster_to_tables(cluster)}
+    tables = {LIVE: about, "cluster": cluster_to_tables(cluster)}
     create_folder(out, {CONFIG: toml_text(tables)})
+    _keep_documents(path.parent, out, log.documents)
     writer = RunWriter(out)
     chunk: list[Event] = []
     left = iter(log.rows)
@@ -129,6 +134,15 @@ def write_run(path: Path, out: Path) -> None:
             chunk = []
     writer.commit(chunk, None)
     writer.finish(jobs_csv(result.jobs), summary_json(result.parts.summary()))
+
+
+def _keep_documents(folder: Path, out: Path, documents: Mapping[int, str]) -> None:
+    """Copy the documents that are still there, for `morph_opt.replay.why`."""
+    for index, name in documents.items():
+        if exists(folder / name):
+            place = out / document_of(index)
+            place.parent.mkdir(exist_ok=True)
+            shutil.copyfile(folder / name, place)
 
 
 def _cluster(nodes: list[list[Any]], name: str) -> Cluster:
@@ -156,6 +170,8 @@ class _Log:
         Instant of the first event on slurmctld's clock; those of the events are since then.
     asked, ran_s, shapes
         By job: GPUs that it asks for, seconds that it ran, and on what.
+    documents
+        By round, where the controller kept what it decided by.
     """
 
     def __init__(self, audit: Audit, cluster: Cluster) -> None:
@@ -170,6 +186,7 @@ class _Log:
         self._over: set[str] = set()
         marks = [(float(one["time_s"]), _RANK.get(one["event"], 0), one) for one in found]
         marks += [(float(turn["time_s"]), 3, turn) for turn in audit.turns]
+        self.documents: dict[int, str] = {}
         self.events: list[Event] = []
         self.rows: list[RoundRow] = []
         self._since = 0
@@ -228,6 +245,8 @@ class _Log:
         gpus = sum(held for _, held in self._running.values())
         active = len(self.asked.keys() - self._over)
         status, seconds = str(turn["status"]), turn["seconds"]
+        if _DOCUMENT.fullmatch(str(turn.get("round"))):
+            self.documents[len(self.rows)] = turn["round"]
         self.events.append(
             RoundDecided(at_s, len(self.rows), active, len(self._running), gpus, status, None,
                          0, 0.0, None)

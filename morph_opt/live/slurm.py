@@ -24,7 +24,8 @@ Run = Callable[[Command, float], str]
 _AWAY = ("unable to contact", "connection refused", "connect failure", "socket timed out",
          "zero bytes were transmitted", "unexpected message", "communication connection failure",
          "unable to establish", "transport endpoint", "timed out")  # fmt: skip
-_JOBS = ("squeue", "--json")
+_JOBS = ("squeue", "--json", "--states=all")
+"""Later releases than 22.05 leave out jobs that are over unless they are told not to."""
 _NODES, _NODES_2205 = ("scontrol", "show", "nodes", "--json"), ("sinfo", "--json")
 _RIGHTS = ("permission denied", "access/permission", "not permitted")
 

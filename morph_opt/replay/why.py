@@ -2,7 +2,8 @@
 
 Nothing is kept while a replay runs. Asked afterwards, the engine repeats the run's recorded
 decisions, which takes no solve, and only the rounds that are asked about are posed, solved and
-priced again: prices are those of the solve that is there.
+priced again: prices are those of the solve that is there. Of what happened beside a real scheduler
+nothing can be repeated: there the documents are decided again that the controller kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.types import whole
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from morph_opt.policies.base import Decision
     from morph_opt.replay.setup import Prepared
 
+LIVE = "live"
+"""Table of a run's configuration that says how the controller of a real scheduler was run."""
 ROUNDS = 5
 """Rounds that are looked at, evenly over the time that is asked about."""
 HOUR_S = 3600.0
@@ -158,16 +161,18 @@ def why(
     InputError
         If the folder is no finished run of ``milp``, or the job is not there in the window.
     """
+    from morph_opt.documents import read_toml
     from morph_opt.replay.scenario import read_scenario
     from morph_opt.replay.setup import prepare
     from morph_opt.runs.read import read_run
     from morph_opt.runs.write import CONFIG
 
     path = Path(folder)
-    scenario = read_scenario(path / CONFIG)
-    if scenario.scheduler.policy != "milp":
-        rule = f"explains the policy milp only, not {scenario.scheduler.policy!r}"
-        raise InputError(rule, file=str(path))
+    live: Any = read_toml(path / CONFIG)[0].get(LIVE)
+    scenario = read_scenario(path / CONFIG) if live is None else None
+    policy = live["policy"] if scenario is None else scenario.scheduler.policy
+    if policy != "milp":
+        raise InputError(f"explains the policy milp only, not {policy!r}", file=str(path))
     events = tuple(read_run(path).events)
     found = stretches(events, job, from_s, until_s)
     if not found:
@@ -179,9 +184,49 @@ def why(
             for one in found]  # fmt: skip
     if not there:
         return [*said, "no round was decided in that time"]
+    if scenario is None:
+        there = [index for index in there if (path / document_of(index)).exists()]
+        if not there:
+            return [*said, "no document of a round of that time was kept (keep_rounds)"]
     count = min(rounds, len(there))
     wanted = {there[k * len(there) // count] for k in range(count)}
+    if scenario is None:
+        return [*said, *_kept_reasons(path, live["options"], events, wanted, job)]
     return [*said, *_reasons(prepare(scenario), events, wanted, job)]
+
+
+def document_of(index: int) -> str:
+    """Where a run folder of what happened beside a scheduler has the document of a round."""
+    return f"rounds/{index:08d}.json.gz"
+
+
+def _kept_reasons(
+    path: Path, words: Sequence[str], events: Sequence[Event], wanted: set[int], job: str
+) -> Iterator[str]:
+    """Why the job got what it got, by documents that are decided again as they were."""
+    from morph_opt.commandline.options import given_options
+    from morph_opt.events.log import RoundDecided
+    from morph_opt.explain import UnexplainedError
+    from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
+    from morph_opt.round.cli import make_parser as round_parser
+    from morph_opt.round.decide import decide_round
+    from morph_opt.round.reader import read_snapshot
+
+    given = given_options(round_parser().parse_args(["--state=-", *words]), Scheduler)
+    options = PolicyOptions(**{name: given[name] for name in given if name in OPTIONS})
+    at_s = {event.index: event.time_s for event in events if isinstance(event, RoundDecided)}
+    last = ""
+    for index in sorted(wanted):
+        snapshot = read_snapshot(path / document_of(index))
+        if job not in {known.job.name for known in snapshot.state.jobs}:
+            text = f"{job}: took no part in the decision"
+        else:
+            try:
+                text = decide_round(snapshot, options).why(job).replace("\n", "\n  ")
+            except UnexplainedError as error:
+                text = f"{job}: {error}"
+        yield f"at {_hours(at_s[index])}: {'the same' if text == last else text}"
+        last = text
 
 
 def _rounds_of(events: Sequence[Event], found: Sequence[Stretch]) -> list[int]:

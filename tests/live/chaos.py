@@ -2,14 +2,13 @@
 
 Every run submits jobs that write down when they start, stop and end, lets ``morph_opt.live act``
 work beside Slurm, and does to both what the seed says: the controller is killed every 13 s,
-slurmctld is away, a second controller tries to join, people submit, cancel and hold, nodes are
-drained and stop answering, a command in ten is refused, some are late. Then it counts.
+slurmctld or slurmdbd is away, a second controller tries to join, people submit, cancel and hold,
+nodes are drained and stop answering, a command in ten is refused, some are late. Then it counts.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import random
@@ -22,87 +21,38 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
-from morph_opt.domain import InputError
+from morph_opt.domain import Cluster, InputError
 from morph_opt.round.live.slurm import slurm_round
+from tests.live.accounting import SACCT, misread
+from tests.live.counted import Counted, record
 from tests.live.real import RealSlurm, cluster, missing, until
+from tests.live.scripts import COMMAND, JOB, SETTINGS
 
 KILL_EVERY_S = 13.0
 LIMIT_S = 240.0
-JOB = """#!/bin/bash
-# Counts half seconds, keeps how many are left, and goes on there when it is requeued.
-log={folder}/$1.log; left={folder}/$1.left
-echo "start $(date +%s.%N) ${{SLURM_RESTART_COUNT:-0}} $SLURMD_NODENAME" >> $log
-trap 'echo "stop $(date +%s.%N)" >> $log; exit 0' TERM
-n=$(cat $left 2>/dev/null || echo $2)
-while [ "$n" -gt 0 ]; do
-  sleep 0.5 & wait $!
-  n=$((n - 1)); echo $n > $left.new; mv $left.new $left
-done
-echo "end $(date +%s.%N)" >> $log
-"""
-REFUSE = """#!/bin/bash
-# One change in ten is refused, one in ten is late.
-case "$1" in update|requeue)
-  [ $((RANDOM % 10)) = 0 ] && {{ echo "Requested operation is presently disabled" >&2; exit 1; }}
-  [ $((RANDOM % 10)) = 0 ] && sleep 0.7;;
-esac
-exec {scontrol} "$@"
-"""
-SETTINGS = """partitions = ["gpu"]
-powers = ["order", "placement", "shape", "stops"]
-poll_s = 0.5
-interval_s = 10
-timeout_s = 5
-lease_s = 15
-restart_s = 2
-minimum_run_s = 4
-restarts_per_hour = 100
-stops_per_hour = 1000
-observe_turns = 1
-park_s = 60
-clock_s = 4
-"""
+JOBS = ("squeue", "--json", "--states=all")
+FORGETS_S = 15.0
+"""A slurmctld that is killed may not have written down what happened so long before."""
 
 
-@dataclass(slots=True)
-class Counted:
-    """What a run came to; everything from ``lost`` on must be 0.
-
-    ``by_slurm`` are jobs that ran again after their end without a stop of ours: slurmctld was
-    killed before it had written down that they had ended, and requeued them as of a failed node.
-    ``unreached`` ended behind a stop that did not reach them, their slurmd having been killed.
-    """
-
-    jobs: int = 0
-    restarts: int = 0
-    commands: int = 0
-    kills: int = 0
-    by_slurm: int = 0
-    unreached: int = 0
-    lost: int = 0
-    ran_again: int = 0
-    touched: int = 0
-    held_twice: int = 0
-    not_held: int = 0
-    left_marked: int = 0
-    unlogged: int = 0
-    second_joined: int = 0
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def faults(self) -> int:
-        return (self.lost + self.ran_again + self.touched + self.held_twice + self.not_held
-                + self.left_marked + self.unlogged + self.second_joined)  # fmt: skip
+def plain(value: object) -> object:
+    """A value of squeue as 22.05 prints it: later releases list states and say what is set."""
+    if isinstance(value, dict) and "number" in value:
+        return value["number"] if value.get("set", True) else None
+    return value[0] if isinstance(value, list) and value and isinstance(value[0], str) else value
 
 
 class Run:
     """One run beside a cluster that is up."""
 
-    def __init__(self, slurm: RealSlurm, folder: Path, seed: int, *, chaos: bool) -> None:
-        self.slurm, self.folder, self.chaos = slurm, folder, chaos
+    def __init__(
+        self, slurm: RealSlurm, folder: Path, seed: int, *, chaos: bool, word: str = "act"
+    ) -> None:
+        self.slurm, self.folder, self.chaos, self.word = slurm, folder, chaos, word
+        self.killed_s: list[float] = []
         self.draw = random.Random(seed)
         self.out = Counted()
         for name in ("jobs", "bin"):
@@ -112,14 +62,17 @@ class Run:
         (folder / "job.sh").write_text(JOB.format(folder=folder / "jobs"))
         (folder / "live.toml").write_text(SETTINGS)
         real = shutil.which("scontrol", path=slurm.env["PATH"])
-        (folder / "bin/scontrol").write_text(REFUSE.format(scontrol=real))
+        self.changes = folder / "changes.log"
+        self.changes.touch()
+        (folder / "bin/scontrol").write_text(
+            COMMAND.format(scontrol=real, chaos=int(chaos), log=self.changes)
+        )
         (folder / "bin/scontrol").chmod(0o755)
-        self.env = dict(slurm.env)
-        if chaos:
-            self.env["PATH"] = f"{folder / 'bin'}:{self.env['PATH']}"
+        self.env = {**slurm.env, "PATH": f"{folder / 'bin'}:{slurm.env['PATH']}"}
         self.process: subprocess.Popen[bytes] | None = None
         self.logged, self.at_work_s = 0, 0.0
         self.mine: dict[str, str] = {}
+        self.submitted_s: dict[str, float] = {}
         self.foreign: dict[str, dict[str, object]] = {}
         self.cancelled: set[str] = set()
 
@@ -132,7 +85,7 @@ class Run:
         words = ["sbatch", "--parsable", "--requeue", f"--comment={comment}", "--output=/dev/null"]
         words += ["--chdir=/", *shape, *more, str(self.folder / "job.sh"), tag, str(halves)]
         job = self.slurm.run("runuser", "-u", "nobody", "--", "env", conf, *words).strip()
-        self.mine[job] = tag
+        self.mine[job], self.submitted_s[job] = tag, time.time()
         return job
 
     def some(self, count: int) -> None:
@@ -146,8 +99,9 @@ class Run:
     def rows(self) -> dict[str, dict[str, object]]:
         """Records of squeue by job; none while slurmctld is away."""
         try:
-            text = self.slurm.run("squeue", "--json", timeout=8.0, check=False)
-            return {str(row["job_id"]): row for row in json.loads(text)["jobs"]}
+            text = self.slurm.run(*JOBS, timeout=8.0, check=False)
+            rows = [{key: plain(row[key]) for key in row} for row in json.loads(text)["jobs"]]
+            return {str(row["job_id"]): row for row in rows}
         except (subprocess.TimeoutExpired, ValueError, KeyError):
             return {}
 
@@ -162,7 +116,7 @@ class Run:
     def alive(self) -> None:
         """Begin the controller again where it has ended: the lease of a killed one runs out."""
         if self.process is None or self.process.poll() is not None:
-            self.process = self.control("act", "live")
+            self.process = self.control(self.word, "live")
             self.logged, self.at_work_s = self.audit.stat().st_size, 0.0
 
     @property
@@ -216,6 +170,8 @@ class Run:
             until("the last job", lambda: self.alive() or self.over(set()), 90.0)
         self.finish()
         self.count()
+        if self.slurm.slurmdbd:
+            self.read_accounts()
         return self.out
 
     def watched(self) -> None:
@@ -246,11 +202,15 @@ class Run:
         """When what happens, in seconds."""
         kinds = ["more", "cancel", "more"]
         if self.chaos:
-            kinds += ["away", "drain", "silent", "second", "more", "resume", "answer"]
+            kinds += ["away", "drain", "silent", "more", "resume", "answer"]
+            kinds += ["second"] if self.word == "act" else []
+            kinds += ["unaccounted", "accounted"] if self.slurm.slurmdbd else []
         at = sorted(self.draw.uniform(3.0, 45.0) for _ in kinds)
         order = kinds[:]
         self.draw.shuffle(order)
-        for early, late in (("drain", "resume"), ("silent", "answer")):
+        for early, late in (
+            ("drain", "resume"), ("silent", "answer"), ("unaccounted", "accounted"),
+        ):  # fmt: skip
             if early in order and order.index(early) > order.index(late):
                 i, k = order.index(early), order.index(late)
                 order[i], order[k] = order[k], order[i]
@@ -266,7 +226,9 @@ class Run:
                 self.cancelled.add(gone)
                 slurm.run("runuser", "-u", "nobody", "--", "scancel", gone)
             elif what == "away":
-                slurm.stop_controller(self.draw.choice([signal.SIGKILL, signal.SIGTERM]))
+                how = self.draw.choice([signal.SIGKILL, signal.SIGTERM])
+                slurm.stop_controller(how)
+                self.killed_s += [time.time()] * (how is signal.SIGKILL)
                 time.sleep(self.draw.uniform(5.0, 15.0))
                 slurm.start_controller()
                 until("slurmctld", lambda: "UP" in slurm.run("scontrol", "ping", check=False))
@@ -278,6 +240,10 @@ class Run:
                 slurm.stop_node(5)
             elif what == "answer":
                 slurm.start_node(5)
+            elif what == "unaccounted":
+                slurm.stop_accounting()
+            elif what == "accounted":
+                slurm.start_accounting()
             elif what == "second":
                 (self.folder / "second").mkdir(exist_ok=True)
                 shutil.copy(self.folder / "live/jobs.json", self.folder / "second")
@@ -288,16 +254,25 @@ class Run:
                     self.out.second_joined += 1
                 self.out.notes.append(said.strip()[-120:])
 
+    def cluster(self) -> Cluster:
+        """What Slurm answers as ``round --from`` reads it, which refuses what is held twice."""
+        answers = [("squeue", json.loads(self.slurm.run(*JOBS, timeout=8.0)))]
+        try:
+            nodes = self.slurm.run("scontrol", "show", "nodes", "--json", timeout=8.0)
+        except RuntimeError:  # 22.05
+            nodes = self.slurm.run("sinfo", "--json", timeout=8.0)
+        return slurm_round([*answers, ("nodes", json.loads(nodes))]).snapshot.state.cluster
+
     def sample(self) -> None:
         """No GPU is held twice, by the reader that refuses such a picture."""
-        with suppress(Exception):
-            nodes = json.loads(self.slurm.run("sinfo", "--json", timeout=8.0))
-            jobs = json.loads(self.slurm.run("squeue", "--json", timeout=8.0))
-            try:
-                slurm_round([("squeue", jobs), ("sinfo", nodes)])
-            except InputError as error:
-                if "another's" in str(error):
-                    self.out.held_twice += 1
+        try:
+            self.cluster()
+        except InputError as error:
+            self.out.held_twice += "another's" in str(error)
+            self.out.unread += "another's" not in str(error)
+            self.out.notes.append(str(error))
+        except (RuntimeError, ValueError, subprocess.TimeoutExpired):
+            pass  # slurmctld is away
 
     def over(self, but: set[str]) -> bool:
         """Whether all jobs but some are over."""
@@ -329,16 +304,20 @@ class Run:
             words = [line.split()[0] for line in lines]
             ended = words.index("end") if "end" in words else None
             if ended is not None and "start" in words[ended:]:
-                kind = self.blame(job, float(lines[ended].split()[1]))
+                at_s = [float(line.split()[1]) for line in lines]
+                began = max(i for i, word in enumerate(words[:ended]) if word == "start")
+                again = words.index("start", ended)
+                kind = self.blame(job, at_s[began], at_s[ended], at_s[again])
                 setattr(self.out, kind, getattr(self.out, kind) + 1)
                 out.notes.append(f"job {job} ran again, {kind}: {lines}")
             if job in self.cancelled:
                 continue
             if ended is None or row.get("job_state") != "COMPLETED":
-                out.lost += 1
-                out.notes.append(
-                    f"job {job} {row.get('job_state')} {row.get('state_reason')}: {words}"
-                )
+                forgot = ended is not None and self.forgot(lines)
+                out.forgotten += forgot
+                out.lost += not forgot
+                state = row.get("job_state"), row.get("state_reason")
+                out.notes.append(f"job {job} {state} {'forgotten' if forgot else 'lost'}: {words}")
             out.restarts += int(str(row.get("restart_cnt") or 0))
             mark = str(row.get("admin_comment") or "")
             out.left_marked += mark.startswith("morph:") and row.get("job_state") == "PENDING"
@@ -348,17 +327,46 @@ class Run:
                 out.notes.append(f"foreign {job}: {before} {self.facts(rows.get(job, {}))}")
         self.count_commands(rows)
 
-    def blame(self, job: str, end_s: float) -> str:
-        """Why a job ran again that ended at an instant."""
-        stops_s = [0.0]
-        for line in self.audit.read_text().splitlines():
-            with suppress(ValueError):
-                entry = json.loads(line)
-                if f"scontrol requeue Incomplete {job}" in entry.get("commands", ()):
-                    stops_s.append(entry["clock_s"])
-        if len(stops_s) == 1:
-            return "by_slurm"
-        return "ran_again" if max(stops_s) > end_s else "unreached"
+    def read_accounts(self) -> None:
+        """What slurmdbd knows, through the readers of logs."""
+        log = self.folder / "sacct.txt"
+        time.sleep(6.0)  # slurmctld sends what it has to say in batches
+        log.write_text(self.slurm.run(*SACCT))
+        ran = {} if self.chaos else {job: self.ran(tag) for job, tag in self.mine.items()}
+        found = misread(log, self.cluster(), self.submitted_s, ran)
+        self.out.misread = len(found)
+        self.out.notes += found
+
+    def ran(self, tag: str) -> list[tuple[float, float]]:
+        """When a job ran, by its own word."""
+        file = self.folder / "jobs" / f"{tag}.log"
+        lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+        starts = [float(words[1]) for words in lines if words[0] == "start"]
+        ends = [float(words[1]) for words in lines if words[0] != "start"]
+        return list(zip(starts, ends, strict=False))
+
+    def forgot(self, lines: Sequence[str]) -> bool:
+        """Whether slurmctld was killed too soon to know that a job had begun or ended."""
+        at_s = [float(line.split()[1]) for line in lines]
+        return any(0.0 < kill_s - one < FORGETS_S for kill_s in self.killed_s for one in at_s)
+
+    def blame(self, job: str, began_s: float, end_s: float, again_s: float) -> str:
+        """Why a job ran again: a stop behind its end, one before it that did not end it, or none.
+
+        Parameters
+        ----------
+        began_s, end_s, again_s
+            When it began last before its end, ended, and began again.
+        """
+        lines = [line.split() for line in self.changes.read_text().splitlines()]
+        refused = {words[0] for words in lines if words[1] == "refused"}
+        stops_s = [
+            float(words[1]) for words in lines
+            if words[2:] == ["requeue", "Incomplete", job] and words[0] not in refused
+        ]  # fmt: skip
+        if any(end_s < at_s < again_s for at_s in stops_s):
+            return "ran_again"
+        return "unreached" if any(began_s < at_s <= end_s for at_s in stops_s) else "by_slurm"
 
     def count_commands(self, rows: dict[str, dict[str, object]]) -> None:
         """Every job with our mark has its command in the log."""
@@ -381,28 +389,25 @@ class Run:
                 self.out.notes.append(f"job {job} is marked, the log has no command for it")
 
 
-def record(path: Path, row: dict[str, object]) -> None:
-    """Add a row to a CSV file, with a header where it is new."""
-    fresh = not path.exists()
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(row), lineterminator="\n")
-        if fresh:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print a line each, and fail where anything but 0 was counted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2, help="chaos runs, after one without")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--slurmdbd", choices=("with", "without", "both"), default="both",
+        help="accounting; both: without it in every other run (default both)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--observe", action="store_true", help="the same without acting: what Slurm does by itself"
+    )
     parser.add_argument("--record", type=Path, metavar="CSV", help="add a row for each run to it")
     given = parser.parse_args(arguments)
-    lacks = missing()
-    if lacks:
-        print(f"live-test: {lacks}", file=sys.stderr)
+    if lacks := missing(slurmdbd=given.slurmdbd != "without"):
+        more = "; or --slurmdbd without" if given.slurmdbd == "both" and not missing() else ""
+        print(f"live-test: {lacks}{more}", file=sys.stderr)
         return 2
-    faults = 0
+    faults, word = 0, "observe" if given.observe else "act"
     folder = Path(tempfile.mkdtemp(prefix="live-"))
     folder.chmod(0o755)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -410,16 +415,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for k in range(given.runs + 1):
             place = folder / f"run{k}"
             place.mkdir()
-            with cluster(place / "slurm") as slurm:
-                out = Run(slurm, place / "work", given.seed + k, chaos=k > 0).run()
+            slurmdbd = given.slurmdbd == "with" or (given.slurmdbd == "both" and k % 2 == 0)
+            with cluster(place / "slurm", slurmdbd=slurmdbd) as slurm:
+                out = Run(slurm, place / "work", given.seed + k, chaos=k > 0, word=word).run()
             faults += out.faults
-            kind = "chaos" if k else "acceptance"
             figures = {name: value for name, value in asdict(out).items() if name != "notes"}
+            about = {"slurm": slurm.release, "slurmdbd": slurmdbd, "word": word, "chaos": k > 0}
+            row = about | {"seed": given.seed + k} | figures
             if given.record is not None:
-                about = {"slurm": slurm.release, "run": kind, "seed": given.seed + k}
-                record(given.record, about | figures)
-            said = ", ".join(f"{name} {value}" for name, value in figures.items())
-            print(f"{kind} seed {given.seed + k}: {said}", flush=True)
+                record(given.record, row)
+            print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
             for note in out.notes if out.faults else ():
                 print(f"  {note}", flush=True)
     finally:

@@ -231,7 +231,7 @@ class FakeSlurm:
         words = list(command)
         if words[:3] == ["scontrol", "show", "config"]:
             return self._config()
-        if words == ["squeue", "--json"]:
+        if words[:2] == ["squeue", "--json"]:
             rows = [
                 self._row(job)
                 for job in self.jobs.values()

@@ -17,23 +17,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-NODES, GPUS = 8, 8
+from tests.live import accounting
+from tests.live.releases import ROOT, plugins, which, write_commands
+
+NODES, GPUS, NAME = 8, 8, "fake"
 PACKAGES = "slurm-wlm slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
 INSTALL = "apt-get install -y --no-install-recommends"
 _WAIT_S = 60.0
 
 
-def missing() -> str:
+def missing(*, slurmdbd: bool = False) -> str:
     """What keeps a real Slurm from being brought up, with what to do about it; "" for nothing."""
-    wanted = ["slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "munged"]
-    gone = [name for name in wanted if _which(name) is None]
+    wanted, packages = ["slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "munged"], PACKAGES
+    if slurmdbd:
+        wanted, packages = [*wanted, *accounting.NEEDED], f"{packages} {accounting.PACKAGES}"
+    gone = [name for name in wanted if which(name) is None]
     if gone:
-        return f"no {', '.join(gone)}: {INSTALL} {PACKAGES}"
+        where = f" (those of Slurm in {os.environ[ROOT]})" if os.environ.get(ROOT) else ""
+        return f"no {', '.join(gone)}: {INSTALL} {packages}{where}"
     return "" if os.geteuid() == 0 else "slurmctld, slurmd and munged are started as root only"
-
-
-def _which(name: str) -> str | None:
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def until(what: str, holds: Callable[[], bool], limit_s: float = _WAIT_S) -> None:
@@ -54,32 +56,40 @@ class RealSlurm:
         Scratch folder.
     backfill
         Whether slurmctld plans ahead (``sched/backfill``) or starts by order alone.
+    slurmdbd
+        Whether jobs are accounted for, by a slurmdbd with a MariaDB of its own.
     settings
         More lines of slurm.conf.
     """
 
     def __init__(
-        self, folder: Path, *, backfill: bool = True, settings: Sequence[str] = (),
+        self, folder: Path, *, backfill: bool = True, slurmdbd: bool = False,
+        settings: Sequence[str] = (),
     ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.settings = (*settings, f"SchedulerType=sched/{'backfill' if backfill else 'builtin'}")
         self._started: dict[str, subprocess.Popen[bytes]] = {}
-        self.release = self._version().split()[-1]
-        self._new = int(self.release.partition(".")[0]) >= 23
         self.ports = _free_ports(NODES + 3)
+        if slurmdbd:
+            self.settings += accounting.settings(folder, self.ports[1])
+        self.slurmdbd = slurmdbd
         self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
-        self.env["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-
-    @staticmethod
-    def _version() -> str:
-        found = _which("slurmctld") or "slurmctld"
-        return subprocess.run([found, "-V"], capture_output=True, text=True, check=True).stdout
+        write_commands(folder / "bin")
+        self.env["PATH"] = f"{folder / 'bin'}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+        self.release = self.run("slurmctld", "-V").split()[-1]
+        self._new = int(self.release.partition(".")[0]) >= 23
 
     def run(self, *words: str, timeout: float = _WAIT_S, check: bool = True) -> str:
         """What a client command prints."""
+        found = shutil.which(words[0], path=self.env["PATH"])
         done = subprocess.run(
-            words, env=self.env, capture_output=True, text=True, timeout=timeout, check=False
+            [found or words[0], *words[1:]],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         if check and done.returncode:
             raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
@@ -89,6 +99,8 @@ class RealSlurm:
         """Write the configuration and bring everything up."""
         self._configure()
         self._munge()
+        if self.slurmdbd:
+            self._account()
         self.start_controller()
         for i in range(NODES):
             self.start_node(i)
@@ -107,6 +119,24 @@ class RealSlurm:
         said = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%t", check=False)
         return said.split().count("idle")
 
+    def _account(self) -> None:
+        port, storage_port = self.ports[1], self.ports[2]
+        password = accounting.configure(self.folder, port, storage_port)
+        self._spawn("mariadbd", *accounting.database(self.folder, storage_port, password))
+        until("mariadbd", lambda: _listens(storage_port))
+        self.start_accounting()
+        until("slurmdbd", lambda: _listens(port))
+        cluster = ("sacctmgr", "-i", "add", "cluster", NAME)
+        until("the cluster in slurmdbd", lambda: NAME in self.run(*cluster, check=False))
+
+    def start_accounting(self) -> None:
+        """Begin slurmdbd, which may have been killed."""
+        self._spawn("slurmdbd", "slurmdbd", "-D")
+
+    def stop_accounting(self) -> None:
+        """Kill slurmdbd; slurmctld keeps what it has to say to it."""
+        self._end("slurmdbd", signal.SIGKILL)
+
     def _ping(self) -> str:
         return self.run("scontrol", "ping", check=False)
 
@@ -121,7 +151,10 @@ class RealSlurm:
     def start_node(self, i: int) -> None:
         """Begin the slurmd of a node."""
         conf = self.env["SLURM_CONF"]
-        self._spawn(f"n{i + 1}", "slurmd", "-D", "-N", f"n{i + 1}", "-f", conf)
+        # slurmstepd is where slurmd was built to find it, unless it is told otherwise.
+        step = self.folder / "bin/slurmstepd"
+        where = ("-d", str(step)) if step.exists() else ()
+        self._spawn(f"n{i + 1}", "slurmd", "-D", "-N", f"n{i + 1}", "-f", conf, *where)
 
     def stop_node(self, i: int) -> None:
         """Kill the slurmd of a node."""
@@ -142,8 +175,13 @@ class RealSlurm:
 
     def _spawn(self, name: str, *words: str) -> None:
         with (self.folder / f"{name}.out").open("ab") as out:
+            found = shutil.which(words[0], path=self.env["PATH"])
             self._started[name] = subprocess.Popen(
-                words, env=self.env, stdout=out, stderr=out, start_new_session=True
+                [found or words[0], *words[1:]],
+                env=self.env,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
             )
 
     def _end(self, name: str, how: signal.Signals) -> None:
@@ -164,11 +202,12 @@ class RealSlurm:
         key = place / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        munged = _which("munged") or "munged"
+        munged = which("munged") or "munged"
         files = ("key", "log", "pid", "seed")
         options = [f"--{name}-file={place / name}" for name in files]
         socket_path = place / "socket"
-        self._spawn("munged", munged, "--foreground", "--force", f"--socket={socket_path}", *options)
+        where = f"--socket={socket_path}"
+        self._spawn("munged", munged, "--foreground", "--force", where, *options)
         until("munged", socket_path.exists)
 
     def _configure(self) -> None:
@@ -192,7 +231,7 @@ class RealSlurm:
             for i in range(NODES)
         ]
         text = [
-            "ClusterName=fake", "SlurmctldHost=localhost(127.0.0.1)", "SlurmUser=root",
+            f"ClusterName={NAME}", "SlurmctldHost=localhost(127.0.0.1)", "SlurmUser=root",
             f"SlurmctldPort={self.ports[0]}", "AuthType=auth/munge",
             f"AuthInfo=socket={folder}/munge/socket",
             f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool/%n",
@@ -210,6 +249,8 @@ class RealSlurm:
             f"PartitionName=gpu Nodes=n[1-{NODES}] Default=YES MaxTime=INFINITE State=UP",
             f"PartitionName=other Nodes=n[1-{NODES}] MaxTime=INFINITE State=UP",
         ]  # fmt: skip
+        if (place := plugins()) is not None:
+            text.append(f"PluginDir={place}")
         (folder / "slurm.conf").write_text("\n".join(text) + "\n")
 
 
@@ -256,6 +297,12 @@ def guard(conf: Path) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
+        return True
+    return False
+
+
 def _free_ports(count: int) -> list[int]:
     """Ports of loopback that are free now."""
     found = []
@@ -275,13 +322,13 @@ def _left(number: int, frame: object) -> None:
 
 @contextmanager
 def cluster(
-    folder: Path, *, backfill: bool = True, settings: Sequence[str] = ()
+    folder: Path, *, backfill: bool = True, slurmdbd: bool = False, settings: Sequence[str] = ()
 ) -> Iterator[RealSlurm]:
     """A real Slurm that is up, and gone behind the block.
 
     SIGINT and SIGTERM end the block as errors do; while Slurm is ended they wait.
     """
-    found = RealSlurm(folder, backfill=backfill, settings=settings)
+    found = RealSlurm(folder, backfill=backfill, slurmdbd=slurmdbd, settings=settings)
     conf = folder / "slurm.conf"
     keeper = guard(conf)
     before = {number: signal.signal(number, _left) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -1,4 +1,4 @@
-"""What a run beside a real Slurm begins is ended, whatever ends the run; no Slurm is needed here."""
+"""What a run beside a real Slurm begins is ended, whatever ends the run; no Slurm is needed."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from morph_opt.live.releasing import release_all
 from morph_opt.live.settings import read_settings
 from morph_opt.live.slurm import Slurm
 from morph_opt.live.turn import ADVISE, OBSERVE, Mode
+from morph_opt.replay.why import why
 from morph_opt.round.cli import main as decide_again
 from morph_opt.runs.read import read_run
 from tests.live.fake import FakeSlurm
@@ -320,14 +322,23 @@ def test_what_happened_is_a_run(tmp_path: Path) -> None:
     fake = FakeSlurm(2)
     one = controller(tmp_path, fake)
     jobs = submitted(fake, 8, 5)
-    finish(one, fake, jobs)
+    foreign = fake.submit(1, 30.0)
+    finish(one, fake, [*jobs, foreign])
     write_run(tmp_path / "audit.jsonl", tmp_path / "run")
+    jobs.append(foreign)
     run = read_run(tmp_path / "run")
     assert run.summary.completed == len(jobs)
     assert run.summary.rounds_over_capacity == 0
     assert run.summary.preemptions == sum(job.restarts for job in jobs)
     mean_s = sum(job.end_s - job.submit_s for job in jobs) / len(jobs)
     assert run.summary.avg_jct_s == pytest.approx(mean_s, abs=2.0)
+    late = str(max(jobs, key=lambda job: job.first_start_s).id)
+    said = "\n".join(why(tmp_path / "run", late, rounds=2))
+    assert f"{late} was queued from 0.00 h" in said
+    assert f"{late}: queue; " in said
+    assert "took no part" in "\n".join(why(tmp_path / "run", str(foreign.id), rounds=2))
+    shutil.rmtree(tmp_path / "run/rounds")
+    assert "keep_rounds" in why(tmp_path / "run", late)[-1]
     (tmp_path / "bad.jsonl").write_text('{"turn": 1}\n')
     with pytest.raises(InputError, match="holds no turns"):
         write_run(tmp_path / "bad.jsonl", tmp_path / "again")
