@@ -102,7 +102,7 @@ class Slurm:
     ) -> None:
         self._settings = settings
         self._run = run
-        self._nodes_by_scontrol = True
+        self._nodes_by_scontrol, self._owner = True, ""
         self.clock = clock
         self.sleep = sleep
 
@@ -185,6 +185,7 @@ class Slurm:
         AwayError
             If slurmctld does not answer.
         """
+        self._owner = owner
         try:
             job = self._lease_job()
             for _ in range(3):
@@ -222,8 +223,9 @@ class Slurm:
 
     def give_lease(self) -> None:
         """Let another have it at once."""
-        for job, _ in self._leases():
-            self.do(("scancel", job))
+        for job, mark in self._leases():
+            if _holder(mark)[0] == self._owner:
+                self.do(("scancel", job))
 
     def _lease_job(self) -> str:
         """The parked job that the lease is written on; made where there is none."""

@@ -136,7 +136,9 @@ class Controller:
         if not due and leased and said.seen == self.last_texts:
             return False
         picture = self.scheduler.observe(self.memory.submitted_s(), said)
-        self._keep_lease(picture)
+        if not self._keep_lease(picture):
+            self.last_s = -1e18
+            return False
         self._begin(picture)
         self.pending += self.memory.take(picture)
         seen = _fingerprint(picture)
@@ -147,16 +149,23 @@ class Controller:
         self._turn(picture, time.perf_counter() - began_s)
         return True
 
-    def _keep_lease(self, picture: Picture) -> None:
-        """Renew it in time, and know whether it is ours."""
+    def _keep_lease(self, picture: Picture) -> bool:
+        """Renew it in time, and know whether it is ours; False where it had to be taken anew.
+
+        A slurmctld that was killed may have forgotten whose it is, and time has passed then.
+        """
         if self.mode.word != ACT:
-            return
+            return True
         self.leased_s, self.no_lease = picture.time_s, ""
         try:
             if not self.scheduler.renew_lease(self.owner, picture):
-                self.no_lease = "the lease is another's"
+                self.scheduler.take_lease(self.owner)
+                return False
+        except InputError as error:
+            self.no_lease = str(error)
         except (AwayError, RefusedError) as error:
             self.no_lease = f"the lease cannot be renewed: {error}"
+        return True
 
     def _settling(self, now_s: float) -> bool:
         """Whether a job may be started now that could not at the last turn."""

@@ -108,6 +108,8 @@ def misread(
     for name, own in ran.items():
         stints = [stint for job in jobs[name] for stint in job.stints]
         for begin_s, end_s in own:
+            if end_s - begin_s < 1.0:
+                continue  # in whole seconds it may have held nothing
             near = [abs(s.start_s - begin_s) + abs(s.end_s - end_s) for s in stints]
             if not min(near, default=1e9) <= 2.0 * CLOCK_S:
                 found.append(f"job {name} ran from {begin_s:.1f} to {end_s:.1f}: {stints}")

@@ -259,7 +259,24 @@ def test_two_controllers(tmp_path: Path) -> None:
     fake.jobs[1].mark = f"lease:elsewhere:1@{fake.now_s + 100:.0f}"  # taken while we slept
     steps(one, fake, 5.0)
     assert not commands(tmp_path / "a")
-    assert {r["why"] for r in commands(tmp_path / "a", "postponed")} == {"the lease is another's"}
+    held = {r["why"] for r in commands(tmp_path / "a", "postponed")}
+    assert held
+    assert all("another controller (elsewhere:1) has it" in why for why in held)
+    one.close()
+    assert fake.jobs[1].state == "PENDING", "another's lease is not ours to give"
+
+
+def test_a_lease_that_slurmctld_forgot_is_taken_again(tmp_path: Path) -> None:
+    fake = FakeSlurm(2)
+    one = controller(tmp_path, fake)
+    fake.jobs[1].mark = f"lease:gone:1@{fake.now_s + 8:.0f}"  # as of before it was killed
+    jobs = submitted(fake, 4, 3)
+    steps(one, fake, 4.0)
+    assert not commands(tmp_path)
+    finish(one, fake, jobs)
+    assert all(job.state == "COMPLETED" for job in jobs)
+    assert commands(tmp_path)
+    assert one.owner in fake.jobs[1].mark
     one.close()
 
 
