@@ -8,11 +8,13 @@ the certificate was made. Any numbers that keep to the inequalities below prove 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.check_bound import BoundError, allowed_options
+from formulations.columns import of_tables
 from formulations.round.tables import Level, RoundProblem
 
 TOLERANCE = 1e-11
@@ -52,6 +54,63 @@ def check_knapsack(
     jobs = problem.jobs.count
     if not np.array_equal(np.sort(order), np.arange(jobs)) or not (after < np.inf).all():
         raise BoundError(claim, np.inf)
+    what = _what_may_be(problem)
+    shape = np.asarray(after.shape[1:])
+    if after.shape[0] != jobs + 1 or (shape <= what.most).any():
+        raise BoundError(claim, np.inf)
+    place = np.empty(jobs, dtype=np.int64)
+    place[order] = np.arange(jobs)
+    best = np.full((jobs, what.uses.shape[0]), -np.inf)
+    values = np.append(worth[what.option], np.zeros(what.job.size - what.option.size))
+    np.maximum.at(best, (place[what.job], what.which), values)
+    wanted = np.full(after[:-1].shape, -np.inf)
+    spare = np.empty(wanted.shape)
+    for sizes, uses in zip(best.T, what.uses.tolist(), strict=True):
+        # Of many jobs those that have the size; few are quicker all at once, -inf proving nothing.
+        some = np.flatnonzero(sizes > -np.inf) if jobs > MANY else slice(None)
+        here = (some, *(slice(own, None) for own in uses))
+        rest = (some, *(slice(0, -own or None) for own in uses))
+        own = sizes[some].reshape(-1, *(1 for _ in uses))
+        if jobs > MANY:
+            wanted[here] = np.maximum(wanted[here], after[1:][rest] + own)
+        else:
+            room = wanted[here]
+            np.maximum(room, np.add(after[1:][rest], own, out=spare[here]), out=room)
+    more = wanted > after[:-1]
+    lacks = np.zeros(jobs)
+    if more.any():
+        short = np.subtract(wanted, after[:-1], out=np.zeros(more.shape), where=more)
+        lacks = short.reshape(jobs, -1).max(axis=1)
+    # What is not there counts for nothing, or makes NaN, which no claim reaches.
+    proven = float(after[0].flat[-1]) + float(lacks.sum()) - min(0.0, float(after[-1].min())) - less
+    size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
+    if not claim >= proven - TOLERANCE * size:
+        raise BoundError(claim, proven)
+
+
+class _MayBe(NamedTuple):
+    """What jobs may do, nothing included, and what it takes.
+
+    Parameters
+    ----------
+    option, job
+        Options that may be, shape (M,), and of each its job; behind these the jobs that may have
+        nothing.
+    uses, which
+        Distinct GPUs of each class, shape (S, T), and which of them is taken, as ``job``.
+    most
+        GPUs of each class up to which tables must go: as many as there are, or jobs can use.
+    """
+
+    option: Ints
+    job: Ints
+    uses: Ints
+    which: Ints
+    most: Ints
+
+
+@of_tables
+def _what_may_be(problem: RoundProblem) -> _MayBe:
     allowed, idle = allowed_options(problem)
     gpus, room = _gpus_of_options(problem)
     mine = np.flatnonzero(allowed & (gpus <= room).all(axis=1))
@@ -59,35 +118,11 @@ def check_knapsack(
     taken = np.concatenate([gpus[mine], np.zeros((rests.size, room.size), dtype=np.int64)])
     job = np.concatenate([problem.options.job[mine], rests])
     # More than all jobs together can use is never used.
-    needed = np.zeros((jobs, room.size), dtype=np.int64)
+    needed = np.zeros((problem.jobs.count, room.size), dtype=np.int64)
     np.maximum.at(needed, job, taken)
-    shape = np.asarray(after.shape[1:])
-    if after.shape[0] != jobs + 1 or (shape <= np.minimum(room, needed.sum(axis=0))).any():
-        raise BoundError(claim, np.inf)
-    place = np.empty(jobs, dtype=np.int64)
-    place[order] = np.arange(jobs)
     stride = np.append(np.cumprod((room + 1)[:0:-1])[::-1], 1)
-    known, first, which = np.unique(taken @ stride, return_index=True, return_inverse=True)
-    best = np.full((jobs, known.size), -np.inf)
-    values = np.append(worth[mine], np.zeros(rests.size))
-    np.maximum.at(best, (place[job], which), values)
-    lacks = np.zeros(jobs)
-    for sizes, uses in zip(best.T, taken[first].tolist(), strict=True):
-        # Of many jobs those that have the size; few are quicker all at once, -inf proving nothing.
-        rows = np.flatnonzero(sizes > -np.inf) if jobs > MANY else np.arange(jobs)
-        some = rows if jobs > MANY else slice(None)
-        rest = (slice(0, -own or None) for own in uses)
-        here = after[:-1][(some, *(slice(own, None) for own in uses))]
-        wanted = after[1:][(some, *rest)] + sizes[some].reshape(-1, *(1 for _ in uses))
-        more = wanted > here
-        if more.any():
-            short = np.subtract(wanted, here, out=np.zeros(more.shape), where=more)
-            lacks[rows] = np.maximum(lacks[rows], short.reshape(rows.size, -1).max(axis=1))
-    # What is not there counts for nothing, or makes NaN, which no claim reaches.
-    proven = float(after[0].flat[-1]) + float(lacks.sum()) - min(0.0, float(after[-1].min())) - less
-    size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
-    if not claim >= proven - TOLERANCE * size:
-        raise BoundError(claim, proven)
+    _, first, which = np.unique(taken @ stride, return_index=True, return_inverse=True)
+    return _MayBe(mine, job, taken[first], which, np.minimum(room, needed.sum(axis=0)))
 
 
 def _gpus_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:

@@ -68,6 +68,27 @@ def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
     return remembering
 
 
+def of_tables(function: Callable[[Any], Found]) -> Callable[[Any], Found]:
+    """A function of a round's tables that is asked once, however far its jobs have come since.
+
+    For what hangs on no column that `RoundProblem.later` replaces: from round to round the tables
+    are mostly the same. Nobody may write to an answer, or to an array in it.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def remembering(problem: Any) -> Found:
+        known: dict[str, Found] = problem.known
+        if name not in known:
+            found = known[name] = function(problem)
+            for array in found if isinstance(found, tuple) else (found,):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
+        return known[name]
+
+    return remembering
+
+
 def joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """Positions of equal values in two columns, by the right one; of several, all in order."""
     order = np.argsort(left, kind="stable")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from formulations.arrays import Floats, Ints
+from formulations.columns import of_tables
 from formulations.prices.relaxation import possible_options
 from formulations.round.tables import NONE, Level, RoundProblem
 
@@ -30,9 +32,11 @@ class Items:
         Jobs in their order, shape (D,).
     start
         First item of each of them and one behind the last, shape (D + 1,).
-    option, value, gpus
-        Which option, `NONE` for nothing; what it counts; the GPUs of open nodes that it takes, by
-        class; shapes (I,), (I,) and (I, T).
+    option, value
+        Which option, `NONE` for nothing, and what it counts; shape (I,).
+    sizes, which
+        Distinct numbers of GPUs of open nodes, by class, in lexicographic order, shape (S, T), and
+        which of them an item takes, shape (I,).
     weights
         Of the goals that rank higher, in a value.
     promised
@@ -46,10 +50,16 @@ class Items:
     start: Ints
     option: Ints
     value: Floats
-    gpus: Ints
+    sizes: Ints
+    which: Ints
     weights: tuple[float, ...]
     promised: float
     size: float
+
+    @property
+    def gpus(self) -> Ints:
+        """GPUs of open nodes that each item takes, by class, shape (I, T)."""
+        return self.sizes[self.which]
 
 
 def find_items(
@@ -67,38 +77,81 @@ def find_items(
     floors
         Goals that rank higher, and the least that decisions are to reach of them.
     """
+    jobs, table, raw = problem.jobs.count, problem.jobs, _unvalued(problem)
+    value, weights, promised = _with_floors(level, floors, raw.mine)
+    value = np.concatenate([value, raw.rests])
+    kind = np.where(raw.kind == PAYS, np.where(value > 0.0, PAYS, LOSES), raw.kind)
+    best = np.full(jobs, -np.inf)
+    np.maximum.at(best, raw.job, value / np.maximum(1, raw.total))
+    place = np.empty(jobs, dtype=np.int64)
+    order = np.lexsort((-table.submission_s, table.attained_gpu_s, -best))
+    place[order] = np.arange(jobs)
+    # Equal keys keep the order of the table.
+    sort = np.lexsort((raw.total, kind, place[raw.job]))
+    start = np.concatenate([[0], np.cumsum(np.bincount(place[raw.job], minlength=jobs))])
+    value = value[sort]
+    finite = np.where(np.isfinite(value), np.abs(value), 0.0)
+    size = float(np.maximum.reduceat(finite, start[:-1]).sum()) + abs(promised)
+    return Items(
+        raw.capacity, order, start, raw.option[sort], value, raw.sizes, raw.which[sort],
+        weights, promised, size,
+    )  # fmt: skip
+
+
+class _Unvalued(NamedTuple):
+    """Items of a round in the order of its options, whatever they are worth.
+
+    Parameters
+    ----------
+    capacity, sizes
+        As of `Items`.
+    mine
+        Options among them.
+    rests
+        What nothing counts of the jobs that may have it, which stand behind: -inf where they may
+        not, but can do nothing else.
+    option, job, which, total
+        Of each item the option, the job, the row of ``sizes``, and its GPUs in all.
+    kind
+        Of each item, ``PAYS`` where that hangs on its value.
+    """
+
+    capacity: tuple[int, ...]
+    sizes: Ints
+    mine: Ints
+    rests: Floats
+    option: Ints
+    job: Ints
+    which: Ints
+    total: Ints
+    kind: Ints
+
+
+@of_tables
+def _unvalued(problem: RoundProblem) -> _Unvalued:
+    """What of the items does not change with the work that is left."""
     options, jobs = problem.options, problem.jobs.count
     fine, idle = possible_options(problem)
     gpus, capacity = _gpus_on_open_nodes(problem)
     mine = np.flatnonzero(fine & (gpus <= capacity).all(axis=1))
-    value, weights, promised = _with_floors(level, floors, mine)
     stuck = ~idle & (np.bincount(options.job[mine], minlength=jobs) == 0)
     rests = np.flatnonzero(idle | stuck)
     job = np.concatenate([options.job[mine], rests])
     option = np.concatenate([mine, np.full(rests.size, NONE)])
-    value = np.concatenate([value, np.where(stuck[rests], -np.inf, 0.0)])
     gpus = np.concatenate([gpus[mine], np.zeros((rests.size, gpus.shape[1]), dtype=np.int64)])
     stays = np.zeros(options.count + 1, dtype=bool)
     stays[options.stays] = True
-    kind = np.where(value > 0.0, PAYS, LOSES)
+    kind = np.where(stays[option], STAY, PAYS)
     kind[option == NONE] = NOTHING
-    kind[stays[option]] = STAY
+    needed = np.zeros((jobs, gpus.shape[1]), dtype=np.int64)
+    np.maximum.at(needed, job, gpus)
+    most = np.minimum(capacity, needed.sum(axis=0))
+    key = gpus @ np.append(np.cumprod((most + 1)[:0:-1])[::-1], 1)
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
     total = gpus.sum(axis=1)
-    best = np.full(jobs, -np.inf)
-    np.maximum.at(best, job, value / np.maximum(1, total))
-    place = np.empty(jobs, dtype=np.int64)
-    table = problem.jobs
-    order = np.lexsort((-table.submission_s, table.attained_gpu_s, -best))
-    place[order] = np.arange(jobs)
-    # Equal keys keep the order of the table.
-    sort = np.lexsort((total, kind, place[job]))
-    start = np.concatenate([[0], np.cumsum(np.bincount(place[job], minlength=jobs))])
-    gpus, value = gpus[sort], value[sort]
-    most = np.minimum(capacity, np.maximum.reduceat(gpus, start[:-1], axis=0).sum(axis=0))
-    finite = np.where(np.isfinite(value), np.abs(value), 0.0)
-    size = float(np.maximum.reduceat(finite, start[:-1]).sum()) + abs(promised)
-    return Items(
-        tuple(most.tolist()), order, start, option[sort], value, gpus, weights, promised, size
+    return _Unvalued(
+        tuple(most.tolist()), gpus[first], mine, np.where(stuck[rests], -np.inf, 0.0),
+        option, job, which, total, kind,
     )  # fmt: skip
 
 

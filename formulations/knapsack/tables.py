@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
@@ -34,8 +34,7 @@ class Tables:
         self.items = items
         self._shape = tuple(most + 1 for most in items.capacity)
         stride = [prod(self._shape[at + 1 :]) for at in range(len(self._shape))]
-        self._flat = items.gpus @ np.asarray(stride)
-        self.step: list[int] = self._flat.tolist()
+        self.step: list[int] = (items.sizes @ np.asarray(stride))[items.which].tolist()
 
     def takes_more_than(self, most: int) -> bool:
         """Whether the tables take more additions: of each job one in every state at least."""
@@ -45,19 +44,16 @@ class Tables:
     @cached_property
     def _sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
         """The most that each job is worth on every number of GPUs that is worth taking."""
-        items, jobs = self.items, self.items.job.size
-        known, which = np.unique(self._flat, return_inverse=True)
+        items, jobs, gpus = self.items, self.items.job.size, self.items.sizes
         place = np.repeat(np.arange(jobs), np.diff(items.start))
-        worth = np.full((jobs, known.size), -np.inf)
-        np.maximum.at(worth, (place, which), items.value)
-        gpus = np.zeros((known.size, len(self._shape)), dtype=np.int64)
-        gpus[which] = items.gpus
+        worth = np.full((jobs, gpus.shape[0]), -np.inf)
+        np.maximum.at(worth, (place, items.which), items.value)
         # Of sizes of one class those count that are worth more than every smaller one and nothing.
-        several = (gpus > 0).sum(axis=1) > 1
-        nothing = worth[:, :1] if known[0] == 0 else np.full((jobs, 1), -np.inf)
-        fine = np.broadcast_to(several, worth.shape) & (worth > -np.inf)
+        several = np.count_nonzero(gpus, axis=1) > 1
+        nothing = worth[:, :1] if not gpus[0].any() else np.full((jobs, 1), -np.inf)
+        fine = several & (worth > -np.inf)
         fine[:, :1] |= nothing > -np.inf
-        for t in range(len(self._shape)):
+        for t in range(gpus.shape[1]):
             own = np.flatnonzero(~several & (gpus[:, t] > 0))
             mine = np.concatenate([nothing, worth[:, own]], axis=1)
             before = np.maximum.accumulate(mine, axis=1)[:, :-1]
@@ -83,22 +79,10 @@ class Tables:
         jobs = len(self._sizes)
         table = np.empty((jobs + 1, *self._shape))
         table[jobs] = 0.0
-        spare, slices = np.empty(self._shape), self._slices
+        spare = np.empty(self._shape)
         for at in range(jobs - 1, -1, -1):
-            _step(table[at + 1], self._sizes[at], slices, table[at], spare)
+            _step(table[at + 1], self._sizes[at], table[at], spare)
         return table
-
-    @cached_property
-    def _slices(self) -> dict[tuple[int, ...], tuple[Slices, Slices]]:
-        """Per size: the states that have room for it, and what is left of each."""
-        every = {gpus for sizes in self._sizes for gpus, _ in sizes}
-        return {
-            gpus: (
-                tuple(slice(own, None) for own in gpus),
-                tuple(slice(0, all_ - own) for all_, own in zip(self._shape, gpus, strict=True)),
-            )
-            for gpus in every
-        }
 
     @property
     def rounding(self) -> float:
@@ -133,7 +117,7 @@ class Tables:
             others = np.asarray([known[tuple(row)] for row in items.gpus[mine].tolist()])
             fine[mine] = items.value[mine] + others >= least
             after = np.empty(self._shape)
-            _step(before, sizes, self._slices, after, spare)
+            _step(before, sizes, after, spare)
             before = after
         return fine
 
@@ -141,7 +125,6 @@ class Tables:
 def _step(
     before: Floats,
     sizes: list[tuple[tuple[int, ...], float]],
-    slices: dict[tuple[int, ...], tuple[Slices, Slices]],
     out: Floats,
     spare: Floats,
 ) -> None:
@@ -152,6 +135,13 @@ def _step(
     else:
         out.fill(-np.inf)
     for gpus, worth in sizes:
-        here, rest = slices[gpus]
+        here, rest = _slices(out.shape, gpus)
         mine = out[here]
         np.maximum(mine, np.add(before[rest], worth, out=spare[here]), out=mine)
+
+
+@lru_cache(maxsize=4096)
+def _slices(shape: tuple[int, ...], gpus: tuple[int, ...]) -> tuple[Slices, Slices]:
+    """The states that have room for a size, and what is left of each."""
+    room = tuple(slice(own, None) for own in gpus)
+    return room, tuple(slice(0, all_ - own) for all_, own in zip(shape, gpus, strict=True))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats
+from formulations.columns import of_tables
 from formulations.objectives import seconds_left
 from formulations.objectives.makespan import least_work
 from formulations.round.tables import Level, RoundProblem
@@ -20,8 +21,8 @@ from formulations.round.tables import Level, RoundProblem
 MOST_WAITS = 128
 """Beyond so many instants at which a wait may end, evenly many of them are looked at."""
 
-VALUE_STEPS = 100
-"""Steps towards the values of several node classes."""
+VALUE_STEPS = tuple((0.5 / np.sqrt(1.0 + np.arange(100))).tolist())
+"""Lengths of the steps towards the values of several node classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,12 @@ class PricePath:
     @classmethod
     def of(cls, ends_s: Floats, weight: Floats, gpus: float) -> PricePath:
         """Path for jobs that end at these instants, ascending, on so many GPUs."""
-        waiting = np.cumsum(weight[::-1])[::-1]
-        steps = np.diff(ends_s, prepend=0.0) * waiting / gpus
-        return cls(ends_s, np.concatenate([[0.0], np.cumsum(steps)]), 1.0 / gpus)
+        waiting = weight[::-1].cumsum()[::-1]
+        steps = ends_s.copy()
+        steps[1:] -= ends_s[:-1]
+        steps *= waiting
+        steps /= gpus
+        return cls(ends_s, np.concatenate([[0.0], steps.cumsum()]), 1.0 / gpus)
 
     def until(self, at_s: Floats) -> Floats:
         """Integral of the price from the round's begin to these instants, any shape."""
@@ -83,27 +87,33 @@ def saved_s(problem: RoundProblem, wait_rounds: float) -> Floats:
 
 def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float) -> Floats:
     """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
-    jobs, options, members = problem.jobs, problem.options, problem.options.members
+    jobs, members, gpus = problem.jobs, problem.options.members, _gpus_of_members(problem)
     # Whoever waits begins anew.
     seconds = jobs.restart_s[members.job] - members.startup_s + seconds_left(problem)
     best = np.full(jobs.count, np.inf)
     soonest_s = wait_rounds * problem.interval_s
-    for node_class, path in enumerate(paths):
-        begins_s = np.unique(np.maximum(soonest_s, np.append(path.ends_s, soonest_s)))
-        if begins_s.size > MOST_WAITS:
-            begins_s = begins_s[
-                np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)
-            ]
-        mine = np.flatnonzero(options.gpus_on(node_class)[members.option] > 0)
+    # The prices of all classes fall at the same instants.
+    begins_s = np.unique(np.maximum(soonest_s, np.append(paths[0].ends_s, soonest_s)))
+    if begins_s.size > MOST_WAITS:
+        begins_s = begins_s[np.linspace(0, begins_s.size - 1, MOST_WAITS).round().astype(np.int64)]
+    before = [path.until(begins_s) for path in paths]
+    for own in gpus:
+        mine = np.flatnonzero(own > 0)
         ends_s = begins_s[None, :] + seconds[mine, None]
         cost = jobs.weight[members.job[mine], None] * ends_s
-        for other, theirs in enumerate(paths):
-            gpus = options.gpus_on(other)[members.option[mine], None]
-            if gpus.any():
-                paid = theirs.until(ends_s) - theirs.until(begins_s)[None, :]
-                cost += gpus * paid
+        for path, begun, all_ in zip(paths, before, gpus, strict=True):
+            theirs = all_[mine, None]
+            if theirs.any():
+                cost += theirs * (path.until(ends_s) - begun)
         np.minimum.at(best, members.job[mine], cost.min(axis=1))
     return best
+
+
+@of_tables
+def _gpus_of_members(problem: RoundProblem) -> tuple[Floats, ...]:
+    """GPUs on each node class of the option of each member, T arrays of shape (M,)."""
+    options = problem.options
+    return tuple(options.gpus_on(t)[options.members.option] for t in range(problem.nodes.classes))
 
 
 def backlog_prices(problem: RoundProblem) -> list[PricePath]:
@@ -144,16 +154,18 @@ def class_values(work: Floats, gpus: Floats) -> Floats:
     share = np.full(gpus.size, 1.0 / gpus.size) if gpus.size > 1 else np.ones(1)
     if gpus.size == 1 or not work.size:
         return np.asarray(share / gpus)
-    best_s, best, rows = -np.inf, share, np.arange(work.shape[0])
-    for step in range(VALUE_STEPS):
+    best_s, best, flat = -np.inf, share, work.ravel()
+    rows = np.arange(0, work.size, gpus.size)
+    # Called a hundred times on a few numbers, methods of arrays cost more than their ufuncs.
+    for step in VALUE_STEPS:
         cost_s = work * (share / gpus)
-        where = cost_s.argmin(axis=1)
-        value_s = float(cost_s[rows, where].sum())
+        at = rows + cost_s.argmin(axis=1)
+        value_s = float(np.add.reduce(cost_s.ravel()[at]))
         if value_s > best_s:
             best_s, best = value_s, share
-        load_s = np.bincount(where, work[rows, where], gpus.size) / gpus
-        share = share * np.exp(0.5 / np.sqrt(1.0 + step) * load_s / load_s.max())
-        share = share / share.sum()
+        load_s = np.bincount(at - rows, flat[at], gpus.size) / gpus
+        share = share * np.exp(step * load_s / np.maximum.reduce(load_s))
+        share = share / np.add.reduce(share)
     return np.asarray(best / gpus)
 
 
@@ -162,12 +174,11 @@ def _cost(problem: RoundProblem, paths: list[PricePath]) -> Floats:
 
     Those of the round itself are charged by the rows of the model.
     """
-    options, members = problem.options, problem.options.members
+    members = problem.options.members
     ends_s = np.maximum(problem.interval_s, seconds_left(problem))
     round_s = np.asarray(problem.interval_s)
     cost = problem.jobs.weight[members.job] * ends_s
-    for node_class, path in enumerate(paths):
-        gpus = options.gpus_on(node_class)[members.option]
+    for gpus, path in zip(_gpus_of_members(problem), paths, strict=True):
         mine = np.flatnonzero(gpus > 0)
         later = path.until(ends_s[mine]) - path.until(round_s)
         cost[mine] += gpus[mine] * later

@@ -89,11 +89,6 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
     job = np.concatenate([table.job, shared.job, table.job[back], running])
     done = np.where(shared.candidate < 0, stay[shared.job], shared.candidate)
     done = np.concatenate([alone, done, back, stay[running]])
-    starts = done < table.count
-    price = np.append(returns.prices(jobs.restart_s[table.job]), 0.0)
-    startup_s = np.where(starts, price[np.minimum(done, table.count)], jobs.restart_left_s[job])
-    on_nodes = slice(alone.size + shared.option.size, job.size - running.size)
-    startup_s[on_nodes] = returns.startup_s[returns.placed]
     return MemberTable(
         option=np.concatenate(
             [alone, table.count + shared.option, first + np.arange(back.size), stay[running]]
@@ -107,10 +102,22 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
                 jobs.stay_iteration_s[running],
             ]
         ),
-        startup_s=startup_s,
+        startup_s=startups(problem, job, done),
         alone=done,
-        starts=starts,
+        starts=done < table.count,
     )
+
+
+def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
+    """Start-up that is ahead of each member, given its job and what it does, shape (M,)."""
+    table, jobs, returns = problem.candidates, problem.jobs, problem.returns
+    price = np.append(returns.prices(jobs.restart_s[table.job]), 0.0)
+    at = np.minimum(alone, table.count)
+    startup_s = np.where(alone < table.count, price[at], jobs.restart_left_s[job])
+    placed = returns.startup_s[returns.placed]
+    last = job.size - int(np.count_nonzero(jobs.running))
+    startup_s[last - placed.size : last] = placed
+    return startup_s
 
 
 def _held(problem: RoundProblem, stay: Ints) -> Held:

@@ -8,7 +8,8 @@ option on nodes that are named is one in place as well: a queued job that comes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,6 +138,13 @@ class OptionTable:
         Option in which a job alone goes on, shape (J,); -1 for a queued job.
     gang
         A number of the GPUs that each job holds, equal where they are shared, shape (J,).
+
+    Attributes
+    ----------
+    in_place
+        Whether an option goes on on the nodes where a job runs, or on named ones, shape (O,).
+    shared
+        Whether an option is of several jobs, shape (O,).
     """
 
     starts: CandidateTable
@@ -150,6 +158,16 @@ class OptionTable:
     possible: Bools
     stay: Ints
     gang: Ints
+    in_place: Bools = field(init=False, repr=False)
+    shared: Bools = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        in_place, shared = np.zeros(self.count, dtype=bool), np.zeros(self.count, dtype=bool)
+        in_place[self.held.option] = True
+        if self.members.option.size != self.count:
+            shared = np.bincount(self.members.option, minlength=self.count) > 1
+        object.__setattr__(self, "in_place", in_place)
+        object.__setattr__(self, "shared", shared)
 
     @property
     def count(self) -> int:
@@ -161,19 +179,11 @@ class OptionTable:
         """Options in which a running job goes on alone, job by job."""
         return self.stay[self.stay >= 0]
 
-    @property
-    def in_place(self) -> Bools:
-        """Whether an option goes on on the nodes where a job runs, or on named ones, shape (O,)."""
-        found = np.zeros(self.count, dtype=bool)
-        found[self.held.option] = True
+    def later(self, startup_s: Floats) -> OptionTable:
+        """The same options with other start-ups of their members, shape (M,)."""
+        found = copy(self)
+        object.__setattr__(found, "members", replace(self.members, startup_s=startup_s))
         return found
-
-    @property
-    def shared(self) -> Bools:
-        """Whether an option is of several jobs, shape (O,)."""
-        if self.members.option.size == self.count:
-            return np.zeros(self.count, dtype=bool)
-        return np.bincount(self.members.option, minlength=self.count) > 1
 
     def total(self, of_members: Floats) -> Floats:
         """Sums over the members of each option, shape (O,)."""

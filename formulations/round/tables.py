@@ -7,7 +7,9 @@ running jobs hold, one row per job and node). ``R`` node resources, in the order
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import LEFT_OUT, fill, require_shapes
 from formulations.resources import LEAST, RESOURCES
 from formulations.round.candidates import CandidateTable, Scope
-from formulations.round.numbering import options_of
+from formulations.round.numbering import options_of, startups
 from formulations.round.options import OptionTable
 from formulations.round.returns import ReturnTable, require_returns
 from formulations.round.rule_table import RuleTable
@@ -197,6 +199,8 @@ class RoundProblem:
     ----------
     options
         All that may be chosen, made of these tables.
+    known
+        What `formulations.columns.of_tables` remembers; `later` rounds share it.
 
     Raises
     ------
@@ -214,6 +218,7 @@ class RoundProblem:
     shared: SharedTable = field(default_factory=SharedTable)
     returns: ReturnTable = field(default_factory=ReturnTable)
     options: OptionTable = field(init=False, repr=False, compare=False)
+    known: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         n, h = self.nodes, self.holds
@@ -256,6 +261,28 @@ class RoundProblem:
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
             raise ValueError("holds must not exceed the capacity of a node")
         object.__setattr__(self, "options", options_of(self))
+
+    def later(self, jobs: JobTable) -> RoundProblem:
+        """The round in which jobs have come further and nothing else has changed.
+
+        Parameters
+        ----------
+        jobs
+            With other work left, start-ups and GPU-seconds. Nothing else may differ: of that
+            it is verified that they run as they ran.
+
+        Raises
+        ------
+        ValueError
+            If a job runs at another speed than before, starts or stops.
+        """
+        if not np.array_equal(jobs.stay_iteration_s, self.jobs.stay_iteration_s, equal_nan=True):
+            raise ValueError("jobs.stay_iteration_s must be what it was")
+        found, members = copy(self), self.options.members
+        object.__setattr__(found, "jobs", jobs)
+        startup_s = startups(found, members.job, members.alone)
+        object.__setattr__(found, "options", self.options.later(startup_s))
+        return found
 
     def returning(self, option: int) -> int | None:
         """Row of `returns` that an option is; None for all others."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +93,7 @@ class HeldGpus(NamedTuple):
     gpus: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KnownJobs:
     """What is known of the jobs of a round.
 
@@ -121,7 +121,7 @@ class KnownJobs:
         what_it_is: Callable[[Job, KeptPlan | None], tuple[int, float]],
         what_it_holds: Callable[[Job, Assignment], HeldGpus],
     ) -> KnownJobs:
-        """What is known of the jobs of the next round.
+        """What is known of the jobs of the next round: this table itself if that is the same.
 
         Parameters
         ----------
@@ -131,6 +131,8 @@ class KnownJobs:
             What a running job holds.
         """
         jobs, held, keeps = list(map(_JOB, states)), list(map(_RUNNING, states)), kept_plans(states)
+        if _same(jobs, self.jobs) and _same(held, self.held) and keeps == self.keeps:
+            return self
         # By identity: while this table lives, so do the jobs and assignments that it knows.
         place = dict(zip(map(id, self.jobs), range(len(self.jobs)), strict=True))
         at = _ints(map(place.get, map(id, jobs), repeat(-1)), len(jobs))
@@ -205,6 +207,11 @@ class KnownJobs:
             assert own.partner is not None
             gang[at] = min(at, index.get(own.partner, at))
         return gang if (gang < np.arange(gang.size)).any() else gang[:0]
+
+
+def _same(left: Sequence[object], right: Sequence[object]) -> bool:
+    """Whether these are the same objects in the same order."""
+    return len(left) == len(right) and all(map(is_, left, right))
 
 
 def _fill(

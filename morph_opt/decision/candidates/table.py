@@ -127,6 +127,8 @@ class CandidateBuilder:
         self._made: list[ModelSlice] = []
         self._number: dict[int, int] = {}
         self._known = KnownJobs()
+        # The round before: what it was made of besides the progress of its jobs, and its tables.
+        self._last: tuple[tuple[KnownJobs, frozenset[int], float], RoundView] | None = None
         self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
         self._requests = GangSpeeds(self.belief)
         self._sides: dict[tuple[str, SideDemand, NodeType, Shape, ExecutionPlan, Span], Sides] = {}
@@ -138,6 +140,11 @@ class CandidateBuilder:
         self._use(state.cluster)
         states = state.jobs
         self._known = known = self._known.next(states, self._what_it_is, self._what_it_holds)
+        made_of = known, state.unavailable, state.interval_s
+        if self._last is not None and self._last[0] == made_of:
+            view = self._last[1]
+            problem = view.problem.later(known.job_table(states))
+            return replace(view, problem=problem, states=states)
         assert self._nodes is not None
         holds, whole = known.hold_table(self._nodes.resources), known.rows["configurations"]
         # What prices never choose may be what a job comes back to.
@@ -156,7 +163,9 @@ class CandidateBuilder:
             shared=SharedTable(gang=known.gangs()),
         )
         slices = tuple(map(self._made.__getitem__, which.tolist()))
-        return RoundView(problem, states, slices, offset, which is not whole)
+        view = RoundView(problem, states, slices, offset, which is not whole)
+        self._last = made_of, view
+        return view
 
     def _compacted(self, whole: Ints, holds: HoldTable) -> Ints:
         """Numbers of the slices of a round, without the rows that large rounds can do without."""
@@ -281,7 +290,7 @@ class CandidateBuilder:
         ):  # fmt: skip
             cache.clear()
         self._rows = 0
-        self._stack, self._known = None, KnownJobs()
+        self._stack, self._known, self._last = None, KnownJobs(), None
         self._requests.use(cluster)
         self._nodes = node_table(cluster)
 
