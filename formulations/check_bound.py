@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import of_tables
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices.bound import Prices
 from formulations.round.check import RuleError, check_start
@@ -245,6 +246,7 @@ class _Definition:
         return found
 
 
+@of_tables
 def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     """Options, shape (O,), and idleness, (J,), that no row about a single job rules out."""
     rules, options = problem.rules, problem.options

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import at_choice, joined
+from formulations.columns import at_choice, joined, of_tables
 from formulations.prices.rows import Shared, shared_rows
 from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
@@ -31,6 +31,7 @@ SLACK = 1e-9
 """Absolute tolerance in comparing what a rule counts."""
 
 
+@of_tables
 def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     """Options that their jobs may take, shape (O,), and jobs that may have nothing, shape (J,).
 

@@ -220,13 +220,14 @@ def test_a_view_does_not_depend_on_what_the_builder_saw_before() -> None:
 
 def columns(problem: RoundProblem) -> list[bytes]:
     """All arrays of all tables of a problem."""
-    tables = (problem.jobs, problem.candidates, problem.nodes, problem.holds, problem.shared)
-    return [
-        getattr(table, column.name).tobytes()
-        for table in tables
-        for column in fields(table)
-        if column.init
-    ]
+    options = problem.options
+    tables = (
+        problem.jobs, problem.candidates, problem.nodes, problem.holds, problem.shared,
+        options, options.starts, options.members, options.held, options.mixed,
+    )  # fmt: skip
+    named = ((table, column.name) for table in tables for column in fields(table))
+    found = [getattr(table, name) for table, name in named if not name.startswith("_")]
+    return [column.tobytes() for column in found if isinstance(column, np.ndarray)]
 
 
 @pytest.mark.parametrize("requests_only", [False, True])
@@ -236,8 +237,9 @@ def test_what_is_remembered_is_what_a_fresh_builder_looks_up(requests_only: bool
     seasoned = CandidateBuilder(belief, requests_only=requests_only)
     draw, where = np.random.default_rng(4), cluster(4, 4)
     standing: dict[str, JobState] = {}
-    for _ in range(60):
-        for name in map(str, draw.integers(0, 6, 2)):
+    kept, last = 0, None
+    for turn in range(120):
+        for name in map(str, draw.integers(0, 6, 2 * (turn % 2))):
             at = int(name)
             standing.pop(name, None)
             if draw.random() < 0.8:
@@ -246,9 +248,21 @@ def test_what_is_remembered_is_what_a_fresh_builder_looks_up(requests_only: bool
                 standing[name] = (
                     running(name, where_to, model=model) if stays else queued(name, model=model)
                 )
-        before = state(where, *standing.values())
+        for name, known in standing.items():
+            further = replace(
+                known, iterations_done=known.iterations_done + 1.0, restart_s=7.0 * turn
+            )
+            waits = known.running is None
+            standing[name] = further if waits else replace(further, restart_left_s=50.0 - turn / 3)
+        before = state(where, *standing.values(), closed=[1] if draw.random() < 0.1 else [])
         fresh = CandidateBuilder(belief, requests_only=requests_only)
-        assert columns(seasoned.view(before).problem) == columns(fresh.view(before).problem)
+        found, view = seasoned.view(before), fresh.view(before)
+        assert columns(found.problem) == columns(view.problem)
+        assert found.states == view.states
+        assert [own.rows for own in found.slices] == [own.rows for own in view.slices]
+        kept += found.problem.candidates is last
+        last = found.problem.candidates
+    assert kept > 30
 
 
 def test_a_rigid_job_is_offered_its_request_the_fastest_shape_first() -> None:

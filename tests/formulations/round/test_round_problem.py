@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from formulations.check_bound import allowed_options
 from formulations.round.tables import NONE, Level, RoundProblem, Scope, Selection
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 
@@ -93,6 +94,36 @@ FREE = {
     ("nodes", "uplink_gb_per_s"), ("nodes", "sets"), ("nodes", "capacity"),
     ("rules", "name"), ("rules", "aux_upper"), ("rules", "row"),
 }  # fmt: skip
+
+
+def test_a_later_round_is_what_its_tables_make_and_shares_what_does_not_change() -> None:
+    problem = base()
+    jobs = replace(
+        problem.jobs,
+        iterations_left=problem.jobs.iterations_left / 2,
+        restart_s=problem.jobs.restart_s + 5.0,
+        restart_left_s=np.asarray([0.0, 3.0]),
+        attained_gpu_s=problem.jobs.attained_gpu_s + 60.0,
+    )
+    later, made = problem.later(jobs), replace(problem, jobs=jobs)
+    for column in fields(made.options.members):
+        own = getattr(later.options.members, column.name)
+        np.testing.assert_array_equal(own, getattr(made.options.members, column.name))
+    assert later.jobs is jobs
+    assert problem.options.members.startup_s.tolist() != later.options.members.startup_s.tolist()
+    fine, idle = allowed_options(problem)
+    assert allowed_options(later)[0] is fine
+    assert allowed_options(made)[0] is not fine
+    with pytest.raises(ValueError, match="read-only"):
+        idle[0] = False
+
+
+def test_a_later_round_is_refused_where_jobs_start_stop_or_run_otherwise() -> None:
+    problem = base()
+    for pace_s in ([np.nan, np.nan], [1.0, 2.0], [np.nan, 77.0]):
+        jobs = replace(problem.jobs, stay_iteration_s=np.asarray(pace_s))
+        with pytest.raises(ValueError, match=r"jobs\.stay_iteration_s must be what it was"):
+            problem.later(jobs)
 
 
 @pytest.mark.parametrize("table", TABLES)
