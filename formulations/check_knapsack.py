@@ -62,7 +62,7 @@ def check_knapsack(
     place[order] = np.arange(jobs)
     best = np.full((jobs, what.uses.shape[0]), -np.inf)
     values = np.append(worth[what.option], np.zeros(what.job.size - what.option.size))
-    np.maximum.at(best, (place[what.job], what.which), values)
+    np.maximum.at(best.reshape(-1), place[what.job] * best.shape[1] + what.which, values)
     wanted = np.full(after[:-1].shape, -np.inf)
     spare = np.empty(wanted.shape)
     for sizes, uses in zip(best.T, what.uses.tolist(), strict=True):

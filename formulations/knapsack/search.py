@@ -72,8 +72,8 @@ def best_decision(
         return Found(known, value, bound, 0)
     choice = first_choice(problem, tables)
     first = placed(problem, choice) if keeps_rules(problem, choice) else None
-    if first is not None and first.value(level) >= bound - tables.rounding:
-        return Found(first, first.value(level), bound, 0)
+    if first is not None and (worth := first.value(level)) >= bound - tables.rounding:
+        return Found(first, worth, bound, 0)
     if tables.items.job.size > most_nodes:
         # A choice is whole when each job had its turn: none would be.
         return Found(known, value, bound, 0)

@@ -47,7 +47,7 @@ class Tables:
         items, jobs, gpus = self.items, self.items.job.size, self.items.sizes
         place = np.repeat(np.arange(jobs), np.diff(items.start))
         worth = np.full((jobs, gpus.shape[0]), -np.inf)
-        np.maximum.at(worth, (place, items.which), items.value)
+        np.maximum.at(worth.reshape(-1), place * worth.shape[1] + items.which, items.value)
         # Of sizes of one class those count that are worth more than every smaller one and nothing.
         several = np.count_nonzero(gpus, axis=1) > 1
         nothing = worth[:, :1] if not gpus[0].any() else np.full((jobs, 1), -np.inf)

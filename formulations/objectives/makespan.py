@@ -39,11 +39,14 @@ def least_work(problem: RoundProblem) -> Floats:
 
     Of options on several classes for jobs alone that have none on one: there at each of theirs.
     """
-    options, members = problem.options, problem.options.members
-    work = np.full((problem.jobs.count, problem.nodes.classes), np.inf)
+    options, members, classes = problem.options, problem.options.members, problem.nodes.classes
+    work = np.full((problem.jobs.count, classes), np.inf)
     gpu_s = options.gpus[members.option] * seconds_left(problem)
     one = options.of_one_class[members.option]
-    np.minimum.at(work, (members.job[one], options.node_class[members.option[one]]), gpu_s[one])
+    at = members.job * classes + options.node_class[members.option]
+    np.minimum.at(work.reshape(-1), at[one], gpu_s[one])
+    if not options.mixed.option.size:
+        return work
     row, at = joined(members.option, options.mixed.option)
     none = np.isinf(work).all(axis=1)[members.job[row]]
     on = members.job[row[none]], options.mixed.node_class[at[none]]

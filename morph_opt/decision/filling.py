@@ -103,14 +103,17 @@ def filled(
     fine &= selection.choice[candidates.job] == NONE
     if not fine.any():
         return selection
-    room, choice, spots = room_left(problem, selection), selection.choice.copy(), [*selection.nodes]
+    room = room_left(problem, selection)
+    # What is left only shrinks: jobs that find no GPUs now find none later.
+    fits = fine & (candidates.gpus <= room.nodes[:, 0].sum() + SLACK)
+    if not fits.any():
+        return selection
+    choice, spots = selection.choice.copy(), [*selection.nodes]
     density = level.value[: candidates.count] / np.maximum(1, candidates.gpus)
     best = np.full(jobs, -np.inf)
     np.maximum.at(best, candidates.job[fine], density[fine])
     start = np.searchsorted(candidates.job, np.arange(jobs + 1))
-    # What is left only shrinks: jobs that find no GPUs now find none later.
-    fine &= candidates.gpus <= room.nodes[:, 0].sum() + SLACK
-    waiting = np.unique(candidates.job[fine])
+    fine, waiting = fits, np.unique(candidates.job[fits])
     for job in waiting[np.argsort(-best[waiting], kind="stable")].tolist():
         mine = np.arange(start[job], start[job + 1])
         mine = mine[fine[mine] & (candidates.gpus[mine] <= room.nodes[:, 0].sum() + SLACK)]
