@@ -15,10 +15,12 @@ from morph_opt.domain import InputError
 from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
+    from morph_opt.live.scheduler import Scheduler as Beside
+    from morph_opt.live.settings import Settings
     from morph_opt.live.turn import Mode
 
 LOOKS = {
-    "observe": "decide as if it acted, and log what it would do and what Slurm does instead",
+    "observe": "decide as if it acted, and log what it would do and what happens instead",
     "advise": "the same, and write the commands for somebody to carry out",
     "act": "carry them out, within the powers that the settings name",
 }
@@ -29,9 +31,9 @@ def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(
         prog="python -m morph_opt.live",
-        description="Beside a real Slurm: look, advise, or act within powers that are all off "
-        "until they are named.",
-        epilog="Exit status: 0 done; 2 bad usage or input, no slurmctld, no right, or another "
+        description="Beside a real Slurm, or Kubernetes (experimental): look, advise, or act "
+        "within powers that are all off until they are named.",
+        epilog="Exit status: 0 done; 2 bad usage or input, no answer, no right, or another "
         "controller: nothing was done.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -48,7 +50,7 @@ def make_parser() -> LineParser:
         )  # fmt: skip
         if name == "act":
             one.add_argument("--yes", action="store_true", help="yes, change things")
-    back = commands.add_parser("release-all", help="give every job back to plain Slurm")
+    back = commands.add_parser("release-all", help="give every job back to the plain scheduler")
     _common(back)
     back.add_argument("--yes", action="store_true", help="yes, change things")
     back.add_argument(
@@ -96,18 +98,31 @@ def _main(given: argparse.Namespace) -> int:
 
 def _turns(given: argparse.Namespace) -> int:
     from morph_opt.live.settings import read_settings
-    from morph_opt.live.slurm import Slurm
     from morph_opt.live.turn import Controller
 
     settings = read_settings(given.config)
-    controller = Controller(Slurm(settings), settings, mode_of(given), given.folder)
+    controller = Controller(_scheduler(settings), settings, mode_of(given), given.folder)
     try:
         controller.run(given.turns, given.watch)
     except KeyboardInterrupt:
-        print("ended; jobs that are parked begin by themselves, or by release-all", file=sys.stderr)
+        print(
+            "ended; jobs that wait for it begin by release-all, beside Slurm by themselves too",
+            file=sys.stderr,
+        )
     finally:
         controller.close()
     return 0
+
+
+def _scheduler(settings: Settings) -> Beside:
+    """The class that has the side effects on the scheduler of the settings."""
+    if settings.scheduler == "kubernetes":
+        from morph_opt.live.kube.cluster import Kubernetes
+
+        return Kubernetes(settings)
+    from morph_opt.live.slurm import Slurm
+
+    return Slurm(settings)
 
 
 def mode_of(given: argparse.Namespace) -> Mode:
@@ -129,11 +144,10 @@ def mode_of(given: argparse.Namespace) -> Mode:
 def _release(given: argparse.Namespace) -> int:
     from morph_opt.live.releasing import release_all
     from morph_opt.live.settings import read_settings
-    from morph_opt.live.slurm import Slurm
 
-    settings = read_settings(given.config)
-    done, refused = release_all(Slurm(settings), given.folder, given.older_than)
-    print(f"{done} jobs given back to Slurm, {len(refused)} refused")
+    scheduler = _scheduler(read_settings(given.config))
+    done, refused = release_all(scheduler, given.folder, given.older_than)
+    print(f"{done} jobs given back to the scheduler, {len(refused)} refused")
     for line in refused:
         print(line, file=sys.stderr)
     return int(bool(refused))

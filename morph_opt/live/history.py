@@ -95,8 +95,8 @@ def read_audit(path: Path) -> Audit:
 def write_run(path: Path, out: Path) -> None:
     """Write the run folder of an audit log.
 
-    A job ran as many seconds as Slurm says: those are its iterations. Jobs that ran before the log
-    begins start with it.
+    A job ran as many seconds as its scheduler says: those are its iterations. Jobs that ran before
+    the log begins start with it.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def write_run(path: Path, out: Path) -> None:
     )  # fmt: skip
     events: list[Event] = [begun, *log.events]
     labels = {"objective": None, "solver": None, "cluster": cluster.name, "trace_kind": "live",
-              "trace_notice": "what happened beside Slurm, by its audit log",
+              "trace_notice": "what happened beside a scheduler, by its audit log",
               "wall_s": 0.0, "peak_rss_mib": 0.0}  # fmt: skip
     result = result_of_log(trace, cluster, truth, events, log.rows, labels)
     about = {key: value for key, value in live.items() if key not in ("nodes", "cluster")}
@@ -272,4 +272,4 @@ class _Log:
             )  # fmt: skip
             for shape, kind in sorted(self.shapes.get(name, {even}), key=str):
                 rows.append(SpeedRow(model, kind, Configuration(shape, RIGID_PLAN, 1.0)))
-        return Trace("live", tuple(jobs), "what ran beside Slurm"), SpeedTable(rows)
+        return Trace("live", tuple(jobs), "what ran beside a scheduler"), SpeedTable(rows)

@@ -25,14 +25,14 @@ class Start:
     nodes
         Names; it is pinned to them.
     gpus
-        GPUs on each of them.
+        Indices on each of them; the scheduler may take others.
     shape
         What it is to ask for; None for what it asks for already.
     """
 
     job: str
     nodes: tuple[str, ...]
-    gpus: tuple[int, ...]
+    gpus: tuple[tuple[int, ...], ...]
     shape: Shape | None = None
 
     kind = "start"
@@ -41,12 +41,18 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Send a job that runs back to the queue."""
+    """Send a job back to the queue.
+
+    Parameters
+    ----------
+    power
+        That of stops, or of placement for a job that was started and never came to run.
+    """
 
     job: str
+    power: str = "stops"
 
     kind = "stop"
-    power = "stops"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the controller remembers of jobs, in ``jobs.json``: Slurm forgets at every requeue.
+"""What the controller remembers of jobs, in ``jobs.json``: schedulers forget.
 
 Everything else is read anew each turn, so that a controller that was killed goes on as if nothing
 had been. What happened between two pictures comes out as events, in the words of
@@ -61,7 +61,7 @@ class Memory:
     Parameters
     ----------
     cluster
-        Name that Slurm has; "" before the first answer.
+        Name by its scheduler; "" before the first answer.
     jobs
         By name.
     turns, observed
@@ -134,7 +134,7 @@ class Memory:
     def take(self, picture: Picture) -> list[Happened]:
         """Take in a picture; returns what happened since the one before."""
         if self.cluster not in ("", picture.cluster):
-            rule = f"is of cluster {self.cluster!r}, Slurm says {picture.cluster!r}: another folder"
+            rule = f"is of cluster {self.cluster!r}, this is {picture.cluster!r}: another folder"
             raise InputError(rule, file=FILE)
         self.cluster = picture.cluster
         now_s = picture.time_s
@@ -148,14 +148,16 @@ class Memory:
         asked = {k.job.name: k.job.requested_gpus for k in picture.live.snapshot.state.jobs}
         for seen in picture.jobs.values():
             places = held.get(seen.name)
-            if not {seen.name} & (asked.keys() | self.jobs.keys() | picture.live.held.keys()):
-                continue  # without GPUs, or over before we came
+            if seen.rest or not {seen.name} & (
+                asked.keys() | self.jobs.keys() | picture.live.held.keys()
+            ):
+                continue  # part of another, without GPUs, or over before we came
             parts = [] if places is None else parts_to_json(places, cluster)
             events += self._job(seen, parts, asked.get(seen.name, 1), now_s)
         for name in self.jobs.keys() - picture.jobs.keys():
             known = self.jobs[name]
             if known.phase in ("waiting", "running"):
-                # Slurm forgot it before we looked: it ended while we were away.
+                # It was forgotten before we looked: it ended while we were away.
                 events += self._ended(name, known, "vanished", now_s)
             elif known.seen_s < now_s - FORGET_S:
                 del self.jobs[name]
@@ -183,7 +185,7 @@ class Memory:
             over_s = seen.end_s if seen.over and seen.end_s else min(now_s, seen.start_s or now_s)
             if seen.over:
                 yield from self._ended(name, known, seen.phase, over_s)
-            elif seen.phase != "ending" or again:
+            elif seen.phase != "ending" or again or (seen.back and not parts):
                 known.stopped(now_s if seen.waits else over_s)
                 known.phase = "waiting"
                 # A requeue is a submission; that it is over is known from now on.

@@ -43,7 +43,8 @@ class Seen:
     name, user, partition
         Number as the round calls it, owner, partitions as listed.
     phase
-        ``waiting``, ``running``, ``ending`` or, for jobs that are over, Slurm's word in lower case.
+        ``waiting``, ``starting``, ``running``, ``ending`` or, for jobs that are over, Slurm's word
+        in lower case.
     comment, mark
         The user's words, and ours (the admin comment).
     held
@@ -60,6 +61,13 @@ class Seen:
         What makes it a job that is left alone; "" for a plain one.
     asked_nodes, by_node
         Nodes that it asks for, and whether it asks for GPUs by node instead of in all.
+    gated
+        Whether it waits until it is let go, however long, so that it need not be parked.
+    back, stuck
+        Whether we stopped it and all of it ends or has ended, so that it may wait again; and
+        whether we started it long ago and the scheduler found no room.
+    rest
+        Whether it is what is missing of a job that runs, and no job of its own.
     """
 
     name: str
@@ -81,6 +89,10 @@ class Seen:
     special: str
     asked_nodes: int = 1
     by_node: bool = False
+    gated: bool = False
+    back: bool = False
+    stuck: bool = False
+    rest: bool = False
 
     @property
     def waits(self) -> bool:
@@ -95,7 +107,7 @@ class Seen:
     @property
     def over(self) -> bool:
         """Whether it is complete, cancelled, failed or timed out."""
-        return self.phase not in (_WAITS, _RUNS, "ending")
+        return self.phase not in (_WAITS, _RUNS, "starting", "ending")
 
     @property
     def parked_until_s(self) -> float | None:
@@ -126,7 +138,7 @@ class Seen:
         if settings.partitions and not set(partitions) <= set(settings.partitions):
             return "another partition"
         if mark and self.comment.split()[:1] != [settings.mark]:
-            return f"no comment {settings.mark!r}"
+            return "its user did not mark it"
         if self.waits and self.held:
             return "held by a person"
         if self.waits and not self.begin_is_ours(time_s):
@@ -160,6 +172,8 @@ class Picture:
         Names that nodes are in.
     doors
         Address and port of the slurmd of each node that says so.
+    objects
+        What the scheduler's own class needs to know of it.
     """
 
     live: Live
@@ -173,6 +187,7 @@ class Picture:
     lease: tuple[str, str] | None = None
     partitions: frozenset[str] = field(default_factory=frozenset)
     doors: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    objects: Any = None
 
     def restless(self) -> str:
         """Why nothing may be stopped now; "" if it may: jobs may have ended unseen."""

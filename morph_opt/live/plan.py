@@ -62,6 +62,7 @@ def difference(
         return list(_ranked([seen for seen, _ in starts], waits, settings))
     cluster = posed.snapshot.state.cluster
     return [
+        *_returned(picture, settings),
         *_limited(stops, memory, settings),
         *_parked(waits, picture.time_s, settings),
         *_started(starts, cluster, picture, posed, settings),
@@ -80,9 +81,20 @@ def _limited(stops: list[Stop], memory: Memory, settings: Settings) -> Iterator[
         yield Planned(stop) if i < left else Planned(stop, "limited", "stops a turn or an hour")
 
 
+def _returned(picture: Picture, settings: Settings) -> Iterator[Planned]:
+    """What we began and is to be ended: stops whose job is gone, starts that led nowhere."""
+    for seen in picture.jobs.values():
+        if not (seen.back or seen.stuck) or seen.not_ours(settings, picture.time_s):
+            continue
+        until_s = round(picture.time_s)
+        yield Planned(Park(seen.name, until_s) if seen.back else Stop(seen.name, "placement"))
+
+
 def _parked(waits: list[Seen], time_s: float, settings: Settings) -> Iterator[Planned]:
     """Jobs that are not parked yet, or whose begin time is near."""
     for seen in waits:
+        if seen.gated:
+            continue
         until_s = seen.parked_until_s
         renew = until_s is None or seen.begin_s < time_s + settings.park_s / 2.0
         if renew or seen.pinned:
@@ -98,7 +110,7 @@ def _started(
     for seen, held in starts:
         parts = [(cluster.nodes[node].name, len(gpus)) for node, gpus in held.placement.parts]
         reshape = _reshape(parts, seen, posed, settings)
-        nodes, gpus = tuple(name for name, _ in parts), tuple(many for _, many in parts)
+        nodes, gpus = tuple(name for name, _ in parts), tuple(g for _, g in held.placement.parts)
         intent = Start(seen.name, nodes, gpus, reshape)
         short = [name for name, many in parts if free.get(name, 0) < many]
         if short:
@@ -107,7 +119,7 @@ def _started(
         for name, many in parts:
             free[name] -= many
         if set(nodes) == set(seen.pinned) and not reshape and seen.begin_s <= picture.time_s:
-            continue  # asked for before; Slurm has not started it yet
+            continue  # asked for before; it has not started yet
         count += 1
         if count > settings.starts_per_turn:
             yield Planned(intent, "limited", "starts a turn")
@@ -116,7 +128,7 @@ def _started(
 
 
 def free_gpus(picture: Picture) -> dict[str, int]:
-    """GPUs by node that Slurm says are free, of nodes on which something may start."""
+    """GPUs by node that the scheduler says are free, of nodes on which something may start."""
     state = picture.live.snapshot.state
     free = {
         node.name: 0 if i in state.unavailable else node.type.gpus
@@ -159,10 +171,12 @@ def _ranked(starts: list[Seen], waits: list[Seen], settings: Settings) -> Iterat
 
 
 def releases(picture: Picture) -> list[Planned]:
-    """What gives every job that has our mark back to plain Slurm; holds of persons stay."""
+    """What gives every job that has our mark back to the scheduler; holds of persons stay."""
     jobs: Mapping[str, Seen] = picture.jobs
     return [
         Planned(Release(seen.name, seen.waits, seen.mark.startswith(RANKED) and not seen.held))
         for seen in jobs.values()
-        if seen.mark.startswith(OURS) and not seen.over and not seen.special
+        if seen.mark.startswith(OURS)
+        and not (seen.over or seen.rest)
+        and (not seen.special or seen.gated)
     ]

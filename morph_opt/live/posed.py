@@ -1,4 +1,4 @@
-"""The round that is decided: Slurm's, with what is remembered, reported and allowed."""
+"""The round that is decided: the scheduler's, with what is remembered, reported and allowed."""
 
 from __future__ import annotations
 
@@ -224,6 +224,8 @@ def _keeps(seen: Seen | None, said: Said, settings: Settings, picture: Picture) 
         return "no power to stop jobs"
     if seen is None or not seen.requeue:
         return "may not be requeued"
+    if not seen.runs:
+        return "it starts or ends"
     if not said.checkpoint:
         return "does not say that it checkpoints"
     if seen.start_s < picture.boot_s and picture.time_s < picture.boot_s + settings.boot_s:
@@ -237,7 +239,7 @@ def _keeps(seen: Seen | None, said: Said, settings: Settings, picture: Picture) 
 def _with_history(
     state: JobState, known: Known | None, said: Said, settings: Settings
 ) -> JobState:  # fmt: skip
-    """With runs before this one: Slurm counts from the last requeue."""
+    """With runs before this one: schedulers count from the last requeue."""
     job = replace(state.job, weight=said.weight)
     total_s = job.iterations
     if said.seconds is not None:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from morph_opt.domain import InputError
+from morph_opt.live.intents import Intent
 from morph_opt.live.memory import read_memory
+from morph_opt.live.picture import Picture
 from morph_opt.live.plan import releases
 from morph_opt.live.record import Folder
 from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
+
+_LOOKS = 10
+"""A job of Kubernetes that we stopped gets new pods first, which then are let go."""
+_PAUSE_S = 1.0
 
 
 def release_all(
@@ -30,24 +36,38 @@ def release_all(
     if older_than_s is not None and scheduler.clock() - memory.last_turn[0] < older_than_s:
         return 0, []
     record = Folder(folder, 0)
-    done, refused = 0, []
+    done: set[str] = set()
+    refused: dict[str, str] = {}
     try:
-        picture = scheduler.observe(memory.submitted_s())
-        for one in releases(picture):
-            outcome = "did"
-            commands = scheduler.commands(one.intent, picture)
-            try:
-                for command in commands:
-                    scheduler.do(command)
-                done += 1
-            except RefusedError as error:
-                outcome = "refused"
-                refused.append(f"{one.intent.job}: {error}")
-            words = [" ".join(command) for command in commands]
-            about = {"kind": one.intent.kind, "job": one.intent.job, "outcome": outcome}
-            record.log({"released": picture.time_s, "commands": [about | {"commands": words}]})
+        for look in range(_LOOKS):
+            if look:
+                scheduler.sleep(_PAUSE_S)
+            picture, refused = scheduler.observe(memory.submitted_s()), {}
+            todo = releases(picture)
+            if not todo:
+                break
+            for one in todo:
+                why = _release(scheduler, one.intent, picture, record)
+                if why:
+                    refused[one.intent.job] = why
+                else:
+                    done.add(one.intent.job)
     except (AwayError, RefusedError) as error:
         raise InputError(f"does not answer: {error}", field=scheduler.who) from None
     finally:
         record.close()
-    return done, refused
+    return len(done), [f"{job}: {why}" for job, why in refused.items()]
+
+
+def _release(scheduler: Scheduler, intent: Intent, picture: Picture, record: Folder) -> str:
+    """Release one job; returns why it was not."""
+    commands, why = scheduler.commands(intent, picture), ""
+    try:
+        for command in commands:
+            scheduler.do(command)
+    except RefusedError as error:
+        why = str(error)
+    about = {"kind": intent.kind, "job": intent.job, "outcome": "refused" if why else "did",
+             "commands": [" ".join(command) for command in commands]}  # fmt: skip
+    record.log({"released": picture.time_s, "commands": [about]})
+    return why if commands else "has no pods yet: run it again"

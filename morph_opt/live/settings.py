@@ -15,6 +15,7 @@ from morph_opt.domain.nearest import unknown
 from morph_opt.domain.options import documented, option, require_all, settings
 
 POWERS = ("order", "placement", "shape", "stops")
+_SLURM, _KUBERNETES = ("slurm",), ("kubernetes",)
 NODE_TYPE = ("memory_gib", "nvlink_gb_per_s", *(resource.field for resource in SIDES))
 _SECONDS = Range(0.0, 1e7)
 _COUNT = Range(0, 10**6, whole=True)
@@ -28,12 +29,14 @@ class Settings:
     Parameters
     ----------
     partitions
-        Partitions whose jobs may be touched; () for all, of commands that only look.
+        Partitions, or namespaces, whose jobs may be touched; () for all, of commands that only
+        look.
     powers
         Of `POWERS`: set priorities of jobs that wait; delay them and choose their nodes; change
-        their nodes and GPUs before they start; requeue jobs that run.
+        their nodes and GPUs before they start; requeue jobs that run. Kubernetes has neither the
+        first nor the third: it does not let them be changed.
     node_types
-        What Slurm does not say of node types, by name (``a800-x8``); for the built-in speeds.
+        What no scheduler says of node types, by name (``a800-x8``); for the built-in speeds.
     folder
         Where relative names of the file begin.
     """
@@ -42,14 +45,16 @@ class Settings:
     powers: frozenset[str] = frozenset()
     node_types: Mapping[str, Mapping[str, float]] | None = None
     folder: Path = Path()
-    mark: str = option("morph", "first word of the comment of jobs that take part")
+    scheduler: str = option("slurm", "beside which it works", choices=("slurm", "kubernetes"))
+    mark: str = option("morph", "first word of the comment of jobs that take part", marks=_SLURM)
     interval_s: float = option(60.0, "longest time between turns", range=Range(0.1, 1e5))
     poll_s: float = option(1.0, "time between looks for a change", range=Range(0.05, 1e5))
     timeout_s: float = option(10.0, "limit of every command", range=Range(0.1, 1e4))
     settle_s: float = option(2.5, "least time from a job's end to its restart", range=_SECONDS)
     park_s: float = option(
-        1800.0, "begin time of jobs that are to wait, from now on", range=Range(10.0, 1e6)
-    )
+        1800.0, "begin time of jobs that are to wait, from now on", range=Range(10.0, 1e6),
+        marks=_SLURM,
+    )  # fmt: skip
     clock_s: float = option(2.0, "most that the clocks may be apart", range=_SECONDS)
     lease_s: float = option(120.0, "time after which another may take over", range=Range(5.0, 1e5))
     restart_s: float = option(60.0, "what a restart costs, unless a job says", range=_SECONDS)
@@ -62,9 +67,25 @@ class Settings:
     launches: int = option(3, "failed launches after which a job is left alone", range=_COUNT)
     observe_turns: int = option(20, "turns to be observed before acting", range=_COUNT)
     boot_s: float = option(
-        600.0, "from slurmctld's start, for which older jobs are not stopped", range=_SECONDS
+        600.0, "from slurmctld's start, for which older jobs are not stopped", range=_SECONDS,
+        marks=_SLURM,
+    )  # fmt: skip
+    probe: bool = option(
+        True, "connect to the slurmd of a job's nodes before it is stopped", marks=_SLURM
     )
-    probe: bool = option(True, "connect to the slurmd of a job's nodes before it is stopped")
+    launch_s: float = option(
+        120.0, "in which a started pod must get its node, or its job goes back to the queue",
+        range=_SECONDS, marks=_KUBERNETES,
+    )  # fmt: skip
+    server: str = option(
+        "", "URL of the API server, or of kubectl proxy; by default that of the pod that this is",
+        marks=_KUBERNETES,
+    )  # fmt: skip
+    token: str = option("", "file of the token for that server", marks=_KUBERNETES)
+    ca: str = option("", "file of the certificates that it is known by", marks=_KUBERNETES)
+    lease: str = option(
+        "morph-opt/controller", "NAMESPACE/NAME of the Lease of who acts", marks=_KUBERNETES
+    )
     keep_rounds: int = option(1440, "documents of rounds that are kept", range=_COUNT)
     speeds: str = option("", "of models that jobs name: a file of speeds, model, or none")
     reports: str = option("", "folder in which jobs report their progress")
@@ -74,6 +95,15 @@ class Settings:
         for power in self.powers:
             if power not in POWERS:
                 raise InputError(unknown("power", power, POWERS), field="powers")
+        for name, one in settings(Settings).items():
+            of = "".join(one.about.marks)
+            if of not in ("", self.scheduler) and getattr(self, name) != one.default:
+                raise InputError(f"is an option beside {of} alone", field=name)
+        if not all(self.lease.partition("/")):
+            raise InputError(f"must be NAMESPACE/NAME, got {self.lease!r}", field="lease")
+        if self.scheduler == "kubernetes" and (none := self.powers & {"order", "shape"}):
+            rule = f"{min(none)!r} cannot be had: Kubernetes lets neither priority nor GPUs change"
+            raise InputError(rule, field="powers")
         if self.powers & {"shape", "stops"} and "placement" not in self.powers:
             rule = "must name placement too: shape and stops need jobs whose start is chosen"
             raise InputError(rule, field="powers")

@@ -284,8 +284,10 @@ class Controller:
         except AwayError as error:
             self.memory.away_s = self.scheduler.clock()
             return "postponed", f"{self.scheduler.who} is away: {error}"
-        if isinstance(one.intent, Stop):
+        if isinstance(one.intent, Stop) and one.intent.power == "stops":
             self.memory.stops_s.append(self.scheduler.clock())
+        elif isinstance(one.intent, Stop) and one.intent.job in self.memory.jobs:
+            self.memory.jobs[one.intent.job].launches_failed += 1
         self.folder.counts[f"{one.intent.kind}s"] += 1
         return "did", ""
 
@@ -305,7 +307,7 @@ class Controller:
         seconds, counts = entry["seconds"], self.folder.counts
         ours = [s for s in picture.jobs.values()
                 if not s.over and not s.not_ours(self.settings, picture.time_s)]  # fmt: skip
-        parked = sum(seen.parked_until_s is not None for seen in ours if seen.waits)
+        parked = sum(s.gated or s.parked_until_s is not None for s in ours if s.waits)
         alive = [seen for seen in picture.jobs.values() if not seen.over]
         self.folder.write_metrics(
             {
@@ -374,7 +376,19 @@ def _fingerprint(picture: Picture) -> str:
     """What a change of makes a turn due: jobs, where they are, and nodes."""
     state = picture.live.snapshot.state
     jobs = sorted(
-        (s.name, s.phase, s.held, s.comment, s.partition, s.nodes, s.start_s, s.begin_s, s.pinned)
+        (
+            s.name,
+            s.phase,
+            s.held,
+            s.comment,
+            s.partition,
+            s.nodes,
+            s.start_s,
+            s.begin_s,
+            s.pinned,
+            s.back,
+            s.stuck,
+        )
         for s in picture.jobs.values()
     )
     held = sorted((k.job.name, k.running is None) for k in state.jobs)

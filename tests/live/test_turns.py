@@ -303,7 +303,7 @@ def test_bad_inputs_are_one_line_and_nothing_is_done(tmp_path: Path) -> None:
         controller(tmp_path, fake)
     one = controller(tmp_path / "f", fake, Mode(OBSERVE))
     one.memory.cluster = "other"
-    with pytest.raises(InputError, match="is of cluster 'other', Slurm says 'fake'"):
+    with pytest.raises(InputError, match="is of cluster 'other', this is 'fake'"):
         one.run(1, False)
     assert len(fake.jobs) == 0
 

@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from morph_opt.decision.rules import TenantQuota
 from morph_opt.documents import Fields, parse_json
@@ -18,6 +17,7 @@ from morph_opt.domain import InputError
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE
 from morph_opt.domain.job import MOST_GPUS
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
+from morph_opt.round.live.kube_fields import instant_of, is_ready, meta_of, name_of
 from morph_opt.round.snapshot import read_text
 
 KINDS = ("Workload", "Node", "ClusterQueue", "LocalQueue", "ResourceFlavor")
@@ -56,13 +56,13 @@ def read_kueue(files: Sequence[str]) -> Live:
     for kind in ("Workload", "Node", "ClusterQueue"):
         if not found[kind]:
             raise InputError(f"no file has an object of kind {kind}", field="--from")
-    flavors = {_name(item): _labels(item) for item in found["ResourceFlavor"]}
+    flavors = {name_of(item): _labels(item) for item in found["ResourceFlavor"]}
     nodes = [node for item in found["Node"] for node in _nodes(item, flavors)]
-    queues = {_name(item): _queue(item) for item in found["ClusterQueue"]}
+    queues = {name_of(item): _queue(item) for item in found["ClusterQueue"]}
     local = {
-        f"{_meta(item).text('namespace', 'default')}/{_name(item)}": item.object("spec", None).text(
-            "clusterQueue"
-        )
+        f"{meta_of(item).text('namespace', 'default')}/{name_of(item)}": item.object(
+            "spec", None
+        ).text("clusterQueue")
         for item in found["LocalQueue"]
     }
     jobs = [job for item in found["Workload"] for job in _jobs(item, queues, local, bool(flavors))]
@@ -82,14 +82,6 @@ def read_kueue(files: Sequence[str]) -> Live:
     return found["Workload"][0].built(
         lambda: live_round(nodes, placed, time_s, notes, quotas, "kueue")
     )
-
-
-def _meta(item: Fields) -> Fields:
-    return item.object("metadata", None)
-
-
-def _name(item: Fields) -> str:
-    return _meta(item).text("name")
 
 
 def _labels(flavor: Fields) -> dict[str, str]:
@@ -119,20 +111,15 @@ def _nodes(item: Fields, flavors: dict[str, dict[str, str]]) -> Iterator[LiveNod
     gpus = _gpus(table, MOST_GPUS_PER_NODE)
     if not gpus:
         return
-    labels = _meta(item).value("labels", dict[str, str], {})
-    ready = all(
-        condition.text("status") == "True"
-        for condition in status.objects("conditions", None, [])
-        if condition.text("type") == "Ready"
-    )
+    labels = meta_of(item).value("labels", dict[str, str], {})
     # GPU nodes are often tainted for GPU jobs alone; such a taint names the resource.
     barred = any(
         taint.text("effect", "") in _BARRING and not taint.text("key", "").endswith("/gpu")
         for taint in spec.objects("taints", None, [])
     )
     groups = {name for name, wanted in flavors.items() if wanted.items() <= labels.items()}
-    usable = ready and not barred and not spec.flag("unschedulable", False)
-    yield LiveNode(_name(item), labels.get(_PRODUCT, ""), gpus, usable, frozenset(groups))
+    usable = is_ready(item) and not barred and not spec.flag("unschedulable", False)
+    yield LiveNode(name_of(item), labels.get(_PRODUCT, ""), gpus, usable, frozenset(groups))
 
 
 def _queue(item: Fields) -> _Queue:
@@ -162,7 +149,7 @@ def _jobs(
     item: Fields, queues: dict[str, _Queue], local: dict[str, str], by_flavor: bool
 ) -> Iterator[LiveJob]:
     """The job of a workload that runs or waits and asks for GPUs."""
-    meta, spec = _meta(item), item.object("spec", None)
+    meta, spec = meta_of(item), item.object("spec", None)
     status = item.object("status", None, {})
     conditions = {
         condition.text("type"): condition for condition in status.objects("conditions", None, [])
@@ -181,14 +168,14 @@ def _jobs(
         used = status.object("admission", None).objects("podSetAssignments", None, [])
         gpus = sum(_gpus(one.object("resourceUsage", None, {})) for one in used) or gpus
         since = conditions["Admitted" if "Admitted" in true else "QuotaReserved"]
-        started_s = _instant(since, "lastTransitionTime")
+        started_s = instant_of(since, "lastTransitionTime")
     held = ""
     if not spec.flag("active", True):
         held = "it is not active"
     elif queues[queue].stopped:
         held = f"its cluster queue {queue} is stopped"
     yield LiveJob(
-        name, queue, gpus, _instant(meta, "creationTimestamp"),
+        name, queue, gpus, instant_of(meta, "creationTimestamp"),
         grain=math.gcd(gpus, *(each for _, each in asked)),
         groups=queues[queue].flavors if by_flavor else (), started_s=started_s, held=held,
     )  # fmt: skip
@@ -218,7 +205,7 @@ def _queue_of(
         name = item.object("status", None).object("admission", None).text("clusterQueue")
     else:
         queue = item.object("spec", None).text("queueName", "")
-        space = _meta(item).text("namespace", "default")
+        space = meta_of(item).text("namespace", "default")
         name = local.get(f"{space}/{queue}", queue if not local else "")
         if not local and len(queues) == 1:
             (name,) = queues
@@ -228,17 +215,6 @@ def _queue_of(
     if name not in queues:
         raise item.error("status.admission.clusterQueue", f"there is no cluster queue {name!r}")
     return name
-
-
-def _instant(row: Fields, name: str) -> float:
-    text = row.text(name)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise row.error(name, f"must be a time like 2026-01-02T03:04:05Z, got {text[:40]!r}")
-    return max(0.0, found.timestamp())
 
 
 def _packed(nodes: Sequence[LiveNode], jobs: Iterable[LiveJob]) -> tuple[list[LiveJob], list[str]]:

@@ -1,0 +1,1 @@
+"""Beside Kubernetes; experimental."""

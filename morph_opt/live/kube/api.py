@@ -1,0 +1,175 @@
+"""Requests to the API server of Kubernetes, by HTTP of the standard library, each bounded."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from morph_opt.documents import JSON_BYTES
+from morph_opt.documents.limits import raised
+from morph_opt.domain import InputError
+from morph_opt.live.scheduler import AwayError, RefusedError
+from morph_opt.live.settings import Settings
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds the token of its account and the certificates of the API server."""
+MERGE = "application/merge-patch+json"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_PAGE = 500
+_AGAIN = 3
+_GONE = 410
+
+
+class StatusError(RefusedError):
+    """The API server refuses a request, with a status of HTTP."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"{status} {said}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An object, and the clock of the API server (whole seconds)."""
+
+    value: dict[str, Any]
+    time_s: float
+
+
+class Api:
+    """The API server of `Settings.server`, or of the pod that this runs in.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or its address is not one for a token.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit_s = settings.timeout_s
+        server, self._token = settings.server, settings.folder / settings.token
+        ca: Path | None = settings.folder / settings.ca if settings.ca else None
+        if not server:
+            host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+            if not host:
+                rule = "must be given: this is no pod (kubectl proxy makes http://127.0.0.1:8001)"
+                raise InputError(rule, field="server")
+            host = f"[{host}]" if ":" in host else host
+            server = f"https://{host}:{os.environ.get('KUBERNETES_SERVICE_PORT', '443')}"
+            self._token, ca = ACCOUNT / "token", ACCOUNT / "ca.crt"
+        try:
+            parts = urlsplit(server)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            host, port = "", None
+        if not host or (parts.scheme, host in _LOOPBACK) not in (
+            ("https", True), ("https", False), ("http", True)
+        ):  # fmt: skip
+            rule = f"must be https://HOST:PORT, or http:// of this machine, got {server!r}"
+            raise InputError(rule, field="server")
+        self._where = host, port
+        self._prefix = parts.path.rstrip("/")
+        self._tls = None
+        if parts.scheme == "https":
+            try:
+                self._tls = ssl.create_default_context(cafile=ca)
+            except (OSError, ssl.SSLError) as error:
+                raise InputError(f"cannot be read ({error})", field="ca") from None
+
+    def call(self, verb: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
+        """One request.
+
+        Raises
+        ------
+        AwayError
+            If there is no answer within the limit, or one that says: not now.
+        StatusError
+            If it is refused.
+        """
+        headers = {"Accept": "application/json", "User-Agent": "morph-opt"}
+        if self._tls is not None and self._token.is_file():
+            # Kubernetes changes it every hour.
+            headers["Authorization"] = f"Bearer {self._token.read_text('utf-8').strip()}"
+        text = None
+        if body is not None:
+            text, headers["Content-Type"] = json.dumps(body).encode(), kind
+        try:
+            status, found, date = self._send(verb, self._prefix + path, text, headers)
+            value = json.loads(found or b"{}")
+            time_s = parsedate_to_datetime(date).timestamp()
+        except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
+            raise AwayError(f"{verb} {path}: {error}") from None
+        said = " ".join(str(value.get("message", "")).split())[:300]
+        if status in (401, 429) or status >= 500:
+            raise AwayError(f"{verb} {path}: {status} {said}")
+        if status >= 300:
+            raise StatusError(status, said)
+        return Reply(value, time_s)
+
+    def _send(
+        self, verb: str, path: str, text: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes, str]:
+        host, port = self._where
+        line: http.client.HTTPConnection
+        if self._tls is None:
+            line = http.client.HTTPConnection(host, port, timeout=self._limit_s)
+        else:
+            line = http.client.HTTPSConnection(host, port, timeout=self._limit_s, context=self._tls)
+        end_s, most = time.monotonic() + self._limit_s, raised(JSON_BYTES)
+        try:
+            line.request(verb, path, text, headers)
+            answer = line.getresponse()
+            parts: list[bytes] = []
+            while part := answer.read1(1 << 20):
+                parts.append(part)
+                if time.monotonic() > end_s or sum(map(len, parts)) > most:
+                    raise OSError("too long an answer")
+            return answer.status, b"".join(parts), answer.headers.get("Date", "")
+        finally:
+            line.close()
+
+    def listed(self, path: str, **query: str) -> tuple[list[dict[str, Any]], float]:
+        """Objects of a kind, page by page, with the clock of the last page.
+
+        A page that comes too late is 410 Gone: what was listed is compacted. Then all is asked
+        anew.
+
+        Raises
+        ------
+        AwayError
+            See `call`; or if it is gone again and again.
+        StatusError
+            If they may not be listed.
+        """
+        for _ in range(_AGAIN):
+            items: list[dict[str, Any]] = []
+            more: Mapping[str, str] = {}
+            try:
+                while True:
+                    words = urlencode({"limit": str(_PAGE), **query, **more})
+                    reply = self.call("GET", f"{path}?{words}")
+                    items += reply.value.get("items") or []
+                    token = reply.value.get("metadata", {}).get("continue")
+                    if not token:
+                        return items, reply.time_s
+                    more = {"continue": token}
+            except StatusError as error:
+                if error.status != _GONE:
+                    raise
+        raise AwayError(f"GET {path}: its pages are gone before they are read")
+
+
+def path_of(kind: str, namespace: str, name: str = "") -> str:
+    """Path of an object, or of all of a namespace."""
+    root = {"pod": "/api/v1", "job": "/apis/batch/v1", "lease": "/apis/coordination.k8s.io/v1"}
+    end = f"/{quote(name, safe='')}" if name else ""
+    return f"{root[kind]}/namespaces/{quote(namespace, safe='')}/{kind}s{end}"

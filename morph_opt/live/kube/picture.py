@@ -1,0 +1,378 @@
+"""What is: nodes, pods and Jobs of Kubernetes as a picture.
+
+A job is a Job of ``batch/v1`` with GPUs. It waits behind our scheduling gate, which its user wrote
+into the template of its pods; ``suspend`` is a person's, but for the mark of a stop of ours. GPUs
+are held by pods: by all that have a node, whosoever they are, and by those that we let go to one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from morph_opt.documents import Fields
+from morph_opt.live.kube.pods import (
+    GATE,
+    HOST,
+    SAYS,
+    STATE,
+    STOPPED,
+    Host,
+    Pod,
+    read_hosts,
+    read_pod,
+)
+from morph_opt.live.picture import OURS, Picture, Seen
+from morph_opt.live.settings import Settings
+from morph_opt.round.live.build import LiveJob, LiveNode, live_round
+from morph_opt.round.live.kube_fields import instant_of, meta_of
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+REST = "+rest"
+_OVER = {"Complete": "completed", "Failed": "failed"}
+_CLOSING = ("SuccessCriteriaMet", "FailureTarget")
+_MOST_UID = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A job for commands: the Job, its version, and the pods that wait for us.
+
+    Parameters
+    ----------
+    suspended
+        Whether we suspended it.
+    """
+
+    namespace: str
+    name: str
+    version: str
+    pods: tuple[Pod, ...]
+    suspended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What commands need: jobs, nodes and what is left on each, by name."""
+
+    units: Mapping[str, Unit]
+    hosts: Mapping[str, Host]
+    left: Mapping[str, dict[str, float]]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is gathered of a look."""
+
+    settings: Settings
+    hosts: dict[str, Host]
+    time_s: float
+    free: dict[str, list[int]]
+    left: dict[str, dict[str, float]]
+    indices: dict[str, tuple[int, ...]]
+    given: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    jobs: list[LiveJob] = field(default_factory=list)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    units: dict[str, Unit] = field(default_factory=dict)
+    alone: dict[str, str] = field(default_factory=dict)
+    barred: dict[object, frozenset[str]] = field(default_factory=dict)
+
+
+def read_kube_picture(
+    nodes: Sequence[Any], pods: Sequence[Any], jobs: Sequence[Any], time_s: float, cluster: str,
+    settings: Settings, indices: dict[str, tuple[int, ...]],
+) -> Picture:  # fmt: skip
+    """The picture of lists of nodes, of pods that have not ended, and of Jobs.
+
+    Parameters
+    ----------
+    indices
+        GPUs that pods were taken to have, by uid; brought up to date. Kubernetes counts GPUs and
+        does not say which: these make the log of one cluster agree with itself.
+
+    Raises
+    ------
+    InputError
+        If an object is not what the API promises, or there is no node with GPUs.
+    """
+    hosts = {one.name: one for item in nodes for one in read_hosts(_fields(item, "nodes"))}
+    read = [read_pod(_fields(item, "pods")) for item in pods]
+    found = _Reading(
+        settings, hosts, time_s, {name: list(range(host.gpus)) for name, host in hosts.items()},
+        {name: dict(host.room) for name, host in hosts.items()}, indices,
+    )  # fmt: skip
+    _hold(found, read)
+    owned: dict[str, list[Pod]] = defaultdict(list)
+    for pod in read:
+        owned[pod.owner or pod.uid].append(pod)
+    for item in jobs:
+        row = _fields(item, "jobs")
+        _take(found, _job(row, owned.pop(meta_of(row).text("uid"), [])))
+    for others in owned.values():
+        for pod in others:
+            _other(found, pod)
+    happened = [max(one.submit_s, one.start_s) for one in found.seen.values()]
+    now_s = max([time_s, *happened])
+    ready = [LiveNode(h.name, h.kind, h.gpus, h.open) for h in hosts.values()]
+    live = live_round(ready, found.jobs, now_s, name=cluster)
+    live = replace(live, held={**live.held, **found.alone})
+    silent = frozenset(h.name for h in hosts.values() if h.silent)
+    objects = Objects(found.units, hosts, found.left)
+    return Picture(
+        live, found.seen, now_s, 0.0, settings.timeout_s, cluster, silent, True, objects=objects
+    )
+
+
+def _fields(item: Any, where: str) -> Fields:
+    return Fields(item, "", where, None)
+
+
+def _hold(found: _Reading, pods: Sequence[Pod]) -> None:
+    """Take from nodes what pods hold: those with a node first, then those that we let go to one."""
+    by_label = {host.label: host.name for host in found.hosts.values()}
+    where = {pod.uid: pod.node or by_label.get(pod.selector.get(HOST, ""), "") for pod in pods}
+    holding = [
+        pod for pod in pods
+        if where[pod.uid] in found.hosts and (pod.node or (not pod.gates and pod.let_go_s))
+    ]  # fmt: skip
+    known = {pod.uid: found.indices.get(pod.uid) or _planned(pod) for pod in holding}
+    found.indices.clear()
+    # What was taken to be whose stays so; the rest goes to whoever is left, pods with nodes first.
+    for pod in sorted(holding, key=lambda one: (not known[one.uid], not one.node, one.uid)):
+        node, left = where[pod.uid], found.left[where[pod.uid]]
+        for key, value in pod.needs.items():
+            left[key] = left.get(key, 0.0) - value
+        free, wanted = found.free[node], known[pod.uid]
+        whole = len(wanted) == pod.gpus and set(wanted) <= set(free)
+        gpus = wanted if whole else tuple(free[: pod.gpus])
+        found.free[node] = [gpu for gpu in free if gpu not in gpus]
+        found.given[pod.uid] = node, gpus
+        found.indices[pod.uid] = gpus
+
+
+def _planned(pod: Pod) -> tuple[int, ...]:
+    """GPUs that a pod's annotation says."""
+    words = pod.plan.split(",")
+    return tuple(int(word) for word in words if word.isascii() and word.isdigit())
+
+
+def _held(found: _Reading, pods: Sequence[Pod]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """GPUs by node that pods hold."""
+    parts: dict[str, tuple[int, ...]] = {}
+    for pod in pods:
+        node, gpus = found.given.get(pod.uid, ("", ()))
+        if gpus:
+            parts[node] = parts.get(node, ()) + gpus
+    return tuple(parts.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A Job, and its pods by what they wait for.
+
+    Parameters
+    ----------
+    meta, spec, status
+        Of the Job.
+    true
+        Its conditions that hold, by type.
+    pods, model
+        Its pods that have not ended, and what they are by its template.
+    want
+        Pods that it is to have.
+    """
+
+    meta: Fields
+    spec: Fields
+    status: Fields
+    true: Mapping[str, Fields]
+    pods: Sequence[Pod]
+    model: Pod
+    want: int
+
+    @property
+    def alive(self) -> list[Pod]:
+        """Pods that are not being deleted, by name."""
+        return sorted((pod for pod in self.pods if not pod.leaving), key=lambda pod: pod.name)
+
+    @property
+    def gated(self) -> list[Pod]:
+        """Those that wait for us."""
+        return [pod for pod in self.alive if pod.gated]
+
+    @property
+    def bound(self) -> list[Pod]:
+        """Those that have a node."""
+        return [pod for pod in self.alive if pod.node]
+
+    @property
+    def let_go_s(self) -> list[float]:
+        """When those were let go that have no node yet."""
+        return [p.let_go_s for p in self.alive if p.let_go_s and not (p.node or p.gates)]
+
+    @property
+    def alike(self) -> Pod:
+        """What a pod of it asks for: admission may have added to the template."""
+        return next(iter(self.gated), self.model)
+
+    @property
+    def opted_in(self) -> bool:
+        """Whether its user gave it our gate."""
+        return any(pod.gated for pod in (self.model, *self.pods))
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is suspended."""
+        return self.spec.flag("suspend", False)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is we who did that."""
+        notes = self.meta.value("annotations", dict[str, str], {})
+        return self.suspended and notes.get(STATE, "").startswith(STOPPED)
+
+    @property
+    def held(self) -> str:
+        """By whom it is kept from starting, other than us; "" by nobody."""
+        if self.suspended and not self.stopped:
+            return "suspended by a person"
+        return "another gate" if any(set(pod.gates) - {GATE} for pod in self.gated) else ""
+
+    @property
+    def phase(self) -> str:
+        """See `Seen.phase`."""
+        over = next((word for kind, word in _OVER.items() if kind in self.true), "")
+        if over:
+            return over
+        if self.meta.has("deletionTimestamp") or self.stopped or self.true.keys() & set(_CLOSING):
+            return "ending"
+        if self.suspended:
+            return "ending" if self.pods else "waiting"
+        if self.bound:
+            return "running"
+        if any(pod.leaving and pod.node for pod in self.pods):
+            return "ending"
+        ready = len(self.alive) >= self.want and not self.let_go_s
+        return "waiting" if ready else "starting"
+
+    @property
+    def end_s(self) -> float:
+        """When it was over; 0 before."""
+        if "Failed" in self.true:
+            return instant_of(self.true["Failed"], "lastTransitionTime")
+        ended = self.status.has("completionTime")
+        return instant_of(self.status, "completionTime") if ended else 0.0
+
+    @property
+    def special(self) -> str:
+        """See `Seen.special`."""
+        if not self.alike.gpus:
+            return "asks for no GPUs"
+        if self.alike.own:
+            return self.alike.own
+        if HOST in self.model.selector:
+            return "a node of its own"
+        many, ends = self.spec.whole("parallelism", 1), self.spec.raw("completions", None) or 0
+        return "" if many >= max(1, ends) else "more completions than pods at once"
+
+    @property
+    def kept(self) -> bool:
+        """Whether another controller decides if it is suspended."""
+        labels = self.meta.value("labels", dict[str, str], {})
+        return QUEUE in labels or self.spec.has("managedBy")
+
+
+def _job(row: Fields, pods: Sequence[Pod]) -> _Job:
+    spec, status = row.object("spec", None), row.object("status", None, {})
+    template = spec.object("template", None)
+    true = {
+        one.text("type"): one for one in status.objects("conditions", None, [])
+        if one.text("status") == "True"
+    }  # fmt: skip
+    want = spec.whole("parallelism", 1, least=0)
+    if spec.has("completions"):
+        want = min(want, spec.whole("completions") - status.whole("succeeded", 0))
+    model = read_pod(template, template.object("spec", None))
+    return _Job(meta_of(row), spec, status, true, pods, model, want)
+
+
+def _seen(found: _Reading, job: _Job) -> Seen:
+    """The job as it shows itself."""
+    space, phase, gated = job.meta.text("namespace"), job.phase, job.gated
+    # The Job controller has not made them yet, and they will wait for us.
+    coming = phase == "starting" and job.model.gated and len(job.alive) < job.want
+    notes = job.meta.value("annotations", dict[str, str], {})
+    late_s = found.time_s - found.settings.launch_s
+    return Seen(
+        name=f"{space}/{job.meta.text('name')}@{job.meta.text('uid')[:_MOST_UID]}",
+        user=space, partition=space, phase=phase,
+        comment=f"{found.settings.mark} {notes.get(SAYS, '')}" if job.opted_in else "",
+        mark=f"{OURS}gated" if gated or job.stopped or coming else "", held=bool(job.held),
+        priority=0.0, begin_s=0.0, submit_s=instant_of(job.meta, "creationTimestamp"),
+        start_s=min((pod.bound_s for pod in job.bound), default=0.0),
+        end_s=min(job.end_s, found.time_s), requeue=not job.kept, restarts=0, pinned=(),
+        nodes=tuple(sorted({pod.node for pod in job.bound})), special=job.special,
+        gated=phase == "waiting" or bool(gated), back=job.stopped and not job.alive,
+        stuck=phase == "starting" and min(job.let_go_s, default=late_s) < late_s,
+    )  # fmt: skip
+
+
+def _take(found: _Reading, job: _Job) -> None:
+    """Take in a Job with GPUs, or with our gate: what it holds, and what it waits for."""
+    alike = job.alike
+    if not (alike.gpus or job.opted_in):
+        return
+    seen = _seen(found, job)
+    name = seen.name
+    found.seen[name] = seen
+    found.units[name] = Unit(
+        seen.partition, job.meta.text("name"), job.meta.text("resourceVersion"),
+        tuple(job.gated), job.stopped,
+    )  # fmt: skip
+    if not alike.gpus:
+        found.alone[name] = seen.special
+        return
+    timed = job.spec.has("activeDeadlineSeconds")
+    base = LiveJob(
+        name, seen.partition, max(1, job.want) * alike.gpus, seen.submit_s, grain=alike.gpus,
+        limit_s=job.spec.number("activeDeadlineSeconds") if timed else None,
+    )  # fmt: skip
+    if parts := _held(found, job.pods):
+        total, since_s = sum(len(gpus) for _, gpus in parts), seen.start_s or found.time_s
+        found.jobs.append(replace(base, gpus=total, grain=1, parts=parts, started_s=since_s))
+    waits = replace(base, barred=_barred(found, alike), held=job.held or seen.special)
+    if seen.waits:
+        found.jobs.append(waits)
+    elif job.gated and seen.phase in ("running", "starting"):
+        # Pods that are missing: of a start that was cut short, or put in the place of lost ones.
+        rest = replace(seen, name=name + REST, phase="waiting", rest=True, stuck=False)
+        found.seen[rest.name], found.units[rest.name] = rest, found.units[name]
+        found.jobs.append(replace(waits, name=rest.name, gpus=len(job.gated) * alike.gpus))
+
+
+def _barred(found: _Reading, pod: Pod) -> frozenset[str]:
+    """Nodes on which not even one such pod may be, or has room beside its GPUs."""
+    needs = tuple((key, value) for key, value in pod.needs.items() if not key.endswith("/gpu"))
+    like = needs, tuple(pod.selector.items()), pod.tolerations
+    if like not in found.barred:  # jobs are many, kinds of them few
+        found.barred[like] = frozenset(
+            name for name, host in found.hosts.items()
+            if not pod.fits(host)
+            or any(found.left[name].get(key, 0.0) < value for key, value in needs)
+        )  # fmt: skip
+    return found.barred[like]
+
+
+def _other(found: _Reading, pod: Pod) -> None:
+    """A pod of no Job that we know: it holds what it holds, or waits for nobody of us."""
+    name = f"{pod.namespace}/{pod.name}"
+    parts = _held(found, [pod])
+    if parts:
+        found.jobs.append(
+            LiveJob(name, pod.namespace, len(parts[0][1]), pod.bound_s, parts=parts,
+                    started_s=pod.bound_s)
+        )  # fmt: skip
+    elif pod.gated and not pod.leaving:
+        found.alone[name] = "no Job has it"

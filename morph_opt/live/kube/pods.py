@@ -1,0 +1,180 @@
+"""Nodes and pods of Kubernetes as values, with what we wrote on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from morph_opt.documents import Fields
+from morph_opt.round.live.kube_fields import (
+    instant_of,
+    is_ready,
+    meta_of,
+    name_of,
+    quantity_of,
+    requests_of,
+)
+
+GATE = "morph-opt.dev/round"
+SAYS, STATE, PLAN = "morph-opt.dev/job", "morph-opt.dev/state", "morph-opt.dev/gpus"
+"""Annotations: of the user's words on a Job, of what we did, of the GPUs that a pod was given."""
+STARTED, STOPPED = "started@", "stopped@"
+HOST = "kubernetes.io/hostname"
+PRODUCT = "nvidia.com/gpu.product"
+_BARRING = frozenset(("NoSchedule", "NoExecute"))
+Needs = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node with GPUs.
+
+    Parameters
+    ----------
+    name, label
+        Its name, and what a pod selects it by.
+    kind, gpus, room
+        Type and number of GPUs, and all that it has.
+    labels, taints
+        Of it; of taints those that keep pods away: key, value, effect.
+    open, silent
+        Whether something may start there, and whether it does not respond.
+    """
+
+    name: str
+    label: str
+    kind: str
+    gpus: int
+    room: Needs
+    labels: Mapping[str, str]
+    taints: tuple[tuple[str, str, str], ...]
+    open: bool
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that has not ended.
+
+    Parameters
+    ----------
+    namespace, name, uid, version, owner
+        Version as of the look; owner is the uid of its controller.
+    node, bound_s
+        Where it is, and since when; "" without a node.
+    gates
+        What keeps it from the scheduler.
+    needs, gpus
+        What it asks of a node.
+    selector, tolerations, own
+        Where it may be: labels of the node, taints that it bears, and what else it says of that.
+    leaving
+        Whether it is being deleted.
+    state, plan
+        Our annotations.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner: str
+    node: str
+    bound_s: float
+    gates: tuple[str, ...]
+    needs: Needs
+    gpus: int
+    selector: Mapping[str, str]
+    tolerations: tuple[tuple[str, str, str, str], ...]
+    own: str
+    leaving: bool
+    state: str
+    plan: str
+
+    @property
+    def gated(self) -> bool:
+        """Whether it waits for us."""
+        return GATE in self.gates
+
+    @property
+    def let_go_s(self) -> float | None:
+        """When we let it go; None if we did not."""
+        at = self.state.removeprefix(STARTED)
+        return float(at) if at != self.state and at.isdigit() else None
+
+    def fits(self, host: Host) -> bool:
+        """Whether the node is one that it may be on."""
+        return self.selector.items() <= host.labels.items() and all(
+            any(_bears(one, taint) for one in self.tolerations) for taint in host.taints
+        )
+
+
+def read_hosts(row: Fields) -> Iterator[Host]:
+    """The node, if it has GPUs and a name that pods can select it by."""
+    meta, spec = meta_of(row), row.object("spec", None, {})
+    status = row.object("status", None, {})
+    table = status.object("allocatable", None, {})
+    room = {key: quantity_of(table, key) for key in table}
+    labels = meta.value("labels", dict[str, str], {})
+    gpus = _gpus(room)
+    if not gpus or HOST not in labels:
+        return
+    taints = tuple(
+        (one.text("key", ""), one.text("value", ""), one.text("effect", ""))
+        for one in spec.objects("taints", None, [])
+        if one.text("effect", "") in _BARRING
+    )
+    ready = is_ready(row)
+    closed = not ready or spec.flag("unschedulable", False)
+    yield Host(
+        name_of(row), labels[HOST], labels.get(PRODUCT, ""), gpus, room, labels, taints,
+        not closed, not ready,
+    )  # fmt: skip
+
+
+def _gpus(needs: Needs) -> int:
+    """GPUs of every vendor."""
+    return round(sum(value for key, value in needs.items() if key.endswith("/gpu")))
+
+
+def read_pod(row: Fields, spec: Fields | None = None) -> Pod:
+    """A pod; or what a Job's pods would be, of their template."""
+    meta = row.object("metadata", None, {})
+    spec = row.object("spec", None) if spec is None else spec
+    owners = [
+        one.text("uid")
+        for one in meta.objects("ownerReferences", None, [])
+        if one.flag("controller", False)
+    ]
+    notes = meta.value("annotations", dict[str, str], {})
+    bound = [
+        instant_of(one, "lastTransitionTime")
+        for one in row.object("status", None, {}).objects("conditions", None, [])
+        if (one.text("type"), one.text("status")) == ("PodScheduled", "True")
+    ]
+    needs = requests_of(spec)
+    selector = spec.value("nodeSelector", dict[str, str], {})
+    own = next((f"{word} of its own" for word in ("affinity", "topologySpreadConstraints",
+                "resourceClaims") if spec.has(word) and spec.raw(word)), "")  # fmt: skip
+    if spec.text("schedulerName", "default-scheduler") != "default-scheduler":
+        own = "another scheduler"
+    tolerations = tuple(
+        (one.text("key", ""), one.text("operator", "Equal"), one.text("value", ""),
+         one.text("effect", ""))
+        for one in spec.objects("tolerations", None, [])
+    )  # fmt: skip
+    return Pod(
+        meta.text("namespace", ""), meta.text("name", ""), meta.text("uid", ""),
+        meta.text("resourceVersion", ""), owners[0] if owners else "",
+        spec.text("nodeName", ""), bound[0] if bound else 0.0,
+        tuple(one.text("name") for one in spec.objects("schedulingGates", None, [])),
+        needs, _gpus(needs), selector, tolerations, own,
+        meta.has("deletionTimestamp"), notes.get(STATE, ""), notes.get(PLAN, ""),
+    )  # fmt: skip
+
+
+def _bears(toleration: tuple[str, str, str, str], taint: tuple[str, str, str]) -> bool:
+    """Whether a toleration is one of the taint, by the rules of Kubernetes."""
+    key, operator, value, effect = toleration
+    same = key == taint[0] or (not key and operator == "Exists")
+    return same and effect in ("", taint[2]) and (operator == "Exists" or value == taint[1])
