@@ -20,8 +20,8 @@ from formulations.round.tables import Level, RoundProblem
 TOLERANCE = 1e-11
 """How far, relative to the values in a sum, a claim may lie below what is proven."""
 
-MANY = 200
-"""Jobs beyond which those without an option of some size are left out."""
+AT_ONCE = 2**14
+"""Entries of tables that are looked at at once: few enough for a processor's cache."""
 
 
 def check_knapsack(
@@ -63,29 +63,43 @@ def check_knapsack(
     best = np.full((jobs, what.uses.shape[0]), -np.inf)
     values = np.append(worth[what.option], np.zeros(what.job.size - what.option.size))
     np.maximum.at(best.reshape(-1), place[what.job] * best.shape[1] + what.which, values)
-    wanted = np.full(after[:-1].shape, -np.inf)
-    spare = np.empty(wanted.shape)
-    for sizes, uses in zip(best.T, what.uses.tolist(), strict=True):
-        # Of many jobs those that have the size; few are quicker all at once, -inf proving nothing.
-        some = np.flatnonzero(sizes > -np.inf) if jobs > MANY else slice(None)
-        here = (some, *(slice(own, None) for own in uses))
-        rest = (some, *(slice(0, -own or None) for own in uses))
-        own = sizes[some].reshape(-1, *(1 for _ in uses))
-        if jobs > MANY:
-            wanted[here] = np.maximum(wanted[here], after[1:][rest] + own)
-        else:
-            room = wanted[here]
-            np.maximum(room, np.add(after[1:][rest], own, out=spare[here]), out=room)
-    more = wanted > after[:-1]
     lacks = np.zeros(jobs)
-    if more.any():
-        short = np.subtract(wanted, after[:-1], out=np.zeros(more.shape), where=more)
-        lacks = short.reshape(jobs, -1).max(axis=1)
+    some = max(1, AT_ONCE // after[0].size)
+    for first in range(0, jobs, some):
+        block = slice(first, first + some)
+        lacks[block] = _lacking(best[block], what.uses, after[:-1][block], after[1:][block])
     # What is not there counts for nothing, or makes NaN, which no claim reaches.
     proven = float(after[0].flat[-1]) + float(lacks.sum()) - min(0.0, float(after[-1].min())) - less
     size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
     if not claim >= proven - TOLERANCE * size:
         raise BoundError(claim, proven)
+
+
+def _lacking(best: Floats, uses: Ints, here: Floats, behind: Floats) -> Floats:
+    """By how much each of some jobs breaks its inequalities at most, shape (jobs,).
+
+    Parameters
+    ----------
+    best
+        What the job is worth at most for each size, -inf where it has none of it, shape (jobs, S).
+    uses
+        GPUs of each size, shape (S, T).
+    here, behind
+        The tables at the jobs' places and at the next ones, shape (jobs, GPUs + 1, ..).
+    """
+    wanted, spare = np.full(here.shape, -np.inf), np.empty(here.shape)
+    there = (best > -np.inf).any(axis=0)
+    for worth, gpus in zip(best.T[there], uses[there].tolist(), strict=True):
+        room = (slice(None), *(slice(own, None) for own in gpus))
+        rest = (slice(None), *(slice(0, -own or None) for own in gpus))
+        value = worth.reshape(-1, *(1 for _ in gpus))
+        np.add(behind[rest], value, out=spare[room])
+        np.maximum(wanted[room], spare[room], out=wanted[room])
+    more = wanted > here
+    if not more.any():
+        return np.zeros(best.shape[0])
+    short = np.subtract(wanted, here, out=np.zeros(more.shape), where=more)
+    return np.asarray(short.reshape(best.shape[0], -1).max(axis=1))
 
 
 class _MayBe(NamedTuple):

@@ -42,6 +42,7 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
 
 
 Found = TypeVar("Found")
+Table = TypeVar("Table")
 
 
 def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
@@ -121,6 +122,15 @@ def require_shapes(table: object, **shapes: tuple[int, ...]) -> None:
         if found != shape:
             kind = type(table).__name__.removesuffix("Table").lower() + "s"
             raise ValueError(f"{kind}.{name} must have shape {shape}, got {found}")
+
+
+def altered(table: Table, **columns: Any) -> Table:
+    """A table with slots and other columns, of which nothing is verified or derived again."""
+    found: Table = object.__new__(type(table))
+    for name in table.__slots__:  # type: ignore[attr-defined]
+        value = columns[name] if name in columns else getattr(table, name)
+        object.__setattr__(found, name, value)
+    return found
 
 
 def fill(table: object, **defaults: Any) -> None:

@@ -89,7 +89,9 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
     """
     table, nodes, choice = problem.candidates, problem.nodes, selection.choice
     one = (selection.named == 1) & (choice >= 0) & (choice < table.count)
-    jobs = np.flatnonzero(one)
+    quick, jobs = np.zeros(choice.size, dtype=bool), np.flatnonzero(one)
+    if not jobs.size:
+        return quick, np.zeros((0, nodes.resources)), jobs
     node = np.asarray([selection.nodes[job][0] for job in jobs.tolist()], dtype=np.int64)
     picked = choice[jobs]
     fine = (table.job[picked] == jobs) & (table.scope[picked] == Scope.NODE)
@@ -99,7 +101,6 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
     fine = nodes.open[node] & nodes.sets[table.node_set[picked], node]
     fine &= nodes.node_class[node] == table.part_class[table.part_start[picked]]
     jobs, node, picked = jobs[fine], node[fine], picked[fine]
-    quick = np.zeros(choice.size, dtype=bool)
     quick[jobs] = True
     return quick, table.demands(table.part_start[picked]), node
 
@@ -160,6 +161,8 @@ def _leads(problem: RoundProblem, job: int, choice: int, selection: Selection) -
 def _check_partners(problem: RoundProblem, selection: Selection) -> None:
     """Who comes to where another job runs may be there."""
     options, held = problem.options, problem.options.held
+    if not options.shared.any():
+        return
     members, visits = options.members, options.in_place & options.shared
     mine = members.chosen(selection.choice)
     mine = mine[members.starts[mine] & visits[members.option[mine]]]

@@ -8,13 +8,13 @@ option on nodes that are named is one in place as well: a queued job that comes 
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import altered
 from formulations.round.candidates import CandidateTable
 
 if TYPE_CHECKING:
@@ -181,9 +181,7 @@ class OptionTable:
 
     def later(self, startup_s: Floats) -> OptionTable:
         """The same options with other start-ups of their members, shape (M,)."""
-        found = copy(self)
-        object.__setattr__(found, "members", replace(self.members, startup_s=startup_s))
-        return found
+        return altered(self, members=altered(self.members, startup_s=startup_s))
 
     def total(self, of_members: Floats) -> Floats:
         """Sums over the members of each option, shape (O,)."""

@@ -7,14 +7,13 @@ running jobs hold, one row per job and node). ``R`` node resources, in the order
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import LEFT_OUT, fill, require_shapes
+from formulations.columns import LEFT_OUT, altered, fill, require_shapes
 from formulations.resources import LEAST, RESOURCES
 from formulations.round.candidates import CandidateTable, Scope
 from formulations.round.numbering import options_of, startups
@@ -278,11 +277,9 @@ class RoundProblem:
         """
         if not np.array_equal(jobs.stay_iteration_s, self.jobs.stay_iteration_s, equal_nan=True):
             raise ValueError("jobs.stay_iteration_s must be what it was")
-        found, members = copy(self), self.options.members
-        object.__setattr__(found, "jobs", jobs)
+        found, members = altered(self, jobs=jobs), self.options.members
         startup_s = startups(found, members.job, members.alone)
-        object.__setattr__(found, "options", self.options.later(startup_s))
-        return found
+        return altered(found, options=self.options.later(startup_s))
 
     def returning(self, option: int) -> int | None:
         """Row of `returns` that an option is; None for all others."""

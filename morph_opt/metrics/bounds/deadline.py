@@ -15,7 +15,7 @@ set of ``mu`` certifies; proof in ``docs/metrics.md``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,7 +34,8 @@ class _Jobs:
     """Columns over jobs; corners of their least concave speeds have shape (jobs, corners).
 
     ``step`` is the price of a whole job, per price of a GPU-second, from which on a corner pays
-    against the one before it of its type. Padding repeats a job's last corner.
+    against the one before it of its type. Padding repeats a job's last corner. What thousands of
+    prices are tried with is made once: the rates corner by corner, and the largest of each job.
     """
 
     release_s: Floats
@@ -42,13 +43,19 @@ class _Jobs:
     rate: Floats
     kind: Ints
     step: Floats
+    rate_of_c: Floats = field(init=False)
+    fastest: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate_of_c", np.ascontiguousarray(self.rate.T)[:, :, None])
+        object.__setattr__(self, "fastest", self.rate.max(axis=1))
 
 
 def deadline_makespan_s(demands: Sequence[JobDemand], gpus: Sequence[float]) -> float:
     """A certified lower bound on the makespan, from the first submission."""
     jobs, capacity = _columns(demands), np.asarray(gpus, dtype=np.float64)
     first_s = min(d.submission_s for d in demands)
-    floors_s = jobs.release_s + 1.0 / jobs.rate.max(axis=1)
+    floors_s = jobs.release_s + 1.0 / jobs.fastest
     best_s = float(floors_s.max())
     releases_s = np.unique(jobs.release_s)
     picked = np.linspace(0, releases_s.size - 1, min(_INSTANTS, releases_s.size))
@@ -91,11 +98,12 @@ def _excess(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s:
     mu = price * jobs.step
     free_s = np.maximum(min(end_s, from_s) - jobs.release_s, 0.0)
     dear_s = np.maximum(end_s - np.maximum(from_s, jobs.release_s), 0.0)
-    by_c = jobs.rate.T[:, :, None] * mu - (price * jobs.gpus).T[:, :, None]
+    by_c = jobs.rate_of_c * mu
+    by_c -= (price * jobs.gpus).T[:, :, None]
     gain = np.maximum.reduce(by_c, axis=0, initial=0.0)
-    fastest = jobs.rate.max(axis=1)
-    paid = mu * (1.0 - free_s * fastest)[:, None] - dear_s[:, None] * gain
-    least = np.maximum(paid.max(axis=1), 0.0)
+    gain *= dear_s[:, None]
+    paid = mu * (1.0 - free_s * jobs.fastest)[:, None] - gain
+    least = np.maximum(np.maximum.reduce(paid, axis=1), 0.0)
     supply = float(capacity @ prices) * max(end_s - from_s, 0.0)
     return float(least.sum()) * (1.0 - 1e-9) - supply * (1.0 + 1e-9)
 
