@@ -23,6 +23,10 @@ INSTALL := $(PIP) install --no-build-isolation --constraint constraints.txt
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
 
+# One thread each, or two workers ask for four cores. Bytecode is kept whatever the shell says: else
+# every process that a test starts compiles the package anew, and both workers all tests.
+TESTED := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
+
 # A virtual environment holds absolute paths: one that was copied or moved here is set up again.
 ifneq ($(shell cat $(VENV)/.root 2>/dev/null),$(CURDIR))
 MOVED := FORCE
@@ -54,10 +58,10 @@ imports: $(DEV) ## import contract between the rooms
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-cache
 
 smoke: $(DEV) ## the heart of every room (tests/smoke.txt), under a minute on two quiet cores
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 @tests/smoke.txt $(ARGS)
+	$(TESTED) -q -n 2 @tests/smoke.txt $(ARGS)
 
 unit: $(DEV) ## tests alone; ARGS="-k house" to choose
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --maxprocesses 4 $(ARGS)
+	$(TESTED) -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 format: $(DEV) ## let ruff mend what it can
 	$(PY) -m ruff check --fix .
@@ -118,7 +122,7 @@ evalys: $(DEV) ## install evalys apart, so that `make test` lets it read the Bat
 	@$(PIP) install --upgrade --constraint constraints.txt --target $(VENV)/evalys evalys==4.0.7
 
 oracle: $(DEV) ## random rounds, promises, explanations against enumeration; ROUNDS=5000 SEED=1 BLOCKS=20
-	OMP_NUM_THREADS=1 MORPH_OPT_BLOCKS=$(BLOCKS) $(PY) -m pytest -q -n auto $$(grep -rl "tests.campaigns import" tests)
+	MORPH_OPT_BLOCKS=$(BLOCKS) $(TESTED) -q -n auto $$(grep -rl "tests.campaigns import" tests)
 	for kind in everything requests local-ssd; do \
 	  OMP_NUM_THREADS=1 $(PY) -m tests.round.compare --of $$kind --rounds $(ROUNDS) --seed $(SEED) || exit 1; \
 	done

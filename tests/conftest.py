@@ -23,6 +23,17 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Syncing guards against a loss of power, which no test brings about; it costs them minutes.
+
+    A descriptor that is not open is refused as before, and what fails at a sync sets its own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
+
+
 @pytest.fixture(scope="session")
 def project_root() -> Path:
     """Folder of pyproject.toml."""

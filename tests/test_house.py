@@ -15,8 +15,10 @@ import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 import pytest
@@ -76,7 +78,10 @@ def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:
         yield text[: match.start(1)].count("\n"), match[1]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+SHOWN = [page for page in PAGES if any(blocks(page, "python"))]
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=page_id)
 def test_python_examples_run_and_give_the_output_that_is_shown(
     page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +101,7 @@ def test_python_examples_run_and_give_the_output_that_is_shown(
         assert not complaints, "".join(complaints)
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Anchors of a page's headings, as forges derive them, and those that it writes itself."""
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -105,18 +111,21 @@ def anchors(page: Path) -> set[str]:
     return {title.replace(" ", "-") for title in plain} | set(written)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_relative_links_resolve(page: Path) -> None:
+def links(page: Path) -> list[str]:
+    """What a page links to here, not in code."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
     targets = re.findall(r"\]\(\s*<?([^)\s>]+)", text) + re.findall(r'src="([^"]+)"', text)
-    for target in targets:
-        if re.match(r"[a-z]+:", target):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (ROOT / page).parent / path if path else ROOT / page
-        assert file.exists(), f"{page}: {target} leads nowhere"
-        if anchor and file.suffix == ".md":
-            assert anchor in anchors(file), f"{page}: {target} names no heading"
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+
+def test_relative_links_resolve() -> None:
+    for page in PAGES:
+        for target in links(page):
+            path, _, anchor = target.partition("#")
+            file = (ROOT / page).parent / path if path else ROOT / page
+            assert file.exists(), f"{page}: {target} leads nowhere"
+            if anchor and file.suffix == ".md":
+                assert anchor in anchors(file), f"{page}: {target} names no heading"
 
 
 def test_every_page_is_found_from_the_index() -> None:
@@ -132,22 +141,23 @@ def test_every_page_is_found_from_the_index() -> None:
     assert {page for page in PAGES if page.parts[0] == "docs"} <= found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_commands_in_the_docs_exist(page: Path) -> None:
-    text = (ROOT / page).read_text("utf-8").replace("\\\n", " ")
+def test_commands_in_the_docs_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    for target in re.findall(r"(?:^|`)make +(?:[A-Z_]+=\S+ +)*([a-z-]+)", text, re.MULTILINE):
-        assert target in targets, f"{page}: the Makefile has no target {target}"
-    for module, rest in re.findall(r"python -m ((?:morph_opt|benchmarks)[\w.]*)([^`\n|]*)", text):
-        assert runnable(module), f"{page}: python -m {module} cannot be run"
-        quoted = " ".join(re.findall(r'"([^"]*)"', rest))  # options of a replay, or a value
-        for option in re.findall(r"--[a-z][\w-]*", quoted):
-            assert option in help_text("morph_opt.replay", ""), f"{page}: no option {option}"
-        bare = re.sub(r'"[^"]*"', "", rest)
-        words = re.findall(r"(?:^| )(--[a-z][\w-]*|[a-z][a-z-]*(?= ))", bare)
-        known = help_text(module, words[0] if words and words[0][0] != "-" else "")
-        for option in (word for word in words if word.startswith("--")):
-            assert option in known, f"{page}: {module} has no option {option}"
+    for page in PAGES:
+        text = (ROOT / page).read_text("utf-8").replace("\\\n", " ")
+        for target in re.findall(r"(?:^|`)make +(?:[A-Z_]+=\S+ +)*([a-z-]+)", text, re.MULTILINE):
+            assert target in targets, f"{page}: the Makefile has no target {target}"
+        commands = r"python -m ((?:morph_opt|benchmarks)[\w.]*)([^`\n|]*)"
+        for module, rest in re.findall(commands, text):
+            assert runnable(module), f"{page}: python -m {module} cannot be run"
+            quoted = " ".join(re.findall(r'"([^"]*)"', rest))  # options of a replay, or a value
+            for option in re.findall(r"--[a-z][\w-]*", quoted):
+                assert option in help_text("morph_opt.replay", ""), f"{page}: no option {option}"
+            bare = re.sub(r'"[^"]*"', "", rest)
+            words = re.findall(r"(?:^| )(--[a-z][\w-]*|[a-z][a-z-]*(?= ))", bare)
+            known = help_text(module, words[0] if words and words[0][0] != "-" else "")
+            for option in (word for word in words if word.startswith("--")):
+                assert option in known, f"{page}: {module} has no option {option}"
 
 
 def runnable(module: str) -> bool:
@@ -273,19 +283,36 @@ def needs_of(requirement: Requirement) -> list[Requirement]:
     ]
 
 
-def imports(source: Path) -> set[str]:
-    """Top-level names of the packages that a file imports, wherever in the file it does."""
-    found = set()
-    for node in ast.walk(ast.parse((ROOT / source).read_text("utf-8"))):
+class Source(NamedTuple):
+    """What the tests ask of a file of Python, which is parsed once; its tree is not kept."""
+
+    described: bool
+    """Whether it has a docstring."""
+    imports: frozenset[str]
+    """Top-level names of the packages that it imports, wherever in the file it does."""
+    bodies: tuple[tuple[str, int], ...]
+    """Its functions, with the lines of each without signature and docstring."""
+
+
+@cache
+def source(path: Path) -> Source:
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    found: set[str] = set()
+    bodies = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             found.add(node.module.partition(".")[0])
-    return found
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node, clean=False) else node.body
+            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            bodies.append((node.name, lines))
+    return Source(bool(ast.get_docstring(tree)), frozenset(found), tuple(bodies))
 
 
 def test_dependencies_are_what_is_imported() -> None:
-    foreign = set().union(*(imports(path) for path in SOURCES)) - set(PACKAGES)
+    foreign = set().union(*(source(path).imports for path in SOURCES)) - set(PACKAGES)
     foreign = {canonicalize_name(name) for name in foreign - sys.stdlib_module_names}
     core = {canonicalize_name(item.name) for item in declared()}
     known = core | {canonicalize_name(item.name) for item in declared(*EXTRAS)}
@@ -309,7 +336,7 @@ def test_formulations_import_numpy_and_scipy_only() -> None:
     allowed = {"formulations", "numpy", "scipy"} | sys.stdlib_module_names
     for path in SOURCES:
         if path.parts[0] == "formulations":
-            assert not imports(path) - allowed, path
+            assert not source(path).imports - allowed, path
 
 
 # ---------------------------------------------------------------- files
@@ -327,23 +354,21 @@ def test_no_path_of_a_machine_and_no_package_index() -> None:
                 assert not found, f"{path}, line {number}: {found[0]}"
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=page_id)
-def test_sources_have_a_docstring_and_stay_short(source: Path) -> None:
-    text = (ROOT / source).read_text("utf-8")
-    assert ast.get_docstring(ast.parse(text)), f"{source} does not say what it is"
-    assert text.count("\n") <= 450, f"{source} is longer than a file should be"
+def test_sources_have_a_docstring_and_stay_short() -> None:
+    for path in SOURCES:
+        assert source(path).described, f"{path} does not say what it is"
+        lines = (ROOT / path).read_text("utf-8").count("\n")
+        assert lines <= 450, f"{path} is longer than a file should be"
 
 
 def test_no_function_is_longer_than_a_page() -> None:
     """Its body; a signature and a docstring of many parameters are as long as they must be."""
-    long = {}
-    for path in files(".py"):
-        for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                body = node.body[1:] if ast.get_docstring(node) else node.body
-                lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-                if lines > LINES_A_FUNCTION:
-                    long[f"{path}: {node.name}"] = lines
+    long = {
+        f"{path}: {name}": lines
+        for path in files(".py")
+        for name, lines in source(path).bodies
+        if lines > LINES_A_FUNCTION
+    }
     assert long == {}
 
 

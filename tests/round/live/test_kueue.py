@@ -13,7 +13,7 @@ from morph_opt.plan.cli import main as plan
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.round import decide_round
 from morph_opt.round.cli import main
-from morph_opt.round.live import Live, read_live, write_snapshot
+from morph_opt.round.live import Live, build, read_live, write_snapshot
 from morph_opt.round.reader import read_snapshot
 
 GPU = "nvidia.com/gpu"
@@ -173,10 +173,17 @@ def test_what_is_missing_is_refused(tmp_path: Path, items: list[dict[str, Any]],
     assert "\n" not in str(caught.value)
 
 
+def test_a_workload_that_names_no_end_is_taken_to_run_for_a_day(tmp_path: Path) -> None:
+    source = write(tmp_path, [node("n1", 8), *QUEUES, workload("small", 2, 2)])
+    (small,) = read_live(source).snapshot.state.jobs
+    assert small.job.iterations == 24 * 3600
+
+
 def test_a_snapshot_of_it_is_the_same_round(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Read again it gives the same bytes, the same decision and the same forecast."""
+    monkeypatch.setattr(build, "NO_LIMIT_S", 3_600)  # a forecast of a day is 1,440 rounds
     items = [
         node("n1", 8), node("n2", 8), *QUEUES,
         admitted(workload("runs", 1, 4), "a", 4),
@@ -198,7 +205,7 @@ def test_a_snapshot_of_it_is_the_same_round(
         assert plan(["eta", *words, *out]) == 0
         said.append(capsys.readouterr().out.splitlines()[:2])
     assert said[0] == said[1]
-    assert "ns/small has started, ends in 1440" in "".join(said[0])
+    assert "ns/small has started, ends in 60" in "".join(said[0])
     assert plan(["eta", "--from", source, "--job", "ns/idle", *out]) == 2
     assert "--job: ns/idle waits: it is not active" in capsys.readouterr().err
 
