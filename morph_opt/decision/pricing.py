@@ -53,17 +53,18 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
         return _timed(proven, relaxed)
     start = small.x if solver.capabilities.mip_start else None
     whole = solver.solve(model, _less(limits, relaxed, small), start)
-    if whole.x is None or whole.objective < small.objective:
-        bound = min(relaxed.bound, whole.bound)
-        reached = relative_gap(small.objective, bound, 1.0)
-        whole = replace(
-            small,
-            bound=bound,
-            gap=reached,
-            stop=whole.stop,
-            status=Status.OPTIMAL if reached <= limits.gap + 1e-9 else Status.FEASIBLE,
-        )
-    return _timed(whole, relaxed, small)
+    if whole.x is not None and whole.objective >= small.objective:
+        return _timed(whole, relaxed, small)
+    bound = min(relaxed.bound, whole.bound)
+    reached = relative_gap(small.objective, bound, 1.0)
+    kept = replace(
+        small,
+        bound=bound,
+        gap=reached,
+        stop=whole.stop,
+        status=Status.OPTIMAL if reached <= limits.gap + 1e-9 else Status.FEASIBLE,
+    )
+    return _timed(kept, relaxed, whole)
 
 
 def _less(limits: Limits, *spent: Outcome) -> Limits:
@@ -72,9 +73,8 @@ def _less(limits: Limits, *spent: Outcome) -> Limits:
     return replace(limits, time_s=max(0.1, limits.time_s - used))
 
 
-def _timed(outcome: Outcome, *earlier: Outcome) -> Outcome:
-    """The outcome with the times of the solves before it."""
-    others = [other for other in earlier if other is not outcome]
+def _timed(outcome: Outcome, *others: Outcome) -> Outcome:
+    """The outcome with the times of the other solves."""
     return replace(
         outcome,
         build_s=outcome.build_s + sum(other.build_s for other in others),

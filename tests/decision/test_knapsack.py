@@ -13,7 +13,7 @@ import pytest
 
 from formulations.check_bound import BoundError
 from formulations.check_knapsack import check_knapsack
-from formulations.knapsack import Tables, best_decision, find_items
+from formulations.knapsack import Items, Tables, best_decision, find_items
 from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_floor, with_promises
@@ -94,6 +94,15 @@ def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
         if bound > 0.0:
             with pytest.raises(BoundError):
                 check_knapsack(problem, level, bound * (1 - 1e-9), items.job, tables.table)
+
+
+def test_jobs_that_must_run_are_worth_what_they_run_at() -> None:
+    """Where none may rest, no size of none is among the items: 1 and 3 on two GPUs of three."""
+    gpus = np.asarray([[1], [2], [1], [2]])
+    value = np.asarray([1.0, 3.0, 1.0, 4.0])
+    options = np.arange(4)
+    items = Items((3,), np.arange(2), np.asarray([0, 2, 4]), options, value, gpus, (), 0.0, 7.0)
+    assert Tables(items).bound == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("kind", ["gpus", "mixed everything"])

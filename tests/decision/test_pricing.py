@@ -114,6 +114,37 @@ def test_the_time_of_earlier_solves_counts(monkeypatch: pytest.MonkeyPatch) -> N
     raise AssertionError("no restriction was left unproven")
 
 
+class Interrupted(HighsSolver):
+    """HiGHS that finds nothing for the whole model, and takes 1, 2 and 4 s for the three solves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.solves = 0
+
+    def solve(self, model: LinearModel, limits: Limits, start: Floats | None = None) -> Outcome:
+        """The third solve is that of the whole model."""
+        self.solves += 1
+        found = super().solve(model, limits, start)
+        if self.solves == 3:
+            nothing = {"x": None, "objective": None, "gap": None, "row_duals": None}
+            found = replace(found, status=Status.NO_SOLUTION, **nothing)  # type: ignore[arg-type]
+        return replace(found, build_s=0.0, solve_s=float(2 ** (self.solves - 1)))
+
+
+def test_a_restriction_is_kept_where_the_whole_model_finds_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the time of all three solves, each once."""
+    for seed in range(40):
+        solver = Interrupted()
+        outcome = priced(monkeypatch, solver, built(seed), EXACT, 1)
+        if solver.solves == 3:
+            assert outcome.x is not None
+            assert outcome.solve_s == 7.0
+            return
+    raise AssertionError("no restriction was left unproven")
+
+
 def test_small_rounds_are_not_priced() -> None:
     solver = Counting()
     pricing.solve_priced(solver, built(5), EXACT)

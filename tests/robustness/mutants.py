@@ -30,6 +30,7 @@ PER_TESTS_S = 600.0
 
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("formulations/shares", ("tests/shares",)),
+    ("formulations/knapsack", ("tests/decision/test_knapsack.py", "tests/formulations")),
     ("formulations/prices", ("tests/formulations/test_prices.py", "tests/decision")),
     (
         "formulations/round/check",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.check_bound import allowed_options
+from formulations.round.shared import SharedTable
 from formulations.round.tables import NONE, Level, RoundProblem, Scope, Selection
 from tests.formulations.worlds.rounds import Candidate, Hold, tiny
 
@@ -79,6 +80,13 @@ def test_take_keeps_the_order_asked_for() -> None:
 def test_held_adds_up_by_node() -> None:
     problem = tiny([8, 8], [], holds=[Hold(0, 0, 2, (1.0, 0, 0)), Hold(1, 0, 3), Hold(1, 1, 1)])
     assert problem.held()[:, :2].tolist() == [[5.0, 2.0], [1.0, 0.0]]
+
+
+def test_gpus_that_two_jobs_share_are_held_once() -> None:
+    """Whatever number a gang has: jobs 0 and 1 share GPUs of node 0, job 2 is alone on node 1."""
+    holds = [Hold(0, 0, 2, (1.0, 0, 0)), Hold(1, 0, 2, (3.0, 0, 0)), Hold(2, 1, 4)]
+    problem = replace(tiny([8, 8], [], holds=holds), shared=SharedTable(gang=int_row(5, 5, 3)))
+    assert problem.held()[:, :2].tolist() == [[2.0, 8.0], [4.0, 0.0]]
 
 
 def test_value_of_a_selection() -> None:
