@@ -1,6 +1,6 @@
 """The ladder's first step against brute force, with everything that a round has.
 
-``MORPH_OPT_BLOCKS=85 pytest tests/decision/test_knapsack.py`` is the campaign of 10,000 rounds.
+``MORPH_OPT_BLOCKS=96 pytest tests/decision/test_knapsack.py`` is the campaign of 10,000 rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.formulations.worlds.random_rounds import (
     random_round,
 )
 
-BLOCKS = blocks(2)
+BLOCKS = blocks(1)
 """Of 15 rounds of each kind."""
 
 # A safeguard that ends no round here, on whatever machine: what it cuts short is not proven.

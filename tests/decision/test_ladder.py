@@ -37,7 +37,7 @@ from tests.formulations.worlds.random_rounds import (
     random_round,
 )
 
-BLOCKS = blocks(2)
+BLOCKS = blocks(1)
 """Of 15 rounds of each kind; 170 of them are more than 10,000 rounds."""
 
 # A safeguard that ends no round here, on whatever machine: what it cuts short is not proven.

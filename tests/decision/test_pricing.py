@@ -19,6 +19,7 @@ from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Outcome, Status
+from tests.campaigns import blocks
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_level, random_round
 
 EXACT = Limits(gap=0.0, time_s=600.0)
@@ -61,7 +62,7 @@ def priced(
     return pricing.solve_priced(solver, model, limits)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(blocks(1)))
 def test_pricing_changes_no_optimum(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     for seed in range(30 * block, 30 * block + 30):
         model = built(seed)

@@ -22,7 +22,7 @@ from tests.formulations.worlds.random_rounds import (
 from tests.formulations.worlds.rounds import SIDES
 from tests.formulations.worlds.solving import FORMULATIONS, optimum
 
-BLOCKS, ROUNDS_PER_BLOCK = blocks(8), 50
+BLOCKS, ROUNDS_PER_BLOCK = blocks(4), 50
 KINDS = {
     "gpus": SMALL,
     "side": RoundSize(side_resources_bind=True),

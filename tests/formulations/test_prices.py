@@ -35,7 +35,7 @@ from tests.formulations.worlds.random_rounds import (
 )
 from tests.formulations.worlds.rounds import Candidate, Hold, Rule, rule_table, tiny
 
-ROUNDS = blocks(10)
+ROUNDS = blocks(5)
 SIZES = {
     "gpus": SMALL,
     "side": RoundSize(side_resources_bind=True),

@@ -14,7 +14,7 @@ from tests.round.compare import MAKERS, decided, differences, drawn, features
 from tests.round.enumeration import World
 from tests.round.metamorphic import CHANGES, violations
 
-SEED, BLOCKS, ROUNDS_PER_BLOCK = 20, 3, 50
+SEED, BLOCKS, ROUNDS_PER_BLOCK = 20, blocks(1), 50
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

@@ -14,6 +14,7 @@ from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.domain import ExecutionPlan, Shape, SideDemand
 from morph_opt.perf.speed import Configuration
 from morph_opt.policies.objectives.plain import OBJECTIVES
+from tests.campaigns import blocks
 from tests.formulations.worlds.solving import optimum
 from tests.policies.worlds import random_world
 
@@ -92,7 +93,7 @@ def test_of_equals_the_first_stays() -> None:
     assert len(undominated(twins)) == 1
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", range(blocks(1)))
 def test_no_optimum_needs_a_dominated_candidate(block: int) -> None:
     dropped = 0
     for i in range(40):

@@ -15,6 +15,7 @@ import formulations.round.check as module
 from formulations.round.check import RuleError, check
 from formulations.round.rule_table import RULE_S, RULE_U, RULE_X
 from formulations.round.tables import NONE, RoundProblem, Scope, Selection
+from tests.campaigns import blocks
 from tests.formulations.test_pairs import BAD as PAIR_VIOLATIONS
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import EVERYTHING, random_round
@@ -247,7 +248,7 @@ def test_the_message_says_job_node_and_resource() -> None:
         check(base(), decided(base(), altered({0: NONE, 2: 4}, {0: (), 2: (1,)})))
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(blocks(2)))
 def test_the_check_accepts_what_enumeration_would_come_across_and_nothing_else(block: int) -> None:
     verdicts = {True: 0, False: 0}
     for i in range(100):

@@ -20,6 +20,7 @@ from formulations.round.shared import SharedTable, with_shared
 from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from morph_opt.policies.objectives.plain import Jct
+from tests.campaigns import blocks
 from tests.formulations.worlds import packed_rounds as brute
 from tests.formulations.worlds.rounds import (
     Candidate,
@@ -36,7 +37,7 @@ def _crowded(block: int) -> brute.RoundSize:
     return brute.CROWDED if block % 2 else brute.CROWDED_GPUS
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(blocks(2)))
 def test_both_formulations_prove_the_optimum_of_the_enumeration(block: int) -> None:
     """Their decisions pass the check as well, and so does the fallback's, which is no better."""
     for i in range(25):
