@@ -35,6 +35,7 @@ from tests.formulations.worlds.random_rounds import (
     random_level,
     random_round,
 )
+from tests.formulations.worlds.rounds import Candidate, level_of, tiny
 
 BLOCKS = blocks(1)
 """Of 15 rounds of each kind."""
@@ -94,6 +95,16 @@ def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
         if bound > 0.0:
             with pytest.raises(BoundError):
                 check_knapsack(problem, level, bound * (1 - 1e-9), items.job, tables.table)
+
+
+def test_a_goal_that_ranks_higher_counts_where_this_one_is_indifferent() -> None:
+    """Of two jobs on the same two GPUs the one runs that the goal above wants."""
+    problem = tiny([2], [Candidate(0, (2,)), Candidate(1, (2,))])
+    above = level_of(problem, [1.0, 3.0], [0.0, 0.0])
+    here = level_of(problem, [0.0, 0.0], [0.0, 0.0])
+    items = find_items(problem, here, [(above, 3.0)])
+    assert min(items.weights) > 0.0
+    assert Tables(items).bound == pytest.approx(0.0)
 
 
 def test_jobs_that_must_run_are_worth_what_they_run_at() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.shares.problem import check_shares
+from formulations.shares.classes import packed_classes
+from formulations.shares.problem import PairTable, ShareProblem, check_shares
 from morph_opt.clusters import load_cluster
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.tables.pairs import require_pair_speeds
@@ -52,6 +53,21 @@ def test_pairs_raise_the_targets_and_stay_within_the_polytope(policy: str, seed:
     assert alone.shares is not None
     better = packed.shares.objective - alone.shares.objective
     assert better < 0 if policy == "makespan" else better > 0
+
+
+@pytest.mark.parametrize(("seconds", "classes"), [((2,), 3), ((2, 2), 2)])
+def test_jobs_are_of_one_class_where_all_of_them_may_pair(
+    seconds: tuple[int, ...], classes: int
+) -> None:
+    """Jobs 0 and 1 are alike; job 2 shares with job 0 alone, or with both."""
+    rates = np.full((len(seconds), 1, 2), 0.75)
+    pairs = PairTable(np.arange(len(seconds)), np.asarray(seconds), rates)
+    speed = np.asarray([[1.0], [1.0], [2.0]])
+    problem = ShareProblem(speed, np.ones(3, dtype=np.int64), np.asarray([2.0]), pairs=pairs)
+    useful = np.ones((len(seconds), 1), dtype=bool)
+    found = packed_classes(problem, np.zeros(3), np.ones(3), useful)
+    assert sorted(found.count.tolist()) == ([1, 1, 1] if classes == 3 else [1, 2])
+    assert found.pair_count.tolist() == [len(seconds)]
 
 
 def test_only_pairs_that_beat_taking_turns_are_columns() -> None:

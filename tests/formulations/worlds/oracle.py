@@ -135,18 +135,16 @@ def spots(problem: RoundProblem, candidate: int) -> Iterator[tuple[int, ...]]:
         ]
         for node_class in table.part_class[span].tolist()
     ]
+    scope = Scope(table.scope[candidate])
     for where in product(*usable):
         if len(set(where)) < len(where) and not table.loose[candidate]:
             continue
-        if table.scope[candidate] == Scope.LEAF and len({int(nodes.leaf[n]) for n in where}) > 1:
+        if scope is Scope.LEAF and len({int(nodes.leaf[n]) for n in where}) > 1:
             continue
-        if (
-            table.scope[candidate] == Scope.NVLINK
-            and len({int(nodes.domain[n]) for n in where}) > 1
-        ):
+        if scope is Scope.NVLINK and len({int(nodes.domain[n]) for n in where}) > 1:
             continue
         if table.strict[candidate]:
-            place = nodes.leaf if table.scope[candidate] == Scope.POD else nodes.domain
+            place = nodes.leaf if scope is Scope.POD else nodes.domain
             if len({int(place[n]) for n in where}) == 1:
                 continue
         yield where
@@ -158,10 +156,10 @@ def take(problem: RoundProblem, candidate: int, where: tuple[int, ...], room: Ro
     candidate = candidate if back is None else back[0]
     table, nodes = problem.options.starts, problem.nodes
     left = Room(room.nodes.copy(), room.uplinks.copy())
+    side, crosses = table.side[candidate], table.scope[candidate] == Scope.POD
     for part, node in zip(table.parts(candidate), where, strict=True):
-        side = table.side[candidate]
         left.nodes[node] -= np.concatenate([[part], units(part, side.size) * side])
-        if table.scope[candidate] == Scope.POD:
+        if crosses:
             left.uplinks[nodes.leaf[node]] -= part * side[SIDES - 1]
     return left if left.fits() else None
 
