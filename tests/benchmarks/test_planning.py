@@ -63,6 +63,8 @@ def test_every_part_is_written_and_drawn(
     monkeypatch.setattr(calibration, "JOBS", 100)
 
     monkeypatch.setattr(driver.worker, "work", partial(_work, tmp_path / "config.toml"))
+    # The dear bound is tested elsewhere; every replay would compute it for its summary.
+    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
     out = tmp_path / "out"
     words = [
         "--runs", str(tmp_path / "runs"), "--out", str(out),
@@ -119,6 +121,8 @@ def test_the_pictures_of_the_guide_are_those_of_its_questions(
 ) -> None:  # fmt: skip
     """Asked again, they have the same words and, to half a point, the same places."""
     monkeypatch.setattr(driver.worker, "work", partial(_work, tmp_path / "config.toml"))
+    # The dear bound is tested elsewhere; every replay would compute it for its summary.
+    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
     out = tmp_path / "out"
     words = ["--only", "guide", "--runs", str(tmp_path / "runs"), "--out", str(out)]
     assert main([*words, "--on", "tests.sweep.poison:Inline"]) == 0
