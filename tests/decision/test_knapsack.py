@@ -109,10 +109,9 @@ def test_a_goal_that_ranks_higher_counts_where_this_one_is_indifferent() -> None
 
 def test_jobs_that_must_run_are_worth_what_they_run_at() -> None:
     """Where none may rest, no size of none is among the items: 1 and 3 on two GPUs of three."""
-    gpus = np.asarray([[1], [2], [1], [2]])
-    value = np.asarray([1.0, 3.0, 1.0, 4.0])
-    options = np.arange(4)
-    items = Items((3,), np.arange(2), np.asarray([0, 2, 4]), options, value, gpus, (), 0.0, 7.0)
+    sizes, which = np.asarray([[1], [2]]), np.asarray([0, 1, 0, 1])
+    value, start = np.asarray([1.0, 3.0, 1.0, 4.0]), np.asarray([0, 2, 4])
+    items = Items((3,), np.arange(2), start, np.arange(4), value, sizes, which, (), 0.0, 7.0)
     assert Tables(items).bound == pytest.approx(5.0)
 
 
