@@ -167,13 +167,25 @@ def described(file: str, operator: str, before: str, after: str) -> Mutant:
     raise ValueError("the mutant equals the original")
 
 
+def left_out(folder: str, names: Sequence[str]) -> set[str]:
+    """What of a folder is not copied: of users the run folders, which a package has the name of."""
+    kept = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")(folder, list(names))
+    return set(kept) | ({"runs"} & set(names) if Path(folder) == ROOT else set())
+
+
 class Copy:
     """A copy of the project in which one mutant stands at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "project"
-        ignored = shutil.ignore_patterns(".git", ".venv", "runs", "__pycache__", ".*_cache")
-        shutil.copytree(ROOT, self.root, ignore=ignored)
+        shutil.copytree(ROOT, self.root, ignore=left_out)
+        self._sound: set[tuple[str, ...]] = set()
+
+    def require_sound(self, tests: tuple[str, ...]) -> None:
+        """Refuse tests that fail without a mutant as well: they would kill every one."""
+        if tests not in self._sound and self.passes(tests) != "survived":
+            raise SystemExit(f"without a mutant these tests fail in a copy: {' '.join(tests)}")
+        self._sound.add(tests)
 
     def passes(self, tests: Sequence[str], limit_s: float = PER_TESTS_S) -> str:
         """``survived``, ``killed`` or ``timeout``."""
@@ -252,7 +264,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 break
             file = path.relative_to(ROOT).as_posix()
             mutant = described(file, operator, path.read_text("utf-8"), mutated)
-            outcome = copy.judge(path, mutated, tests_of(file)) if copy else ""
+            outcome = ""
+            if copy:
+                copy.require_sound(tests_of(file))
+                outcome = copy.judge(path, mutated, tests_of(file))
             found.append(Mutant(**(asdict(mutant) | {"outcome": outcome})))
             print(f"{len(found)} {outcome} {file}:{mutant.line} {operator}: {mutant.after}")
             sys.stdout.flush()
