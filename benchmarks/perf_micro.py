@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.perf.batch import split_batch
-from benchmarks.perf.figures import bars, steps
+from benchmarks.perf.figures import dot_rows, over_time
 from benchmarks.perf.public_runs import public_plan, read_public
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.data import locate
@@ -164,7 +164,9 @@ def write_reconfigure(found: Sequence[Reconfigured], out: Path) -> list[Path]:
     for name in STRATEGIES:
         times = [row.static_s.get(name) for row in found]
         series[name] = [0.0 if t is None else LLAMA_BATCH / t for t in times]
-    steps([row.limit.name for row in found], series, "samples per second", figure)
+    dot_rows(
+        [row.limit.name for row in found], series, "samples per second (0: cannot run)", figure
+    )
     return [table, figure]
 
 
@@ -266,7 +268,8 @@ def write_two_jobs(found: tuple[Shared, Shared, float], out: Path) -> list[Path]
     table, figure = out / "micro-two-jobs.md", out / "micro-two-jobs.svg"
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     series = {row.name: [*row.normalised, row.total] for row in (equal, ours)}
-    bars(["RoBERTa", "T5-3B", "sum"], series, "normalised throughput", figure)
+    unit = "throughput (times that on four GPUs alone)"
+    dot_rows(["RoBERTa", "T5-3B", "sum"], series, unit, figure)
     return [table, figure]
 
 
@@ -349,12 +352,15 @@ def write_batch(found: Sequence[LogLine], out: Path) -> list[Path]:
     table, figure = out / "micro-batch.md", out / "micro-batch.svg"
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     one = [line for line in shown if line.job == often[0]]
-    series = {
+    panels = {
         "GPUs": [float(line.gpus) for line in one],
-        "samples per rank": [float(line.samples) for line in one],
-        "global batch": [float(line.global_batch) for line in one],
+        "samples per rank and iteration": [float(line.samples) for line in one],
+        "global batch (samples per iteration)": [float(line.global_batch) for line in one],
     }
-    steps([f"{line.plan}" for line in one], series, often[0], figure)
+    # How long the last holds is not in the log: as long as those before it, in the mean.
+    begins_h = [line.time_s / 3600.0 for line in one]
+    end_h = begins_h[-1] + (begins_h[-1] - begins_h[0]) / max(1, len(one) - 1)
+    over_time([*begins_h, end_h], panels, f"{often[0]}: starts and changes", figure)
     return [table, figure]
 
 

@@ -46,7 +46,7 @@ ORDER: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Sections by who reads them; a page that is named nowhere is reference."""
 
-LINK = re.compile(r"(\]\(\s*<?)([^)\s>#]+)((?:#[^)\s>]*)?)|(src=\")([^\"#]+)")
+LINK = re.compile(r"(\]\(\s*<?)([^)\s>#]+)((?:#[^)\s>]*)?)|(src(?:set)?=\")([^\"#]+)")
 ROOM = '<div style="margin: .6em 0; padding: .3em 0; overflow-x: auto">'
 FONTS = "font-family: 'STIX Two Math', 'Cambria Math', 'DejaVu Math TeX Gyre', math"
 MATH = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -114,7 +114,7 @@ def anchors(page: Path) -> set[str]:
 def links(page: Path) -> list[str]:
     """What a page links to here, not in code."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
-    targets = re.findall(r"\]\(\s*<?([^)\s>]+)", text) + re.findall(r'src="([^"]+)"', text)
+    targets = re.findall(r"\]\(\s*<?([^)\s>]+)", text) + re.findall(r'src(?:set)?="([^"]+)"', text)
     return [target for target in targets if not re.match(r"[a-z]+:", target)]
 
 

@@ -9,19 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import drawing
+from morph_opt.documents.figures import dots, drawing, line, logarithmic, rules
+from morph_opt.documents.style import BLUE, INK, ORANGE, PALETTE, Look, looks, plain_number
 from morph_opt.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# Okabe and Ito's colours, told apart with any colour vision.
-COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
-    "#8C6D31", "#843C39",
-)  # fmt: skip
-_LINES = ("-", "--", "-.", ":")
-PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +73,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A panel of single bars."""
+    """A panel of single bars; ``y`` says what they measure."""
 
     title: str
     y: str
@@ -89,7 +82,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """A panel of boxes: name, lower whisker, quartiles, upper whisker."""
+    """A panel of boxes: name, lower whisker, quartiles, upper whisker; ``y`` is what of."""
 
     title: str
     y: str
@@ -129,75 +122,65 @@ def draw(plot: Plot, path: Path) -> None:
     count = len(plot.panels)
     width = 5.4 * count if count > 1 else 6.6
     caption = textwrap.wrap(" ".join(plot.notes), int(width * 16))
-    below = 0.95 if any(isinstance(panel, Shares) for panel in plot.panels) else 0.0
-    height = 4.3 + below + 0.16 * len(caption)
-    with drawing((width, height), layout=None) as (figure, encoded):
-        low = (0.72 + below + 0.16 * len(caption)) / height
+    below = 0.16 * len(caption) + 0.12
+    legend = 0.9 if any(isinstance(panel, Shares) for panel in plot.panels) else 0.0
+    height = 4.0 + below + legend
+    with drawing((width, height)) as (figure, encoded):
+        figure.get_layout_engine().set(rect=(0.0, below / height, 1.0, 1.0 - below / height))  # type: ignore[union-attr,call-arg]
         axes = figure.subplots(1, count, squeeze=False)[0]
-        figure.subplots_adjust(
-            left=0.75 / width, right=1 - 0.2 / width, bottom=low, top=1 - 0.62 / height,
-            wspace=0.28,
-        )  # fmt: skip
         for one, panel in zip(axes, plot.panels, strict=True):
             _panel(one, panel)
-        figure.suptitle(f"{plot.name}  {plot.title}", fontsize=10.5, y=1 - 0.12 / height)
-        figure.text(
-            0.12 / width, 0.06 / height, "\n".join(caption), fontsize=7.0, va="bottom", color="0.25"
-        )
+        figure.suptitle(f"{plot.name}  {plot.title}", fontsize=10.5)
+        figure.text(0.12 / width, 0.06 / height, "\n".join(caption), fontsize=7.0, va="bottom")
         write_atomically(path, encoded(path.suffix, dpi=130))
 
 
-def short_number(value: float) -> str:
-    """A number of a few letters: 512, 4k, 262k, 2M."""
-    for unit, word in ((1e6, "M"), (1e3, "k")):
-        if value >= unit:
-            return f"{value / unit:.0f}{word}"
-    return f"{value:g}"
-
-
 def _panel(axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title, fontsize=9.0)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(panel.title)
     match panel:
         case Curves():
             _curves(axes, panel)
         case Shares():
             _shares(axes, panel)
         case Bars():
-            names = [name for name, _ in panel.rows]
-            axes.bar(range(len(names)), [v for _, v in panel.rows], color=COLOURS[0], width=0.6)
-            axes.set_xticks(range(len(names)), names, rotation=20, ha="right", fontsize=8.0)
-            axes.set_ylabel(panel.y)
-            axes.grid(axis="y", color="0.9", linewidth=0.6)
-            axes.set_axisbelow(True)
+            axes.barh(range(len(panel.rows)), [v for _, v in panel.rows], color=BLUE, height=0.6)
+            _named(axes, [name for name, _ in panel.rows], panel.y)
         case Boxes():
             _boxes(axes, panel)
 
 
 def _curves(axes: Axes, panel: Curves) -> None:
-    for at, one in enumerate(panel.series):
-        colour, line = COLOURS[at % len(COLOURS)], _LINES[at // 3 % len(_LINES)]
+    drawn = looks([f"series {one.name}" for one in panel.series])
+    for look, one in zip(drawn, panel.series, strict=True):
         if one.points:
-            axes.plot(one.x, one.y, "x", color=colour, label=one.name, markersize=5.0)
+            axes.plot(one.x, one.y, label=one.name, **dots(Look(look.colour, mark="x")))
         else:
-            axes.plot(one.x, one.y, linestyle=line, color=colour, label=one.name, linewidth=1.6)
+            axes.plot(one.x, one.y, label=one.name, **line(look))
     if panel.log_x:
-        axes.set_xscale("log", base=2 if max(max(s.x) for s in panel.series) > 64 else 10)
-        axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
+        every = [x for one in panel.series for x in one.x if x > 0]
+        logarithmic(axes.xaxis, min(every), max(every))
+        axes.xaxis.set_major_formatter(lambda x, _: plain_number(x))
     if panel.line is not None:
-        axes.axvline(panel.line[0], color="0.4", linewidth=0.8, linestyle=":")
-        axes.text(panel.line[0], 4, f" {panel.line[1]}", fontsize=7.5, color="0.3")
+        axes.axvline(panel.line[0], color=INK, linewidth=0.8, linestyle=":")
+        axes.text(panel.line[0], 4, f" {panel.line[1]}", fontsize=7.5)
     axes.set(xlabel=panel.x, ylabel=panel.y)
     axes.set_ylim(0, panel.y_top)
-    axes.grid(visible=True, color="0.9", linewidth=0.6)
-    axes.legend(fontsize=7.5, frameon=True, framealpha=0.85)
+    rules(axes)
+    axes.legend(fontsize=7.5)
 
 
 def _shares(axes: Axes, panel: Shares) -> None:
     left = [0.0] * len(panel.rows)
     for at, part in enumerate(panel.parts):
         values = [row[at] for _, row in panel.rows]
-        axes.barh(range(len(values)), values, left=left, label=part, color=COLOURS[at % 10])
+        axes.barh(
+            range(len(values)),
+            values,
+            left=left,
+            label=part,
+            color=PALETTE[at % len(PALETTE)],
+            alpha=0.8,
+        )
         for row, (begin, value) in enumerate(zip(left, values, strict=True)):
             if value >= 5.0:
                 axes.text(begin + value / 2, row, f"{value:.1f}", ha="center", va="center",
@@ -205,21 +188,30 @@ def _shares(axes: Axes, panel: Shares) -> None:
         left = [begin + value for begin, value in zip(left, values, strict=True)]
     axes.set_yticks(range(len(panel.rows)), [name for name, _ in panel.rows], fontsize=8.0)
     axes.invert_yaxis()
-    axes.set(xlabel="percent", xlim=(0, 100))
-    axes.legend(
-        fontsize=7.0, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False
-    )
+    axes.set(xlabel="share (%)", xlim=(0, 100))
+    axes.legend(fontsize=7.0, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
 def _boxes(axes: Axes, panel: Boxes) -> None:
+    from matplotlib.ticker import SymmetricalLogLocator
+
     stats = [
         {"label": name, "whislo": a, "q1": b, "med": c, "q3": d, "whishi": e, "fliers": []}
         for name, (a, b, c, d, e) in panel.rows
     ]
-    axes.bxp(stats, showfliers=False, patch_artist=True,
-             boxprops={"facecolor": "#BBD7EA"}, medianprops={"color": "#D55E00"})  # fmt: skip
-    axes.set_yscale("symlog", base=2, linthresh=1)
-    axes.yaxis.set_major_formatter(lambda y, _: short_number(y))
-    axes.set_ylabel(panel.y)
-    axes.tick_params(axis="x", labelsize=7.5, rotation=30)
-    axes.grid(axis="y", color="0.9", linewidth=0.6)
+    axes.bxp(stats, showfliers=False, patch_artist=True, orientation="horizontal",
+             whiskerprops={"color": INK}, capprops={"color": INK},
+             boxprops={"facecolor": BLUE, "alpha": 0.4, "edgecolor": INK},
+             medianprops={"color": ORANGE, "linewidth": 2.0})  # fmt: skip
+    axes.set_xscale("symlog", base=2, linthresh=1)
+    axes.xaxis.set_major_locator(SymmetricalLogLocator(base=8.0, linthresh=1.0))
+    axes.xaxis.set_major_formatter(lambda x, _: plain_number(x))
+    _named(axes, [name for name, _ in panel.rows], panel.y, first=1)
+
+
+def _named(axes: Axes, names: Sequence[str], measured: str, first: int = 0) -> None:
+    """A name per row, to be read without tilting one's head, and rules for their values."""
+    axes.set_yticks(range(first, first + len(names)), names, fontsize=8.0)
+    axes.invert_yaxis()
+    axes.set_xlabel(measured)
+    rules(axes, "x")

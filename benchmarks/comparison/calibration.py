@@ -20,13 +20,13 @@ import numpy as np
 
 from benchmarks.comparison.contenders import FIELDS, Contender, Field, scenario_of
 from benchmarks.comparison.objectives import write_block
-from benchmarks.comparison.picture import COLOURS, STYLE
 from benchmarks.comparison.records import KNOWLEDGE
 from formulations.arrays import Floats
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.documents import read_rows, write_atomically
-from morph_opt.documents.figures import drawing
+from morph_opt.documents.figures import drawing, line
+from morph_opt.documents.style import INK, looks
 from morph_opt.domain import InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.blind import Learnt, ToldPolicy
@@ -143,19 +143,20 @@ def table(found: Mapping[str, Sequence[float]]) -> str:
 
 def picture(found: Mapping[str, Sequence[float]]) -> str:
     """Share of looks with less work left than the guess's quantile, over the quantile, as SVG."""
-    with drawing((4.6, 4.0), STYLE) as (figure, encoded):
+    with drawing((4.6, 4.0)) as (figure, encoded):
         axes = figure.add_subplot()
-        axes.plot([0.0, 1.0], [0.0, 1.0], color="#999999", lw=0.8, ls="--", label="as it should be")
-        for colour, (trace, each) in zip(COLOURS, found.items(), strict=False):
+        axes.plot([0.0, 1.0], [0.0, 1.0], color=INK, lw=0.8, ls="--", label="as it should be")
+        drawn = looks([f"trace {name}" for name in found])
+        for look, (trace, each) in zip(drawn, found.items(), strict=True):
             upto = np.concatenate([[0.0], np.cumsum(shares(each))])
-            axes.plot(np.linspace(0.0, 1.0, DECILES + 1), upto, color=colour, marker="o", ms=3.0,
-                      lw=1.2, label=f"{trace}, {len(each)} looks")  # fmt: skip
-        axes.set_xlabel("quantile of the guess of the work left")
+            axes.plot(np.linspace(0.0, 1.0, DECILES + 1), upto, ms=3.0, lw=1.2,
+                      **line(look, marks=True), label=f"{trace}, {len(each)} looks")  # fmt: skip
+        axes.set_xlabel("quantile of the guess of the work left (share)")
         axes.set_ylabel("share of looks with no more work left than that")
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(0.0, 1.0)
-        axes.legend(frameon=False)
-        return encoded(metadata={"Creator": None}).decode()
+        axes.legend()
+        return encoded().decode()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,17 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullFormatter
 
 from benchmarks.comparison.records import KNOWLEDGE, PAIRS, Record, interval, ratios
-from morph_opt.documents.figures import BARE, drawing
+from morph_opt.documents.figures import dots, drawing, rules
+from morph_opt.documents.style import INK, Look, looks
 
-COLOURS = (
-    "#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE8866", "#777777",
-    "#44AA99", "#882255", "#999933", "#332288",
-)  # fmt: skip
-"""Of policies, in their order; every other round of them has hollow dots."""
-
-STYLE = {**BARE, "font.size": 8.0}
-TICKS = (0.5, 1.0, 2.0, 5.0, 10.0)
+TICKS = (1.0, 2.0, 5.0, 10.0)
+SMALL = {"font.size": 8.0, "axes.titlesize": 8.0}
 LIMITS = (0.7, 14.0)
+ABREAST = 6
+"""Panels in a row: as wide as a page shows without making letters small."""
 
 
 def plain(policy: str) -> str:
@@ -26,80 +23,91 @@ def plain(policy: str) -> str:
     return policy.replace("`", "").removesuffix(", blind").removesuffix(", sigma 0.7")
 
 
+def look(policy: str) -> Look:
+    """Of a policy by its name in the tables, wherever it is drawn."""
+    return looks((plain(policy).removeprefix("MILP ").removesuffix(", weighted promises"),))[0]
+
+
 def over_the_default(records: Sequence[Record], order: Sequence[str]) -> str:
     """Dots and 95 % intervals of average JCT over that of the default that knows as much, as SVG.
 
-    A column per trace, a row of panels per knowledge, a line and a colour per policy; intervals
-    where there are `PAIRS` twins. What has no row of the default beside it is not there.
+    A panel per trace, bands of panels per knowledge, a line per policy; intervals where there are
+    `PAIRS` twins. What has no row of the default beside it is not there.
     """
-    drawn = {
+    bands = [band for knows in reversed(KNOWLEDGE) for band in _bands(records, order, knows)]
+    lines = sum(len(policies) + 3 for _, _, policies in bands)
+    with drawing((7.6, 0.7 + 0.165 * lines), SMALL) as (figure, encoded):
+        if not bands:
+            figure.text(0.1, 0.5, "no pairs yet")
+            return encoded().decode()
+        panels = figure.subplots(
+            len(bands), ABREAST, sharex=True, squeeze=False,
+            height_ratios=[len(policies) + 1 for _, _, policies in bands],
+        )  # fmt: skip
+        for row, (knows, traces, policies) in zip(panels, bands, strict=True):
+            for axes in row[len(traces) :]:
+                axes.set_axis_off()
+            for axes, trace in zip(row, traces, strict=False):
+                here = [record for record in records if record.trace == trace]
+                _panel(axes, here, trace, KNOWLEDGE[knows][0], policies)
+                axes.set_title(trace.replace("/", "/\n").replace(", ", ",\n"))
+                axes.tick_params(labelbottom=True)
+            row[0].set_yticks(range(len(policies)), [plain(policy) for policy in policies])
+            row[0].set_ylabel(KNOWLEDGE[knows][1])
+        figure.align_ylabels(panels[:, 0])
+        words = (
+            "average JCT over that of the default that knows as much (times, log scale); "
+            "right of the line: the default is ahead"
+        )
+        figure.supxlabel(words, fontsize=8.0)
+        return encoded().decode()
+
+
+def _bands(
+    records: Sequence[Record], order: Sequence[str], knows: str
+) -> list[tuple[str, list[str], list[str]]]:
+    """Knowledge, traces and policies of each row of panels: those that have dots there."""
+    ours = KNOWLEDGE[knows][0]
+    dotted = {
         (record.trace, record.policy)
-        for knows, (ours, _) in KNOWLEDGE.items()
         for record in records
         if record.knows == knows and record.policy != ours
         and ratios(records, record.trace, record.policy, ours)
     }  # fmt: skip
-    traces = [t for t in dict.fromkeys(r.trace for r in records) if any(t == at for at, _ in drawn)]
-    known = {record.policy: record.knows for record in records}
-    with_dots = {policy for _, policy in drawn}
-    shown = {
-        knows: [policy for policy in order if policy in with_dots and known[policy] == knows]
-        for knows in reversed(KNOWLEDGE)
-    }
-    shown = {knows: policies for knows, policies in shown.items() if policies}
-    names = list(dict.fromkeys(plain(policy) for policy in order))
-    lines = sum(map(len, shown.values()))
-    size = (2.2 + 1.15 * len(traces), 1.5 + 0.165 * lines)
-    with drawing(size, STYLE) as (figure, encoded):
-        if not shown:
-            figure.text(0.1, 0.5, "no pairs yet")
-            return encoded(metadata={"Creator": None}).decode()
-        panels = figure.subplots(
-            len(shown), len(traces), sharex=True, squeeze=False,
-            height_ratios=[len(policies) + 1 for policies in shown.values()],
-        )  # fmt: skip
-        for row, (knows, policies) in zip(panels, shown.items(), strict=True):
-            for axes, trace in zip(row, traces, strict=True):
-                here = [record for record in records if record.trace == trace]
-                _panel(axes, here, trace, KNOWLEDGE[knows][0], policies, names)
-            row[0].set_yticks(range(len(policies)), [plain(policy) for policy in policies])
-            row[0].set_ylabel(KNOWLEDGE[knows][1])
-        for axes, trace in zip(panels[0], traces, strict=True):
-            axes.set_title(trace.replace("/", "/\n").replace(", ", ",\n"), fontsize=8.0)
-        figure.align_ylabels(panels[:, 0])
-        figure.supxlabel("average JCT over that of the default that knows as much (log scale); "
-                         "right of the line: the default is ahead", fontsize=8.0)  # fmt: skip
-        return encoded(metadata={"Creator": None}).decode()
+    traces = list(dict.fromkeys(r.trace for r in records if (r.trace, r.policy) in dotted))
+    found = []
+    for first in range(0, len(traces), ABREAST):
+        band = traces[first : first + ABREAST]
+        policies = [one for one in order if any((trace, one) in dotted for trace in band)]
+        found.append((knows, band, policies))
+    return found
 
 
 def _panel(
     axes: Axes, here: Sequence[Record], trace: str, ours: str,
-    policies: Sequence[str], names: Sequence[str],
+    policies: Sequence[str],
 ) -> None:  # fmt: skip
     """One trace at one knowledge; what is beyond the limits is an arrow at the edge."""
     axes.set_xscale("log")
     axes.set_xlim(*LIMITS)
     axes.set_ylim(len(policies) - 0.4, -0.6)
-    axes.axvline(1.0, color="#999999", lw=0.8)
+    axes.axvline(1.0, color=INK, lw=0.8)
     for place, policy in enumerate(policies):
         values = ratios(here, trace, policy, ours)
         if not values:
             continue
-        number = names.index(plain(policy))
-        colour = COLOURS[number % len(COLOURS)]
-        face = colour if number // len(COLOURS) % 2 == 0 else "white"
+        drawn = dots(look(policy))
         centre, low, high = interval(values)
         beyond = centre > LIMITS[1]
         if len(values) >= PAIRS:
-            axes.plot([max(low, LIMITS[0]), min(high, LIMITS[1])], [place, place], color=colour,
-                      lw=1.0)  # fmt: skip
-        axes.plot([LIMITS[1] * 0.93 if beyond else centre], [place], ls="", color=colour, ms=3.6,
-                  marker=">" if beyond else "o", mfc=face)  # fmt: skip
+            axes.plot([max(low, LIMITS[0]), min(high, LIMITS[1])], [place, place],
+                      color=drawn["color"], lw=1.0)  # fmt: skip
+        axes.plot([LIMITS[1] * 0.93 if beyond else centre], [place], ms=3.6,
+                  **drawn | ({"marker": ">"} if beyond else {}))  # fmt: skip
     axes.set_yticks(range(len(policies)), [""] * len(policies))
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="y", color="#eeeeee", lw=0.6)
+    rules(axes, "y")
     axes.xaxis.set_major_locator(FixedLocator(TICKS))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(axis="x", which="minor", length=0)
-    axes.set_axisbelow(True)

@@ -2,67 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.perf.protocol import Judged
 from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import drawing
-from morph_opt.perf.figures import STYLE, diagonal
+from morph_opt.documents.figures import dots, drawing, rules
+from morph_opt.documents.style import BLUE, ORANGE, looks
+from morph_opt.perf.figures import diagonal
+
+ABREAST = 3
 
 
 def protocol_figure(judged: Sequence[Judged], file: Path) -> None:
     """Measured against predicted, one panel per model; listed rows are hollow."""
-    with drawing((12, 6), STYLE) as (figure, encoded):
-        axes = figure.subplots(2, 4)
+    lines = -(-len(judged) // ABREAST)
+    with drawing((7.2, 0.6 + 2.3 * lines)) as (figure, encoded):
+        axes = figure.subplots(lines, ABREAST, squeeze=False)
         for axis in axes.flat[len(judged) :]:
-            axis.set_visible(False)
+            axis.set_axis_off()
         for axis, one in zip(axes.flat, judged, strict=False):
             measured = np.array([run.iteration_s for run in one.runs])
             predicted = measured * (1 + one.error)
             good, bad = np.logical_not(one.listed), one.listed
-            axis.plot(measured[good], predicted[good], "o", markersize=3, label="rows")
+            axis.plot(measured[good], predicted[good], "o", color=BLUE, ms=3, label="rows")
             if bad.any():
-                axis.plot(
-                    measured[bad],
-                    predicted[bad],
-                    "o",
-                    markersize=4,
-                    fillstyle="none",
-                    label="listed",
-                )
+                axis.plot(measured[bad], predicted[bad], "o", color=ORANGE, ms=4, mfc="none",
+                          label="listed as inconsistent")  # fmt: skip
             diagonal(axis, measured)
+            axis.set(xlabel="", ylabel="")
             mean = 100 * np.abs(one.error).mean()
             axis.set_title(f"{one.model}: {len(one.sampled)} runs, mean {mean:.1f} %")
-        axes.flat[0].legend()
+        figure.supxlabel("measured (s per iteration)", fontsize=9.0)
+        figure.supylabel("predicted (s per iteration)", fontsize=9.0)
+        found = {
+            label: handle
+            for axis in axes.flat
+            for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(list(found.values()), list(found), loc="outside upper center", ncols=2)
         write_atomically(file, encoded(file.suffix))
 
 
-def steps(labels: Sequence[str], series: dict[str, list[float]], unit: str, file: Path) -> None:
-    """One step per label for every series."""
-    with drawing((8, 3.5), STYLE) as (figure, encoded):
+def dot_rows(
+    labels: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, file: Path
+) -> None:
+    """A row per label and in it a dot for every series: nothing lies between two labels.
+
+    Labels are read across, however long they are; 0 stands for what cannot run.
+    """
+    with drawing((6.6, 1.1 + 0.3 * len(labels))) as (figure, encoded):
         axis = figure.subplots()
-        edges = np.arange(len(labels) + 1)
-        for index, (name, values) in enumerate(series.items()):
-            axis.stairs(
-                values, edges, label=name, linewidth=3 if index == 0 else 1.5, baseline=None
-            )
-        axis.set_xticks(edges[:-1] + 0.5, labels)
-        axis.set(ylabel=unit, ylim=(0, None))
-        axis.legend()
+        for place, (look, (name, values)) in enumerate(
+            zip(looks(tuple(series)), series.items(), strict=True)
+        ):
+            rows = np.arange(len(labels)) + 0.12 * (place - 0.5 * (len(series) - 1))
+            axis.plot(values, rows, label=name, **dots(look))
+        axis.set_yticks(range(len(labels)), labels)
+        axis.set_ylim(len(labels) - 0.5, -0.5)
+        axis.set(xlabel=unit, xlim=(0, None))
+        axis.margins(x=0.02)
+        rules(axis)
+        figure.legend(loc="outside upper center", ncols=4)
         write_atomically(file, encoded(file.suffix))
 
 
-def bars(labels: Sequence[str], series: dict[str, list[float]], unit: str, file: Path) -> None:
-    """Groups of bars, one group per label."""
-    with drawing((6, 3), STYLE) as (figure, encoded):
-        axis = figure.subplots()
-        width = 0.8 / len(series)
-        for index, (name, values) in enumerate(series.items()):
-            axis.bar(np.arange(len(labels)) + index * width, values, width, label=name)
-        axis.set_xticks(np.arange(len(labels)) + 0.4 - width / 2, labels)
-        axis.set(ylabel=unit)
-        axis.legend()
+def over_time(
+    edges_h: Sequence[float], panels: Mapping[str, Sequence[float]], title: str, file: Path
+) -> None:
+    """A step curve for each quantity in a panel of its own, since each has a unit of its own.
+
+    Parameters
+    ----------
+    edges_h
+        When each value begins and the last ends, hours; one more than there are values.
+    panels
+        Values by the name of their quantity, which names its unit too.
+    """
+    with drawing((6.6, 0.7 + 0.95 * len(panels))) as (figure, encoded):
+        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, look, (name, values) in zip(
+            axes, looks(tuple(panels)), panels.items(), strict=True
+        ):
+            axis.stairs(values, edges_h, color=look.colour, linewidth=1.6, baseline=None)
+            axis.set_title(name, loc="left")
+            axis.set_ylim(0.0, 1.15 * max(values))
+            axis.yaxis.get_major_locator().set_params(integer=True, nbins=4)
+            rules(axis)
+        axes[-1].set_xlabel("simulated time (h)")
+        figure.suptitle(title, fontsize=9.0)
         write_atomically(file, encoded(file.suffix))

@@ -27,7 +27,7 @@ from benchmarks.planning.asking import Meter
 from benchmarks.planning.backtest import coverage_of
 from benchmarks.planning.calibration import NEAR, coverages, searches
 from benchmarks.planning.eta import Case, forecasts, groups
-from benchmarks.planning.figures import chance_by_nodes, cost_against_service, coverage
+from benchmarks.planning.figures import chance_by_nodes, cost_against_service, coverage, worded
 from benchmarks.planning.guide import pictures
 from benchmarks.planning.known import TRUTHS, known
 from benchmarks.planning.page import page
@@ -153,7 +153,11 @@ def _load(given: argparse.Namespace) -> None:
 
 
 def _drawn(out: Path, gpu_price: float) -> None:
-    """Pictures of the answers of part load that are there."""
+    """Pictures of the answers of parts eta and load that are there."""
+    eta = read_json(out / "eta.json") if exists(out / "eta.json") else {}
+    if eta:
+        every = [group for one in eta.values() for group in one["groups"]]
+        write_atomically(out / "eta.svg", coverage(every))
     known = read_json(out / "load.json") if exists(out / "load.json") else {}
     if not known:
         return
@@ -161,7 +165,7 @@ def _drawn(out: Path, gpu_price: float) -> None:
     slo = plan.Slo.parse(asked["slo"])
     evidence = {name: one["evidence"] for name, one in known.items()}
     once = {name: rows for name, rows in evidence.items() if name.endswith(" x1")}
-    unit = f"{slo.statistic} {slo.metric}".strip()
+    unit = worded(slo.statistic, slo.metric)
     picture = cost_against_service(once, slo.target, unit, 8 * gpu_price)
     write_atomically(out / "cost.svg", picture)
     write_atomically(out / "chance.svg", chance_by_nodes(evidence, asked["of_workloads"]))
@@ -202,5 +206,3 @@ def _eta(given: argparse.Namespace) -> None:
     }  # fmt: skip
     known[case.name] = coverage_of(rows) | about
     _keep(file, known)
-    every = [group for one in known.values() for group in one["groups"]]
-    write_atomically(given.out / "eta.svg", coverage(every))

@@ -6,19 +6,39 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter
+import numpy as np
 
-from morph_opt.documents.figures import BARE, drawing
+from morph_opt.documents.figures import dots, drawing, logarithmic, rules
+from morph_opt.documents.style import BLUE, GREEN, INK, ORANGE, looks
 
 Row = Mapping[str, Any]
-COLOURS = ("#1b6ca8", "#c2571a", "#3c8d40", "#7a4fa3")
+WHISKERS: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.5, "ms": 4.0}
+APART = 0.009
+"""Between what stands at one place, as a part of the axis."""
+WORDS = {"jct_s": "JCT (s)", "queued_s": "time in the queue (s)"}
 
 
 @contextmanager
-def _drawn() -> Iterator[tuple[Axes, Callable[[], str]]]:
-    with drawing((6.0, 3.4), BARE) as (figure, encoded):
-        yield figure.add_subplot(), lambda: encoded(metadata={"Creator": None}).decode()
+def _drawn(height: float = 3.4) -> Iterator[tuple[Any, Callable[[], str]]]:
+    with drawing((6.0, height)) as (figure, encoded):
+        yield figure, lambda: encoded().decode()
+
+
+def worded(statistic: str, metric: str) -> str:
+    """What a target is about, for an axis.
+
+    >>> worded("avg", "jct_s"), worded("p90", "queued_s")
+    ('average JCT (s)', 'time in the queue (s), 90 % of jobs below')
+    """
+    words = WORDS.get(metric, metric)
+    if statistic == "avg":
+        return f"average {words}"
+    return f"{words}, {statistic[1:]} % of jobs below" if statistic else words
+
+
+def _policy(name: str) -> str:
+    """The policy of a name such as ``srtf x1.3``, where a load may stand behind it."""
+    return name.rpartition(" x")[0] or name
 
 
 def _replayed(rows: Sequence[Row]) -> list[Row]:
@@ -34,57 +54,73 @@ def _replayed(rows: Sequence[Row]) -> list[Row]:
 def cost_against_service(
     evidence: Mapping[str, Sequence[Row]], target: float, unit: str, node_price: float
 ) -> str:
-    """Mean of the service with its interval, over the price of the fleet, per policy."""
-    with _drawn() as (axes, svg):
-        for colour, (name, rows) in zip(COLOURS, evidence.items(), strict=False):
-            shown = [row for row in _replayed(rows) if row["mean_lower"] is not None]
-            cost = [row["nodes"] * node_price for row in shown]
-            mean = [row["mean"] for row in shown]
-            below = [row["mean"] - row["mean_lower"] for row in shown]
-            above = [row["mean_upper"] - row["mean"] for row in shown]
-            axes.errorbar(cost, mean, yerr=(below, above), color=colour, marker="o", ms=3.5,
-                          lw=1.0, capsize=2.5, label=name)  # fmt: skip
-        axes.axhline(target, color="#777777", lw=0.8, ls="--")
+    """Mean of the service with its interval, over the price of the fleet, per policy.
+
+    Only sizes that were replayed are there, and no line leads through those between them; policies
+    of one size stand side by side.
+    """
+    with _drawn() as (figure, svg):
+        axes = figure.add_subplot()
+        found = looks([_policy(name) for name in evidence])
+        prices = [node_price * row["nodes"] for rows in evidence.values() for row in rows]
+        apart = APART * (max(prices) - min(prices))
+        ends = [target]
+        for place, (name, look) in enumerate(zip(evidence, found, strict=True)):
+            shown = [row for row in _replayed(evidence[name]) if row["mean_lower"] is not None]
+            mean = np.asarray([row["mean"] for row in shown])
+            low, high = (
+                np.asarray([r[f"mean_{end}"] for r in shown]) for end in ("lower", "upper")
+            )
+            ends += [*low, *high]
+            aside = apart * (place - 0.5 * (len(found) - 1))
+            axes.errorbar([row["nodes"] * node_price + aside for row in shown], mean,
+                          yerr=(mean - low, high - mean), label=name,
+                          **dots(look), **WHISKERS)  # fmt: skip
+        axes.axhline(target, color=INK, lw=0.8, ls="--")
         axes.annotate("target", (1.0, target), xycoords=("axes fraction", "data"), ha="right",
-                      va="bottom", color="#555555")  # fmt: skip
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter("{x:,g}")  # its own would be mathematics, which STYLE prints
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("price of the fleet, dollars per hour")
+                      va="bottom")  # fmt: skip
+        logarithmic(axes.yaxis, min(ends), max(ends))
+        rules(axes, "y")
+        axes.set_xlabel("price of the fleet (dollars per hour)")
         axes.set_ylabel(unit)
-        axes.legend(frameon=False)
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
         return svg()
 
 
 def chance_by_nodes(evidence: Mapping[str, Sequence[Row]], share: float) -> str:
-    """Share of workloads that reach the target, with its exact interval, by nodes."""
-    with _drawn() as (axes, svg):
-        for place, (name, rows) in enumerate(evidence.items()):
+    """Share of workloads that reach the target, with its exact interval, by nodes.
+
+    A panel per policy: whiskers of several would stand on each other.
+    """
+    with _drawn(0.9 + 1.0 * len(evidence)) as (figure, svg):
+        panels = figure.subplots(len(evidence), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, (name, rows) in zip(panels, evidence.items(), strict=True):
             shown = _replayed(rows)
-            at = [row["nodes"] + 0.08 * place for row in shown]
-            passed = [row["passed"] / row["workloads"] for row in shown]
-            below = [p - row["lower"] for p, row in zip(passed, shown, strict=True)]
-            above = [row["upper"] - p for p, row in zip(passed, shown, strict=True)]
-            axes.errorbar(at, passed, yerr=(below, above), color=COLOURS[place % len(COLOURS)],
-                          marker="o", ms=3.5, lw=1.0, capsize=2.5, label=name)  # fmt: skip
-        axes.axhline(share, color="#777777", lw=0.8, ls="--")
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_ylim(-0.04, 1.04)
-        axes.set_xlabel("nodes of 8 GPUs")
-        axes.set_ylabel("share of workloads that reach it")
-        axes.legend(frameon=False, loc="lower right")
+            passed = np.asarray([row["passed"] / row["workloads"] for row in shown])
+            low, high = (np.asarray([row[end] for row in shown]) for end in ("lower", "upper"))
+            axes.errorbar([row["nodes"] for row in shown], 100.0 * passed,
+                          yerr=(100.0 * (passed - low), 100.0 * (high - passed)),
+                          **dots(looks((_policy(name),))[0]), **WHISKERS)  # fmt: skip
+            axes.axhline(100.0 * share, color=INK, lw=0.8, ls="--")
+            axes.set_title(name, loc="right", pad=3.0)
+            axes.set_yticks([0.0, 50.0, 100.0])
+            rules(axes)
+        panels[-1].set_ylim(-6.0, 106.0)
+        panels[-1].xaxis.get_major_locator().set_params(integer=True)
+        panels[-1].set_xlabel("nodes of 8 GPUs")
+        figure.supylabel("workloads that reach the target (%)", fontsize=9.0)
         return svg()
 
 
 def coverage(groups: Sequence[tuple[str, float, float, float]]) -> str:
     """Coverage of the 80 % interval with its own interval, per group of forecasts."""
-    with _drawn() as (axes, svg):
+    with _drawn() as (figure, svg):
+        axes = figure.add_subplot()
         for place, (_, share, low, high) in enumerate(groups):
             axes.errorbar([share], [place], xerr=([share - low], [high - share]), marker="o",
-                          ms=4.0, lw=1.0, capsize=2.5, color=COLOURS[0])  # fmt: skip
-        axes.axvspan(0.75, 0.85, color="#cfe3cf", lw=0.0, zorder=0)
-        axes.axvline(0.8, color="#777777", lw=0.8, ls="--")
+                          color=BLUE, **WHISKERS)  # fmt: skip
+        axes.axvspan(0.75, 0.85, color=GREEN, alpha=0.25, lw=0.0, zorder=0)
+        axes.axvline(0.8, color=INK, lw=0.8, ls="--")
         axes.set_yticks(range(len(groups)), [name for name, *_ in groups])
         axes.set_ylim(max(1, len(groups)) - 0.5, -0.5)  # none may be open
         axes.set_xlim(0.5, 1.0)
@@ -95,22 +131,24 @@ def coverage(groups: Sequence[tuple[str, float, float, float]]) -> str:
 def forecasts(rows: Sequence[Row]) -> str:
     """Open forecasts as 10 to 90 % intervals with their medians, and what came, in minutes."""
     shown = [row for row in rows if row["open"]]
-    with _drawn() as (axes, svg):
+    with _drawn() as (figure, svg):
+        axes = figure.add_subplot()
         for place, row in enumerate(shown):
             low, middle, high = (row[f"q{q}_s"] / 60.0 for q in (10, 50, 90))
             first = place == 0
-            axes.plot([low, high], [place, place], color=COLOURS[0], lw=5.0, alpha=0.35,
+            axes.plot([low, high], [place, place], color=BLUE, lw=5.0, alpha=0.35,
                       solid_capstyle="butt", label="10 to 90 %" if first else None)  # fmt: skip
-            axes.plot([middle], [place], "|", color=COLOURS[0], ms=9.0, mew=1.6,
+            axes.plot([middle], [place], "|", color=BLUE, ms=9.0, mew=1.6,
                       label="50 %" if first else None)  # fmt: skip
-            axes.plot([row["actual_s"] / 60.0], [place], "x", color=COLOURS[1], ms=5.0,
+            axes.plot([row["actual_s"] / 60.0], [place], "x", color=ORANGE, ms=5.0,
                       label="what came" if first else None)  # fmt: skip
         words = {"start": "starts", "finish": "ends"}
         names = [
-            f"{row['job']} {words[row['what']]}, told at {row['at_s'] / 60:.0f}" for row in shown
+            f"{row['job']} {words[row['what']]}, told at {row['at_s'] / 60:.0f} min"
+            for row in shown
         ]
         axes.set_yticks(range(len(shown)), names)
         axes.set_ylim(max(1, len(shown)) - 0.5, -0.5)
-        axes.set_xlabel("minutes from the beginning")
-        axes.legend(frameon=False)
+        axes.set_xlabel("time from the beginning (min)")
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
         return svg()

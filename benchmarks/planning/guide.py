@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.planning.backtest import backtest
-from benchmarks.planning.figures import chance_by_nodes, cost_against_service, forecasts
+from benchmarks.planning.figures import chance_by_nodes, cost_against_service, forecasts, worded
 from morph_opt import plan
 from morph_opt.replay.scenario import Scenario
 
@@ -26,8 +26,9 @@ def pictures(runs: Path, on: str | None) -> Iterator[tuple[str, str]]:
             most=12,
         )  # fmt: skip
         evidence[policy] = answer.to_json()["evidence"]
-    target = plan.Slo.parse(SLO).target
-    cost = cost_against_service(evidence, target, "p90 queued_s", NODE_PRICE)
+    slo = plan.Slo.parse(SLO)
+    unit = worded(slo.statistic, slo.metric)
+    cost = cost_against_service(evidence, slo.target, unit, NODE_PRICE)
     yield "planning-cost.svg", cost
     yield "planning-chance.svg", chance_by_nodes(evidence, SHARE)
     ask = plan.Ask(Scenario(QUEUE, "5x1", policy="srtf").replaced(restart_s=0.0))

@@ -34,7 +34,8 @@ from morph_opt.domain import InputError
 from morph_opt.runs.read import read_run
 
 _RERUN = {"base.jct", "morphling-base.jct"}
-_PICTURES = {"base": "base.svg"}
+_PICTURES = {"base": ("base.svg", "base-narrow.svg")}
+"""Of traces: for a page, and for a narrow one."""
 
 
 PAGES = [Path("README.md"), Path("reports/readme/README.md")]
@@ -112,8 +113,9 @@ def _readme(pages: Sequence[Path], data: Path, runs: Path | None) -> None:
         if runs is not None:
             save(results, staged)
             results = load(staged)
-        for trace, picture in _PICTURES.items():
-            figure.draw(results, trace, staged / picture)
+        for trace, pictures in _PICTURES.items():
+            for narrow, picture in enumerate(pictures):
+                figure.draw(results, trace, staged / picture, narrow=bool(narrow))
         texts = readme.rewritten(pages, results)
         data.mkdir(parents=True, exist_ok=True)
         for made in sorted(staged.iterdir()):

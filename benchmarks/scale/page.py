@@ -5,18 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 
 from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, Row
-from benchmarks.solvers.figures import COLOURS, STYLE
+from morph_opt.documents import write_atomically
+from morph_opt.documents.figures import dots, drawing, logarithmic, rules
+from morph_opt.documents.style import looks
 from morph_opt.table import Table
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt  # after the backend was chosen
 
 TITLES = {
     "ladder": "The ladder",
@@ -69,22 +65,29 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Seconds of a steady round of three types by GPUs, on logarithmic axes."""
+    """Seconds of a steady round of three types by GPUs, on logarithmic axes.
+
+    Instances of two sizes are two instances, so that no line joins them.
+    """
     steady = [row for row in rows if row.round and row.types == 3]
-    with mpl.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(9.0, 4.0), layout="constrained")
-        for colour, (method, title) in zip(COLOURS, TITLES.items(), strict=False):
-            points = sorted(_points([r for r in steady if r.method == method]))
+    by_method = {method: sorted(_points([r for r in steady if r.method == method]))
+                 for method in TITLES}  # fmt: skip
+    every = [point for points in by_method.values() for point in points] or [(64.0, 1.0)]
+    with drawing((7.0, 4.0)) as (figure, encoded):
+        axes = figure.subplots()
+        for look, (method, points) in zip(looks(tuple(TITLES)), by_method.items(), strict=True):
             if points:
-                x, y = zip(*points, strict=True)
-                axes.loglog(x, y, "o-", color=colour, label=title, base=10)
+                axes.plot(*zip(*points, strict=True), **dots(look), label=TITLES[method])
+        sizes = sorted({gpus for gpus, _ in every})
+        seconds = [second for _, second in every]
+        logarithmic(axes.yaxis, min(seconds), max(seconds))
+        logarithmic(axes.xaxis, sizes[0], sizes[-1])
         axes.set_xlabel("GPUs of three types, steady rounds of throughput")
-        axes.set_ylabel("CPU seconds, columns and solve")
+        axes.set_ylabel("columns and solve (CPU seconds)")
+        rules(axes)
         if axes.lines:
-            axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        metadata: Any = {"Date": None}
-        figure.savefig(path, metadata=metadata)
-        plt.close(figure)
+            figure.legend(loc="outside upper center", ncols=2)
+        write_atomically(path, encoded())
 
 
 def _points(rows: Sequence[Row]) -> list[tuple[float, float]]:

@@ -2,65 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 
 from benchmarks.solvers.measures import by_solver, profile, shifted_geometric_mean
 from benchmarks.solvers.protocol import Row
+from morph_opt.documents import write_atomically
+from morph_opt.documents.figures import dots, drawing, line, logarithmic, rules
+from morph_opt.documents.style import INK, looks
 
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt  # after the backend was chosen
-
-STYLE: Any = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "svg.hashsalt": "morph-opt",
-    "figure.constrained_layout.use": True,
-}
-COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#e69f00",
-    "#444444",
-    "#8c564b",
-    "#7f7fff",
-    "#999933",
-    "#aa4499",
-    "#117733",
-    "#882255",
-)
-DASHES = ("-", "--", "-.", ":")
-
-
-def _looks(names: Iterable[str]) -> dict[str, Any]:
-    """A look per solver, the same in every picture."""
-    return {
-        name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // 3 % len(DASHES)]}
-        for i, name in enumerate(sorted(names, key=lambda name: (name != "highs", name)))
-    }
+SIZE = (7.2, 4.0)
 
 
 def draw_profile(rows: Sequence[Row], path: Path) -> None:
     """Dolan-Moré profile of processor seconds against the fastest solver of each case."""
-    with mpl.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(7.2, 4.0))
+    with drawing(SIZE) as (figure, encoded):
+        axes = figure.subplots()
         found = profile(rows)
         right = max(float(r[np.isfinite(r)].max(initial=2.0)) for r in found.values()) * 1.1
         order = sorted(found, key=lambda name: -float((found[name] <= 2.0).mean()))
-        looks = _looks(order)
-        for name in order:
+        for name, look in zip(order, looks(order), strict=True):
             ratios = found[name]
             finite = ratios[np.isfinite(ratios)]
             x = np.concatenate([[1.0], finite, [right]])
@@ -71,16 +35,16 @@ def draw_profile(rows: Sequence[Row], path: Path) -> None:
                     [finite.size / ratios.size],
                 ]
             )
-            axes.step(x, y, where="post", label=name, linewidth=1.6, **looks[name])
+            axes.step(x, y, where="post", label=name, **line(look))
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}x")
         axes.set_xlim(1.0, right)
         axes.set_ylim(0.0, 1.02)
         axes.set_xlabel("processor time over that of the fastest solver of the case")
         axes.set_ylabel("share of cases solved")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-        figure.savefig(path, dpi=130, metadata={"Software": None})
-        plt.close(figure)
+        rules(axes)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        write_atomically(path, encoded(path.suffix))
 
 
 def _mean(rows: Sequence[Row]) -> float:
@@ -88,39 +52,37 @@ def _mean(rows: Sequence[Row]) -> float:
 
 
 def draw_sizes(rows: Sequence[Row], path: Path) -> None:
-    """Seconds by number of columns, one line per solver; time-outs are charged the limit."""
-    with mpl.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(7.2, 4.0))
+    """Seconds by columns, a mark per solver and class; time-outs are charged the limit."""
+    with drawing(SIZE) as (figure, encoded):
+        axes = figure.subplots()
         columns = sorted({row.columns for row in rows})
         edges = np.unique(np.quantile(columns, np.linspace(0, 1, 7)).astype(int))
         found = by_solver(rows)
-        looks = _looks(found)
-        for name, own in sorted(found.items(), key=lambda item: -_mean(item[1])):
-            x, y = [], []
+        order = sorted(found, key=lambda name: -_mean(found[name]))
+        for place, (name, look) in enumerate(zip(order, looks(order), strict=True)):
+            own, x, y = found[name], [], []
             for low, high in pairwise(edges.tolist()):
                 last = high == edges[-1]
                 chosen = [r for r in own if low <= r.columns < high or (last and r.columns == high)]
                 if chosen:
-                    x.append(float(np.median([row.columns for row in chosen])))
+                    aside = 1.035 ** (place - 0.5 * len(order))  # marks of a class side by side
+                    x.append(aside * float(np.median([row.columns for row in chosen])))
                     y.append(shifted_geometric_mean([row.charged_s for row in chosen]))
-            axes.plot(x, y, marker="o", markersize=3.5, linewidth=1.6, label=name, **looks[name])
-        axes.axhline(max(row.limit_s for row in rows), color="#bbbbbb", linewidth=1.0)
+            axes.plot(x, y, label=name, **dots(look))
+        limit_s = max(row.limit_s for row in rows)
+        axes.axhline(limit_s, color=INK, linewidth=0.8, linestyle="--")
         axes.annotate(
             "time limit",
-            (0.01, max(row.limit_s for row in rows)),
+            (0.01, limit_s),
             xycoords=("axes fraction", "data"),
             xytext=(0, 3),
             textcoords="offset points",
-            color="#777777",
-            fontsize=8,
         )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        ticks = [t for t in (100, 200, 500, 1000, 2000, 5000, 10000, 20000) if t <= columns[-1]]
-        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.minorticks_off()
-        axes.set_xlabel("columns of the model")
+        seconds = [row.charged_s for row in rows]
+        logarithmic(axes.xaxis, columns[0], columns[-1])
+        logarithmic(axes.yaxis, max(min(seconds), 1e-3), 2.0 * limit_s)
+        axes.set_xlabel("columns of the model, medians of six classes of instances")
         axes.set_ylabel("processor seconds (shifted geometric mean)")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-        figure.savefig(path, dpi=130, metadata={"Software": None})
-        plt.close(figure)
+        rules(axes)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        write_atomically(path, encoded(path.suffix))

@@ -25,7 +25,7 @@ CLASSES = ("<= 64 GPUs", "<= 256 GPUs", "<= 1024 GPUs", "> 1024 GPUs")
 
 
 def write(out: Path, folder: Path) -> Path:
-    """Write README.md, profile.png and sizes.png next to the raw files; the path of the page.
+    """Write README.md, profile.svg and sizes.svg next to the raw files; the path of the page.
 
     Raises
     ------
@@ -38,8 +38,8 @@ def write(out: Path, folder: Path) -> Path:
             "has no complete cases; run the comparison first", file=str(out / "raw.csv")
         )
     table = read_table(folder)
-    draw_profile(rows, out / "profile.png")
-    draw_sizes(rows, out / "sizes.png")
+    draw_profile(rows, out / "profile.svg")
+    draw_sizes(rows, out / "sizes.svg")
     sections = [
         _protocol(rows, table, out),
         _results(rows),
@@ -134,7 +134,7 @@ before any incumbent; *failed*: the library raised or handed out a point that vi
 shift {measures.SHIFT_S:g} s, time-outs charged. *within*: share of cases solved within that
 multiple of the fastest solver of the case. *gap left*: median gap of the *feasible* cases.
 {_gone(rows)}
-![Performance profile: share of cases solved by multiple of the fastest time](profile.png)"""
+![Performance profile: share of cases solved by multiple of the fastest time](profile.svg)"""
 
 
 def _gone(rows: Sequence[Row]) -> str:
@@ -181,7 +181,7 @@ Shifted geometric mean in seconds, and cases solved.
 
 {Table(("solver", *classes), body).to_markdown()}
 
-![Seconds by number of columns, one line per solver](sizes.png)"""
+![Seconds by number of columns, a mark per solver and class](sizes.svg)"""
 
 
 def _options(rows: Sequence[Row]) -> str:

@@ -2,6 +2,3 @@
 
 RUN = "run"
 """In front of a run folder of our own, as a format stands in front of a log."""
-
-PICTURES = (".png", ".svg", ".pdf")
-"""Endings of pictures."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt.audit.instants import Audit, Instant
 from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import drawing
+from morph_opt.documents.figures import drawing, rules
+from morph_opt.documents.style import BLUE, GREY, ORANGE, RED
 from morph_opt.table import Table
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def draw(audit: Audit, spec: str, path: Path) -> None:
         above.set_title(
             f"{spec}: idle GPUs that a job that waits would have filled "
             f"({_hours(audit, 'fillable'):,.1f} of {_hours(audit, 'idle'):,.1f} idle GPU-hours)",
-            fontsize=9.5,
+            loc="left",
         )
         write_atomically(path, encoded(path.suffix, dpi=130))
 
@@ -171,17 +172,17 @@ def _bands(axes: Axes, audit: Audit) -> None:
     used = [one.used for one in audit.instants]
     rest = [one.idle - one.by_count for one in audit.instants]
     names = ("used", "idle, a job that waits fits", "idle, scattered", "idle, nobody fits")
-    colours = ("#0072B2", "#D55E00", "#E69F00", "#DDDDDD")
+    colours = (BLUE, RED, ORANGE, GREY)
     axes.stackplot(hours, used, fill, lost, rest, labels=names, colors=colours, step="post")
     axes.set(ylabel="GPUs", xlim=(hours[0], max(hours[-1], hours[0] + 1e-3)), ylim=(0, audit.gpus))
-    axes.legend(loc="lower left", ncols=4, frameon=True, framealpha=0.9, fontsize=8.0)
+    axes.figure.legend(loc="outside lower center", ncols=4)
 
 
 def _queue(axes: Axes, audit: Audit) -> None:
     hours = [(one.time_s - audit.instants[0].time_s) / 3600.0 for one in audit.instants]
-    axes.step(hours, [one.waiting_gpus for one in audit.instants], where="post", color="#000000")
-    axes.set(xlabel="hours", ylabel="GPUs waited for", ylim=(0, None))
-    axes.grid(visible=True, color="0.9", linewidth=0.6)
+    axes.step(hours, [one.waiting_gpus for one in audit.instants], where="post", color=BLUE)
+    axes.set(xlabel="time from the first instant (h)", ylabel="GPUs waited for", ylim=(0, None))
+    rules(axes)
 
 
 def write_json(path: Path, audit: Audit, spec: str) -> None:

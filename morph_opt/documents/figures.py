@@ -7,16 +7,39 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from morph_opt.documents.style import GRID_ALPHA, INK, PALETTE, Look, log_steps, plain_number
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-BARE: Mapping[str, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
+PICTURES = (".svg", ".pdf", ".png")
+"""Suffixes of files that a figure can be written to."""
+COMMON: Mapping[Any, Any] = {
+    "svg.hashsalt": "morph-opt",
+    "svg.fonttype": "none",  # text as text: found, read aloud, and narrower than measured here
+    "text.parse_math": False,  # names of jobs are no mathematics
+    "font.size": 9.0,
+    "axes.titlesize": 9.0,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
-}
-"""Style of pictures for pages: text as text, axes without a box."""
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "grid.color": INK,
+    "grid.alpha": GRID_ALPHA,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "hatch.color": INK,
+} | dict.fromkeys(
+    ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
+)  # fmt: skip
+"""What holds for all: a transparent ground, ink that is read on light and dark pages, no box."""
 
 
 @contextmanager
@@ -43,16 +66,50 @@ def drawing(
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.rcsetup import cycler
 
-    common: dict[Any, Any] = {"svg.hashsalt": "morph-opt", "font.size": 9.0}
-    with mpl.rc_context(common | dict(style or {})):
-        figure = Figure(figsize=size, layout=layout, facecolor="white")  # type: ignore[arg-type]
+    settings: dict[Any, Any] = {**COMMON, "axes.prop_cycle": cycler(color=PALETTE[:-1])}
+    with mpl.rc_context(settings | dict(style or {})):
+        figure = Figure(figsize=size, layout=layout)  # type: ignore[arg-type]
 
         def encoded(suffix: str = ".svg", **settings: Any) -> bytes:
             buffer = io.BytesIO()
-            if suffix == ".svg":  # without its date the same figure is the same file
-                settings["metadata"] = {"Date": None} | settings.get("metadata", {})
+            if suffix == ".svg":  # without date and version the same figure is the same file
+                plain = {"Date": None, "Creator": None}
+                settings["metadata"] = plain | settings.get("metadata", {})
             figure.savefig(buffer, format=suffix[1:], **settings)
             return buffer.getvalue()
 
         yield figure, encoded
+
+
+def line(look: Look, *, marks: bool = False) -> dict[str, Any]:
+    """What `Axes.plot` takes to draw a line in a look, with marks at its points if it has any."""
+    found: dict[str, Any] = {"color": look.colour, "linestyle": look.dash}
+    return found | ({"marker": look.mark, "mfc": look.face} if marks else {})
+
+
+def dots(look: Look) -> dict[str, Any]:
+    """What `Axes.plot` and `Axes.errorbar` take to draw points that no line joins."""
+    return {"color": look.colour, "ls": "", "marker": look.mark, "mfc": look.face}
+
+
+def logarithmic(axis: Axis, low: float, high: float) -> None:
+    """Scale an axis by logarithms, with as many plain numbers as have room (`log_steps`).
+
+    Parameters
+    ----------
+    low, high
+        Ends of what is drawn, positive.
+    """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
+    axis.set_major_locator(LogLocator(subs=log_steps(low, high), numticks=9))
+    axis.set_major_formatter(lambda value, _place: plain_number(value))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def rules(axes: Axes, axis: str = "both") -> None:
+    """Thin lines behind the points, to read values by."""
+    axes.grid(visible=True, axis=axis)  # type: ignore[arg-type]

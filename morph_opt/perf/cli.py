@@ -270,12 +270,13 @@ def _asked(options: argparse.Namespace, entry: ModelEntry) -> list[Pair]:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from morph_opt.perf.figures import FIGURE_SUFFIXES, fit_figure
+    from morph_opt.documents.figures import PICTURES
+    from morph_opt.perf.figures import fit_figure
 
     entry = _outline(options)
-    if options.out.suffix.lower() not in FIGURE_SUFFIXES:
+    if options.out.suffix.lower() not in PICTURES:
         raise InputError(
-            f"must end in {', '.join(FIGURE_SUFFIXES)}, got {str(options.out)!r}", field="--out"
+            f"must end in {', '.join(PICTURES)}, got {str(options.out)!r}", field="--out"
         )
     found = _fitted(options, entry, 64)
     fit_figure(found, _candidates(entry, 64), options.out)

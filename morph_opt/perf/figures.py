@@ -9,20 +9,15 @@ from typing import Any
 import numpy as np
 
 from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import drawing
+from morph_opt.documents.figures import dots, drawing, logarithmic, rules
+from morph_opt.documents.style import BLUE, INK, Look, looks
 from morph_opt.perf.fitting.discrepancy import Pair
 from morph_opt.perf.fitting.fit import Fit
-
-STYLE: dict[str, Any] = {"axes.grid": True, "grid.alpha": 0.3}
-"""Of these figures, on top of the common one."""
-
-FIGURE_SUFFIXES = (".svg", ".pdf", ".png")
-"""Kinds of figure files."""
 
 
 def fit_figure(found: Fit, candidates: Sequence[Pair], file: Path) -> None:
     """Left: measured against predicted runs. Right: best speed over GPUs for each plan."""
-    with drawing((9, 4), STYLE) as (figure, encoded):
+    with drawing((9, 4)) as (figure, encoded):
         (left, right) = figure.subplots(1, 2)
         measured = np.array([run.iteration_s for run in found.runs])
         fitted = found.predict([(run.shape, run.plan) for run in found.runs])
@@ -30,12 +25,14 @@ def fit_figure(found: Fit, candidates: Sequence[Pair], file: Path) -> None:
             measured,
             fitted.iteration_s,
             yerr=fitted.iteration_s * np.expm1(2 * fitted.log_sd),
-            fmt="o",
-            markersize=4,
+            elinewidth=1.0,
+            **dots(Look(BLUE)),
         )
         diagonal(left, measured)
         left.set_title(f"{found.architecture.name}: runs of the fit")
-        for plan in dict.fromkeys(_plan_name(pair) for pair in candidates):
+        plans = tuple(dict.fromkeys(_plan_name(pair) for pair in candidates))
+        best_of: list[float] = []
+        for plan, look in zip(plans, looks(plans), strict=True):
             pairs = [pair for pair in candidates if _plan_name(pair) == plan]
             seconds = found.predict(pairs).iteration_s
             counts = sorted({shape.gpus for shape, _ in pairs})
@@ -43,11 +40,16 @@ def fit_figure(found: Fit, candidates: Sequence[Pair], file: Path) -> None:
                 min(s for s, (shape, _) in zip(seconds, pairs, strict=True) if shape.gpus == count)
                 for count in counts
             ]
-            right.plot(counts, found.architecture.global_batch / np.array(best), "o-", label=plan)
-        right.set(
-            xlabel="GPUs", ylabel="samples per second, best shape", xscale="log", yscale="log"
-        )
+            speeds = (found.architecture.global_batch / np.array(best)).tolist()
+            best_of += speeds
+            right.plot(counts, speeds, **dots(look), label=plan)
+        right.set(xlabel="GPUs", ylabel="best shape (samples per second)")
+        gpus = [shape.gpus for shape, _ in candidates]
+        if best_of:
+            logarithmic(right.xaxis, min(gpus), max(gpus))
+            logarithmic(right.yaxis, min(best_of), max(best_of))
         right.set_title("resource sensitivity")
+        rules(right)
         right.legend()
         write_atomically(file, encoded(file.suffix))
 
@@ -59,9 +61,10 @@ def _plan_name(pair: Pair) -> str:
 def diagonal(axis: Any, measured: Any) -> None:
     """The line of equality with a tenth around it, seconds on logarithmic axes."""
     ends = np.array([measured.min() / 1.3, measured.max() * 1.3])
-    axis.plot(ends, ends, "k-", linewidth=0.8)
+    axis.plot(ends, ends, color=INK, linewidth=0.8)
     for factor in (1 / 1.1, 1.1):
-        axis.plot(ends, factor * ends, "k:", linewidth=0.6)
-    axis.set(xlabel="measured, s per iteration", ylabel="predicted", xscale="log", yscale="log")
-    # Labels between the powers of ten run into each other along a narrow axis.
-    axis.xaxis.set_minor_formatter("")
+        axis.plot(ends, factor * ends, color=INK, linewidth=0.6, linestyle=":")
+    axis.set(xlabel="measured (s per iteration)", ylabel="predicted (s per iteration)")
+    logarithmic(axis.xaxis, *ends)
+    logarithmic(axis.yaxis, *ends)
+    rules(axis)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from morph_opt.documents.style import OTHER
 from morph_opt.report.paired import size_class
 from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.views import RunView
 
-PALETTE = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE8866", "#BBBBBB")
-"""Paul Tol's bright scheme with an orange; the last is for the rest."""
-OTHER = len(PALETTE) - 1
 LONGEST_LABEL = 60
 """Characters of a label that are shown."""
 

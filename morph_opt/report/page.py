@@ -8,10 +8,11 @@ from importlib import resources
 from importlib.metadata import version
 from typing import Any
 
+from morph_opt.documents.style import PALETTE
 from morph_opt.report import documents, tabular, words
 from morph_opt.report.comparison import Comparison, compare
 from morph_opt.report.drawing.gantt import MOST_RECTANGLES, Detail
-from morph_opt.report.groups import PALETTE, groupings
+from morph_opt.report.groups import groupings
 from morph_opt.report.pairs import Pairs
 from morph_opt.runs.views import RunView
 from morph_opt.runs.views.explanations import Price, is_explained, read_prices, read_waits

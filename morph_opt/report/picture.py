@@ -6,6 +6,7 @@ python -m morph_opt.report.picture timeline runs/base --out base.svg
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,8 @@ import numpy.typing as npt
 from formulations.arrays import Floats
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import BARE, drawing
+from morph_opt.documents.figures import drawing, line, logarithmic, rules
+from morph_opt.documents.style import BLUE, INK, ORANGE, PALETTE, key, looks, plain_number
 from morph_opt.domain import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 MOST_VECTORS = 20_000
 """Rectangles of a picture; above it they are stored as an image within it."""
-DASHES = ("-", "--", "-.", ":")
 MEASURES = {
     "jct": ("jct_s", "completion time, JCT (s)", None),
     "queueing": ("queued_s", "queueing (s)", None),
@@ -63,33 +64,35 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
         If all jobs are of one group of that kind.
     """
     from morph_opt.report.drawing.time_axis import TimeAxis
-    from morph_opt.report.groups import PALETTE, groupings
+    from morph_opt.report.groups import groupings
     from morph_opt.runs.views.series import gpus_held
 
     grouping = next((one for one in groupings(view) if one.key == colour), None)
     if grouping is None:
         raise InputError(f"all jobs are alike by {colour}", field="--colour")
     axis = TimeAxis.until(view.end_s)
-    with drawing((10.0, 4.8), BARE) as (figure, encoded):
+    with drawing((10.0, 4.8)) as (figure, encoded):
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1.0))
         _bars(upper, view, axis, grouping.codes)
         handles = [_patch(PALETTE[code], name) for code, name in enumerate(grouping.labels)]
-        upper.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False,
-            ncols=8, handlelength=1.0, columnspacing=1.2,
+        widest = max(len(name) for name in grouping.labels)
+        figure.legend(
+            handles=handles, loc="outside upper left", ncols=max(1, 130 // (widest + 6)),
+            handlelength=1.0, columnspacing=1.2,
         )  # fmt: skip
-        for productive, label, dash in ((False, "held", "-"), (True, "productive", "--")):
+        for productive, label, dash in ((False, "held", "solid"), (True, "productive", "dashed")):
             steps = gpus_held(view, productive=productive)
             edges = np.linspace(0.0, view.end_s, 241)
             mean = steps.mean(edges)
             lower.stairs(
-                mean, axis.of(edges), color=PALETTE[productive], linestyle=dash, label=label
+                mean, axis.of(edges), color=(BLUE, ORANGE)[productive], linestyle=dash, label=label
             )
-        lower.set_ylim(0.0, 1.05 * view.nodes.total)
+        lower.set_ylim(0.0, 1.35 * view.nodes.total)  # room for the legend
         lower.set_ylabel("GPUs")
         lower.set_xlabel(axis.title)
-        lower.legend(loc="upper right", frameon=False, ncols=2)
-        return encoded(metadata={"Creator": None}).decode()
+        lower.legend(loc="upper right", ncols=2)
+        upper.set_ylabel("node")
+        return encoded().decode()
 
 
 def _patch(colour: str, label: str) -> Any:
@@ -101,7 +104,7 @@ def _patch(colour: str, label: str) -> Any:
 def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8]) -> None:
     from matplotlib.collections import PolyCollection
 
-    from morph_opt.report.groups import PALETTE, short
+    from morph_opt.report.groups import short
 
     r, nodes = view.rectangles, view.nodes
     start, end = axis.of(r.start_s), axis.of(r.end_s)
@@ -119,14 +122,15 @@ def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8
         axes.add_collection(PolyCollection(list(corners), linewidths=0, rasterized=image, **look))
 
     for code in range(len(PALETTE)):
-        boxes(start, end, codes[r.job] == code, facecolors=PALETTE[code])
-    boxes(start, until, until > start, facecolors="white", alpha=0.55)
+        mine = codes[r.job] == code
+        boxes(until, end, mine, facecolors=PALETTE[code])
+        boxes(start, until, mine & (until > start), facecolors=PALETTE[code], alpha=0.4)
     first = nodes.first_gpu
     for outage in view.outages:
         low, high = axis.of(np.asarray([outage.start_s, outage.end_s]))
         axes.fill_between(
             [low, high], float(first[outage.node]), float(first[outage.node + 1]),
-            facecolor="none", edgecolor="0.4", hatch="xx", linewidth=0,
+            facecolor="none", edgecolor=INK, hatch="xx", linewidth=0,
         )  # fmt: skip
     step = -(-len(nodes.names) // 32)
     middles = 0.5 * (first[:-1] + first[1:])
@@ -134,7 +138,7 @@ def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8
     axes.tick_params(axis="y", length=0)
     if step == 1:
         for edge in first[1:-1]:
-            axes.axhline(edge, color="0.75", linewidth=0.4)
+            axes.axhline(edge, color=INK, linewidth=0.4, alpha=0.5)
     axes.set_xlim(0.0, float(axis.of(np.asarray([view.end_s]))[0]))
     axes.set_ylim(nodes.total, 0.0)
 
@@ -147,32 +151,36 @@ def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
     InputError
         If a run has no job with such a value.
     """
-    from morph_opt.report.groups import PALETTE
-
     column, title, marked = MEASURES[measure]
-    with drawing((6.4, 3.4), BARE) as (figure, encoded):
+    with drawing((6.4, 3.4)) as (figure, encoded):
         axes = figure.subplots()
-        for place, view in enumerate(views):
+        least, largest = math.inf, 1.0
+        drawn = looks([key(v.run.summary.policy, v.run.summary.objective) for v in views])
+        for view, look in zip(views, drawn, strict=True):
             values = np.asarray([getattr(row, column) for row in view.jobs if row.completed])
             values = np.sort(values[np.isfinite(values)])
             if not values.size:
                 rule = f"has no job with a {column}"
                 raise InputError(rule, file=view.file("jobs.csv"))
+            least, largest = min(least, float(values[0])), max(largest, float(values[-1]))
             shares = np.linspace(0.0, 1.0, min(values.size, 1000) + 1)[1:]
             axes.step(
                 np.quantile(values, shares, method="inverted_cdf"), shares, where="post",
-                color=PALETTE[place % 7], linestyle=DASHES[place % 4], label=view.name,
+                label=view.name, **line(look),
             )  # fmt: skip
         if marked is not None:
-            axes.axvline(marked, color="0.6", linewidth=0.8)
-        axes.set_xscale("symlog" if measure == "queueing" else "log")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axes.xaxis.set_minor_formatter(lambda _value, _place: "")
+            axes.axvline(marked, color=INK, linewidth=0.8)
+        if measure == "queueing":  # many jobs wait for nothing at all
+            axes.set_xscale("symlog", linthresh=1.0)
+            axes.xaxis.set_major_formatter(lambda value, _: plain_number(value))
+        else:
+            logarithmic(axes.xaxis, max(least, 1e-9), largest)
         axes.set_xlabel(title)
-        axes.set_ylabel("fraction of jobs")
+        axes.set_ylabel("share of jobs")
         axes.set_ylim(0.0, 1.02)
-        axes.legend(frameon=False)
-        return encoded(metadata={"Creator": None}).decode()
+        rules(axes)
+        figure.legend(loc="outside upper left", ncols=2)
+        return encoded().decode()
 
 
 def make_parser() -> LineParser:

@@ -11,13 +11,9 @@ from typing import Any
 
 from morph_opt.documents import write_atomically
 from morph_opt.documents.figures import drawing
+from morph_opt.documents.style import INK, PALETTE, VIOLET
 from morph_opt.domain import Cluster, InputError, Node
 from morph_opt.topology.text import link_text, type_text
-
-# Okabe and Ito's palette, told apart by colour-blind readers and in print.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-INK, PALE, EDGE = "#222222", "#F4F4F2", "#9A9A96"
-NVLINK = "#7A3E9D"
 
 # Lengths in units of one GPU's square.
 CELL, GAP, LABEL = 1.15, 0.5, 0.95
@@ -123,8 +119,7 @@ def draw_topology(cluster: Cluster, out: Path) -> None:
     legend = (len(cluster.node_types) + 1) * 1.2
     canvas = max(width, LEAST_WIDTH) + 2.0, height + legend + 3.0
     size = canvas[0] * INCHES_PER_UNIT, canvas[1] * INCHES_PER_UNIT
-    style = {"font.size": 10.0, "svg.fonttype": "none"}
-    with drawing(size, style, layout=None) as (figure, encoded):
+    with drawing(size, {"font.size": 10.0}, layout=None) as (figure, encoded):
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_xlim(-1, canvas[0] - 1.0)
         axes.set_ylim(-height - legend, 3)
@@ -140,7 +135,7 @@ class _Painter:
         self._axes = axes
         self._cluster = cluster
         self._colour = {
-            gpu.name: COLOURS[index % len(COLOURS)] for index, gpu in enumerate(cluster.gpu_types)
+            gpu.name: PALETTE[index % len(PALETTE)] for index, gpu in enumerate(cluster.gpu_types)
         }
         bounded = [leaf.uplink_gb_per_s for leaf in cluster.leaves]
         self._widest = max(bounded, default=1.0)
@@ -148,7 +143,7 @@ class _Painter:
     def paint(self, shown: Sequence[Panel], width: float, height: float) -> None:
         canvas = max(width, LEAST_WIDTH)
         self._text(GAP, 1.6, self._cluster.name, size=1.0, fit=canvas, weight="bold")
-        self._box(GAP, SPINE_Y, width - 2 * GAP, SWITCH_HEIGHT, "#DDDDDA", EDGE)
+        self._box(GAP, SPINE_Y, width - 2 * GAP, SWITCH_HEIGHT)
         self._text(width / 2, SPINE_Y - SWITCH_HEIGHT / 2, "spine", size=0.8, ha="center")
         left = 0.0
         for panel in shown:
@@ -169,14 +164,14 @@ class _Painter:
         self._line(middle, SPINE_Y - SWITCH_HEIGHT, leaf_y, thickness, style)
         label = link_text(self._cluster, panel.leaf)
         self._text(middle + 0.5, leaf_y + LINK / 2, label, size=0.62, fit=max(10.0, width / 2))
-        self._box(left, leaf_y, width, SWITCH_HEIGHT, "#DDDDDA", EDGE)
+        self._box(left, leaf_y, width, SWITCH_HEIGHT)
         self._text(middle, leaf_y - SWITCH_HEIGHT / 2, panel.leaf, size=0.8, ha="center")
         top = leaf_y - SWITCH_HEIGHT - LINK
         self._line(middle, leaf_y - SWITCH_HEIGHT, top, 1.5, "-")
         self._text(
             middle + 0.5, top + LINK / 2, self._down(panel), size=0.62, fit=max(10.0, width / 2)
         )
-        self._box(left, top, width, height, PALE, EDGE)
+        self._box(left, top, width, height)
         y = top - GAP
         for block in panel.blocks:
             self._block(block, left + GAP, y)
@@ -190,9 +185,9 @@ class _Painter:
     def _block(self, block: Block, left: float, top: float) -> None:
         width, height = block.size
         if block.domain is not None:
-            self._box(left, top, width, height, "white", NVLINK, line=1.6)
+            self._box(left, top, width, height, edge=VIOLET, line=1.6)
             title = f"NVLink domain {block.domain}"
-            self._text(left + GAP, top - 0.75, title, size=0.62, fit=width - GAP, color=NVLINK)
+            self._text(left + GAP, top - 0.75, title, size=0.62, fit=width - GAP, color=VIOLET)
             top -= LABEL
         cell_width, cell_height = block.cell
         for index, node in enumerate(block.nodes):
@@ -201,7 +196,7 @@ class _Painter:
             self._node(node, x, top - GAP - line * (cell_height + GAP), (cell_width, cell_height))
 
     def _node(self, node: Node, left: float, top: float, size: tuple[float, float]) -> None:
-        self._box(left, top, *size, "white", EDGE)
+        self._box(left, top, *size)
         self._text(left + 0.25, top - 0.55, node.name, size=0.55, fit=size[0] - 0.4)
         for index in range(node.type.gpus):
             line, column = divmod(index, GPUS_PER_LINE)
@@ -209,8 +204,8 @@ class _Painter:
             self._box(x, y, 1.0, 1.0, self._colour[node.type.gpu_type.name], "none")
 
     def _box(
-        self, left: float, top: float, width: float, height: float, fill: str, edge: str,
-        line: float = 0.8,
+        self, left: float, top: float, width: float, height: float, fill: str = "none",
+        edge: str = INK, line: float = 0.8,
     ) -> None:  # fmt: skip
         from matplotlib.patches import Rectangle
 

@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.acme.command import FIGURES, main, plots
 from benchmarks.acme.frame import box_of, read_log
-from benchmarks.acme.plots import short_number
 from benchmarks.acme.published import CLUSTERS, published, quantile
+from morph_opt.documents.style import plain_number
 from morph_opt.domain import InputError
 from morph_opt.table import Cell
 from morph_opt.traces.logs import Reading
@@ -130,7 +130,7 @@ def test_formulas_by_hand() -> None:
     assert found == pytest.approx([100 / 23, 700 / 23, 100.0])
     # Quartiles of 0..8 are 2, 4, 6, so whiskers reach to -4 and 12; 30 is beyond.
     assert box_of(pd.Series([float(v) for v in range(8)] + [30.0])) == (0.0, 2.0, 4.0, 6.0, 7.0)
-    assert [short_number(v) for v in (0.5, 512, 4096, 2097152)] == ["0.5", "512", "4k", "2M"]
+    assert [plain_number(v) for v in (0.5, 512, 4096, 2097152)] == ["0.5", "512", "4k", "2M"]
 
 
 HEADER = (

@@ -33,14 +33,16 @@
   const documents = new Map(); // name -> Bokeh document, once it is drawn
 
   function dress(doc) {
-    const text = dark.matches ? "#e8e8e8" : "#1b1b1b", line = dark.matches ? "#8a8a8a" : "#999999";
+    const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    const text = of("--text"), line = of("--axis"), ground = of("--back");
     for (const model of doc.all_models ?? doc._all_models.values()) {
       const type = model.type.split(".").pop();
       if (/Axis$/.test(type)) model.setv({ axis_label_text_color: text, major_label_text_color: text, axis_line_color: line, major_tick_line_color: line, minor_tick_line_color: null });
-      if (type === "Legend") model.setv({ label_text_color: text, background_fill_color: dark.matches ? "#15181c" : "#ffffff", border_line_color: null });
-      if (type === "Grid") model.setv({ grid_line_color: dark.matches ? "#3a3f45" : "#e3e3e3" });
+      if (type === "Legend") model.setv({ label_text_color: text, background_fill_color: ground, border_line_color: null });
+      if (type === "Grid") model.setv({ grid_line_color: of("--grid") });
       if (type === "Figure" || type === "Plot") model.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: line });
-      if (type === "Text" || type === "GlyphRenderer") continue;
+      if (type === "GlyphRenderer" && model.name === "labels") model.glyph.setv({ text_color: text, background_fill_color: ground });
+      if (type === "GlyphRenderer" && model.name === "startups") model.glyph.setv({ fill_color: ground });
     }
   }
   dark.addEventListener("change", () => { for (const doc of documents.values()) dress(doc); });
@@ -51,13 +53,50 @@
   const clock = (s) => twoDigits.format(s / 3600) + " h";
   const ENDS = ["complete", "moved or replanned", "stopped by the policy", "stopped by a node failure", "end of the replay"];
 
+  // Plain numbers at logarithmic axes, as many as have room: of the choices the first that leaves
+  // enough pixels between two of them.
+  const STEPS = [[1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1, 3], [1]];
+  function ticksOf(low, high, pixels, apart) {
+    const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high));
+    let found = [];
+    for (let every = 1; every < 20; every++) {
+      for (const steps of every === 1 ? STEPS : [[1]]) {
+        found = [];
+        for (let power = from; power <= to; power++) {
+          if (power % every === 0) for (const step of steps) found.push(Number(`${step}e${power}`));
+        }
+        found = found.filter((value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
+        const room = found.slice(1).map((value, k) => pixels * Math.log(value / found[k]) / Math.log(high / low));
+        if (room.every((one) => one >= apart)) return found;
+      }
+    }
+    return found;
+  }
+  function retick(doc) {
+    for (const chart of doc.all_roots) for (const [sides, along] of [[["below", "above"], "x"], [["left", "right"], "y"]]) {
+      const axes = sides.flatMap((side) => chart[side] ?? []).filter((axis) => axis.type.endsWith("LogAxis"));
+      if (axes.length === 0) continue;
+      const range = chart[along + "_range"];
+      const update = () => {
+        const size = along === "x" ? chart.inner_width : chart.inner_height;
+        if (!(range.start > 0 && range.end > range.start && size > 0)) return;
+        const ticks = ticksOf(range.start, range.end, size, along === "x" ? 52 : 20);
+        for (const axis of axes) if (String(axis.ticker.ticks) !== String(ticks)) axis.ticker.ticks = ticks;
+      };
+      range.change.connect(update);
+      for (const name of ["inner_width", "inner_height"]) chart.properties[name].change.connect(update);
+      update();
+    }
+  }
+
   const model = (doc, name) => doc.get_model_by_name(name);
+  const rendered = (doc, name) => doc.all_roots.flatMap((root) => root.renderers ?? []).find((r) => r.name === name)?.data_source;
   const named = (columns, name, row) => columns[name + "_names"][columns[name][row]];
 
   // Columns that the charts show and the file does not repeat per rectangle.
   function inflate(doc) {
     const jobs = model(doc, "jobs").data, segments = model(doc, "segments").data;
-    const source = doc.all_roots.flatMap((root) => root.renderers ?? []).find((r) => r.name === "rectangles")?.data_source;
+    const source = rendered(doc, "rectangles");
     if (source === undefined) return;
     const nodes = JSON.parse($("#nodes-" + doc.run).dataset.names);
     const data = source.data, rows = data.job.length;
@@ -119,6 +158,7 @@
     }
     const places = holder.dataset.roots.split(" ").map((root) => $(`[data-document="${name}"][data-root="${root}"]`));
     await Bokeh.embed.add_document_standalone(doc, document.body, places);
+    retick(doc);
     return doc;
   }
 
@@ -221,8 +261,32 @@
     silent = false;
   }
 
+  // Names in the chart: of the chosen job alone, which gets one wherever its largest rectangle is.
+  const LONGEST = 14;
+  function label(job) {
+    const labels = rendered(doc, "labels"), source = doc.rectangles;
+    if (labels === undefined || source === undefined) return;
+    doc.names ??= labels.data;
+    const plain = doc.names, rows = [...plain.text.keys()];
+    if (job < 0) { labels.data = plain; return; }
+    const data = { ...plain, alpha: rows.map((row) => plain.job[row] === job ? 1 : 0.15), ground: rows.map((row) => plain.job[row] === job ? plain.ground[row] : 0) };
+    if (!plain.job.includes(job)) {
+      const of = source.data, size = (row) => (of.right[row] - of.left[row]) * (of.top[row] - of.bottom[row]);
+      const own = [...of.job.keys()].filter((row) => of.job[row] === job);
+      if (own.length) {
+        const at = own.reduce((best, row) => size(row) > size(best) ? row : best);
+        const text = model(doc, "jobs").data.name[job];
+        const end = doc.end_s * of.right[at] / model(doc, "segments").data.end_s[of.segment[at]]; // in the unit of the axis
+        const more = { x: Math.min(Math.max((of.left[at] + of.right[at]) / 2, 0.06 * end), 0.94 * end), y: (of.top[at] + of.bottom[at]) / 2, text: text.length > LONGEST ? text.slice(0, LONGEST - 3) + "..." : text, job, alpha: 1, ground: 0.7 };
+        for (const column of Object.keys(more)) data[column] = [...data[column], more[column]];
+      }
+    }
+    labels.data = data;
+  }
+
   async function choose(job, move) {
     chosen = job;
+    label(job);
     $$(".legend button", $("#run-" + current)).forEach((press) => press.setAttribute("aria-pressed", "false"));
     mark(job < 0 ? null : (data, row) => data.job[row] === job);
     fill();
@@ -251,7 +315,8 @@
     return found;
   }
 
-  const LOOK = { queued: ["#BBBBBB", "4 3"], preempted: ["#CCBB44", "4 3"], "start-up": ["#66CCEE", ""], running: ["#228833", ""], lost: ["#EE6677", "2 2"] };
+  const [, orange, green, red, , sky, , grey] = document.body.dataset.palette.split(" ");
+  const LOOK = { queued: [grey, "4 3"], preempted: [orange, "4 3"], "start-up": [sky, ""], running: [green, ""], lost: [red, "2 2"] };
   function waterfall(parts) {
     const NS = "http://www.w3.org/2000/svg", svg = document.createElementNS(NS, "svg");
     const from = parts[0].from, span = Math.max(parts.at(-1).to - from, 1e-9);

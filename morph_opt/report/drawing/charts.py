@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arrays import Floats
+from morph_opt.documents.style import BLUE, DASHES, INK, ORANGE, OTHER, PALETTE, key, looks
 from morph_opt.report.drawing.time_axis import TimeAxis
-from morph_opt.report.groups import PALETTE, label, short
+from morph_opt.report.groups import label, short
 from morph_opt.report.paired import Pairing
 from morph_opt.runs.views import RunView
 from morph_opt.runs.views.explanations import Price
@@ -24,7 +25,6 @@ MOST_STEPS = 6_000
 """Steps of a curve; above it means over as many equal stretches are drawn."""
 MOST_ROUNDS = 20_000
 """Points of a cloud of rounds; above it every n-th and the largest are drawn."""
-DASHES = ("solid", "dashed", "dotdash", "dotted")
 QUANTILES = np.linspace(0.0, 1.0, 401)
 
 
@@ -61,10 +61,18 @@ class TimeCharts:
 
     def _steps(self, chart: figure, steps: Steps, name: str, place: int, **more: Any) -> None:
         thin = steps.thinned(MOST_STEPS)
-        colour = PALETTE[place % (len(PALETTE) - 1)]
+        colour = PALETTE[place % OTHER]
         chart.step(
             self._axis.of(thin.time_s), thin.value.astype(np.float32), mode="after",
             color=colour, legend_label=name, **more,
+        )  # fmt: skip
+
+    def _area(self, chart: figure, steps: Steps, name: str, place: int) -> None:
+        """What lies below a curve, light: where two curves meet, both are seen."""
+        thin = steps.thinned(MOST_STEPS)
+        chart.varea_step(
+            self._axis.of(thin.time_s), 0.0, thin.value.astype(np.float32), step_mode="after",
+            fill_color=PALETTE[place % OTHER], fill_alpha=0.35, legend_label=name,
         )  # fmt: skip
 
     def jobs(self) -> figure:
@@ -84,17 +92,17 @@ class TimeCharts:
         """GPUs that are there, held, and past their start-up; by type where there are several."""
         chart = self._figure("gpus-chart", "GPUs")
         types: Sequence[str | None] = self._view.nodes.types
-        types = types if 1 < len(types) < len(PALETTE) else (None,)
+        types = types if 1 < len(types) <= OTHER else (None,)
         chart.step(
             self._axis.of(gpus_there(self._view).time_s), gpus_there(self._view).value,
-            mode="after", color="#777777", legend_label="there", line_dash="dotted",
+            mode="after", color=INK, legend_label="there", line_dash="dotted",
         )  # fmt: skip
         for place, kind in enumerate(types):
             of = "" if kind is None else f"{label(kind)} "
             held = gpus_held(self._view, kind)
             work = gpus_held(self._view, kind, productive=True)
-            self._steps(chart, held, f"{of}held", place)
-            self._steps(chart, work, f"{of}productive", place + (kind is None), line_dash="dashed")
+            self._area(chart, held, f"{of}held", place)
+            self._steps(chart, work, f"{of}productive", place, line_width=2)
         chart.y_range.start = 0
         return _with_legend(chart)
 
@@ -119,14 +127,16 @@ class TimeCharts:
         gaps = 100.0 * np.asarray(self._view.run.rounds.column("gap"), dtype=np.float64)
         floor = 1e-8
         chart = self._figure("gaps-chart", "gap (%)", y_axis_type="log")
-        self._cloud(chart, np.where(gaps < floor, floor, gaps), 1)
+        self._cloud(chart, np.where(gaps < floor, floor, gaps), ORANGE)
+        plain_ticks(chart.yaxis)
         return chart
 
     def times(self) -> figure:
         """Wall time of each round."""
         times = np.asarray(self._view.run.rounds.column("round_ms"), dtype=np.float64)
         chart = self._figure("times-chart", "round (ms)", y_axis_type="log")
-        self._cloud(chart, np.where(times > 0.0, times, np.nan), 0)
+        self._cloud(chart, np.where(times > 0.0, times, np.nan), BLUE)
+        plain_ticks(chart.yaxis)
         return chart
 
     def short(self) -> figure:
@@ -139,7 +149,7 @@ class TimeCharts:
         self._steps(chart, steps, "short", 1)
         return chart
 
-    def _cloud(self, chart: figure, value: Floats, place: int) -> None:
+    def _cloud(self, chart: figure, value: Floats, colour: str) -> None:
         time_s = np.asarray(self._view.run.rounds.column("time_s"), dtype=np.float64)
         kept = np.flatnonzero(np.isfinite(value))
         if len(kept) > MOST_ROUNDS:
@@ -148,8 +158,16 @@ class TimeCharts:
             kept = np.unique(np.concatenate((every, largest)))
         chart.scatter(
             self._axis.of(time_s[kept]), value[kept].astype(np.float32), size=3,
-            color=PALETTE[place], alpha=0.6,
+            color=colour, alpha=0.6,
         )  # fmt: skip
+
+
+def plain_ticks(axis: Any) -> None:
+    """Plain numbers at a logarithmic axis; the page chooses those that have room (``retick``)."""
+    from bokeh.models import FixedTicker, PrintfTickFormatter
+
+    axis.ticker = FixedTicker(ticks=[])
+    axis.formatter = PrintfTickFormatter(format="%g")
 
 
 def price_unit(prices: Sequence[Price]) -> tuple[str, float]:
@@ -201,20 +219,22 @@ def draw_distribution(views: Sequence[RunView], column: str) -> figure:
     )  # fmt: skip
     chart.xaxis.axis_label, chart.yaxis.axis_label = title, "share of jobs"
     least = 1.0 if column != "stretch" else 0.1
-    for place, view in enumerate(views):
+    drawn = looks([key(v.run.summary.policy, v.run.summary.objective) for v in views])
+    for look, view in zip(drawn, views, strict=True):
         values = finished(view, column)
         if values.size:
             chart.line(
                 np.maximum(np.quantile(values, QUANTILES), least), QUANTILES, line_width=2,
-                color=PALETTE[place % (len(PALETTE) - 1)], line_dash=DASHES[place % len(DASHES)],
+                color=look.colour, line_dash=look.dash,
                 legend_label=label(view.name),
             )  # fmt: skip
     bounds = [view.run.summary.avg_jct_lower_bound_s for view in views]
     whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
     if column == "jct_s" and whole and all(bound > 0.0 for bound in bounds):
         chart.add_layout(
-            Span(location=min(bounds), dimension="height", line_color="#777777", line_dash="dotted")
+            Span(location=min(bounds), dimension="height", line_color=INK, line_dash="dotted")
         )
+    plain_ticks(chart.xaxis)
     if chart.legend:
         chart.legend.background_fill_alpha = 0.6
         chart.legend.location = "bottom_right"
@@ -257,7 +277,9 @@ def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, flo
     chart.xaxis.axis_label = f"JCT by {label(first)} (s)"
     chart.yaxis.axis_label = f"JCT by {label(second)} (s)"
     chart.xaxis.name, chart.yaxis.name = "pairs-x", "pairs-y"
-    chart.line(ends, ends, color="#777777", line_dash="dashed")
+    chart.line(ends, ends, color=INK, line_dash="dashed")
+    plain_ticks(chart.xaxis)
+    plain_ticks(chart.yaxis)
     source = ColumnDataSource(name="pairs-points", data=data)
-    chart.scatter(source=source, x="x", y="y", size=5, alpha=0.6, color=PALETTE[0])
+    chart.scatter(source=source, x="x", y="y", size=5, alpha=0.6, color=BLUE)
     return chart

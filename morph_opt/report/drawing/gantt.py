@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats
+from morph_opt.documents.style import BLUE, DARK, INK, LIGHT, OTHER, PALETTE
 from morph_opt.report.drawing.time_axis import TimeAxis
-from morph_opt.report.groups import OTHER, PALETTE, label, short
+from morph_opt.report.groups import label, short
 from morph_opt.runs.views import RunView
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ MOST_NODES = 64
 MOST_TICKS = 32
 LABELS = 60
 """Rectangles that have their job's name written into them."""
+LABEL_LETTERS = 14
+"""Of a name in the chart."""
+LETTER = 0.008
+"""Part of the chart's width that a letter takes."""
+LABEL_GROUND = 0.7
+"""Opacity behind a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) 
         },
     )  # fmt: skip
     chart.quad(
-        source=starting, fill_color="white", fill_alpha=0.55, name="startups", visible=visible,
+        source=starting, fill_color=LIGHT, fill_alpha=0.55, name="startups", visible=visible,
         **common,
     )  # fmt: skip
     _names(view, chart, axis, visible=visible)
@@ -141,27 +148,36 @@ def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) 
 
 
 def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> None:
-    """Names of jobs in the largest rectangles, so that colour is not all that tells them apart."""
+    """Names of jobs in the largest rectangles, so that colour is not all that tells them apart.
+
+    The page takes the colours of ``labels`` and ``startups`` from its ground, and where a job is
+    chosen it fades the other names and adds its name, however thin its rectangles are.
+    """
     from bokeh.models import ColumnDataSource
 
     r = view.rectangles
     wide, high = r.end_s - r.start_s, r.top - r.bottom
     tall = max(2.0, view.nodes.total / 24.0)
-    fits = np.flatnonzero((wide > 0.035 * view.end_s) & (high >= tall))
+    names = [short(row.job, LABEL_LETTERS) for row in view.jobs]
+    room = LETTER * view.end_s * np.asarray([len(name) for name in names], dtype=np.float64)
+    fits = np.flatnonzero((wide > room[r.job]) & (high >= tall))
     order = fits[np.argsort(-(wide * high)[fits], kind="stable")][:LABELS]
-    texts = [short(view.jobs[int(job)].job, 14) for job in r.job[order]]
+    texts = [names[int(job)] for job in r.job[order]]
     source = ColumnDataSource(
         name="labels",
         data={
             "x": axis.of(0.5 * (r.start_s + r.end_s)[order]),
             "y": 0.5 * (r.bottom + r.top)[order],
             "text": texts,
+            "job": r.job[order].astype(np.int32),
+            "alpha": np.ones(len(order), dtype=np.float32),
+            "ground": np.full(len(order), LABEL_GROUND, dtype=np.float32),
         },
     )
     chart.text(
         source=source, x="x", y="y", text="text", text_align="center", text_baseline="middle",
-        text_font_size="10px", text_color="black", name="labels", visible=visible,
-        background_fill_color="white", background_fill_alpha=0.7, padding=1,
+        text_font_size="10px", text_color=DARK, text_alpha="alpha", name="labels",
+        visible=visible, background_fill_color=LIGHT, background_fill_alpha="ground", padding=1,
     )  # fmt: skip
 
 
@@ -180,7 +196,7 @@ def _shares(view: RunView, chart: figure, axis: TimeAxis) -> None:
     )  # fmt: skip
     chart.quad(
         source=source, left="left", right="right", bottom="bottom", top="top", line_color=None,
-        fill_color=PALETTE[0], fill_alpha="alpha", name="shares",
+        fill_color=BLUE, fill_alpha="alpha", name="shares",
     )  # fmt: skip
 
 
@@ -227,7 +243,7 @@ def _outages(view: RunView, chart: figure, axis: TimeAxis) -> None:
         },
     )
     chart.quad(
-        source=source, left="left", right="right", bottom="bottom", top="top", line_color="#777777",
-        fill_color="#777777", fill_alpha=0.15, hatch_pattern="hatch", hatch_color="#777777",
+        source=source, left="left", right="right", bottom="bottom", top="top", line_color=INK,
+        fill_color=INK, fill_alpha=0.15, hatch_pattern="hatch", hatch_color=INK,
         hatch_alpha=0.8, name="outages",
     )  # fmt: skip

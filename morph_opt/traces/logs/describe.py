@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from morph_opt.documents import write_atomically
-from morph_opt.documents.figures import drawing
+from morph_opt.documents.figures import drawing, line, logarithmic, rules
+from morph_opt.documents.style import GREY, looks
 from morph_opt.domain import InputError
 from morph_opt.table import Cell, Table
 from morph_opt.traces.logs.frame import LogFrame, num_cdf, sum_cdf
@@ -130,19 +131,21 @@ def draw(log: LogFrame, path: Path) -> None:
     """Run time, queueing and GPUs as cumulative shares, and states as bars."""
     path.parent.mkdir(parents=True, exist_ok=True)
     jobs = log.gpu_jobs
-    with drawing((11.0, 7.0)) as (figure, encoded):
+    with drawing((9.6, 6.6)) as (figure, encoded):
         (run, queue), (gpus, states) = figure.subplots(2, 2)
         _curves(run, "run time (s)", SECONDS, jobs, lambda own, at: num_cdf(own["run_s"], at))
         _curves(queue, "queueing (s)", SECONDS, jobs, lambda own, at: num_cdf(own["queue_s"], at))
-        gpus.plot(GPUS, num_cdf(jobs["gpus"], GPUS), label="jobs")
-        gpus.plot(GPUS, sum_cdf(jobs["gpus"], jobs["gpu_s"], GPUS), label="GPU time")
+        gpus.step(GPUS, num_cdf(jobs["gpus"], GPUS), where="post", label="jobs")
+        time = sum_cdf(jobs["gpus"], jobs["gpu_s"], GPUS)
+        gpus.step(GPUS, time, where="post", linestyle="dashed", label="GPU time")
         _framed(gpus, "GPUs of a job")
         shares = _grouped(jobs, jobs["outcome"], "state").rows
         for at, (share, words) in enumerate(((2, "jobs"), (3, "GPU time"))):
             places = [row + 0.4 * at for row in range(len(shares))]
             states.barh(places, [one[share] for one in shares], 0.4, label=words)
         states.set_yticks(range(len(shares)), [str(one[0]) for one in shares])
-        states.set(xlabel="percent", xlim=(0, 100))
+        states.set(xlabel="share (%)", xlim=(0, 100))
+        states.invert_yaxis()
         states.legend()
         figure.suptitle(log.name)
         write_atomically(path, encoded(path.suffix))
@@ -159,15 +162,16 @@ def _curves(
     whole = share(jobs, at)
     if np.isnan(whole).all():
         axes.text(at[0], 50.0, "not in this log")
-    axes.plot(at, whole, color="black", label="all")
+    axes.plot(at, whole, color=GREY, label="all")
     kinds = jobs["kind"].value_counts().index[:5]
-    for kind in kinds if len(kinds) > 1 else ():
-        axes.plot(at, share(jobs[jobs["kind"] == kind], at), linewidth=1.0, label=str(kind))
+    names = [f"type {kind}" for kind in kinds] if len(kinds) > 1 else []
+    for kind, look in zip(kinds, looks(names), strict=False):
+        axes.plot(at, share(jobs[jobs["kind"] == kind], at), label=str(kind), **line(look))
     _framed(axes, words)
 
 
 def _framed(axes: Any, words: str) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set(xlabel=words, ylabel="percent at most", ylim=(0, 100))
-    axes.grid(visible=True, color="0.9")
+    logarithmic(axes.xaxis, *axes.dataLim.intervalx)
+    axes.set(xlabel=words, ylabel="jobs at most (%)", ylim=(0, 101))
+    rules(axes)
     axes.legend()

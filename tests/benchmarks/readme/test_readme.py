@@ -105,7 +105,8 @@ def test_readme_is_read_in_a_minute(project_root: Path) -> None:
     assert len(lines) <= 120
     first = "\n".join(lines[:40])
     assert "<!-- generated:headline -->" in first
-    assert ".svg)" in first
+    assert '<img src="reports/readme/base.svg" alt="' in first
+    assert 'srcset="reports/readme/base-narrow.svg"' in first
     assert max(line.count("|") for line in lines) <= 4, "wide tables stand in the reports"
 
 
@@ -131,8 +132,9 @@ def test_readme_shows_the_twins_as_they_are_now(trace: str, project_root: Path) 
 
 def test_picture_shows_its_committed_data(project_root: Path) -> None:
     found = load(project_root / DATA)
-    text = (project_root / DATA / "base.svg").read_text("utf-8")
-    assert figure.digest(found, "base") in text, "the picture is stale: make readme"
+    for name in ("base.svg", "base-narrow.svg"):
+        text = (project_root / DATA / name).read_text("utf-8")
+        assert figure.digest(found, "base") in text, f"{name} is stale: make readme"
 
 
 # ---------------------------------------------------------------- reading runs

@@ -1,0 +1,153 @@
+"""The style sheet of everything that is drawn: colours, dashes and marks, by matplotlib and Bokeh.
+
+The palette is stated here and nowhere else. Every colour has a contrast of 3 to a white page and to
+a dark one, and any two are told apart with any colour vision; where there are more series than
+colours, dashes and marks tell them apart, as they do in print. A policy, an objective and a solver
+look the same in every picture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+BLUE, ORANGE, GREEN, RED = "#1A6CD8", "#E87400", "#60A264", "#D4142A"
+PLUM, SKY, VIOLET, GREY = "#96509F", "#2E9CE4", "#7A44FF", "#768089"
+PALETTE = (BLUE, ORANGE, GREEN, RED, PLUM, SKY, VIOLET, GREY)
+"""In the order in which series without a look of their own take them; grey is for the rest."""
+OTHER = len(PALETTE) - 1
+DASHES = ("solid", "dashed", "dashdot", "dotted")
+"""Words that matplotlib and Bokeh share."""
+MARKS = ("o", "s", "^", "D")
+INK = "#768089"
+"""Of texts, axes and rules in pictures for pages, whose ground may be light or dark."""
+GRID_ALPHA = 0.25
+DARK, LIGHT = "#15181C", "#FFFFFF"
+"""Grounds of the interactive report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a series is drawn.
+
+    Parameters
+    ----------
+    colour
+        One of `PALETTE`.
+    dash
+        One of `DASHES`.
+    mark
+        One of `MARKS`.
+    hollow
+        Whether its marks are rings.
+    """
+
+    colour: str
+    dash: str = DASHES[0]
+    mark: str = MARKS[0]
+    hollow: bool = False
+
+    @property
+    def face(self) -> str:
+        """Colour of the inside of a mark."""
+        return "none" if self.hollow else self.colour
+
+
+def _numbered(colour: str, number: int, first: int = 0) -> Look:
+    """The look of this number of a colour, of which there are eight."""
+    at = (number + first) % len(DASHES)
+    return Look(colour, DASHES[at], MARKS[at], number // len(DASHES) % 2 == 1)
+
+
+def _fixed(
+    table: Mapping[tuple[str, int], Sequence[str]],
+) -> dict[str, Look]:
+    return {
+        name: _numbered(colour, number, first)
+        for (colour, first), names in table.items()
+        for number, name in enumerate(names)
+    }
+
+
+_FIXED = _fixed({
+    (BLUE, 0): ("lookahead", "greedy:lookahead", "feedback,jct", "makespan", "gavel:makespan",
+                "cost", "gavel:cost"),
+    (ORANGE, 0): ("jct", "greedy:jct", "jct-blind", "ftf", "gavel:ftf", "gandiva",
+                  "gandiva:any-affinity", "gavel:gandiva"),
+    (GREEN, 0): ("throughput", "greedy:throughput", "morphling", "sia", "max_throughput",
+                 "gavel:max_throughput", "morphling, published"),
+    (RED, 1): ("srtf", "srpt", "gavel:srpt", "allox", "optimus", "pollux", "pollux:counts"),
+    (PLUM, 2): ("equal_split", "fairness", "gavel:fairness", "fairness-agnostic",
+                "gavel:fairness-agnostic", "gavel:isolated", "gavel:water-filling"),
+    (SKY, 1): ("fifo:skip", "las", "gittins", "tiresias:2d-las", "tiresias:gittins", "las-rigid",
+               "gittins-rigid", "feedback,las"),
+    (VIOLET, 0): ("auto", "saved-time", "feedback", "easyscale:heter", "easyscale:homo",
+                  "easyscale:yarn-cs"),
+    (GREY, 3): ("fifo", "gavel:fifo", "hierarchical", "gavel:hierarchical", "hierarchical-fifo",
+                "gavel:hierarchical-fifo"),
+}) | _fixed({
+    (BLUE, 0): ("highs", "highs-default", "cvxpy-highs", "pulp-highs", "ladder", "ladder, closer"),
+    (ORANGE, 0): ("scip", "scip-ortools", "mathopt-scip"),
+    (GREEN, 0): ("cpsat", "mathopt-cpsat"),
+    (RED, 0): ("cbc", "glpk"),
+    (VIOLET, 0): ("gurobi", "cplex", "xpress", "copt"),
+})  # fmt: skip
+"""Policies with objectives, then solvers; colours by kin, eight looks to a colour."""
+
+
+def key(policy: str, objective: str | None = None) -> str:
+    """What decides the look of a run: the objective of a MILP, the name of a policy."""
+    return objective if policy == "milp" and objective else policy
+
+
+def looks(names: Sequence[str]) -> tuple[Look, ...]:
+    """A look for each of these series, no two alike as long as there are looks enough.
+
+    A name of the table has its own look. Any other, and one that comes again, takes the first look
+    of the palette that no series here has.
+
+    >>> [look.colour for look in looks(("mine", "lookahead"))] == [ORANGE, BLUE]
+    True
+    """
+    taken = {_FIXED[name] for name in names if name in _FIXED}
+    free = [
+        look
+        for number in range(2 * len(DASHES))
+        for colour in PALETTE
+        if (look := _numbered(colour, number)) not in taken
+    ]
+    spare = iter(free or [Look(GREY)])
+    found, seen = [], set[str]()
+    for name in names:
+        own = None if name in seen else _FIXED.get(name)
+        seen.add(name)
+        found.append(own or next(spare, Look(GREY)))
+    return tuple(found)
+
+
+def log_steps(low: float, high: float) -> tuple[float, ...]:
+    """Leading digits of the numbers that stand at a logarithmic axis with these ends.
+
+    Powers of ten alone leave an axis of one decade without a number, and all the digits between
+    them run into each other.
+
+    >>> log_steps(100.0, 250.0), log_steps(20.0, 900.0), log_steps(1.0, 1e6)
+    ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
+    """
+    decades = math.log10(high / low)
+    if decades < 0.5:
+        return (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+    return (1.0, 2.0, 5.0) if decades < 2.0 else (1.0, 3.0) if decades < 4.0 else (1.0,)
+
+
+def plain_number(value: float) -> str:
+    """A number for an axis, in a few letters.
+
+    >>> plain_number(0.05), plain_number(5000.0), plain_number(262144.0), plain_number(2e6)
+    ('0.05', '5k', '262k', '2M')
+    """
+    for unit, word in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit:
+            return f"{value / unit:.3g}{word}"
+    return f"{value:.3g}"
