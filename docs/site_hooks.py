@@ -84,6 +84,7 @@ def on_config(config: Any) -> Any:
         pages += sorted(path.relative_to(root) for path in (root / folder).rglob("*.md"))
     for page in pages:
         _put(root, stage, page)
+    shutil.copyfile(root / "docs" / "site.css", stage / "docs" / "site.css")
     (stage / "docs" / "library.md").write_text(_library(root), encoding="utf-8")
     config.docs_dir = str(stage)
     config.nav = _nav([page.as_posix() for page in pages] + ["docs/library.md"])

@@ -62,7 +62,8 @@ def cost_against_service(
     with _drawn() as (figure, svg):
         axes = figure.add_subplot()
         found = looks([_policy(name) for name in evidence])
-        prices = [node_price * row["nodes"] for rows in evidence.values() for row in rows]
+        every = [row for rows in evidence.values() for row in _replayed(rows)]
+        prices = [node_price * row["nodes"] for row in every] or [0.0]
         apart = APART * (max(prices) - min(prices))
         ends = [target]
         for place, (name, look) in enumerate(zip(evidence, found, strict=True)):

@@ -12,7 +12,7 @@ from morph_opt.table import Table
 
 HEAD = (
     "Written by `python -m benchmarks.planning`; what is not on this page was not run. Questions "
-    "and statistics: [docs/planning.md](../../docs/planning.md)."
+    "and statistics: [planning](../../docs/planning.md)."
 )
 LITTLE = (
     "What arrives is of the same law as in the forecasts: days of a cluster differ more than "

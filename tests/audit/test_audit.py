@@ -265,7 +265,7 @@ def test_the_command_tells_it_in_words_json_and_a_picture(
         (["{log}", "--cluster", "1x8"], "a job ran on 'a', cluster .* has no such node"),
         (["{log}", "--cluster", "2x4", "--every", "1e8"], "--every: is longer than the log"),
         (["{log}", "--cluster", "2x4", "--every", "0.001"], "--every: makes .* at most 200000"),
-        (["{log}", "--cluster", "2x4", "--picture", "x.gif"], r"--picture: must end in \.png"),
+        (["{log}", "--cluster", "2x4", "--picture", "x.gif"], r"--picture: must end in \.svg"),
         (["{log}", "--cluster", "2x4", "--json", "{path}"], "is what is read: name another"),
         (["sacct", "--cluster", "2x4"], "must be FORMAT:PATH"),
         (["lsf:x", "--cluster", "2x4"], "unknown format 'lsf'"),

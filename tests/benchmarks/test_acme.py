@@ -130,7 +130,7 @@ def test_formulas_by_hand() -> None:
     assert found == pytest.approx([100 / 23, 700 / 23, 100.0])
     # Quartiles of 0..8 are 2, 4, 6, so whiskers reach to -4 and 12; 30 is beyond.
     assert box_of(pd.Series([float(v) for v in range(8)] + [30.0])) == (0.0, 2.0, 4.0, 6.0, 7.0)
-    assert [plain_number(v) for v in (0.5, 512, 4096, 2097152)] == ["0.5", "512", "4k", "2M"]
+    assert [plain_number(v) for v in (0.5, 512, 4096, 2097152)] == ["0.5", "512", "4.1k", "2.1M"]
 
 
 HEADER = (

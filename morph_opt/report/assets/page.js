@@ -276,8 +276,9 @@
       if (own.length) {
         const at = own.reduce((best, row) => size(row) > size(best) ? row : best);
         const text = model(doc, "jobs").data.name[job];
+        const all = doc.all_roots.find((root) => root.name === "gantt").y_range.bounds[1], below = of.top[at] + 0.025 * all; // beside what it names
         const end = doc.end_s * of.right[at] / model(doc, "segments").data.end_s[of.segment[at]]; // in the unit of the axis
-        const more = { x: Math.min(Math.max((of.left[at] + of.right[at]) / 2, 0.06 * end), 0.94 * end), y: (of.top[at] + of.bottom[at]) / 2, text: text.length > LONGEST ? text.slice(0, LONGEST - 3) + "..." : text, job, alpha: 1, ground: 0.7 };
+        const more = { x: Math.min(Math.max((of.left[at] + of.right[at]) / 2, 0.06 * end), 0.94 * end), y: below < all ? below : of.bottom[at] - 0.025 * all, text: text.length > LONGEST ? text.slice(0, LONGEST - 3) + "..." : text, job, alpha: 1, ground: 0.7 };
         for (const column of Object.keys(more)) data[column] = [...data[column], more[column]];
       }
     }

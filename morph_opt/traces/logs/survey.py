@@ -17,7 +17,7 @@ _INTRODUCTION = """\
 # What the linter finds in logs
 
 Each file of a known format below one folder, read whole by `python -m morph_opt.traces lint`
-([docs/logs.md](../../docs/logs.md)) as it lies there: format guessed, no cluster named, nothing
+([logs](../../docs/logs.md)) as it lies there: format guessed, no cluster named, nothing
 rounded up. Facts and figures only; no row of any log is here. This page is written by
 `python -m morph_opt.traces survey FOLDER --out FILE`.
 
