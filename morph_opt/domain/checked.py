@@ -63,12 +63,15 @@ def _guarded(function: Any) -> Any:
     anything = any(one.kind is one.VAR_KEYWORD for one in known)
     needed = [one.name for one in known if one.default is one.empty and one.kind not in _VARIADIC]
     notes: dict[str, Any] = {}
+    by_type: set[str] = set()  # parameters of which the type of a value says all
+    fitting: set[tuple[str, type]] = set()
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         if not notes:
             at = function.__globals__
             notes.update({one.name: _resolved(one.annotation, at) for one in known} | {"": None})
+            by_type.update(name for name, note in notes.items() if _says_all(note))
         given = dict(zip(places, arguments[skipped:], strict=False))
         for name in named:
             if name not in notes and not anything:
@@ -82,10 +85,15 @@ def _guarded(function: Any) -> Any:
             if name not in given and name not in named:
                 raise TypeError(f"{title}() needs {name}")
         for name, value in (given | named).items():
-            if name in notes and not _fits(value, notes[name]):
+            # Rounds make jobs by the thousand: a type that fitted once is not looked at again.
+            if (name, type(value)) in fitting or name not in notes:
+                continue
+            if not _fits(value, notes[name]):
                 text = repr(value)
                 shown = text if len(text) <= _LONGEST else f"a {type(value).__name__}"
                 raise InputError(f"must be {_words(notes[name])}, got {shown}", field=name)
+            if name in by_type:
+                fitting.add((name, type(value)))
         return function(*arguments, **named)
 
     return call
@@ -154,6 +162,13 @@ def _fits_one(value: Any, note: Any, *, within: bool) -> bool:
     if getattr(origin, "_is_protocol", False):
         return all(hasattr(value, name) for name in _members(origin))
     return isinstance(value, origin)
+
+
+def _says_all(note: Any) -> bool:
+    """Whether the type of a value tells if an annotation allows it."""
+    kinds = [get_origin(one) or one for one in _alternatives(note)]
+    looked_into = (Literal, tuple, list, Sequence)
+    return not any(one in looked_into or getattr(one, "_is_protocol", False) for one in kinds)
 
 
 def _part(note: Any) -> Any:
