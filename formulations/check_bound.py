@@ -149,11 +149,14 @@ class _Definition:
     def _price(self) -> Floats:
         """What each option pays, shape (O,); inf where it has no nodes."""
         problem, prices, table = self.problem, self.prices, self.problem.options.starts
-        owner, where = table.part_candidate, table.part_class
-        held, demand = problem.options.held, table.demands(slice(None))
-        count = problem.options.count
-        each = prices.gpu[where] * demand[:, 0] + (prices.side[where] * demand[:, 1:]).sum(1)
-        each = each + prices.uplink * table.sent_per_gpu[owner] * demand[:, 0]
+        owner, where, gpus = table.part_candidate, table.part_class, table.part_gpus
+        held, count = problem.options.held, problem.options.count
+        each = prices.gpu[where] * gpus
+        for r in np.flatnonzero(prices.side.any(axis=0)).tolist():
+            # Amounts that nobody pays for are not looked up: large rounds have a million parts.
+            each += prices.side[where, r] * table.part_side(r)
+        if prices.uplink:
+            each += prices.uplink * table.sent_per_gpu[owner] * gpus
         paid = np.bincount(owner, each, minlength=count).astype(np.float64)
         paid[held.option] = 0.0
         t = problem.nodes.node_class[held.node]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +61,27 @@ class Items:
     def gpus(self) -> Ints:
         """GPUs of open nodes that each item takes, by class, shape (I, T)."""
         return self.sizes[self.which]
+
+
+def least_additions(problem: RoundProblem) -> int:
+    """No fewer additions than this make the tables of a round, found in a pass over its options.
+
+    A job that may take GPUs of a class is counted with one of them: whose tables are too large by
+    this alone needs no items, which are made by sorting all options. Rounds with options on nodes
+    of several classes are not counted: 0.
+    """
+    options, nodes, jobs = problem.options, problem.nodes, problem.jobs.count
+    size = np.bincount(nodes.node_class[nodes.open], minlength=nodes.classes) * nodes.capacity[:, 0]
+    if options.mixed.option.size:
+        return 0
+    held, fine = options.held, possible_options(problem)[0].copy()
+    # On closed nodes a job takes no GPU of any class.
+    fine[held.option[~nodes.open[held.node]]] = False
+    mine = np.flatnonzero(fine & (options.gpus <= size[options.node_class]))
+    takes = np.zeros((nodes.classes, jobs), dtype=bool)
+    takes[options.node_class[mine], options.job[mine]] = True
+    states = np.minimum(size, takes.sum(axis=1)) + 1
+    return prod(int(of_class) for of_class in states.tolist()) * jobs
 
 
 def find_items(

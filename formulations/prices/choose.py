@@ -282,9 +282,9 @@ class _Search:
 def _highest(relaxation: Relaxation) -> Floats:
     """A price of each row above which nobody would pay it, shape (D,)."""
     use = relaxation.shared.use
-    amount = np.abs(use.data)
-    worth = np.abs(relaxation.value)[use.indices]
-    ratio = np.divide(worth, amount, out=np.zeros_like(worth), where=amount > 0)
+    ratio = np.abs(relaxation.value)[use.indices]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio /= np.abs(use.data)
     ratio[~np.isfinite(ratio)] = 0.0
     top = np.zeros(use.shape[0])
     some = np.flatnonzero(np.diff(use.indptr))

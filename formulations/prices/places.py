@@ -293,14 +293,28 @@ class Places:
                 while bucket and free[bucket[-1]] != size:
                     bucket.pop()
                 if need and len(bucket) >= MANY:
-                    there = np.asarray(bucket[::-1])
-                    for resource, amount in need:
-                        there = there[self._side[there, resource] >= amount - SLACK]
-                    yield from (node for node in there.tolist() if free[node] == size)
+                    yield from self._with_enough(bucket, size, need)
                     continue
                 for at in range(len(bucket) - 1, -1, -1):
                     if free[bucket[at]] == size:
                         yield bucket[at]
+
+    def _with_enough(
+        self, bucket: list[int], size: int, need: Sequence[tuple[int, float]]
+    ) -> Iterator[int]:
+        """Nodes of a bucket that have what a part needs, from its top on.
+
+        Stretch by stretch, each four times the one before: mostly the first nodes will do, and
+        buckets of large clusters have tens of thousands.
+        """
+        above, stretch = len(bucket), MANY
+        while above:
+            below = max(0, above - stretch)
+            there = np.asarray(bucket[below:above][::-1])
+            for resource, amount in need:
+                there = there[self._side[there, resource] >= amount - SLACK]
+            yield from (node for node in there.tolist() if self.free[node] == size)
+            above, stretch = below, 4 * stretch
 
     def most_side(self, full: bool) -> Floats | None:
         """Most that a node of each class with a GPU free has of each side resource, (T, R - 1).

@@ -226,6 +226,12 @@ class CandidateTable:
         held = np.asarray(float(gpus))
         return np.concatenate([[held], amounts(self.side[candidate], held)])
 
+    def part_side(self, resource: int) -> Floats:
+        """What each part holds of one side resource, shape (P,)."""
+        each = self.side[self.part_candidate, resource]
+        held: Floats = each if PER_NODE[resource] else each * self.part_gpus
+        return held
+
     def demands(self, parts: Ints | slice) -> Floats:
         """Resources of each of some parts, shape (parts, R)."""
         gpus = self.part_gpus[parts].astype(np.float64)

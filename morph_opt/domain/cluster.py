@@ -16,7 +16,7 @@ from morph_opt.domain.span import Span
 MOST_GPUS_PER_NODE = 1024
 """More is a slip of the keyboard, not a node."""
 
-MOST_NODES = 100_000
+MOST_NODES = 1_000_000
 """More is a slip of the keyboard, not a cluster."""
 
 MOST_AMOUNT = 1e12

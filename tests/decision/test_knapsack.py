@@ -13,7 +13,7 @@ import pytest
 
 from formulations.check_bound import BoundError
 from formulations.check_knapsack import check_knapsack
-from formulations.knapsack import Items, Tables, best_decision, find_items
+from formulations.knapsack import Items, Tables, best_decision, find_items, least_additions
 from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_floor, with_promises
@@ -22,6 +22,7 @@ from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.method import Solved
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.decision.spread import floor_of
+from morph_opt.decision.steps import knapsack
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status
 from tests.campaigns import blocks
@@ -95,6 +96,29 @@ def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
         if bound > 0.0:
             with pytest.raises(BoundError):
                 check_knapsack(problem, level, bound * (1 - 1e-9), items.job, tables.table)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_no_more_additions_are_estimated_than_the_tables_take(kind: str) -> None:
+    """Or a round whose tables are small enough would be left without them."""
+    counted = 0
+    for seed in range(40):
+        draw = np.random.default_rng((seed, 49))
+        problem = unpromised(random_round(draw, SIZES[kind]))
+        estimate = least_additions(problem)
+        tables = Tables(find_items(problem, random_level(draw, problem)))
+        assert estimate == 0 or tables.takes_more_than(estimate - 1), (kind, seed)
+        counted += estimate > 0
+    assert counted > 0 or "mixed" in kind
+
+
+def test_tables_far_too_large_need_no_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = tiny([8] * 4, [Candidate(job, (1,)) for job in range(20)])
+    level = level_of(problem, [1.0] * 20, [0.0] * 20)
+    most = least_additions(problem) - 1
+    monkeypatch.setattr(knapsack, "MANY", 10)
+    monkeypatch.setattr(knapsack, "find_items", None)
+    assert knapsack.tables_of(problem, level, [], most) is None
 
 
 def test_a_goal_that_ranks_higher_counts_where_this_one_is_indifferent() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from formulations.arrays import Ints
 from formulations.check_knapsack import check_knapsack
-from formulations.knapsack import Found, Tables, best_decision, find_items
+from formulations.knapsack import Found, Tables, best_decision, find_items, least_additions
 from formulations.knapsack.search import Placed
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.ranked import RoundSolver
@@ -20,6 +20,9 @@ PARTIAL_CHOICES = 2_000
 EXACT_PLACEMENTS = 8
 """Whole choices for whose nodes a solver is asked, at most."""
 
+MANY = 20_000
+"""Candidates above which additions are estimated before items are made: below, items cost less."""
+
 
 def tables_of(
     problem: RoundProblem, level: Level, floors: Sequence[tuple[Level, float]], most: int
@@ -31,6 +34,8 @@ def tables_of(
     floors
         Goals that rank higher, and the least that decisions are to reach of them.
     """
+    if problem.candidates.count > MANY and least_additions(problem) > most:
+        return None
     tables = Tables(find_items(problem, level, floors))
     if tables.takes_more_than(most):
         return None
