@@ -147,6 +147,7 @@ def _converter() -> Converter:
     for matches, make, taken, words in (
         (cols.is_mapping, cols.mapping_structure_factory, dict, "an object"),
         (_is_list, _list, (list, tuple), "a list"),
+        (cols.is_mutable_sequence, cols.list_structure_factory, (list, tuple), "a list"),
         (is_dataclass, make_dict_structure_fn, dict, "an object"),
     ):
         found.register_structure_hook_factory(matches, partial(_only, make, taken, words))

@@ -103,18 +103,20 @@ def write_run(path: Path, out: Path) -> None:
     InputError
         If the log is none, or the folder is in use.
     """
-    audit = read_audit(path)
-    cluster = _cluster(audit.begun["nodes"], str(audit.begun["cluster"]))
     try:
+        audit = read_audit(path)
+        live = audit.begun
+        cluster = _cluster(live["nodes"], str(live["cluster"]))
         log = _Log(audit, cluster)
         trace, truth = log.trace()
-    except (KeyError, TypeError, ValueError) as error:
+        begun = Begun(
+            0.0, trace.name, trace.sha256, f"live {live['begin']}", len(trace.jobs),
+            len(cluster.nodes), cluster.gpus, float(live["interval_s"]), "",
+        )  # fmt: skip
+    except InputError as error:
+        raise InputError(error.rule, file=str(path), line=error.line, field=error.field) from error
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(f"is no audit log of this version ({error!r})", file=str(path)) from error
-    live = audit.begun
-    begun = Begun(
-        0.0, trace.name, trace.sha256, f"live {live['begin']}", len(trace.jobs),
-        len(cluster.nodes), cluster.gpus, float(live["interval_s"]), "",
-    )  # fmt: skip
     events: list[Event] = [begun, *log.events]
     labels = {"objective": None, "solver": None, "cluster": cluster.name, "trace_kind": "live",
               "trace_notice": "what happened beside a scheduler, by its audit log",

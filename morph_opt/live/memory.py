@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.documents import Fields, exists, read_json, write_atomically
-from morph_opt.domain import InputError
+from morph_opt.domain import ExecutionPlan, InputError, Shape, Span
 from morph_opt.live.picture import Picture, Seen
 from morph_opt.round.snapshot import parts_to_json
 
@@ -24,7 +24,25 @@ HOUR_S = 3600.0
 DAY_S = FORGET_S = 86_400.0
 """Jobs that are over are remembered so long, to see one that runs again."""
 
+_FURTHEST_S = 1e12
 Happened = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds per iteration that a job reported, and of what."""
+
+    model: str
+    node_type: str
+    shape: str
+    plan: str
+    span: str
+    iteration_s: float
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        """What it was measured of."""
+        return self.model, self.node_type, self.shape, self.plan, self.span
 
 
 @dataclass(slots=True)
@@ -78,7 +96,7 @@ class Memory:
         Beginning of the day, GPU-seconds of it that the decisions would have used, and the instant
         of the last turn with the GPUs that its decision uses beyond those in use.
     measured
-        Speeds that jobs reported: model, node type, shape, plan, span, seconds per iteration.
+        Speeds that jobs reported.
     """
 
     cluster: str = ""
@@ -89,7 +107,7 @@ class Memory:
     nodes: dict[str, str] = field(default_factory=dict)
     away_s: float = -1e9
     ran_again: int = 0
-    measured: list[list[Any]] = field(default_factory=list)
+    measured: list[Measured] = field(default_factory=list)
     since_s: float = 0.0
     idle_gpu_s: float = 0.0
     last_turn: tuple[float, int] = (0.0, 0)
@@ -229,13 +247,22 @@ def read_memory(folder: Path) -> Memory:
     read = Fields(read_json(path), "", str(path), names)
     if read.text("schema") != SCHEMA:
         raise read.error("schema", f"must be {SCHEMA!r}: not a file of this controller")
-    jobs = read.named("jobs", (one.name for one in fields(Known)))
-    try:
-        known = {name: Known(**{key: row.raw(key) for key in row}) for name, row in jobs.items()}
-        more = {key: read.raw(key) for key in names[1:] if key != "jobs" and read.given(key)}
-        return Memory(jobs=known, **more)
-    except TypeError as error:
-        raise InputError(f"is damaged ({error})", file=str(path)) from error
+    found = read.make(Memory)
+    for i, row in enumerate(found.measured):
+        try:
+            Shape.parse(row.shape), ExecutionPlan.parse(row.plan), Span[row.span]
+        except (InputError, KeyError):
+            raise read.error("measured", "is no configuration", f"[{i}]") from None
+        if row.iteration_s <= 0.0:
+            raise read.error("measured", "must be above 0", f"[{i}].iteration_s")
+    instants = [found.away_s, found.since_s, *found.last_turn, *found.stops_s]
+    for known in found.jobs.values():
+        instants += [known.submit_s, known.seen_s, known.start_s, known.stop_s, *known.recent_s]
+        instants += [known.first_start_s, known.executed_s, known.gpu_s]
+    counts = [found.turns, found.observed, *(known.starts for known in found.jobs.values())]
+    if max(map(abs, instants)) > _FURTHEST_S or min(counts) < 0:
+        raise read.error(None, "is damaged: an instant or a count that cannot be")
+    return found
 
 
 def write_memory(folder: Path, memory: Memory) -> None:

@@ -25,7 +25,7 @@ from morph_opt.domain import (
     Shape,
     Span,
 )
-from morph_opt.live.memory import Known, Memory
+from morph_opt.live.memory import Known, Measured, Memory
 from morph_opt.live.picture import Picture, Seen
 from morph_opt.live.settings import Settings
 from morph_opt.perf.speed import SpeedModel
@@ -335,12 +335,13 @@ def _measured(
         if seconds is not None and held is not None:
             kind = cluster.nodes[held.placement.nodes[0]].type.name
             span = cluster.span(held.placement.nodes).name
-            row = [job.job.model, kind, held.placement.shape.label, held.plan.label, span, seconds]
-            memory.measured = [one for one in memory.measured if one[:5] != row[:5]] + [row]
+            row = Measured(job.job.model, kind, held.placement.shape.label, held.plan.label, span,
+                           seconds)  # fmt: skip
+            memory.measured = [one for one in memory.measured if one.of != row.of] + [row]
     kinds = {kind.name: kind for kind in cluster.node_types}
     known = set(belief.models())
-    for model, kind, shape, plan, span, seconds in memory.measured:
-        if model in known and kind in kinds:
-            where = Shape.parse(shape), ExecutionPlan.parse(plan), Span[span]
-            belief.observe(model, kinds[kind], *where, seconds)
+    for one in memory.measured:
+        if one.model in known and one.node_type in kinds:
+            where = Shape.parse(one.shape), ExecutionPlan.parse(one.plan), Span[one.span]
+            belief.observe(one.model, kinds[one.node_type], *where, one.iteration_s)
     return table_of(belief, cluster, table.models())

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.types import whole
@@ -161,16 +161,17 @@ def why(
     InputError
         If the folder is no finished run of ``milp``, or the job is not there in the window.
     """
-    from morph_opt.documents import read_toml
+    from morph_opt.documents import Fields, read_toml
     from morph_opt.replay.scenario import read_scenario
     from morph_opt.replay.setup import prepare
     from morph_opt.runs.read import read_run
     from morph_opt.runs.write import CONFIG
 
     path = Path(folder)
-    live: Any = read_toml(path / CONFIG)[0].get(LIVE)
-    scenario = read_scenario(path / CONFIG) if live is None else None
-    policy = live["policy"] if scenario is None else scenario.scheduler.policy
+    config = Fields(read_toml(path / CONFIG)[0], "", str(path / CONFIG), None)
+    scenario = None if config.given(LIVE) else read_scenario(path / CONFIG)
+    live = config.object(LIVE, None, {})
+    policy = live.text("policy") if scenario is None else scenario.scheduler.policy
     if policy != "milp":
         raise InputError(f"explains the policy milp only, not {policy!r}", file=str(path))
     events = tuple(read_run(path).events)
@@ -191,7 +192,8 @@ def why(
     count = min(rounds, len(there))
     wanted = {there[k * len(there) // count] for k in range(count)}
     if scenario is None:
-        return [*said, *_kept_reasons(path, live["options"], events, wanted, job)]
+        words = live.value("options", tuple[str, ...])
+        return [*said, *_kept_reasons(path, words, events, wanted, job)]
     return [*said, *_reasons(prepare(scenario), events, wanted, job)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from benchmarks.acme import plots as acme
 from benchmarks.comparison.calibration import picture
 from benchmarks.comparison.cli import read_records
 from benchmarks.comparison.picture import over_the_default
+from benchmarks.live import page as live_page
 from benchmarks.perf import figures as perf
 from benchmarks.perf.protocol import Judged
 from benchmarks.planning import figures as planning
@@ -152,6 +154,12 @@ def study(folder: Path) -> None:
         acme.draw(
             acme.Plot("A1", "What is shown", panels, ("A note. " * 20,), table), folder / "a.png"
         )
+
+
+@drawn
+def beside_slurm(folder: Path) -> None:
+    shutil.copytree(REPORTS / "live", folder, dirs_exist_ok=True)
+    live_page.write(folder)
 
 
 @drawn

@@ -291,7 +291,7 @@ class Run:
                 self.process.wait(30)
             self.kill()
         self.env = dict(self.slurm.env)
-        self.control("release-all", "live").wait(60)
+        self.control("release-all", "live").wait(300)
 
     def count(self) -> None:
         """What became of every job."""

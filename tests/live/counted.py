@@ -13,8 +13,8 @@ class Counted:
 
     ``by_slurm`` are jobs that ran again after their end without a stop of ours since they began:
     slurmctld was killed before it had written down that they had ended, and requeued them as of a
-    failed node. ``forgotten`` ended, and slurmctld, killed too soon to know that they had begun,
-    holds them. Both happen without a controller. ``ran_again`` were stopped behind their end,
+    failed node. ``forgotten`` ended, and slurmctld, killed too soon to know that they had begun or
+    ended, holds them. ``ran_again`` were stopped behind their end,
     ``unreached`` before it by a stop that did not end them. ``unread`` are answers of Slurm that
     the readers refuse, ``misread`` what they make of sacct that was not so.
     """
@@ -38,10 +38,16 @@ class Counted:
     misread: int = 0
     notes: list[str] = field(default_factory=list)
 
+    @classmethod
+    def fault_names(cls) -> tuple[str, ...]:
+        """Figures that must be 0."""
+        names = [one.name for one in fields(cls) if one.type == "int"]
+        return tuple(names[names.index("lost") :])
+
     @property
     def faults(self) -> int:
-        names = [one.name for one in fields(self) if one.type == "int"]
-        return sum(getattr(self, name) for name in names[names.index("lost") :])
+        """Their sum."""
+        return sum(getattr(self, name) for name in self.fault_names())
 
 
 def record(path: Path, row: dict[str, object]) -> None:

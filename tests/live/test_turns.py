@@ -381,7 +381,7 @@ def test_shapes_follow_a_table_and_reports_correct_it(tmp_path: Path) -> None:
         json.dumps({"iterations_left": 40, "iteration_s": 2.5})
     )
     steps(one, fake, 70.0)
-    assert [row[-1] for row in one.memory.measured if row[2] == "4"] == [2.5]
+    assert [row.iteration_s for row in one.memory.measured if row.shape == "4"] == [2.5]
     finish(one, fake, [blocker, job])
     assert job.state == "COMPLETED"
 

@@ -38,7 +38,7 @@ from morph_opt.traces.logs import Scan, log_format
 from morph_opt.traces.logs.capacity import read_capacity
 from morph_opt.traces.logs.lint import lint
 from tests.robustness import documents as good
-from tests.robustness import schedulers
+from tests.robustness import live, schedulers
 from tests.traces.logs.samples import PLAIN, SAMPLES, Sample
 
 Command = tuple[str, tuple[str, ...]]
@@ -242,6 +242,13 @@ READERS = (
            lambda p: read_live(f"kueue:{p},{p.parent}/w.json"),
            ("round", ("--from", "kueue:{},{folder}/w.json", "--time-limit-s", "1")),
            lambda: {"w.json": schedulers.workloads()[0]}),
+    Reader("live.toml", "live.toml", "toml", live.settings, live.take_settings),
+    Reader("live jobs.json", "jobs.json", "json", live.memories, live.take_memory, None,
+           live.beside),
+    Reader("live report JSON", "1.json", "json", live.reports, live.take_report, None,
+           live.beside),
+    Reader("live audit log", "audit.jsonl", "json", live.audits, live.take_audit,
+           ("report", ("{folder}/run", "--out", "{folder}/report.html"))),
     Reader("sweep TOML", "sweep.toml", "toml", good.sweeps, read_spec),
     Reader("sweep list JSON", "sweep.json", "json", good.sweep_list, read_list),
     Reader("prices TOML", "prices.toml", "toml", good.prices, read_prices),

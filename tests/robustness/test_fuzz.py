@@ -24,13 +24,10 @@ NO_FORMAT = {
     "morph_opt/traces/twins/gavel.py": "shipped with the package",
     "morph_opt/data/store.py": "compares checksums",
     "morph_opt/replay/cli.py": "summary.json of a finished run, see run folder summary.json",
+    "morph_opt/replay/why.py": "config.toml of a run folder, of which it takes a table alone",
     "morph_opt/replay/scenario.py": "config.toml, behind `read_scenario`",
     "morph_opt/replay/setup.py": "digest of a file that another reader has read",
     "morph_opt/round/watch.py": "its own growing file of explanations",
-    "morph_opt/live/history.py": "audit.jsonl, its own; tests/live",
-    "morph_opt/live/memory.py": "jobs.json, its own; tests/live",
-    "morph_opt/live/posed.py": "reports of jobs; tests/live",
-    "morph_opt/live/settings.py": "live.toml; tests/live",
     "morph_opt/live/turn.py": "its own status",
     "morph_opt/plan/evaluate.py": "bounds.json, its own; tests/plan",
     "morph_opt/replay/initial.py": "digest of a state, which is read as a snapshot",
@@ -76,7 +73,8 @@ def test_every_reader_is_registered() -> None:
     """A module that opens files is behind a reader of the campaign, or says why it need not be."""
     root = Path(__file__).resolve().parents[2]
     covered = {r.read.__module__ for r in READERS} | {"morph_opt.perf.cli"}
-    text = (Path(__file__).parent / "readers.py").read_text("utf-8")
+    here = Path(__file__).parent
+    text = "".join((here / name).read_text("utf-8") for name in ("readers.py", "live.py"))
     missing = []
     for path in sorted((root / "morph_opt").rglob("*.py")):
         place = path.relative_to(root).as_posix()

@@ -1,0 +1,1 @@
+"""Beside Slurm: what its powers are worth, and what turns cost."""

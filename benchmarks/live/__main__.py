@@ -1,0 +1,9 @@
+"""``python -m benchmarks.live``."""
+
+import sys
+
+from benchmarks.live.cli import main
+from morph_opt.commandline import as_process
+
+if __name__ == "__main__":
+    sys.exit(as_process(main))

@@ -1,0 +1,78 @@
+"""Jobs of the comparison: how they arrive, scale, and what their users say of them."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+SIZES = (1, 1, 2, 4, 8, 8, 16)
+SCALING = 0.8
+RESTART_S = 20.0
+ARMS: dict[str, tuple[str, ...]] = {
+    "FIFO": (), "backfill": (), "order": ("order",), "+ placement": ("placement",),
+    "+ shape": ("placement", "shape"), "+ stops": ("placement", "shape", "stops"),
+}  # fmt: skip
+"""Who decides, with the powers of the controller; none: Slurm alone."""
+SETTINGS: dict[str, Any] = {
+    "restart_s": RESTART_S, "margin": 1.5, "minimum_run_s": 120.0, "restarts_per_hour": 4,
+    "stops_per_turn": 8, "stops_per_hour": 1000, "speeds": "speeds.json",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A job: when it comes, GPUs that it asks for, seconds on them, time limit, its comment."""
+
+    at_s: float
+    gpus: int
+    work_s: float
+    limit_s: float
+    words: str
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that it asks for; 0 where it leaves that to Slurm."""
+        return 2 if self.gpus == 16 else 0
+
+
+def drawn(seed: int, count: int, load: float, belief: str) -> list[Drawn]:
+    """Jobs of 1 to 16 GPUs and half a minute to an hour on 64 GPUs.
+
+    Parameters
+    ----------
+    load
+        Work that arrives, as a share of what the cluster can do.
+    belief
+        What users say of the duration: what it is, that times a lognormal factor, or nothing, so
+        that the time limit stands for it.
+    """
+    draw, told = random.Random(seed), random.Random(seed + 1000)
+    at_s, found = 0.0, []
+    mean_gpu_s = statistics.mean(SIZES) * 300.0 * math.exp(0.5 * 0.8**2)
+    for _ in range(count):
+        at_s += draw.expovariate(load * 64.0 / mean_gpu_s)
+        work_s = min(3600.0, max(30.0, draw.lognormvariate(math.log(300.0), 0.8)))
+        limit_s = 60.0 * math.ceil(work_s * draw.uniform(1.2, 4.0) / 60.0)
+        gpus = draw.choice(SIZES)
+        wrong = told.lognormvariate(0.0, 0.5)
+        said_s = {"exact": work_s, "unknown": limit_s}.get(belief, work_s * wrong)
+        words = (
+            f"morph checkpoint model=net{gpus} iterations={max(1, round(said_s))} plan=dp "
+            f"gpus={max(1, gpus // 2)}-{min(16, 2 * gpus)}"
+        )
+        found.append(Drawn(at_s, gpus, work_s, limit_s, words))
+    return found
+
+
+def speeds() -> dict[str, Any]:
+    """Speeds of the models: one iteration a second on what is asked for."""
+    rows = []
+    for asked in sorted(set(SIZES)):
+        for gpus in (1, 2, 4, 8, 16):
+            shape = str(gpus) if gpus <= 8 else "8+8"
+            rows.append({"model": f"net{asked}", "node_type": "a800-x8", "shape": shape,
+                         "plan": "dp", "iteration_s": (asked / gpus) ** SCALING})  # fmt: skip
+    return {"schema": "morph-opt/speeds/1", "rows": rows}

@@ -1,0 +1,54 @@
+"""The benchmark beside Slurm: a cell of it, and the page of what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.live.compare import average_jct_s
+from benchmarks.live.page import against, write
+from benchmarks.live.workload import ARMS, drawn
+from tests.live.counted import Counted, record
+
+
+def test_a_cell_is_the_same_every_time() -> None:
+    cell = "+ stops", 0, 4, 1.6, "exact"
+    first = average_jct_s(*cell)
+    assert first == average_jct_s(*cell)
+    jobs = drawn(0, 4, 1.6, "unknown")
+    assert [job.at_s for job in jobs] == [job.at_s for job in drawn(0, 4, 1.6, "sigma 0.5")]
+    assert all(f"iterations={job.limit_s:.0f} " in job.words for job in jobs)
+
+
+def test_the_page_says_what_loses(tmp_path: Path) -> None:
+    for seed in range(3):
+        for k, who in enumerate(ARMS):
+            jct_s = 100.0 + seed + (20.0 if who == "order" else -5.0 * k)
+            row = {"load": 1.6, "belief": "exact", "who": who, "seed": seed, "jobs": 4}
+            record(tmp_path / "comparison.csv", row | {"avg_jct_s": jct_s})
+    about = {"slurm": "24.11.5", "slurmdbd": True, "word": "act", "chaos": True, "seed": 7}
+    counts = dict.fromkeys(("jobs", "restarts", "commands", "kills", "by_slurm", "forgotten"), 3)
+    faults = dict.fromkeys(Counted.fault_names(), 0)
+    record(tmp_path / "chaos-22.05-first.csv", about | counts | faults | {"lost": 2})
+    write(tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    order = next(line for line in page.splitlines() if "| order |" in line)
+    assert order.count("**loses**") == 2
+    stops = next(line for line in page.splitlines() if "| + stops |" in line)
+    assert stops.count("**gains**") == 2
+    assert "| 2 lost" in page
+    assert "`chaos-22.05-first.csv`: the first series" in page
+    assert "powers.svg" in page
+    assert (tmp_path / "powers.svg").read_text().startswith("<?xml")
+
+
+def test_an_interval_is_students() -> None:
+    mean, half = against([110.0, 90.0], [100.0, 100.0])
+    assert mean == pytest.approx(0.0, abs=1e-9)
+    assert half == pytest.approx(12.706 * 10.0, rel=1e-3)
+
+
+def test_faults_are_counted_from_lost_on() -> None:
+    assert Counted.fault_names()[0] == "lost"
+    assert Counted(by_slurm=5, forgotten=2, lost=1, misread=1, notes=["x"]).faults == 2
