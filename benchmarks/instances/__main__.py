@@ -65,7 +65,11 @@ def make_parser() -> LineParser:
     check = commands.add_parser("check", help="check a solution, or a bound's certificate")
     check.add_argument("instance", metavar="INSTANCE", help="name; see list")
     check.add_argument(
-        "solution", metavar="SOLUTION", type=Path, help="of a round or fleet by seed: certificate"
+        "solution",
+        metavar="SOLUTION",
+        type=Path,
+        help="file of HiGHS, SCIP, CBC, GLPK, Gurobi or CPLEX, or lines 'name value'; "
+        "of a round or fleet by seed: its certificate",
     )
     check.add_argument("--folder", type=Path, help="folder of the library (that of the repository)")
     check.set_defaults(run=_check)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.instances.library import Instance, load, load_round
-from benchmarks.instances.solution import read_claim
+from benchmarks.instances.solution import read_solution
 from formulations import node_assignment
 from formulations.arrays import Floats, Ints
 from formulations.linear_model import LinearModel
@@ -17,7 +17,6 @@ from formulations.round.check import RuleError, check
 from formulations.round.decode import in_place_fits, pack, restricted, with_partners
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.solvers.outcome import Limits, relative_gap
-from morph_opt.solvers.recheck import violated
 from morph_opt.solvers.registry import make_solver
 
 CLAIM_TOLERANCE = 1e-6
@@ -63,10 +62,11 @@ def check_solution(folder: Path, instance: Instance, solution: Path) -> Verdict:
         If a file is missing or damaged; it names line and reason.
     """
     model = load(folder, instance.name)
-    x, claim = read_claim(solution, model)
-    culprit = violated(model, x)
-    if culprit:
-        return Verdict(float("nan"), float("inf"), (f"violates {culprit}",), False)
+    point = read_solution(solution, model)
+    broken = point.broken(model)
+    if broken:
+        return Verdict(float("nan"), float("inf"), tuple(broken), False)
+    x, claim = point.x, point.claim
     value = model.objective(x)
     complaints = []
     scale = max(1e-9, abs(value))

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.instances.checking import CLAIM_TOLERANCE
 from benchmarks.instances.fleet_bound import cheapest_left, cut_of
-from benchmarks.instances.solution import read_claim
+from benchmarks.instances.solution import read_solution
 from formulations.fleet import (
     FleetError,
     FleetProblem,
@@ -30,7 +30,6 @@ from morph_opt.decision.candidates.fleet import fleet_problem
 from morph_opt.documents import Fields, names_of, read_json
 from morph_opt.domain import InputError
 from morph_opt.domain.cluster import MOST_NODES
-from morph_opt.solvers.recheck import violated
 from morph_opt.traces.registry import load_trace
 
 FOLDER = "fleets"
@@ -192,10 +191,11 @@ def solution_complaints(one: Fleet, path: Path) -> tuple[float, list[str]]:
     """
     problem = one.problem()
     model = build(problem)
-    x, claim = read_claim(path, model)
-    culprit = violated(model, x)
-    if culprit:
-        return float("nan"), [f"violates {culprit}"]
+    point = read_solution(path, model)
+    broken = point.broken(model)
+    if broken:
+        return float("nan"), broken
+    x, claim = point.x, point.claim
     cost, wrong = -model.objective(x), []
     if claim is not None and abs(-claim - cost) > CLAIM_TOLERANCE * max(1.0, cost):
         wrong.append(f"claims a cost of {-claim!r}, it is {cost!r}")

@@ -199,4 +199,4 @@ def load_round(folder: Path, name: str) -> RoundProblem:
 
 def load_best(folder: Path, name: str, model: LinearModel) -> Floats:
     """Best-known solution of an instance, shape (columns,)."""
-    return read_solution(folder / f"{name}.sol", model)
+    return read_solution(folder / f"{name}.sol", model).x

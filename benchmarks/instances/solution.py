@@ -1,22 +1,68 @@
-"""Solution files: a line per column that is not zero, ``name value``; ``#`` begins a comment.
+"""Solutions in files: written as MIPLIB's checker reads them, read as any solver writes them.
 
-This is what most solvers write (and MIPLIB's checker reads); a line ``=obj= value`` is taken as
-the claimed objective of the MPS file, which minimises what is maximised here.
+Written is a line per column that is not zero, ``name value``; ``#`` begins a comment. A line
+``=obj= value`` is the claimed objective of the MPS file, which minimises what is maximised here.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.instances.solution_files import CLAIM, Written, read_written
 from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
-from morph_opt.documents import read_lines, write_atomically
-from morph_opt.domain import InputError
+from morph_opt.documents import write_atomically
+from morph_opt.domain.nearest import did_you_mean
+from morph_opt.solvers.recheck import violated
 
-CLAIM = "=obj="
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """What a solution file says of a model's columns.
+
+    Parameters
+    ----------
+    x
+        Value per column, shape (columns,).
+    claim
+        The maximised objective that is claimed for it; None if none is.
+    remedy
+        How to have more digits where the file has few; else empty.
+    """
+
+    x: Floats
+    claim: float | None = None
+    remedy: str = ""
+
+    def broken(self, model: LinearModel) -> list[str]:
+        """What the point violates worst, in numbers; nothing if it is feasible."""
+        name = violated(model, self.x)
+        if not name:
+            return []
+        rows = [row for row in range(model.rows) if model.row_name(row) == name]
+        if rows:
+            value = float(model.activity(self.x)[rows[0]])
+            least, most = model.row_lower[rows[0]], model.row_upper[rows[0]]
+            rule = f"violates the row {name}: {value:.9g}, allowed {_range(least, most)}"
+        else:
+            column = list(model.column_names()).index(name)
+            least, most = model.column_lower[column], model.column_upper[column]
+            whole = "a whole number " if model.integer[column] else ""
+            value = float(self.x[column])
+            rule = f"violates the column {name}: {value:.9g}, allowed {whole}{_range(least, most)}"
+        return [rule + (f" ({self.remedy})" if self.remedy else "")]
+
+
+def _range(least: float, most: float) -> str:
+    if least == most:
+        return f"{least:.9g}"
+    if math.isinf(least) or math.isinf(most):
+        return f"at most {most:.9g}" if math.isinf(least) else f"at least {least:.9g}"
+    return f"from {least:.9g} to {most:.9g}"
 
 
 def write_solution(path: Path, model: LinearModel, x: Floats, objective: float) -> None:
@@ -29,51 +75,44 @@ def write_solution(path: Path, model: LinearModel, x: Floats, objective: float) 
     write_atomically(path, "\n".join([*lines, ""]))
 
 
-def read_solution(path: Path, model: LinearModel) -> Floats:
-    """The point of a solution file, shape (columns,).
+def read_solution(path: Path, model: LinearModel) -> Point:
+    """The point of a solution file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, names an unknown column or one twice, or has no number; it
-        names the line.
+        If the file cannot be read, holds no solution, was cut, is of another model, names a
+        column twice, or has no number; it names the line.
     """
-    return read_claim(path, model)[0]
-
-
-def read_claim(path: Path, model: LinearModel) -> tuple[Floats, float | None]:
-    """The point, and the maximised objective that is claimed for it; None if none is."""
+    written = read_written(path)
+    if written.columns not in (None, model.columns):
+        rule = f"is of another model: it has {written.columns} columns, not {model.columns}"
+        raise written.error(rule)
     columns = {name: column for column, name in enumerate(model.column_names())}
     x = np.zeros(model.columns)
-    seen: set[str] = set()
-    claim = None
-    for line, raw in read_lines(path):
-        words = raw.partition("#")[0].split()
-        if not words:
-            continue
-        if len(words) != 2:
-            raise InputError(
-                f"must be a column and a number, got {raw.strip()!r}", file=str(path), line=line
-            )
-        name, number = words
-        value = _number(number, path, line)
-        if name == CLAIM:
-            claim = -value
-            continue
-        if name not in columns:
-            raise InputError(f"unknown column {name!r}", file=str(path), line=line)
-        if name in seen:
-            raise InputError(f"column {name!r} stands twice", file=str(path), line=line)
-        seen.add(name)
-        x[columns[name]] = value
-    return x, claim
+    seen: set[int] = set()
+    for line, said, number in written.values:
+        column = columns.get(said) if isinstance(said, str) else said
+        if column is None:
+            few = f"; the columns are those of the .mps file, {next(iter(columns))!r} and so on"
+            hint = did_you_mean(str(said), columns) or few
+            raise written.error(f"unknown column {said!r}{hint}", line)
+        if not 0 <= column < model.columns:
+            raise written.error(f"has no column at that position, only {model.columns}", line)
+        if column in seen:
+            raise written.error(f"column {said!r} stands twice", line)
+        seen.add(column)
+        x[column] = _number(number, written, line)
+    if written.claim is None:
+        return Point(x, None, written.remedy)
+    return Point(x, -_number(written.claim[1], written, written.claim[0]), written.remedy)
 
 
-def _number(word: str, path: Path, line: int) -> float:
+def _number(word: str, written: Written, line: int) -> float:
     try:
         value = float(word)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(f"must be a finite number, got {word!r}", file=str(path), line=line)
+        raise written.error(f"must be a finite number, got {word!r}", line)
     return value

@@ -203,7 +203,7 @@ READERS = (
            ("instances", ("check", "small", "{folder}/small.sol", "--folder", "{folder}")),
            good.instance_files),
     Reader("solution", "small.sol", "lines", good.solutions,
-           lambda p: solution.read_claim(p, library.load_mps(p.with_name("small.mps.xz"))),
+           lambda p: solution.read_solution(p, library.load_mps(p.with_name("small.mps.xz"))),
            ("instances", ("check", "small", "{}", "--folder", "{folder}")),
            good.instance_files),
     Reader("instance table CSV", "library.csv", "csv", good.instance_table,

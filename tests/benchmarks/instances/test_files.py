@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.instances.round_json import RoundJsonError, from_json, to_json
-from benchmarks.instances.solution import read_claim, read_solution, write_solution
+from benchmarks.instances.solution import read_solution, write_solution
 from formulations.round.tables import (
     CandidateTable,
     HoldTable,
@@ -128,12 +128,13 @@ MODEL = models.single(0, 3, (1, 1), (-np.inf, 4), (2, 1))
 def test_a_solution_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "a.sol"
     write_solution(path, MODEL, np.array([3.0, 0.5]), 6.5)
-    x, claim = read_claim(path, MODEL)
-    assert x.tolist() == [3.0, 0.5]
-    assert claim == 6.5
+    point = read_solution(path, MODEL)
+    assert point.x.tolist() == [3.0, 0.5]
+    assert point.claim == 6.5
     path.write_text("x[1] 1 # a comment\n\n")
-    assert read_claim(path, MODEL)[1] is None
-    assert read_solution(path, MODEL).tolist() == [0.0, 1.0]
+    point = read_solution(path, MODEL)
+    assert point.claim is None
+    assert point.x.tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(

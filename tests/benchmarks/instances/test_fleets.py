@@ -70,7 +70,7 @@ def test_a_solution_is_checked_by_rows_and_claim(tmp_path: Path) -> None:
     nodes = next(at for at, line in enumerate(lines) if line.startswith("n["))
     path = tmp_path / "x.sol"
     path.write_text("\n".join([*lines[:nodes], *lines[nodes + 1 :]]))
-    assert solution_complaints(TINY, path)[1][0].startswith("violates capacity[0,0,")
+    assert solution_complaints(TINY, path)[1][0].startswith("violates the row capacity[0,0,")
     path.write_text("\n".join(lines).replace("=obj= 16", "=obj= 15"))
     assert solution_complaints(TINY, path)[1] == ["claims a cost of 15.0, it is 16.0"]
 
