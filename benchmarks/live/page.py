@@ -42,7 +42,7 @@ def write(folder: Path) -> None:
 HEAD = (
     "Written by `python -m benchmarks.live page` from the tables beside it, which "
     "`python -m benchmarks.live` and `make live-test` write. What the controller does and never "
-    "does: [docs/live.md](../../docs/live.md)."
+    "does: [beside a real scheduler](../../docs/live.md)."
 )
 COMPARED = (
     "{jobs} jobs of 1 to 16 GPUs on 64, half a minute to an hour, arriving at 0.8 and 1.6 times "

@@ -129,7 +129,7 @@ acme --columns xdmod | argument --columns: has an effect together with --trace o
 acme --gpu-shares drop | argument --gpu-shares: has an effect together with --trace only
 acme --malformed drop | argument --malformed: has an effect together with --trace only
 acme --only completed | argument --only: has an effect together with --trace only
-audit sacct:none.txt --cluster 2x4 --picture x.gif | --picture: must end in .png, .svg, .pdf
+audit sacct:none.txt --cluster 2x4 --picture x.gif | --picture: must end in .svg, .pdf, .png
 audit sacct:none.txt | none.txt
 audit none.txt --cluster 2x4 | must be FORMAT:PATH
 readme write --runs nope | nope, --runs: holds no finished run

@@ -102,7 +102,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--policy", "coin"], ["unknown policy 'coin'", "srtf"]),
         (["--policy", "no.such:thing"], ["no.such:thing"]),
         (["--belief", "hope"], ["--belief", "hope"]),
-        ([*TOY, "--nodes", "0"], ["--nodes", "from 1 to 100000, got '0'"]),
+        ([*TOY, "--nodes", "0"], ["--nodes", "from 1 to 1000000, got '0'"]),
         ([*TOY, "--nodes", "two"], ["--nodes", "got 'two'"]),
         ([*TOY, "--gpus-per-node", "-1"], ["--gpus-per-node", "from 1 to 1024, got '-1'"]),
         ([*TOY, "--gpu-type", "Abacus"], ["unknown GPU type 'Abacus'"]),
