@@ -32,8 +32,11 @@ from morph_opt.traces.easyscale import HOME
 
 CHANGE_S, GAP, WASTE, LIMIT_S = 20.0, 0.01, 0.05, 3.0
 
-PUBLISHED = (("YARN-CS", 8904.9685, 16560.0), ("homo", 1070.5008, 6720.0),
-             ("heter", 676.7497, 6000.0))  # fmt: skip
+PUBLISHED = (
+    ("YARN-CS", 8904.9685, 16560.0),
+    ("homo", 1070.5008, 6720.0),
+    ("heter", 676.7497, 6000.0),
+)
 """Average JCT and makespan, seconds (EasyScale, SC'23, Figures 14 and 15)."""
 
 ONE_AT_A_TIME = "easyscale:yarn-cs, one at a time"
@@ -50,8 +53,14 @@ WHO = (
 )
 """Who decides, and whether jobs that may mix types are let."""
 
-HEADER = ("decided by", "jobs", "average JCT (s)", "makespan (s)", "restarts per job",
-          "gangs first come first served / this")  # fmt: skip
+HEADER = (
+    "decided by",
+    "jobs",
+    "average JCT (s)",
+    "makespan (s)",
+    "restarts per job",
+    "gangs first come first served / this",
+)
 
 
 class OneAtATime(Fifo):
@@ -125,10 +134,16 @@ def page(folder: str | None) -> str:
         *section("A generated workload: `easyscale-twin`", load_trace("easyscale-twin")),
     ]
     if folder is not None:
-        table = Table(("published", "average JCT (s)", "makespan (s)"), PUBLISHED, "lr",
-                      {"average JCT (s)": ",.0f", "makespan (s)": ",.0f"})  # fmt: skip
-        lines += section("The published trace, with the published times of mini-batches",
-                         load_trace(f"easyscale:{folder}"))  # fmt: skip
+        table = Table(
+            ("published", "average JCT (s)", "makespan (s)"),
+            PUBLISHED,
+            "lr",
+            {"average JCT (s)": ",.0f", "makespan (s)": ",.0f"},
+        )
+        lines += section(
+            "The published trace, with the published times of mini-batches",
+            load_trace(f"easyscale:{folder}"),
+        )
         lines += [
             table.to_markdown(),
             "",

@@ -56,13 +56,23 @@ def write(rows: Sequence[dict[str, str]]) -> None:
         writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    header = ("trace", "objective", "constant", "average JCT (s)", "makespan (s)",
-              "restarts per job")  # fmt: skip
+    header = (
+        "trace",
+        "objective",
+        "constant",
+        "average JCT (s)",
+        "makespan (s)",
+        "restarts per job",
+    )
     body = [
-        (r["trace"], f"`{r['objective']}`", f"`{r['constant']}` = {r['value']}",
-         *(r[name] for name in ("avg_jct_s", "makespan_s", "restarts_per_job")))
+        (
+            r["trace"],
+            f"`{r['objective']}`",
+            f"`{r['constant']}` = {r['value']}",
+            *(r[name] for name in ("avg_jct_s", "makespan_s", "restarts_per_job")),
+        )
         for r in rows
-    ]  # fmt: skip
+    ]
     lines = [
         "# Constants of the objectives",
         "",

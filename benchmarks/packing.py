@@ -230,12 +230,18 @@ def report(rows: list[ReplayRow], times: list[RoundTime], offered: list[OfferRow
                 return sum(float(getattr(row, name)) for row in of) / len(of)
 
             means.append(
-                (f"`{objective}`", "yes" if packing else "no", f"{mean('avg_jct_h'):.2f}",
-                 f"{mean('makespan_h'):.2f}",
-                 f"{mean('avg_jct_bound_h'):.2f}, {mean('makespan_bound_h'):.2f}",
-                 f"{100 * mean('packed_gpu_share'):.0f} %", f"{mean('restarts_per_job'):.2f}",
-                 f"{mean('ftf_max'):.2f}", f"{mean('round_ms_p50'):.1f}")
-            )  # fmt: skip
+                (
+                    f"`{objective}`",
+                    "yes" if packing else "no",
+                    f"{mean('avg_jct_h'):.2f}",
+                    f"{mean('makespan_h'):.2f}",
+                    f"{mean('avg_jct_bound_h'):.2f}, {mean('makespan_bound_h'):.2f}",
+                    f"{100 * mean('packed_gpu_share'):.0f} %",
+                    f"{mean('restarts_per_job'):.2f}",
+                    f"{mean('ftf_max'):.2f}",
+                    f"{mean('round_ms_p50'):.1f}",
+                )
+            )
     header = ("objective", "packing", "average JCT, h", "makespan, h", "lower bounds, h",
               "packed GPU time", "restarts per job", "worst finish-time ratio",
               "round p50, ms")  # fmt: skip
@@ -256,20 +262,33 @@ def report(rows: list[ReplayRow], times: list[RoundTime], offered: list[OfferRow
 
 def _times_table(times: list[RoundTime]) -> Table:
     rows = [
-        (f"`{t.objective}`", t.jobs, t.running, "yes" if t.packing else "no", t.candidates,
-         t.packed_jobs, f"{t.round_ms:.0f}")
+        (
+            f"`{t.objective}`",
+            t.jobs,
+            t.running,
+            "yes" if t.packing else "no",
+            t.candidates,
+            t.packed_jobs,
+            f"{t.round_ms:.0f}",
+        )
         for t in times
-    ]  # fmt: skip
+    ]
     header = ("objective", "jobs", "running", "packing", "candidates", "jobs in pairs", "round, ms")
     return Table(header, rows, align="l")
 
 
 def _offers_table(offered: list[OfferRow]) -> Table:
     rows = [
-        (f"`{o.objective}`", o.jobs, o.partners, o.candidates, f"{o.objective_of_all:.4f}",
-         f"{o.round_ms:.0f}")
+        (
+            f"`{o.objective}`",
+            o.jobs,
+            o.partners,
+            o.candidates,
+            f"{o.objective_of_all:.4f}",
+            f"{o.round_ms:.0f}",
+        )
         for o in offered
-    ]  # fmt: skip
+    ]
     return Table(("objective", "jobs", "partners", "candidates", "worth", "round, ms"), rows, "l")
 
 

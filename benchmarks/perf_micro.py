@@ -251,10 +251,16 @@ def write_two_jobs(found: tuple[Shared, Shared, float], out: Path) -> list[Path]
     equal, ours, best = found
     header = ("policy", "RoBERTa GPUs, plan", "speed", "T5-3B GPUs, plan", "speed", "sum")
     rows = [
-        (row.name, f"{row.gpus[0]}, {row.plans[0]}", f"{row.normalised[0]:.2f}",
-         f"{row.gpus[1]}, {row.plans[1]}", f"{row.normalised[1]:.2f}", f"{row.total:.4f}")
+        (
+            row.name,
+            f"{row.gpus[0]}, {row.plans[0]}",
+            f"{row.normalised[0]:.2f}",
+            f"{row.gpus[1]}, {row.plans[1]}",
+            f"{row.normalised[1]:.2f}",
+            f"{row.total:.4f}",
+        )
         for row in (equal, ours)
-    ]  # fmt: skip
+    ]
     lines = [
         *_head("two-jobs", "RoBERTa and T5-3B on four GPUs"),
         "Throughput relative to the same job alone on four GPUs with its usual plan. Best of all "
@@ -336,10 +342,16 @@ def write_batch(found: Sequence[LogLine], out: Path) -> list[Path]:
     )[:5]
     shown = [line for line in found if line.job in often]
     rows = [
-        (f"{line.time_s:g}", line.job, line.gpus, str(line.plan), f"{line.ranks} x {line.samples}",
-         line.global_batch)
+        (
+            f"{line.time_s:g}",
+            line.job,
+            line.gpus,
+            str(line.plan),
+            f"{line.ranks} x {line.samples}",
+            line.global_batch,
+        )
         for line in sorted(shown, key=lambda line: (often.index(line.job), line.time_s))
-    ]  # fmt: skip
+    ]
     header = ("time, s", "job", "GPUs", "plan", "ranks x samples", "global batch")
     lines = [
         *_head("batch", "The global batch over a reconfiguration log"),

@@ -142,15 +142,26 @@ def markdown(tables: dict[str, list[Row]], trace: str) -> str:
         "better as well, moves the average by a few percent, so only larger "
         "differences mean anything.",
     ]
-    header = ("belief", "average JCT, s", "against truth", "makespan, s", "restarts per job",
-              "seen")  # fmt: skip
+    header = (
+        "belief",
+        "average JCT, s",
+        "against truth",
+        "makespan, s",
+        "restarts per job",
+        "seen",
+    )
     for objective, rows in tables.items():
         body = [
-            (row.name, f"{row.avg_jct_s:.1f}",
-             f"{100 * (row.avg_jct_s / rows[0].avg_jct_s - 1):+.1f} %", f"{row.makespan_s:.0f}",
-             f"{row.restarts_per_job:.2f}", row.observed or None)
+            (
+                row.name,
+                f"{row.avg_jct_s:.1f}",
+                f"{100 * (row.avg_jct_s / rows[0].avg_jct_s - 1):+.1f} %",
+                f"{row.makespan_s:.0f}",
+                f"{row.restarts_per_job:.2f}",
+                row.observed or None,
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
         lines += ["", f"## Objective `{objective}`", "", Table(header, body).to_markdown()]
     return "\n".join(lines) + "\n"
 

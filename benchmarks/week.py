@@ -59,18 +59,28 @@ class Row:
 def row_of(folder: Path, name: str) -> Row:
     """The figures of a run folder, and of its audit."""
     found = read_run(folder).summary
-    audited = audit(read_recorded(f"run:{folder}", Reading()), read_scenario(
-        folder / "config.toml").cluster)  # fmt: skip
+    audited = audit(
+        read_recorded(f"run:{folder}", Reading()), read_scenario(folder / "config.toml").cluster
+    )
     hours = audited.every_s / 3600.0
     instants = audited.instants
     return Row(
-        " ".join(POLICIES[name]), found.wall_s, found.peak_rss_mib, found.rounds,
-        found.round_ms_p50, found.round_ms_p99, found.completed, found.jobs,
-        found.avg_jct_s, found.median_jct_s, found.restarts_per_job,
-        found.fallback_rounds, hours * sum(one.idle for one in instants),
+        " ".join(POLICIES[name]),
+        found.wall_s,
+        found.peak_rss_mib,
+        found.rounds,
+        found.round_ms_p50,
+        found.round_ms_p99,
+        found.completed,
+        found.jobs,
+        found.avg_jct_s,
+        found.median_jct_s,
+        found.restarts_per_job,
+        found.fallback_rounds,
+        hours * sum(one.idle for one in instants),
         hours * sum(one.fillable for one in instants),
         hours * sum(one.idle for one in instants if not one.waiting),
-    )  # fmt: skip
+    )
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -83,18 +93,32 @@ def page(rows: Sequence[Row]) -> str:
         header,
         [
             (
-                f"`{row.policy}`", row.wall_s, row.peak_mib, row.rounds, row.round_ms_p50,
-                row.round_ms_p99, row.completed, row.avg_jct_s, row.median_jct_s,
-                row.restarts_per_job, row.fallback_rounds,
+                f"`{row.policy}`",
+                row.wall_s,
+                row.peak_mib,
+                row.rounds,
+                row.round_ms_p50,
+                row.round_ms_p99,
+                row.completed,
+                row.avg_jct_s,
+                row.median_jct_s,
+                row.restarts_per_job,
+                row.fallback_rounds,
             )
             for row in rows
         ],
         formats={
-            "wall s": ",.0f", "peak MiB": ",.0f", "rounds": ",d", "round p50 ms": ".1f",
-            "round p99 ms": ".1f", "jobs completed": ",d", "average JCT s": ",.0f",
-            "median JCT s": ",.0f", "restarts per job": ".2f",
+            "wall s": ",.0f",
+            "peak MiB": ",.0f",
+            "rounds": ",d",
+            "round p50 ms": ".1f",
+            "round p99 ms": ".1f",
+            "jobs completed": ",d",
+            "average JCT s": ",.0f",
+            "median JCT s": ",.0f",
+            "restarts per job": ".2f",
         },
-    )  # fmt: skip
+    )
     gaps = Table(
         ("policy", "idle GPU-h", "a waiting job would have fitted", "nobody waits"),
         [

@@ -168,9 +168,11 @@ def build(problem: FleetProblem, low: Ints | None = None, high: Ints | None = No
     types = np.arange(problem.types, dtype=np.int64)
     most = problem.most if high is None else np.minimum(high, problem.most)
     n = builder.add_columns(
-        "n", types[:, None], most.astype(np.float64),
+        "n",
+        types[:, None],
+        most.astype(np.float64),
         lower=0.0 if low is None else low.astype(np.float64),
-    )  # fmt: skip
+    )
     arrival, config = pairs_of(problem)
     labels = np.stack(
         [problem.scenario[arrival], problem.group[arrival], problem.bin[arrival], config], axis=1
@@ -238,22 +240,16 @@ def _spread(
     row_of_pair = np.asarray([place[tuple(key)] for key in mine.tolist()], dtype=np.int64)
     held: Floats = np.asarray(problem.gpus[config] * problem.pace_s[config])
     of_flow: Ints = row_of_flow.ravel().astype(np.int64)
-    builder.add_rows(
-        "spread", keys, 0.0, 0.0, [(row_of_pair, x, held), (of_flow, f, -1.0)]
-    )  # fmt: skip
+    builder.add_rows("spread", keys, 0.0, 0.0, [(row_of_pair, x, held), (of_flow, f, -1.0)])
 
 
-def _limit(
-    builder: ModelBuilder, problem: FleetProblem, flows: Ints, f: Ints, n: Ints
-) -> None:  # fmt: skip
+def _limit(builder: ModelBuilder, problem: FleetProblem, flows: Ints, f: Ints, n: Ints) -> None:
     keys, row = np.unique(flows[:, [0, 1, 3]], axis=0, return_inverse=True)
     own = np.arange(keys.shape[0], dtype=np.int64)
     kind = keys[:, 1]
     room: Floats = np.asarray(problem.size[kind] * problem.bin_s, dtype=np.float64)
     of_flow: Ints = row.ravel().astype(np.int64)
-    builder.add_rows(
-        "capacity", keys, -np.inf, 0.0, [(of_flow, f, 1.0), (own, n[kind], -room)]
-    )  # fmt: skip
+    builder.add_rows("capacity", keys, -np.inf, 0.0, [(of_flow, f, 1.0), (own, n[kind], -room)])
 
 
 def _choose(builder: ModelBuilder, problem: FleetProblem, n: Ints) -> None:

@@ -57,18 +57,31 @@ RESOURCES = (
         "cpu", "cpus", "CPU threads", "CPU threads", "node_cpus", asked="cpus_per_gpu", whole=True
     ),
     Resource(
-        "host_memory_gib", "host_memory_gib", "GiB of host memory", "host memory",
+        "host_memory_gib",
+        "host_memory_gib",
+        "GiB of host memory",
+        "host memory",
         "node_host_memory",
     ),
     Resource(
-        "rdma_gb_per_s", "rdma_gb_per_s", "GB/s of RDMA bandwidth", "network cards", "node_rdma",
+        "rdma_gb_per_s",
+        "rdma_gb_per_s",
+        "GB/s of RDMA bandwidth",
+        "network cards",
+        "node_rdma",
         uplink=True,
     ),
     Resource(
-        "local_ssd_gib", "local_ssd_gib", "GiB of local SSD", "local SSD", "node_local_ssd",
-        asked="local_ssd_gib", per_node=True, optional=True,
+        "local_ssd_gib",
+        "local_ssd_gib",
+        "GiB of local SSD",
+        "local SSD",
+        "node_local_ssd",
+        asked="local_ssd_gib",
+        per_node=True,
+        optional=True,
     ),
-)  # fmt: skip
+)
 """The first is the one that patterns and shapes count."""
 
 SIDES = RESOURCES[1:]

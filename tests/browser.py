@@ -44,13 +44,23 @@ class Page:
         browser.listeners[self._session] = self._hear
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                  deviceScaleFactor=1, mobile=False)  # fmt: skip
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Emulation.setFocusEmulationEnabled", enabled=True)
-        self.call("Network.emulateNetworkConditions", offline=True, latency=0,
-                  downloadThroughput=-1, uploadThroughput=-1)  # fmt: skip
+        self.call(
+            "Network.emulateNetworkConditions",
+            offline=True,
+            latency=0,
+            downloadThroughput=-1,
+            uploadThroughput=-1,
+        )
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """An answer of the protocol."""
@@ -119,11 +129,24 @@ class Browser:
         placed = "import os, sys; read, write, *rest = sys.argv[1:]; os.dup2(int(read), 3); "
         placed += "os.dup2(int(write), 4); os.execv(rest[0], rest)"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", placed, *map(str, ends), CHROMIUM, "--headless", "--no-sandbox",
-             "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--remote-debugging-pipe",
-             f"--user-data-dir={profile}"],
-            pass_fds=ends, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                placed,
+                *map(str, ends),
+                CHROMIUM,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--no-first-run",
+                "--remote-debugging-pipe",
+                f"--user-data-dir={profile}",
+            ],
+            pass_fds=ends,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         for end in (to_read, to_write, *ends):
             os.close(end)
         self.listeners: dict[str, Any] = {}

@@ -41,6 +41,8 @@ def test_no_room_makes_a_parser_of_another_kind(project_root: Path) -> None:
 def test_commands(room: str) -> None:
     found = subprocess.run(
         [sys.executable, "-m", f"morph_opt.{room}", "--nope"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (found.returncode, found.stdout, found.stderr.count("\n")) == (2, "", 1)

@@ -41,8 +41,15 @@ def test_the_library_reference_has_every_public_name(hooks: Any, project_root: P
 
 
 def test_every_page_has_one_place(hooks: Any) -> None:
-    pages = ["README.md", "docs/tutorial.md", "docs/round.md", "docs/formulations/round.md",
-             "docs/formulations/index.md", "docs/new.md", "reports/a/b.md"]  # fmt: skip
+    pages = [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/round.md",
+        "docs/formulations/round.md",
+        "docs/formulations/index.md",
+        "docs/new.md",
+        "reports/a/b.md",
+    ]
     first, *sections = hooks._nav(pages)
     assert first == {"morph-opt": "README.md"}
     placed = {name: found for section in sections for name, found in section.items()}

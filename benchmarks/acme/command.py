@@ -43,32 +43,48 @@ FIGURES: dict[str, Callable[[Logs, int | None], Plot]] = {
 """Every figure by name."""
 
 _SOURCE = (
-    "Published aggregates: InternLM/AcmeTrace (CC-BY-4.0), \"Characterization of Large Language "
-    "Model Development in the Datacenter\", NSDI 2024; Philly, Helios and PAI as that study quotes "
+    'Published aggregates: InternLM/AcmeTrace (CC-BY-4.0), "Characterization of Large Language '
+    'Model Development in the Datacenter", NSDI 2024; Philly, Helios and PAI as that study quotes '
     "them."
-)  # fmt: skip
+)
 
 
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.acme", description=__doc__)
     parser.add_argument(
-        "--trace", action="append", default=[], metavar="FORMAT:PATH",
+        "--trace",
+        action="append",
+        default=[],
+        metavar="FORMAT:PATH",
         help="draw this log as well; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--figure", action="append", choices=tuple(FIGURES), metavar="NAME",
+        "--figure",
+        action="append",
+        choices=tuple(FIGURES),
+        metavar="NAME",
         help=f"some of {', '.join(FIGURES)}; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, default=Path("analysis-acme"), metavar="DIR",
-                        help="folder of pictures and index.md (analysis-acme)")  # fmt: skip
-    parser.add_argument("--pictures", choices=[one[1:] for one in PICTURES], default="png",
-                        help="form of the pictures (png)")  # fmt: skip
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("analysis-acme"),
+        metavar="DIR",
+        help="folder of pictures and index.md (analysis-acme)",
+    )
+    parser.add_argument(
+        "--pictures",
+        choices=[one[1:] for one in PICTURES],
+        default="png",
+        help="form of the pictures (png)",
+    )
     parser.add_argument("--gpus", type=whole(1, 10**7), metavar="N", help="capacity of the logs")
     parser.add_argument(
-        "--as-published", action="store_true",
+        "--as-published",
+        action="store_true",
         help="durations as the logs record them, not end minus start",
-    )  # fmt: skip
+    )
     before = set(parser._option_string_actions)
     add_reading(parser)
     for option in ("--gpus", "--as-published", *(set(parser._option_string_actions) - before)):

@@ -144,9 +144,11 @@ def types(logs: Logs) -> Plot:
     for log in logs:
         jobs = log.gpu_jobs
         for rows_, weight in ((count, None), (time, jobs["gpu_s"])):
-            values = jobs["kind"].value_counts() if weight is None else weight.groupby(
-                jobs["kind"]
-            ).sum()  # fmt: skip
+            values = (
+                jobs["kind"].value_counts()
+                if weight is None
+                else weight.groupby(jobs["kind"]).sum()
+            )
             whole = max(float(values.sum()), 1e-9)
             listed_ = [100.0 * float(values.get(part, 0.0)) / whole for part in parts[:-1]]
             rows_.append((log.name, [*listed_, max(0.0, 100.0 - sum(listed_))]))
@@ -200,9 +202,14 @@ def _by_type(
 def duration_by_type(logs: Logs) -> Plot:
     """A7."""
     panels, every = _by_type(
-        "A7", "run time", "run time (s)", RUN_S,
-        lambda c: {key: one["run_s_cdf"] for key, one in types_of(c).items()}, "run_s", logs,
-    )  # fmt: skip
+        "A7",
+        "run time",
+        "run time (s)",
+        RUN_S,
+        lambda c: {key: one["run_s_cdf"] for key, one in types_of(c).items()},
+        "run_s",
+        logs,
+    )
     table = _at(every, (64.0, 1024.0, 65536.0), "run time at most (s)")
     return Plot("A7", "Run time by type", panels, (KALOS,), table)
 
@@ -210,9 +217,14 @@ def duration_by_type(logs: Logs) -> Plot:
 def queue_by_type(logs: Logs) -> Plot:
     """A8."""
     panels, every = _by_type(
-        "A8", "queueing", "queueing (s)", QUEUE_S,
-        lambda c: dict(published()["queue_s_cdf"][c]), "queue_s", logs,
-    )  # fmt: skip
+        "A8",
+        "queueing",
+        "queueing (s)",
+        QUEUE_S,
+        lambda c: dict(published()["queue_s_cdf"][c]),
+        "queue_s",
+        logs,
+    )
     notes = (
         "Evaluation waits longest: the study's headline.",
         "Seren's 'Other' ends at 97.6 %: the longest waits are beyond the axis.",

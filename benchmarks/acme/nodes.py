@@ -88,8 +88,10 @@ def network() -> Plot:
     both = [("send", "ib_send_seren"), ("receive", "ib_receive_seren")]
     series = [_series(name, curve, quantile(curve, 100) / 100.0) for name, curve in both]
     panel = Curves("Seren", "% of the maximum", "samples (%)", series)
-    notes = ("Over half the samples are 0. In percent of the largest sample, not of the link.",
-             _NO_LOG)  # fmt: skip
+    notes = (
+        "Over half the samples are 0. In percent of the largest sample, not of the link.",
+        _NO_LOG,
+    )
     return Plot("A12", "Network", (panel,), notes, _medians(both))
 
 

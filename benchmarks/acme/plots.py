@@ -183,8 +183,15 @@ def _shares(axes: Axes, panel: Shares) -> None:
         )
         for row, (begin, value) in enumerate(zip(left, values, strict=True)):
             if value >= 5.0:
-                axes.text(begin + value / 2, row, f"{value:.1f}", ha="center", va="center",
-                          fontsize=7.0, color="white")  # fmt: skip
+                axes.text(
+                    begin + value / 2,
+                    row,
+                    f"{value:.1f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7.0,
+                    color="white",
+                )
         left = [begin + value for begin, value in zip(left, values, strict=True)]
     axes.set_yticks(range(len(panel.rows)), [name for name, _ in panel.rows], fontsize=8.0)
     axes.invert_yaxis()
@@ -199,10 +206,16 @@ def _boxes(axes: Axes, panel: Boxes) -> None:
         {"label": name, "whislo": a, "q1": b, "med": c, "q3": d, "whishi": e, "fliers": []}
         for name, (a, b, c, d, e) in panel.rows
     ]
-    axes.bxp(stats, showfliers=False, patch_artist=True, orientation="horizontal",
-             whiskerprops={"color": INK}, capprops={"color": INK},
-             boxprops={"facecolor": BLUE, "alpha": 0.4, "edgecolor": INK},
-             medianprops={"color": ORANGE, "linewidth": 2.0})  # fmt: skip
+    axes.bxp(
+        stats,
+        showfliers=False,
+        patch_artist=True,
+        orientation="horizontal",
+        whiskerprops={"color": INK},
+        capprops={"color": INK},
+        boxprops={"facecolor": BLUE, "alpha": 0.4, "edgecolor": INK},
+        medianprops={"color": ORANGE, "linewidth": 2.0},
+    )
     axes.set_xscale("symlog", base=2, linthresh=1)
     axes.xaxis.set_major_locator(SymmetricalLogLocator(base=8.0, linthresh=1.0))
     axes.xaxis.set_major_formatter(lambda x, _: plain_number(x))

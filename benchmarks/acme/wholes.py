@@ -46,8 +46,10 @@ def _summary_of(log: LogFrame) -> dict[str, float]:
     """The same columns, of a log."""
     gpu, cpu = log.gpu_jobs, log.jobs[log.jobs["gpus"] == 0]
     found: dict[str, float] = {
-        "job_num": len(log.jobs), "cpu_job_num": len(cpu), "gpu_job_num": len(gpu)
-    }  # fmt: skip
+        "job_num": len(log.jobs),
+        "cpu_job_num": len(cpu),
+        "gpu_job_num": len(gpu),
+    }
     for part, jobs in (("gpu", gpu), ("cpu", cpu)):
         if jobs.empty:
             continue
@@ -57,8 +59,10 @@ def _summary_of(log: LogFrame) -> dict[str, float]:
         known = jobs[jobs["outcome"] != "unknown"]
         whole = float(known["gpu_s"].sum())
         for word, outcome in (
-            ("complete", "completed"), ("cancel", "cancelled"), ("fail", "failed")
-        ):  # fmt: skip
+            ("complete", "completed"),
+            ("cancel", "cancelled"),
+            ("fail", "failed"),
+        ):
             own = known["outcome"] == outcome
             found[f"{word}_rate_{part}"] = float(own.mean()) if len(known) else float("nan")
             if part == "gpu":
@@ -151,8 +155,9 @@ def arrivals(logs: Logs) -> Plot:
         "gaps of 35 s makes a CV of 14 by itself.",
     )
     head = ("cluster", *titles)
-    table = Table(head, [[name, *values] for name, values in rows],
-                  formats=dict.fromkeys(titles, ".1f"))  # fmt: skip
+    table = Table(
+        head, [[name, *values] for name, values in rows], formats=dict.fromkeys(titles, ".1f")
+    )
     return Plot("B2", "Arrivals and users", panels, notes, table)
 
 
@@ -171,8 +176,9 @@ def who_waits(logs: Logs) -> Plot:
         jobs = log.gpu_jobs.dropna(subset=["queue_s"])
         if jobs.empty:
             continue
-        bands = pd.cut(jobs["gpus"], [0, 1, 4, 8, 64, np.inf], labels=["1", "2-4", "5-8", "9-64",
-                                                                     "65-"])  # fmt: skip
+        bands = pd.cut(
+            jobs["gpus"], [0, 1, 4, 8, 64, np.inf], labels=["1", "2-4", "5-8", "9-64", "65-"]
+        )
         boxes = [
             (str(band), box_of(own["queue_s"])) for band, own in jobs.groupby(bands, observed=True)
         ]

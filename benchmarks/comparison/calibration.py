@@ -149,8 +149,14 @@ def picture(found: Mapping[str, Sequence[float]]) -> str:
         drawn = looks([f"trace {name}" for name in found])
         for look, (trace, each) in zip(drawn, found.items(), strict=True):
             upto = np.concatenate([[0.0], np.cumsum(shares(each))])
-            axes.plot(np.linspace(0.0, 1.0, DECILES + 1), upto, ms=3.0, lw=1.2,
-                      **line(look, marks=True), label=f"{trace}, {len(each)} looks")  # fmt: skip
+            axes.plot(
+                np.linspace(0.0, 1.0, DECILES + 1),
+                upto,
+                ms=3.0,
+                lw=1.2,
+                **line(look, marks=True),
+                label=f"{trace}, {len(each)} looks",
+            )
         axes.set_xlabel("quantile of the guess of the work left (share)")
         axes.set_ylabel("share of looks with no more work left than that")
         axes.set_xlim(0.0, 1.0)
@@ -167,8 +173,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.comparison.calibration", description=__doc__)
-    parser.add_argument("--traces", type=lambda text: text.split(","), default=list(TRACES),
-                        metavar="NAME,...", help=f"({','.join(TRACES)})")  # fmt: skip
+    parser.add_argument(
+        "--traces",
+        type=lambda text: text.split(","),
+        default=list(TRACES),
+        metavar="NAME,...",
+        help=f"({','.join(TRACES)})",
+    )
     parser.add_argument("--seed", type=whole(0, 2**31 - 1), default=0, help="of the twins (0)")
     return parser
 

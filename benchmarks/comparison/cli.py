@@ -211,8 +211,12 @@ def _run(options: argparse.Namespace) -> int:
     left = len(missing)
     for record in replayed(missing, options.jobs, 60.0 * options.minutes):
         left -= 1
-        print(f"{record.wall_s:7.1f} s  {record.trace} {record.seed} {record.policy}: "
-              f"{record.avg_jct_s:,.0f} s", file=sys.stderr, flush=True)  # fmt: skip
+        print(
+            f"{record.wall_s:7.1f} s  {record.trace} {record.seed} {record.policy}: "
+            f"{record.avg_jct_s:,.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
         # Read anew each time: another call may have run meanwhile.
         write_records([*read_records(FOLDER / "results.csv"), record])
     write_page()
@@ -247,15 +251,30 @@ def make_parser() -> LineParser:
     parser.add_argument(
         "--traces", type=lambda text: text.split(","), default=[], metavar="NAME,..."
     )
-    parser.add_argument("--seeds", type=lambda text: [int(n) for n in text.split(",")],
-                        default=list(TWINS), metavar="N,...", help="of twins (0 to 4)")  # fmt: skip
-    parser.add_argument("--minutes", type=Number(Range(0.0, 1e5)), default=1e5,
-                        help="no replay is begun later")  # fmt: skip
-    parser.add_argument("--jobs", type=whole(1, 64), default=1, metavar="N",
-                        help="replays at a time (1)")  # fmt: skip
-    parser.add_argument("--merge", type=Path, metavar="FILE",
-                        help="take the rows of such a results.csv, made elsewhere")  # fmt: skip
-    parser.add_argument("--only", action="append", default=[], metavar="NAME",
-                        help="a contender by its name in the tables, without marks; repeat for "
-                        "several")  # fmt: skip
+    parser.add_argument(
+        "--seeds",
+        type=lambda text: [int(n) for n in text.split(",")],
+        default=list(TWINS),
+        metavar="N,...",
+        help="of twins (0 to 4)",
+    )
+    parser.add_argument(
+        "--minutes", type=Number(Range(0.0, 1e5)), default=1e5, help="no replay is begun later"
+    )
+    parser.add_argument(
+        "--jobs", type=whole(1, 64), default=1, metavar="N", help="replays at a time (1)"
+    )
+    parser.add_argument(
+        "--merge",
+        type=Path,
+        metavar="FILE",
+        help="take the rows of such a results.csv, made elsewhere",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a contender by its name in the tables, without marks; repeat for several",
+    )
     return parser

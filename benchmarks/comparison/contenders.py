@@ -106,21 +106,43 @@ _MT, _WORKERS = ("mt",), ("easyscale-twin",)
 
 def _gavel(name: str) -> Contender:
     """A policy of Gavel, for the trace and the round that its mechanism was made for."""
-    return Contender(f"`gavel:{name}`", f"gavel:{name}", may_change_gpus=False, dear=True,
-                     only=("gavel-96",), knows_durations=name in _GAVEL)  # fmt: skip
+    return Contender(
+        f"`gavel:{name}`",
+        f"gavel:{name}",
+        may_change_gpus=False,
+        dear=True,
+        only=("gavel-96",),
+        knows_durations=name in _GAVEL,
+    )
 
 
 CONTENDERS = (
     *_each(Contender(REFERENCE, "milp", core=True)),
     *_each(Contender("MILP `jct`", "milp", "jct", core=True)),
-    *_told(Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True, core=True),
-           "noisy:0.7"),
+    *_told(
+        Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True, core=True),
+        "noisy:0.7",
+    ),
     Contender("MILP `lookahead`, blind", "milp", "lookahead", durations="blind", only=_MT),
     Contender("MILP `throughput`", "milp", "throughput", core=True),
-    Contender("MILP `lookahead`, weighted promises", "milp", "lookahead", knows_durations=True,
-              promises="weight", only=_MT, core=True),
-    Contender("MILP `jct`, weighted promises", "milp", "jct", knows_durations=True,
-              promises="weight", only=_MT, core=True),
+    Contender(
+        "MILP `lookahead`, weighted promises",
+        "milp",
+        "lookahead",
+        knows_durations=True,
+        promises="weight",
+        only=_MT,
+        core=True,
+    ),
+    Contender(
+        "MILP `jct`, weighted promises",
+        "milp",
+        "jct",
+        knows_durations=True,
+        promises="weight",
+        only=_MT,
+        core=True,
+    ),
     *_each(Contender("`greedy:lookahead`", "greedy:lookahead", core=True)),
     *_each(Contender("`greedy:jct`", "greedy:jct")),
     *_each(Contender("`srtf`", "srtf", may_change_gpus=False, core=True)),
@@ -136,14 +158,23 @@ CONTENDERS = (
     Contender("`tiresias:2d-las`", "tiresias:2d-las", may_change_gpus=False),
     Contender("`tiresias:gittins`", "tiresias:gittins", may_change_gpus=False),
     Contender("`gandiva`", "gandiva"),
-    *(Contender(f"`easyscale:{name}`", f"easyscale:{name}", only=_WORKERS)
-      for name in ("yarn-cs", "homo", "heter")),
-    Contender("MILP `makespan`", "milp", "makespan", knows_durations=True, twins=1,
-              only=CALIBRATED, dear=True),
+    *(
+        Contender(f"`easyscale:{name}`", f"easyscale:{name}", only=_WORKERS)
+        for name in ("yarn-cs", "homo", "heter")
+    ),
+    Contender(
+        "MILP `makespan`",
+        "milp",
+        "makespan",
+        knows_durations=True,
+        twins=1,
+        only=CALIBRATED,
+        dear=True,
+    ),
     *map(_gavel, (*_GAVEL, *_GAVEL_BLIND)),
     Contender("`morphling`, published", PUBLISHED_MORPHLING, only=("naive",), twins=1, dear=True),
     Contender("`pollux`", "pollux", one_type=True, only=("naive",), twins=1, dear=True),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +222,18 @@ FIELDS = (
     Field("base"),
     Field("gavel-96", 360.0, types=True),
     Field("mt"),
-    Field("resampled/x3/as-is/philly-twin", 300.0, label="philly-bursts",
-          sized=(("gpus", 64), ("days", 3))),
-    Field("resampled/x2/as-is/acme-twin", 300.0, label="acme-bursts",
-          sized=(("gpus", 64), ("days", 1))),
+    Field(
+        "resampled/x3/as-is/philly-twin",
+        300.0,
+        label="philly-bursts",
+        sized=(("gpus", 64), ("days", 3)),
+    ),
+    Field(
+        "resampled/x2/as-is/acme-twin",
+        300.0,
+        label="acme-bursts",
+        sized=(("gpus", 64), ("days", 1)),
+    ),
     Field("bp", late=True),
     Field("gavel-96", 60.0, types=True, label="gavel-96-60s", late=True),
     Field("easyscale-twin", types=True, late=True),
@@ -204,7 +243,7 @@ FIELDS = (
     Field("morphling/bp"),
     Field("morphling/naive"),
     Field("tiresias/60"),
-)  # fmt: skip
+)
 
 
 def takes_part(who: Contender, field: Field, place: int = 0) -> bool:

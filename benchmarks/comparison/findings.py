@@ -71,8 +71,16 @@ _BASE, _ORIGINAL, _TYPES = "base", "morphling/base", "gavel-96"
 _JCT, _LOOKAHEAD, _GREEDY = "MILP `jct`", "MILP `lookahead`", "`greedy:lookahead`"
 _BLIND, _NOISY = KNOWLEDGE["no"][0], KNOWLEDGE["sigma 0.7"][0]
 _WEIGHTED = "MILP `lookahead`, weighted promises"
-_ALL = (_BASE, _ORIGINAL, _TYPES, "gavel-96-60s", "tiresias-480", "easyscale-twin",
-        "philly-bursts", "acme-bursts")  # fmt: skip
+_ALL = (
+    _BASE,
+    _ORIGINAL,
+    _TYPES,
+    "gavel-96-60s",
+    "tiresias-480",
+    "easyscale-twin",
+    "philly-bursts",
+    "acme-bursts",
+)
 FINDINGS = (
     Finding(
         "Never to change a job's GPUs, with the same knowledge of durations",
@@ -85,8 +93,7 @@ FINDINGS = (
     ),
     Finding(
         "The same by the values of other objectives",
-        (Pair(_ALL, "`greedy:jct`", _JCT),
-         Pair(_ALL, "`greedy:throughput`", "MILP `throughput`")),
+        (Pair(_ALL, "`greedy:jct`", _JCT), Pair(_ALL, "`greedy:throughput`", "MILP `throughput`")),
     ),
     Finding(
         "Not to divide seconds saved by the root of the time for which GPUs are held, but by "
@@ -100,14 +107,16 @@ FINDINGS = (
     ),
     Finding(
         "Published rules at equal freedom, those without durations over the default without",
-        (*(Pair(_ALL, name, _BLIND) for name in ("`sia`", "`pollux:counts`", "`morphling`")),
-         Pair(_ALL, "`optimus`")),
+        (
+            *(Pair(_ALL, name, _BLIND) for name in ("`sia`", "`pollux:counts`", "`morphling`")),
+            Pair(_ALL, "`optimus`"),
+        ),
     ),
     Finding(
         "To rank promises before all else also in rounds that cannot keep them all",
         (Pair(("mt", "morphling/mt"), _LOOKAHEAD, _WEIGHTED),),
     ),
-)  # fmt: skip
+)
 
 
 def findings(records: Sequence[Record], hindsight: Hindsight) -> list[str]:
@@ -242,8 +251,9 @@ def targets(records: Sequence[Record], hindsight: Hindsight) -> str:
         asked = f"{'>=' if floor else '<='} {_short(target.limit)}"
         measured = "not measured" if math.isnan(value) else _short(value)
         verdict = "" if math.isnan(value) else "yes" if met else "**no**"
-        rows.append((f"`{target.trace}`", target.policy, target.words, asked, measured,
-                     len(mine), verdict))  # fmt: skip
+        rows.append(
+            (f"`{target.trace}`", target.policy, target.words, asked, measured, len(mine), verdict)
+        )
     header = ("trace", "policy", "figure", "set out for", "measured", "seeds", "met")
     return Table(header, rows, "lllrrrl").to_markdown()
 

@@ -52,10 +52,28 @@ def table(records: Sequence[Record], date: datetime.date) -> str:
                 continue
             nearest = max(mine, key=lambda lead: interval(lead.ratios)[0])
             ahead = [lead.policy for lead in mine if lead.shown]
-            rows.append((f"`{trace}`", words, len(mine), nearest.policy, len(nearest.ratios),
-                         *interval(nearest.ratios), ", ".join(ahead) or "none"))  # fmt: skip
-    header = ("trace", "knowledge", "policies", "nearest", "pairs", "`auto` over it", "from", "to",
-              "ahead of `auto`")  # fmt: skip
+            rows.append(
+                (
+                    f"`{trace}`",
+                    words,
+                    len(mine),
+                    nearest.policy,
+                    len(nearest.ratios),
+                    *interval(nearest.ratios),
+                    ", ".join(ahead) or "none",
+                )
+            )
+    header = (
+        "trace",
+        "knowledge",
+        "policies",
+        "nearest",
+        "pairs",
+        "`auto` over it",
+        "from",
+        "to",
+        "ahead of `auto`",
+    )
     specs = dict.fromkeys(("`auto` over it", "from", "to"), ".3f")
     seeds = seeds_of(date)
     text = Table(header, rows, "llrlrrrrl", specs).to_markdown()
@@ -71,10 +89,16 @@ def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.comparison.guard", description=__doc__)
     parser.add_argument("--date", metavar="YYYY-MM-DD", help="that draws the twins (today)")
-    parser.add_argument("--traces", type=lambda text: text.split(","), default=list(TRACES),
-                        metavar="NAME,...", help=f"({','.join(TRACES)})")  # fmt: skip
-    parser.add_argument("--jobs", type=whole(1, 64), default=1, metavar="N",
-                        help="replays at a time (1)")  # fmt: skip
+    parser.add_argument(
+        "--traces",
+        type=lambda text: text.split(","),
+        default=list(TRACES),
+        metavar="NAME,...",
+        help=f"({','.join(TRACES)})",
+    )
+    parser.add_argument(
+        "--jobs", type=whole(1, 64), default=1, metavar="N", help="replays at a time (1)"
+    )
     parser.add_argument("--out", type=Path, default=FOLDER, help=f"({FOLDER})")
     return parser
 

@@ -118,9 +118,12 @@ THREATS = """\
 
 
 def page(
-    every: Sequence[Record], order: Sequence[str], hindsight: Hindsight, left: int = 0,
+    every: Sequence[Record],
+    order: Sequence[str],
+    hindsight: Hindsight,
+    left: int = 0,
     guard: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """The page.
 
     Parameters
@@ -199,21 +202,28 @@ def _table(here: Sequence[Record], order: Sequence[str], hindsight: Hindsight) -
         mine = [record for record in here if record.policy == policy]
         if not mine:
             continue
-        rows.append((
-            policy,
-            "yes" if mine[0].may_change_gpus else "no",
-            mine[0].knows,
-            len(mine),
-            mean(mine, "avg_jct_s"), mean(mine, "median_jct_s"), mean(mine, "p99_jct_s"),
-            mean(mine, "makespan_s") / 3600.0,
-            mean(mine, "guaranteed_avg_jct_s") if promised else math.nan,
-            mean(mine, "guaranteed_late_jobs") if promised else math.nan,
-            mean(mine, "ftf_mean"), mean(mine, "restarts_per_job"),
-            100.0 * mean(mine, "gpu_utilization"),
-            mean(mine, "round_ms_p50"), mean(mine, "round_ms_p99"),
-            100.0 * over_bound(mine), 100.0 * over_hindsight(mine, hindsight),
-            sum(record.jobs - record.completed for record in mine),
-        ))  # fmt: skip
+        rows.append(
+            (
+                policy,
+                "yes" if mine[0].may_change_gpus else "no",
+                mine[0].knows,
+                len(mine),
+                mean(mine, "avg_jct_s"),
+                mean(mine, "median_jct_s"),
+                mean(mine, "p99_jct_s"),
+                mean(mine, "makespan_s") / 3600.0,
+                mean(mine, "guaranteed_avg_jct_s") if promised else math.nan,
+                mean(mine, "guaranteed_late_jobs") if promised else math.nan,
+                mean(mine, "ftf_mean"),
+                mean(mine, "restarts_per_job"),
+                100.0 * mean(mine, "gpu_utilization"),
+                mean(mine, "round_ms_p50"),
+                mean(mine, "round_ms_p99"),
+                100.0 * over_bound(mine),
+                100.0 * over_hindsight(mine, hindsight),
+                sum(record.jobs - record.completed for record in mine),
+            )
+        )
     rows.sort(key=lambda row: float(row[4]))
     specs = dict.fromkeys(("avg JCT s", "median", "p99", "guaranteed JCT s"), ",.0f")
     specs |= dict.fromkeys(("makespan h", "finish-time ratio", "restarts a job"), ".2f")

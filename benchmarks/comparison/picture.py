@@ -41,9 +41,12 @@ def over_the_default(records: Sequence[Record], order: Sequence[str]) -> str:
             figure.text(0.1, 0.5, "no pairs yet")
             return encoded().decode()
         panels = figure.subplots(
-            len(bands), ABREAST, sharex=True, squeeze=False,
+            len(bands),
+            ABREAST,
+            sharex=True,
+            squeeze=False,
             height_ratios=[len(policies) + 1 for _, _, policies in bands],
-        )  # fmt: skip
+        )
         for row, (knows, traces, policies) in zip(panels, bands, strict=True):
             for axes in row[len(traces) :]:
                 axes.set_axis_off()
@@ -71,9 +74,10 @@ def _bands(
     dotted = {
         (record.trace, record.policy)
         for record in records
-        if record.knows == knows and record.policy != ours
+        if record.knows == knows
+        and record.policy != ours
         and ratios(records, record.trace, record.policy, ours)
-    }  # fmt: skip
+    }
     traces = list(dict.fromkeys(r.trace for r in records if (r.trace, r.policy) in dotted))
     found = []
     for first in range(0, len(traces), ABREAST):
@@ -84,9 +88,8 @@ def _bands(
 
 
 def _panel(
-    axes: Axes, here: Sequence[Record], trace: str, ours: str,
-    policies: Sequence[str],
-) -> None:  # fmt: skip
+    axes: Axes, here: Sequence[Record], trace: str, ours: str, policies: Sequence[str]
+) -> None:
     """One trace at one knowledge; what is beyond the limits is an arrow at the edge."""
     axes.set_xscale("log")
     axes.set_xlim(*LIMITS)
@@ -100,10 +103,18 @@ def _panel(
         centre, low, high = interval(values)
         beyond = centre > LIMITS[1]
         if len(values) >= PAIRS:
-            axes.plot([max(low, LIMITS[0]), min(high, LIMITS[1])], [place, place],
-                      color=drawn["color"], lw=1.0)  # fmt: skip
-        axes.plot([LIMITS[1] * 0.93 if beyond else centre], [place], ms=3.6,
-                  **drawn | ({"marker": ">"} if beyond else {}))  # fmt: skip
+            axes.plot(
+                [max(low, LIMITS[0]), min(high, LIMITS[1])],
+                [place, place],
+                color=drawn["color"],
+                lw=1.0,
+            )
+        axes.plot(
+            [LIMITS[1] * 0.93 if beyond else centre],
+            [place],
+            ms=3.6,
+            **drawn | ({"marker": ">"} if beyond else {}),
+        )
     axes.set_yticks(range(len(policies)), [""] * len(policies))
     axes.tick_params(axis="y", length=0)
     rules(axes, "y")

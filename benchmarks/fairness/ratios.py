@@ -166,5 +166,15 @@ private 1/n of the cluster. The twins have the seeds {SEEDS[0]} to {SEEDS[-1]}; 
 developed on the seeds {DEVELOPED_ON} and on the original. The rank is that of the largest ratio, on
 average over all traces of the row. Base has one tenant, so `hierarchical` is `fairness` there."""
 
-_HEADER = ("who decides", "original: largest", "twins: largest, mean", "worst", "mean rank", "p99",
-           "mean ratio", "average JCT (s)", "restarts per job", "twins")  # fmt: skip
+_HEADER = (
+    "who decides",
+    "original: largest",
+    "twins: largest, mean",
+    "worst",
+    "mean rank",
+    "p99",
+    "mean ratio",
+    "average JCT (s)",
+    "restarts per job",
+    "twins",
+)

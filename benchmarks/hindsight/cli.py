@@ -106,11 +106,19 @@ def page(rows: Sequence[dict[str, str]]) -> str:
     body = []
     for r in rows:
         bound, auto, best = (float(r[k]) for k in ("bound_s", "auto_s", "hindsight_s"))
-        body.append((
-            f"`{r['trace']}`", r["seed"], r["blocks"], r["bound_s"], r["planned_s"],
-            r["auto_s"], r["hindsight_s"], f"{best / bound - 1.0:.1%}",
-            f"{auto / best - 1.0:.1%}",
-        ))  # fmt: skip
+        body.append(
+            (
+                f"`{r['trace']}`",
+                r["seed"],
+                r["blocks"],
+                r["bound_s"],
+                r["planned_s"],
+                r["auto_s"],
+                r["hindsight_s"],
+                f"{best / bound - 1.0:.1%}",
+                f"{auto / best - 1.0:.1%}",
+            )
+        )
     header = (
         "trace", "seed", "blocks", "certified bound (s)", "best plan (s)", "`auto` (s)",
         "hindsight (s)", "hindsight above bound", "`auto` above hindsight",

@@ -109,9 +109,12 @@ def write_fleet(folder: Path, given: FleetCertificate, model: LinearModel, x: Fl
     own = folder / FLEETS_FOLDER
     own.mkdir(parents=True, exist_ok=True)
     document = {
-        "instance": given.instance, "bound": given.bound, "best": given.best,
-        "nodes": list(given.nodes), "prices": [list(row) for row in given.prices],
-    }  # fmt: skip
+        "instance": given.instance,
+        "bound": given.bound,
+        "best": given.best,
+        "nodes": list(given.nodes),
+        "prices": [list(row) for row in given.prices],
+    }
     text = json.dumps(document, separators=(",", ": ")).replace("],[", "],\n[") + "\n"
     write_atomically(own / f"{given.instance}.json", text)
     write_mps(model, own / f"{given.instance}.mps.xz")

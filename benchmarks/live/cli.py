@@ -40,8 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     work: dict[str, Callable[[argparse.Namespace], int]] = {
-        "compare": _compare, "turns": _turns, "page": _page,
-    }  # fmt: skip
+        "compare": _compare,
+        "turns": _turns,
+        "page": _page,
+    }
     return work[given.command](given)
 
 
@@ -53,8 +55,14 @@ def _compare(given: argparse.Namespace) -> int:
         for load, belief in CASES:
             for arm in ARMS:
                 jct_s = average_jct_s(arm, seed, given.jobs, load, belief)
-                row = {"load": load, "belief": belief, "who": arm, "seed": seed,
-                       "jobs": given.jobs, "avg_jct_s": round(jct_s, 2)}  # fmt: skip
+                row = {
+                    "load": load,
+                    "belief": belief,
+                    "who": arm,
+                    "seed": seed,
+                    "jobs": given.jobs,
+                    "avg_jct_s": round(jct_s, 2),
+                }
                 record(given.out / COMPARISON, row)
                 print(*row.values(), flush=True)
     return 0

@@ -30,16 +30,27 @@ def average_jct_s(arm: str, seed: int, count: int, load: float, belief: str) -> 
         if ARMS[arm]:
             (Path(folder) / "speeds.json").write_text(json.dumps(speeds()))
             one = controller(
-                Path(folder) / "live", fake, Mode(ACT), powers=frozenset(ARMS[arm]),
-                folder=Path(folder), lease_s=1e4, **SETTINGS,
-            )  # fmt: skip
+                Path(folder) / "live",
+                fake,
+                Mode(ACT),
+                powers=frozenset(ARMS[arm]),
+                folder=Path(folder),
+                lease_s=1e4,
+                **SETTINGS,
+            )
         while jobs or not all(job.state == "COMPLETED" for job in done):
             while jobs and begin_s + jobs[0].at_s <= fake.now_s:
                 new = jobs.pop(0)
                 done.append(
-                    fake.submit(new.gpus, new.work_s, new.words, nodes=new.nodes,
-                                limit_s=new.limit_s, scaling=SCALING)
-                )  # fmt: skip
+                    fake.submit(
+                        new.gpus,
+                        new.work_s,
+                        new.words,
+                        nodes=new.nodes,
+                        limit_s=new.limit_s,
+                        scaling=SCALING,
+                    )
+                )
             if one is not None:
                 one.step()
             fake.advance(STEP_S, 1.0)

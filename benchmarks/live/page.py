@@ -138,10 +138,15 @@ def _comparison(rows: Sequence[Row]) -> list[str]:
     for (load, belief, who), values in cells.items():
         backfill, fifo = cells[load, belief, "backfill"], cells[load, belief, "FIFO"]
         table.append(
-            (load, NAMES[belief], who, f"{statistics.mean(values):.0f}",
-             "" if who in ("FIFO", "backfill") else _shown(values, backfill),
-             "" if who == "FIFO" else _shown(values, fifo))
-        )  # fmt: skip
+            (
+                load,
+                NAMES[belief],
+                who,
+                f"{statistics.mean(values):.0f}",
+                "" if who in ("FIFO", "backfill") else _shown(values, backfill),
+                "" if who == "FIFO" else _shown(values, fifo),
+            )
+        )
     header = ("load", "beliefs", "who decides", "average JCT, s", "vs backfill, %", "vs FIFO, %")
     said = COMPARED.format(jobs=rows[0]["jobs"], seeds=len(next(iter(cells.values()))))
     return [
@@ -166,10 +171,15 @@ def _picture(rows: Sequence[Row]) -> str:
                     against(cells[load, belief, arm], cells[load, belief, base]) for arm in arms
                 ]
                 panel.errorbar(
-                    [mean for mean, _ in found], [k + shift for k in range(len(arms))],
-                    xerr=[half for _, half in found], ms=3.5, lw=1.0, capsize=2.5,
-                    label=f"vs {base}", **dots(look),
-                )  # fmt: skip
+                    [mean for mean, _ in found],
+                    [k + shift for k in range(len(arms))],
+                    xerr=[half for _, half in found],
+                    ms=3.5,
+                    lw=1.0,
+                    capsize=2.5,
+                    label=f"vs {base}",
+                    **dots(look),
+                )
             panel.axvline(0.0, color=INK, lw=0.8)
             panel.set_yticks(range(len(arms)), arms)
             panel.set_title(f"load {load},\n{NAMES[belief]}", fontsize=8.5)
@@ -180,8 +190,16 @@ def _picture(rows: Sequence[Row]) -> str:
 
 
 def _turns(rows: Sequence[Row]) -> list[str]:
-    header = ("GPUs", "jobs", "first, s", "median, s", "largest, s", "memory, MiB",
-              "log a turn, KiB", "log a day, MiB")  # fmt: skip
+    header = (
+        "GPUs",
+        "jobs",
+        "first, s",
+        "median, s",
+        "largest, s",
+        "memory, MiB",
+        "log a turn, KiB",
+        "log a day, MiB",
+    )
     table = [tuple(row.values()) for row in rows]
     return [
         "## What a turn costs",
@@ -192,8 +210,20 @@ def _turns(rows: Sequence[Row]) -> list[str]:
 
 def _chaos(runs: Mapping[str, Sequence[Row]]) -> list[str]:
     names = Counted.fault_names()
-    header = ("Slurm", "slurmdbd", "controller", "", "seed", "jobs", "restarts", "commands",
-              "kills", "by Slurm", "forgotten", "faults")  # fmt: skip
+    header = (
+        "Slurm",
+        "slurmdbd",
+        "controller",
+        "",
+        "seed",
+        "jobs",
+        "restarts",
+        "commands",
+        "kills",
+        "by Slurm",
+        "forgotten",
+        "faults",
+    )
     parts = [
         "## Acceptance and chaos on a real Slurm",
         _filled(RUNS.format(faults=", ".join(f"`{name}`" for name in names))),
@@ -204,11 +234,21 @@ def _chaos(runs: Mapping[str, Sequence[Row]]) -> list[str]:
         for row in rows:
             told = [f"{row[name]} {name}" for name in names if int(row.get(name) or 0)]
             table.append(
-                (row["slurm"], "yes" if row["slurmdbd"] == "True" else "no", row["word"],
-                 "chaos" if row["chaos"] == "True" else "", row["seed"], row["jobs"],
-                 row["restarts"], row["commands"], row["kills"], row["by_slurm"],
-                 row["forgotten"], ", ".join(told) or "0")
-            )  # fmt: skip
+                (
+                    row["slurm"],
+                    "yes" if row["slurmdbd"] == "True" else "no",
+                    row["word"],
+                    "chaos" if row["chaos"] == "True" else "",
+                    row["seed"],
+                    row["jobs"],
+                    row["restarts"],
+                    row["commands"],
+                    row["kills"],
+                    row["by_slurm"],
+                    row["forgotten"],
+                    ", ".join(told) or "0",
+                )
+            )
         parts += [_filled(f"`{file}`: {NOTES.get(file, '')}".rstrip())]
         parts += [Table(header, table, align="llllrrrrrrrl").to_markdown(spaced=True)]
     return parts

@@ -73,6 +73,13 @@ def speeds() -> dict[str, Any]:
     for asked in sorted(set(SIZES)):
         for gpus in (1, 2, 4, 8, 16):
             shape = str(gpus) if gpus <= 8 else "8+8"
-            rows.append({"model": f"net{asked}", "node_type": "a800-x8", "shape": shape,
-                         "plan": "dp", "iteration_s": (asked / gpus) ** SCALING})  # fmt: skip
+            rows.append(
+                {
+                    "model": f"net{asked}",
+                    "node_type": "a800-x8",
+                    "shape": shape,
+                    "plan": "dp",
+                    "iteration_s": (asked / gpus) ** SCALING,
+                }
+            )
     return {"schema": "morph-opt/speeds/1", "rows": rows}

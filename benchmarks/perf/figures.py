@@ -29,8 +29,15 @@ def protocol_figure(judged: Sequence[Judged], file: Path) -> None:
             good, bad = np.logical_not(one.listed), one.listed
             axis.plot(measured[good], predicted[good], "o", color=BLUE, ms=3, label="rows")
             if bad.any():
-                axis.plot(measured[bad], predicted[bad], "o", color=ORANGE, ms=4, mfc="none",
-                          label="listed as inconsistent")  # fmt: skip
+                axis.plot(
+                    measured[bad],
+                    predicted[bad],
+                    "o",
+                    color=ORANGE,
+                    ms=4,
+                    mfc="none",
+                    label="listed as inconsistent",
+                )
             diagonal(axis, measured)
             axis.set(xlabel="", ylabel="")
             mean = 100 * np.abs(one.error).mean()

@@ -16,17 +16,33 @@ ZOO_PLANS = ("dp", "dp+ga", "dp+gc", "zero-dp", "zero-offload", "pp2-tp4-dp1", "
 
 def facts_table() -> str:
     """The published numbers of all models."""
-    header = ("model", "parameters", "layers", "hidden", "heads", "sequence", "vocabulary",
-              "embeddings", "feed-forward f", "global batch")  # fmt: skip
+    header = (
+        "model",
+        "parameters",
+        "layers",
+        "hidden",
+        "heads",
+        "sequence",
+        "vocabulary",
+        "embeddings",
+        "feed-forward f",
+        "global batch",
+    )
     rows = []
     for name, facts in sorted(published_facts().items()):
         arch = facts.architecture
         counts = (arch.parameters, arch.layers, arch.hidden, arch.heads, arch.sequence)
         embeddings = ("tied" if facts.tied else "two") if facts.vocabulary else "none"
         rows.append(
-            (name, *(f"{count:,}" for count in counts), f"{facts.vocabulary:,}", embeddings,
-             f"{facts.feed_forward:,.0f}", str(arch.global_batch))
-        )  # fmt: skip
+            (
+                name,
+                *(f"{count:,}" for count in counts),
+                f"{facts.vocabulary:,}",
+                embeddings,
+                f"{facts.feed_forward:,.0f}",
+                str(arch.global_batch),
+            )
+        )
     return Table(header, rows).to_markdown(spaced=True)
 
 

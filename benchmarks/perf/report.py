@@ -217,10 +217,20 @@ def _totals_table(outcomes: Outcomes) -> str:
         t = totals(judged)
         met = (f"{count} of {t.of}" for count in (t.cells, t.cells_consistent, t.cells_one_node))
         rows.append(
-            (name, t.rows, f"{t.mean:.2f}", f"{t.mean_steady:.2f}", f"{t.p90:.2f}",
-             f"{t.largest:.1f}", f"{t.consistent_mean:.2f}", f"{t.consistent_p90:.2f}", *met,
-             f"{100 * t.covered:.0f} %", _number(t.regret))
-        )  # fmt: skip
+            (
+                name,
+                t.rows,
+                f"{t.mean:.2f}",
+                f"{t.mean_steady:.2f}",
+                f"{t.p90:.2f}",
+                f"{t.largest:.1f}",
+                f"{t.consistent_mean:.2f}",
+                f"{t.consistent_p90:.2f}",
+                *met,
+                f"{100 * t.covered:.0f} %",
+                _number(t.regret),
+            )
+        )
     return Table(header, rows).to_markdown()
 
 
@@ -251,17 +261,37 @@ def _cells_text() -> str:
 
 
 def _cells_table(judged: Sequence[Judged]) -> str:
-    header = ("model", "plan", "rows", "listed", "average", "consistent", "published kind", "p90",
-              "max", "published", "met")  # fmt: skip
+    header = (
+        "model",
+        "plan",
+        "rows",
+        "listed",
+        "average",
+        "consistent",
+        "published kind",
+        "p90",
+        "max",
+        "published",
+        "met",
+    )
     rows: list[tuple[Cell, ...]] = []
     for c in cells(judged):
         published = "" if c.published is None else f"{c.published:.2f}"
         met = "" if c.published is None else ("yes" if c.average <= c.published else "no")
         averages = map(_number, (c.average, c.average_consistent, c.average_one_node))
         rows.append(
-            (c.model, c.plan, c.rows, c.listed, *averages, f"{c.p90:.2f}", f"{c.largest:.1f}",
-             published, met)
-        )  # fmt: skip
+            (
+                c.model,
+                c.plan,
+                c.rows,
+                c.listed,
+                *averages,
+                f"{c.p90:.2f}",
+                f"{c.largest:.1f}",
+                published,
+                met,
+            )
+        )
     return Table(header, rows, align="llrrrrrrrrl").to_markdown()
 
 
@@ -306,12 +336,18 @@ def _choices_text(outcomes: Outcomes) -> str:
         f"{100 * NEAR:.0f} % of the fastest measured: {', '.join(map(good, named))}.\n\n"
     )
     rows = [
-        (source, p.model, p.gpus, f"{p.chosen.plan} on {p.chosen.shape}",
-         f"{p.best.plan} on {p.best.shape}", f"{100 * p.regret:.1f} %")
+        (
+            source,
+            p.model,
+            p.gpus,
+            f"{p.chosen.plan} on {p.chosen.shape}",
+            f"{p.best.plan} on {p.best.shape}",
+            f"{100 * p.regret:.1f} %",
+        )
         for source, picks in named.items()
         for p in picks
         if p.regret > NEAR
-    ]  # fmt: skip
+    ]
     header = ("from", "model", "GPUs", "chosen", "fastest", "slower by")
     return found + Table(header, rows, align="llrllr").to_markdown()
 

@@ -108,9 +108,8 @@ def backtest(
     if not rows:
         raise InputError("no state of the replay has a job to forecast", field="trace")
     asked = ask.asked(
-        seeds=list(given), every=every, jobs_per_state=jobs_per_state,
-        continuations=continuations,
-    )  # fmt: skip
+        seeds=list(given), every=every, jobs_per_state=jobs_per_state, continuations=continuations
+    )
     figures = _figures(rows)
     notes = ("a forecast whose continuations all agree is closed; it counts on neither side",)
     return Answer(
@@ -145,9 +144,15 @@ class _Row:
 
     def cells(self) -> list[Cell]:
         return [
-            self.workload, self.at_s, self.job, self.what, self.actual_s, *self.quantiles,
-            int(self.open), self.held,
-        ]  # fmt: skip
+            self.workload,
+            self.at_s,
+            self.job,
+            self.what,
+            self.actual_s,
+            *self.quantiles,
+            int(self.open),
+            self.held,
+        ]
 
 
 def coverage_of(evidence: Sequence[Mapping[str, Any]]) -> dict[str, int | float]:
@@ -165,9 +170,17 @@ def coverage_of(evidence: Sequence[Mapping[str, Any]]) -> dict[str, int | float]
             for name in ("q10_s", "q50_s", "q90_s")
         )
         rows.append(
-            _Row(one["workload"], one["at_s"], one["job"], one["what"], one["actual_s"],
-                 (low, middle, high), one["held"], bool(one["open"]))
-        )  # fmt: skip
+            _Row(
+                one["workload"],
+                one["at_s"],
+                one["job"],
+                one["what"],
+                one["actual_s"],
+                (low, middle, high),
+                one["held"],
+                bool(one["open"]),
+            )
+        )
     return _figures(rows)
 
 
@@ -233,9 +246,13 @@ def _figures(rows: Sequence[_Row]) -> dict[str, int | float]:
     closed = [row for row in rows if not row.open]
     right = sum(abs(row.actual_s - row.quantiles[1]) <= SAME_S for row in closed)
     return {
-        "forecasts": len(rows), "open": len(every), "closed": len(closed),
-        "closed_right": right, "workloads": len(hits),
+        "forecasts": len(rows),
+        "open": len(every),
+        "closed": len(closed),
+        "closed_right": right,
+        "workloads": len(hits),
         "coverage": sum(every) / len(every) if every else float("nan"),
-        "lower": max(0.0, low), "upper": min(1.0, high),
+        "lower": max(0.0, low),
+        "upper": min(1.0, high),
         **{f"pinball_{q:g}_s": float(np.mean(losses[q])) for q in QUANTILES},
-    }  # fmt: skip
+    }

@@ -144,10 +144,17 @@ def coverages(repetitions: int) -> list[Coverage]:
 
     found = []
     for what, count in (
-        ("mean", 8), ("mean", 10), ("mean", 20), ("mean", 36), ("mean at most", 36),
-        ("paired difference", 10), ("paired difference", 20), ("paired difference", 30),
-        ("share at least", 36), ("share at least", 100),
-    ):  # fmt: skip
+        ("mean", 8),
+        ("mean", 10),
+        ("mean", 20),
+        ("mean", 36),
+        ("mean at most", 36),
+        ("paired difference", 10),
+        ("paired difference", 20),
+        ("paired difference", 30),
+        ("share at least", 36),
+        ("share at least", 100),
+    ):
         draw = np.random.default_rng(count)
         held = sum(bool(holds(what, draw.integers(0, TRUTH, count))) for _ in range(repetitions))
         found.append(Coverage(what, count, 0.95, held, repetitions))

@@ -64,18 +64,34 @@ def make_parser() -> LineParser:
     parser.add_argument("--exploration", type=whole(1, 1000), default=20, metavar="N")
     parser.add_argument("--share", type=Number(Range(0.1, 0.99)), default=SHARE)
     parser.add_argument("--confidence", type=Number(Range(0.5, 0.99)), default=CONFIDENCE)
-    parser.add_argument("--searches", type=whole(2, 10**6), default=2000, metavar="N",
-                        help="on each known truth")  # fmt: skip
-    parser.add_argument("--repetitions", type=whole(2, 10**6), default=200, metavar="N",
-                        help="searches per place of the target")  # fmt: skip
-    parser.add_argument("--intervals", type=whole(0, 10**6), default=1000, metavar="N",
-                        help="repetitions of each interval; 0: keep those there")  # fmt: skip
+    parser.add_argument(
+        "--searches", type=whole(2, 10**6), default=2000, metavar="N", help="on each known truth"
+    )
+    parser.add_argument(
+        "--repetitions",
+        type=whole(2, 10**6),
+        default=200,
+        metavar="N",
+        help="searches per place of the target",
+    )
+    parser.add_argument(
+        "--intervals",
+        type=whole(0, 10**6),
+        default=1000,
+        metavar="N",
+        help="repetitions of each interval; 0: keep those there",
+    )
     parser.add_argument("--eta-trace", default="benchmarks.planning.queue:mmk/600/150/40")
     parser.add_argument("--eta-cluster", default="5x1", metavar="SPEC")
     parser.add_argument("--eta-workloads", type=whole(2, 1000), default=30, metavar="N")
     parser.add_argument("--eta-every", type=whole(1, 10**6), default=30, metavar="ROUNDS")
-    parser.add_argument("--gpu-price", type=Number(Range(0.0, 1e4, above=True)), default=2.0,
-                        metavar="USD", help="per hour, of pictures")  # fmt: skip
+    parser.add_argument(
+        "--gpu-price",
+        type=Number(Range(0.0, 1e4, above=True)),
+        default=2.0,
+        metavar="USD",
+        help="per hour, of pictures",
+    )
     parser.add_argument("--on", metavar="local:N", help="where replays run")
     return parser
 
@@ -89,8 +105,12 @@ def _run(given: argparse.Namespace) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.only:
         parts = {
-            "known": _known, "statistics": _statistics, "load": _load, "eta": _eta, GUIDE: _guide,
-        }  # fmt: skip
+            "known": _known,
+            "statistics": _statistics,
+            "load": _load,
+            "eta": _eta,
+            GUIDE: _guide,
+        }
         if name != PAGE:
             parts[name](given)
     if given.only != [GUIDE]:
@@ -177,15 +197,21 @@ def _nodes(given: argparse.Namespace, name: str, load: float) -> dict[str, Any]:
     with shown_progress(quiet=False) as shown:
         meter = Meter(folder, shown)
         ask = plan.Ask(
-            Scenario(given.trace, **POLICIES[name]), folder, load=load, on=given.on,
+            Scenario(given.trace, **POLICIES[name]),
+            folder,
+            load=load,
+            on=given.on,
             progress=meter.progress,
-        )  # fmt: skip
+        )
         answer, spent = meter.measured(
             lambda: plan.nodes(
-                ask, given.slo, of_workloads=given.share, confidence=given.confidence,
+                ask,
+                given.slo,
+                of_workloads=given.share,
+                confidence=given.confidence,
                 exploration=given.exploration,
             )
-        )  # fmt: skip
+        )
     answer.write(folder)
     print(f"{name} x{load:g}: {answer.said[0]}", file=sys.stderr, flush=True)
     return answer.to_json() | {"spent": spent}
@@ -201,8 +227,10 @@ def _eta(given: argparse.Namespace) -> None:
     file = given.out / "eta.json"
     known = read_json(file) if exists(file) else {}
     about = {
-        "trace": case.trace, "cluster": case.cluster, "given": "arrived",
+        "trace": case.trace,
+        "cluster": case.cluster,
+        "given": "arrived",
         "groups": groups(case.name, rows),
-    }  # fmt: skip
+    }
     known[case.name] = coverage_of(rows) | about
     _keep(file, known)

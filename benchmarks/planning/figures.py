@@ -74,12 +74,18 @@ def cost_against_service(
             )
             ends += [*low, *high]
             aside = apart * (place - 0.5 * (len(found) - 1))
-            axes.errorbar([row["nodes"] * node_price + aside for row in shown], mean,
-                          yerr=(mean - low, high - mean), label=name,
-                          **dots(look), **WHISKERS)  # fmt: skip
+            axes.errorbar(
+                [row["nodes"] * node_price + aside for row in shown],
+                mean,
+                yerr=(mean - low, high - mean),
+                label=name,
+                **dots(look),
+                **WHISKERS,
+            )
         axes.axhline(target, color=INK, lw=0.8, ls="--")
-        axes.annotate("target", (1.0, target), xycoords=("axes fraction", "data"), ha="right",
-                      va="bottom")  # fmt: skip
+        axes.annotate(
+            "target", (1.0, target), xycoords=("axes fraction", "data"), ha="right", va="bottom"
+        )
         logarithmic(axes.yaxis, min(ends), max(ends))
         rules(axes, "y")
         axes.set_xlabel("price of the fleet (dollars per hour)")
@@ -99,9 +105,13 @@ def chance_by_nodes(evidence: Mapping[str, Sequence[Row]], share: float) -> str:
             shown = _replayed(rows)
             passed = np.asarray([row["passed"] / row["workloads"] for row in shown])
             low, high = (np.asarray([row[end] for row in shown]) for end in ("lower", "upper"))
-            axes.errorbar([row["nodes"] for row in shown], 100.0 * passed,
-                          yerr=(100.0 * (passed - low), 100.0 * (high - passed)),
-                          **dots(looks((_policy(name),))[0]), **WHISKERS)  # fmt: skip
+            axes.errorbar(
+                [row["nodes"] for row in shown],
+                100.0 * passed,
+                yerr=(100.0 * (passed - low), 100.0 * (high - passed)),
+                **dots(looks((_policy(name),))[0]),
+                **WHISKERS,
+            )
             axes.axhline(100.0 * share, color=INK, lw=0.8, ls="--")
             axes.set_title(name, loc="right", pad=3.0)
             axes.set_yticks([0.0, 50.0, 100.0])
@@ -118,8 +128,14 @@ def coverage(groups: Sequence[tuple[str, float, float, float]]) -> str:
     with _drawn() as (figure, svg):
         axes = figure.add_subplot()
         for place, (_, share, low, high) in enumerate(groups):
-            axes.errorbar([share], [place], xerr=([share - low], [high - share]), marker="o",
-                          color=BLUE, **WHISKERS)  # fmt: skip
+            axes.errorbar(
+                [share],
+                [place],
+                xerr=([share - low], [high - share]),
+                marker="o",
+                color=BLUE,
+                **WHISKERS,
+            )
         axes.axvspan(0.75, 0.85, color=GREEN, alpha=0.25, lw=0.0, zorder=0)
         axes.axvline(0.8, color=INK, lw=0.8, ls="--")
         axes.set_yticks(range(len(groups)), [name for name, *_ in groups])
@@ -137,12 +153,26 @@ def forecasts(rows: Sequence[Row]) -> str:
         for place, row in enumerate(shown):
             low, middle, high = (row[f"q{q}_s"] / 60.0 for q in (10, 50, 90))
             first = place == 0
-            axes.plot([low, high], [place, place], color=BLUE, lw=5.0, alpha=0.35,
-                      solid_capstyle="butt", label="10 to 90 %" if first else None)  # fmt: skip
-            axes.plot([middle], [place], "|", color=BLUE, ms=9.0, mew=1.6,
-                      label="50 %" if first else None)  # fmt: skip
-            axes.plot([row["actual_s"] / 60.0], [place], "x", color=ORANGE, ms=5.0,
-                      label="what came" if first else None)  # fmt: skip
+            axes.plot(
+                [low, high],
+                [place, place],
+                color=BLUE,
+                lw=5.0,
+                alpha=0.35,
+                solid_capstyle="butt",
+                label="10 to 90 %" if first else None,
+            )
+            axes.plot(
+                [middle], [place], "|", color=BLUE, ms=9.0, mew=1.6, label="50 %" if first else None
+            )
+            axes.plot(
+                [row["actual_s"] / 60.0],
+                [place],
+                "x",
+                color=ORANGE,
+                ms=5.0,
+                label="what came" if first else None,
+            )
         words = {"start": "starts", "finish": "ends"}
         names = [
             f"{row['job']} {words[row['what']]}, told at {row['at_s'] / 60:.0f} min"

@@ -21,10 +21,14 @@ def pictures(runs: Path, on: str | None) -> Iterator[tuple[str, str]]:
     for policy in POLICIES:
         folder = runs / f"guide-{policy.replace(':', '-')}"
         answer = plan.nodes(
-            plan.Ask(Scenario(TRACE, policy=policy), folder, on=on), SLO,
-            of_workloads=SHARE, confidence=0.8, indifference=0.4, exploration=3,
+            plan.Ask(Scenario(TRACE, policy=policy), folder, on=on),
+            SLO,
+            of_workloads=SHARE,
+            confidence=0.8,
+            indifference=0.4,
+            exploration=3,
             most=12,
-        )  # fmt: skip
+        )
         evidence[policy] = answer.to_json()["evidence"]
     slo = plan.Slo.parse(SLO)
     unit = worded(slo.statistic, slo.metric)

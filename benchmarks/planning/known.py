@@ -112,7 +112,14 @@ def known(truth: Truth, searches: int, *, paired: bool = True, confidence: float
         replays += len(judge.replays)
     named = [one for one in beyond if one is not None]
     return Known(
-        truth.name, truth.wanted, truth.share(truth.least), paired, searches, named.count(0),
-        sum(one < 0 for one in named), sum(one > 0 for one in named),
-        len(beyond) - len(named), replays / searches,
-    )  # fmt: skip
+        truth.name,
+        truth.wanted,
+        truth.share(truth.least),
+        paired,
+        searches,
+        named.count(0),
+        sum(one < 0 for one in named),
+        sum(one > 0 for one in named),
+        len(beyond) - len(named),
+        replays / searches,
+    )

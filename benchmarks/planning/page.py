@@ -51,13 +51,18 @@ def _known(found: Any) -> list[str]:
     times = found[0]["searches"]
     rows = [
         (
-            f"{one['wanted']:.0%}", one["name"], f"{one['share']:.1%}",
-            "in common" if one["paired"] else "of their own", f"{one['least'] / times:.1%}",
-            f"{one['small'] / times:.1%}", f"{one['more'] / times:.1%}",
-            f"{one['none'] / times:.1%}", f"{one['replays']:.0f}",
+            f"{one['wanted']:.0%}",
+            one["name"],
+            f"{one['share']:.1%}",
+            "in common" if one["paired"] else "of their own",
+            f"{one['least'] / times:.1%}",
+            f"{one['small'] / times:.1%}",
+            f"{one['more'] / times:.1%}",
+            f"{one['none'] / times:.1%}",
+            f"{one['replays']:.0f}",
         )
         for one in found
-    ]  # fmt: skip
+    ]
     return [
         "## Is the least size named?",
         _filled(
@@ -69,11 +74,20 @@ def _known(found: Any) -> list[str]:
             "size's own:"
         ),
         _table(
-            ("wanted", "least size", "its share", "draws", "least", "less", "more", "none",
-             "replays"),
+            (
+                "wanted",
+                "least size",
+                "its share",
+                "draws",
+                "least",
+                "less",
+                "more",
+                "none",
+                "replays",
+            ),
             rows,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _statistics(found: Any) -> list[str]:
@@ -123,9 +137,14 @@ def _searched(place: float, answers: list[Any]) -> tuple[Any, ...]:
     tried = [one["holds"] for one in named if one["holds"] is not None]
     kept = sum(holds >= SHARE for holds in tried)
     return (
-        f"{place:g}", k, more, len(beyond) - k - more, len(answers) - len(named),
-        f"{kept} of {len(tried)}", f"{min(tried):.0%}" if tried else "not tried",
-    )  # fmt: skip
+        f"{place:g}",
+        k,
+        more,
+        len(beyond) - k - more,
+        len(answers) - len(named),
+        f"{kept} of {len(tried)}",
+        f"{min(tried):.0%}" if tried else "not tried",
+    )
 
 
 def _load(found: Any) -> list[str]:

@@ -60,15 +60,21 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "all_right": outcome.all_right,
         "parts": [
             {
-                "part": part, "right": count.right, "wrong": count.wrong,
-                "not_run": count.not_run, "cases": count.total,
+                "part": part,
+                "right": count.right,
+                "wrong": count.wrong,
+                "not_run": count.not_run,
+                "cases": count.total,
             }
             for part, count in outcome.parts.items()
         ],
         "wrong": [
             {
-                "part": wrong.part, "case": wrong.name, "at": found.at,
-                "expected": found.expected, "got": found.got,
+                "part": wrong.part,
+                "case": wrong.name,
+                "at": found.at,
+                "expected": found.expected,
+                "got": found.got,
             }
             for wrong in outcome.wrong
             for found in wrong.differences
@@ -78,7 +84,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
             for wrong in outcome.wrong
             if wrong.not_run
         ],
-    }  # fmt: skip
+    }
 
 
 def make_parser() -> LineParser:

@@ -150,8 +150,9 @@ def _is_list(value: Any) -> bool:
 
 
 def _same(expected: Any, got: Any, relative: float, absolute: float) -> bool:
-    plain = [isinstance(value, bool) or not isinstance(value, int | float)
-             for value in (expected, got)]  # fmt: skip
+    plain = [
+        isinstance(value, bool) or not isinstance(value, int | float) for value in (expected, got)
+    ]
     if any(plain):
         return all(plain) and type(expected) is type(got) and bool(expected == got)
     if isinstance(expected, int) and isinstance(got, int):

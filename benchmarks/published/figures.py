@@ -296,19 +296,25 @@ def make_parser() -> LineParser:
         "--table", required=True, type=Path, metavar="FILE", help="simulation_throughputs.json"
     )
     gavel.add_argument(
-        "--gpus", required=True, type=NamedNumbers(_GPUS), metavar="TYPE=N,...",
+        "--gpus",
+        required=True,
+        type=NamedNumbers(_GPUS),
+        metavar="TYPE=N,...",
         help="v100=4,p100=4,k80=4",
-    )  # fmt: skip
+    )
     gavel.add_argument("--policy", choices=SHARE_POLICIES, default="fairness")
     gavel.add_argument(
-        "--artifact-quirks", action=argparse.BooleanOptionalAction, default=True,
+        "--artifact-quirks",
+        action=argparse.BooleanOptionalAction,
+        default=True,
         help="as the published code (default), or as the paper",
-    )  # fmt: skip
+    )
     gavel.add_argument("--seed", type=Number(SEEDS), default=0, help="of the published simulator")
     gavel.only(
-        "--seed", f"has an effect on published {' and '.join(SHUFFLED)} only",
+        "--seed",
+        f"has an effect on published {' and '.join(SHUFFLED)} only",
         lambda given: given.artifact_quirks and given.policy in SHUFFLED,
-    )  # fmt: skip
+    )
     rigid = commands.add_parser("tiresias", help="event-driven rigid gangs")
     rigid.add_argument("--trace", required=True, type=Path, metavar="FILE")
     rigid.add_argument("--gpus", type=Number(_GPUS), required=True)
@@ -326,13 +332,15 @@ def make_parser() -> LineParser:
     rigid.add_argument("--artifact-quirks", action="store_true", help="as the published code")
     for option in ("--starvation-knob", "--artifact-quirks"):
         rigid.only(
-            option, "has an effect on schedules with queues only (dlas...)",
+            option,
+            "has an effect on schedules with queues only (dlas...)",
             lambda given: Discipline(given.schedule) in QUEUED,
-        )  # fmt: skip
+        )
     rigid.only(
-        "--samples", f"has an effect on --schedule {Discipline.GITTINS} only",
+        "--samples",
+        f"has an effect on --schedule {Discipline.GITTINS} only",
         lambda given: given.schedule == Discipline.GITTINS,
-    )  # fmt: skip
+    )
     return parser
 
 

@@ -42,33 +42,61 @@ class Scheduler:
 
 SCHEDULERS = (
     Scheduler(
-        "auto", "MILP, the default (`saved-time`)", (),
-        proves=True, changes_gpus=True, knows_durations=True,
+        "auto",
+        "MILP, the default (`saved-time`)",
+        (),
+        proves=True,
+        changes_gpus=True,
+        knows_durations=True,
     ),
     Scheduler(
-        "lookahead", "MILP, `lookahead`", ("--objective", "lookahead"),
-        proves=True, changes_gpus=True, knows_durations=True,
+        "lookahead",
+        "MILP, `lookahead`",
+        ("--objective", "lookahead"),
+        proves=True,
+        changes_gpus=True,
+        knows_durations=True,
     ),
     Scheduler(
-        "lookahead-weight", "MILP, `lookahead`, weighted",
+        "lookahead-weight",
+        "MILP, `lookahead`, weighted",
         ("--objective", "lookahead", "--promises", "weight"),
-        proves=True, changes_gpus=True, knows_durations=True, guarantees=True,
+        proves=True,
+        changes_gpus=True,
+        knows_durations=True,
+        guarantees=True,
     ),
     Scheduler(
-        "greedy-lookahead", "`greedy:lookahead`", ("--policy", "greedy:lookahead"),
-        changes_gpus=True, knows_durations=True, guarantees=False,
+        "greedy-lookahead",
+        "`greedy:lookahead`",
+        ("--policy", "greedy:lookahead"),
+        changes_gpus=True,
+        knows_durations=True,
+        guarantees=False,
     ),
     Scheduler(
-        "jct", "MILP, `jct`", ("--objective", "jct"),
-        proves=True, changes_gpus=True, knows_durations=True, guarantees=False,
+        "jct",
+        "MILP, `jct`",
+        ("--objective", "jct"),
+        proves=True,
+        changes_gpus=True,
+        knows_durations=True,
+        guarantees=False,
     ),
     Scheduler(
-        "jct-blind", "MILP, `jct-blind`", ("--objective", "jct-blind"),
-        proves=True, changes_gpus=True, guarantees=False,
+        "jct-blind",
+        "MILP, `jct-blind`",
+        ("--objective", "jct-blind"),
+        proves=True,
+        changes_gpus=True,
+        guarantees=False,
     ),
     Scheduler(
-        "throughput", "MILP, `throughput`", ("--objective", "throughput"),
-        proves=True, changes_gpus=True,
+        "throughput",
+        "MILP, `throughput`",
+        ("--objective", "throughput"),
+        proves=True,
+        changes_gpus=True,
     ),
     Scheduler("sia", "`sia`", ("--policy", "sia"), changes_gpus=True, guarantees=False),
     Scheduler(
@@ -78,7 +106,7 @@ SCHEDULERS = (
     Scheduler("equal_split", "`equal_split`", ("--policy", "equal_split"), changes_gpus=True),
     Scheduler("fifo-skip", "`fifo:skip`", ("--policy", "fifo:skip")),
     Scheduler("fifo", "`fifo`", ("--policy", "fifo")),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

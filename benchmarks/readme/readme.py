@@ -230,7 +230,10 @@ TARGETS = (
     Target("morphling-base.jct-blind", "average JCT", 1520.0, " s", lambda row: row.avg_jct_s),
     Target("morphling-mt.lookahead-weight", "average JCT", 1150.0, " s", lambda row: row.avg_jct_s),
     Target(
-        "morphling-mt.lookahead-weight", "average JCT of guaranteed jobs", 1160.0, " s",
+        "morphling-mt.lookahead-weight",
+        "average JCT of guaranteed jobs",
+        1160.0,
+        " s",
         lambda row: row.guaranteed_jct_s,
     ),
     Target("morphling-mt.lookahead-weight", _KEPT, 0.0, "", _misses),
@@ -246,7 +249,7 @@ TARGETS = (
         "",
         _differing_reruns,
     ),
-)  # fmt: skip
+)
 
 
 def targets(results: Results) -> str:

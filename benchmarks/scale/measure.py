@@ -140,23 +140,60 @@ def _measured(
     possible = bound - float(posed.worth.value[posed.problem.options.stays].sum())
     missing = max(0.0, bound - value)
     row = _row(
-        name, posed, posed.problem.candidates.count, columns - began, solve_s, placed - placing,
-        solved.step, str(solved.outcome.status), value, bound, solved.outcome.gap,
+        name,
+        posed,
+        posed.problem.candidates.count,
+        columns - began,
+        solve_s,
+        placed - placing,
+        solved.step,
+        str(solved.outcome.status),
+        value,
+        bound,
+        solved.outcome.gap,
         0.0 if missing <= 1e-9 * abs(bound) else missing / max(possible, missing),
-    )  # fmt: skip
+    )
     return row, allocation
 
 
 def _row(
-    name: str, posed: PosedRound, candidates: int, columns_s: float, solve_s: float,
-    nodes_s: float, step: str, status: str, value: float, bound: float, gap: float, of_gain: float,
-) -> Row:  # fmt: skip
+    name: str,
+    posed: PosedRound,
+    candidates: int,
+    columns_s: float,
+    solve_s: float,
+    nodes_s: float,
+    step: str,
+    status: str,
+    value: float,
+    bound: float,
+    gap: float,
+    of_gain: float,
+) -> Row:
     jobs = posed.problem.jobs
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Row(
-        0, 0, 0, "", "", 0, name, jobs.count, int(jobs.running.sum()), candidates, columns_s,
-        solve_s, nodes_s, step, status, value, bound, gap, of_gain, peak,
-    )  # fmt: skip
+        0,
+        0,
+        0,
+        "",
+        "",
+        0,
+        name,
+        jobs.count,
+        int(jobs.running.sum()),
+        candidates,
+        columns_s,
+        solve_s,
+        nodes_s,
+        step,
+        status,
+        value,
+        bound,
+        gap,
+        of_gain,
+        peak,
+    )
 
 
 def _sia(poser: RoundPoser, state: RoundState, limits: Limits) -> Row | None:
@@ -174,9 +211,19 @@ def _sia(poser: RoundPoser, state: RoundState, limits: Limits) -> Row | None:
         solved = time.process_time()
     nan = float("nan")
     return _row(
-        "sia", posed, costs.size, built - began, solved - built, nan, "", "",
-        answer.objective, nan, answer.gap, nan,
-    )  # fmt: skip
+        "sia",
+        posed,
+        costs.size,
+        built - began,
+        solved - built,
+        nan,
+        "",
+        "",
+        answer.objective,
+        nan,
+        answer.gap,
+        nan,
+    )
 
 
 def _sia_jobs(
@@ -202,10 +249,14 @@ def _sia_jobs(
         at = int(options.node_class[stay]) * width + round(float(options.gpus[stay]))
         jobs.append(
             SiaJob(
-                goodput[job], goodput[job] > 0, 0.0, 0, known_job.restart_s,
+                goodput[job],
+                goodput[job] > 0,
+                0.0,
+                0,
+                known_job.restart_s,
                 place.get(at) if stay >= count else None,
             )
-        )  # fmt: skip
+        )
     room = {
         str(t): len(cluster.nodes_of(kind)) * kind.gpus for t, kind in enumerate(cluster.node_types)
     }

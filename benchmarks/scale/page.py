@@ -70,8 +70,9 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     Instances of two sizes are two instances, so that no line joins them.
     """
     steady = [row for row in rows if row.round and row.types == 3]
-    by_method = {method: sorted(_points([r for r in steady if r.method == method]))
-                 for method in TITLES}  # fmt: skip
+    by_method = {
+        method: sorted(_points([r for r in steady if r.method == method])) for method in TITLES
+    }
     every = [point for points in by_method.values() for point in points] or [(64.0, 1.0)]
     with drawing((7.0, 4.0)) as (figure, encoded):
         axes = figure.subplots()
@@ -122,15 +123,25 @@ def _table(rows: Sequence[Row]) -> str:
         steps = sorted({row.step for row in group})
         body.append(
             (
-                f"{gpus:,}", str(types), str(leaves), nodes, f"`{objective}`", kind,
-                f"{group[0].jobs:,}", f"{group[-1].candidates:,}", f"{middle['columns_s']:.3f}",
-                f"{middle['solve_s']:.3f}", f"{max(row.solve_s for row in group):.3f}",
-                _said(middle["nodes_s"]), f"{100 * middle['gap']:.4f}",
+                f"{gpus:,}",
+                str(types),
+                str(leaves),
+                nodes,
+                f"`{objective}`",
+                kind,
+                f"{group[0].jobs:,}",
+                f"{group[-1].candidates:,}",
+                f"{middle['columns_s']:.3f}",
+                f"{middle['solve_s']:.3f}",
+                f"{max(row.solve_s for row in group):.3f}",
+                _said(middle["nodes_s"]),
+                f"{100 * middle['gap']:.4f}",
                 f"{100 * max(row.gap for row in group):.4f}",
-                _said(100 * middle["gap_of_gain"]), ", ".join(steps) or "-",
+                _said(100 * middle["gap_of_gain"]),
+                ", ".join(steps) or "-",
                 f"{max(row.peak_mib for row in group):.0f}",
             )
-        )  # fmt: skip
+        )
     return Table(head, tuple(body)).to_markdown()
 
 

@@ -29,9 +29,10 @@ def make_parser() -> LineParser:
     parser.add_argument("--random", type=whole(1, 10**6), default=1000, help="models per solver")
     for option, step in (("--random", "random"), ("--solver", "run")):
         parser.only(
-            option, f"is of the step {step}",
+            option,
+            f"is of the step {step}",
             lambda given, step=step: step in given.steps or "all" in given.steps,
-        )  # fmt: skip
+        )
     return parser
 
 

@@ -59,8 +59,11 @@ def executor() -> RayExecutor:
     except ImportError as error:
         raise InputError("needs Ray: pip install ray", field=FIELD) from error
     try:
-        ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False,
-                 log_to_driver=False, logging_level="ERROR")  # fmt: skip
+        ray.init(
+            include_dashboard=None if "RAY_ADDRESS" in os.environ else False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
     except Exception as error:  # Ray raises a plain one where it does not start within 30 s
         why = " ".join(str(error).split())[:200]
         raise InputError(f"no Ray cluster ({why})", field=FIELD) from error

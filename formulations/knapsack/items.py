@@ -115,9 +115,17 @@ def find_items(
     finite = np.where(np.isfinite(value), np.abs(value), 0.0)
     size = float(np.maximum.reduceat(finite, start[:-1]).sum()) + abs(promised)
     return Items(
-        raw.capacity, order, start, raw.option[sort], value, raw.sizes, raw.which[sort],
-        weights, promised, size,
-    )  # fmt: skip
+        raw.capacity,
+        order,
+        start,
+        raw.option[sort],
+        value,
+        raw.sizes,
+        raw.which[sort],
+        weights,
+        promised,
+        size,
+    )
 
 
 class _Unvalued(NamedTuple):
@@ -172,9 +180,16 @@ def _unvalued(problem: RoundProblem) -> _Unvalued:
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     total = gpus.sum(axis=1)
     return _Unvalued(
-        tuple(most.tolist()), gpus[first], mine, np.where(stuck[rests], -np.inf, 0.0),
-        option, job, which, total, kind,
-    )  # fmt: skip
+        tuple(most.tolist()),
+        gpus[first],
+        mine,
+        np.where(stuck[rests], -np.inf, 0.0),
+        option,
+        job,
+        which,
+        total,
+        kind,
+    )
 
 
 def _with_floors(

@@ -104,9 +104,16 @@ def _pools(problem: RoundProblem, types: GangTypes, of: Ints) -> list[list[int]]
     np.minimum.at(first, types.of_candidate, job)
     np.maximum.at(last, types.of_candidate, job)
     alike = np.column_stack(
-        [types.classes, types.node_set, types.scope, types.strict, types.loose,
-         types.uplink_per_gpu, types.side]
-    )  # fmt: skip
+        [
+            types.classes,
+            types.node_set,
+            types.scope,
+            types.strict,
+            types.loose,
+            types.uplink_per_gpu,
+            types.side,
+        ]
+    )
     pools: dict[tuple[float, ...], list[int]] = {}
     for q in of.tolist():
         apart = (-1, -1)

@@ -82,8 +82,11 @@ def _mixed(
 
 def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
     table, jobs, shared, returns = (
-        problem.candidates, problem.jobs, problem.shared, problem.returns
-    )  # fmt: skip
+        problem.candidates,
+        problem.jobs,
+        problem.shared,
+        problem.returns,
+    )
     alone: Ints = np.arange(table.count, dtype=np.int64)
     back, first = returns.candidate[returns.placed], table.count + shared.count
     job = np.concatenate([table.job, shared.job, table.job[back], running])

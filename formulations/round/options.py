@@ -83,9 +83,13 @@ class Held:
     def take(self, rows: Ints | Bools) -> Held:
         """These rows."""
         return Held(
-            self.option[rows], self.job[rows], self.node[rows],
-            self.demand[rows], self.uplink_gb_per_s[rows], self.of_stay[rows],
-        )  # fmt: skip
+            self.option[rows],
+            self.job[rows],
+            self.node[rows],
+            self.demand[rows],
+            self.uplink_gb_per_s[rows],
+            self.of_stay[rows],
+        )
 
     def chosen(self, choice: Ints) -> Held:
         """Rows of the options that jobs choose."""

@@ -29,8 +29,13 @@ def make_parser() -> LineParser:
     add = parser.add_argument
     add("log", metavar="FORMAT:PATH", help="the log")
     add("--cluster", metavar="SPEC", help="where it happened: file or short form")
-    add("--every", type=Number(Range(1e-3, 1e9)), default=3600.0, metavar="S",
-        help="seconds between two instants (3600)")  # fmt: skip
+    add(
+        "--every",
+        type=Number(Range(1e-3, 1e9)),
+        default=3600.0,
+        metavar="S",
+        help="seconds between two instants (3600)",
+    )
     add("--json", type=Path, metavar="FILE", help="write every instant as JSON")
     add("--picture", type=Path, metavar="FILE", help=f"draw it: {', '.join(PICTURES)}")
     add_reading(parser)
@@ -51,8 +56,9 @@ def _run(given: argparse.Namespace) -> int:
 
     picture: Path | None = given.picture
     if picture is not None and picture.suffix not in PICTURES:
-        raise InputError(f"must end in {', '.join(PICTURES)}, got {picture.name!r}",
-                         field="--picture")  # fmt: skip
+        raise InputError(
+            f"must end in {', '.join(PICTURES)}, got {picture.name!r}", field="--picture"
+        )
     for out in (given.json, picture):
         require_no_input(out, Path(given.log.partition(":")[2]))
     cluster = None if given.cluster is None else load_cluster(given.cluster)

@@ -154,9 +154,14 @@ def _instant(
     used = sum(one.gpus for _, one in held) - missing
     asked = columns.gpus[waits]
     plain = Instant(
-        time_s, used, idle, waits.size, int(asked.sum()),
-        passed=_passed(columns, holding, waits), missing=missing,
-    )  # fmt: skip
+        time_s,
+        used,
+        idle,
+        waits.size,
+        int(asked.sum()),
+        passed=_passed(columns, holding, waits),
+        missing=missing,
+    )
     waiting = [jobs[at] for at in waits.tolist()]
     small = [job for job in waiting if job.gpus <= idle]
     if not small:
@@ -169,9 +174,19 @@ def _instant(
         parts[job.partition] += job.gpus
     names = tuple(job.name for job in chosen)
     return Instant(
-        time_s, used, idle, plain.waiting, plain.waiting_gpus, fillable, min(bound, by_count),
-        by_count, names, dict(parts), plain.passed, missing,
-    )  # fmt: skip
+        time_s,
+        used,
+        idle,
+        plain.waiting,
+        plain.waiting_gpus,
+        fillable,
+        min(bound, by_count),
+        by_count,
+        names,
+        dict(parts),
+        plain.passed,
+        missing,
+    )
 
 
 def _passed(columns: _Columns, holding: npt.NDArray[np.int64], waits: npt.NDArray[np.int64]) -> int:
@@ -273,9 +288,14 @@ def _posed(
         partition = places.partition_of(job)
         jobs.append(
             LiveJob(
-                str(at), "waits", job.gpus, 0.0, gpu_type=places.type_of(job) or "",
+                str(at),
+                "waits",
+                job.gpus,
+                0.0,
+                gpu_type=places.type_of(job) or "",
                 per_node=places.per_node(job) or 0,
-                groups=(partition,) if partition is not None else (), weight=float(job.gpus),
+                groups=(partition,) if partition is not None else (),
+                weight=float(job.gpus),
             )
-        )  # fmt: skip
+        )
     return nodes, jobs

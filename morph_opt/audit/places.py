@@ -148,8 +148,9 @@ class Places:
         return left
 
 
-def _taken(gpus: int, per_node: int | None, able: npt.NDArray[np.int64], free: Free,
-           size: Free) -> bool:  # fmt: skip
+def _taken(
+    gpus: int, per_node: int | None, able: npt.NDArray[np.int64], free: Free, size: Free
+) -> bool:
     """Take GPUs on nodes of one type."""
     each = per_node or min(gpus, int(size[able].max()))
     whole, rest = divmod(gpus, each)

@@ -189,9 +189,16 @@ def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
         hosts = _hosts(row)
         stints = (Stint(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
     return RecordedJob(
-        name, row.kind or row.tenant, row.submit_s, end_s, int(row.gpus), row.nodes or None,
-        row.gpu_type, stints, ready_s=-inf if row.eligible_s is None else row.eligible_s,
-    )  # fmt: skip
+        name,
+        row.kind or row.tenant,
+        row.submit_s,
+        end_s,
+        int(row.gpus),
+        row.nodes or None,
+        row.gpu_type,
+        stints,
+        ready_s=-inf if row.eligible_s is None else row.eligible_s,
+    )
 
 
 def _in_order_of_first(jobs: Sequence[RecordedJob]) -> list[RecordedJob]:
@@ -231,13 +238,16 @@ def _of_run(folder: Path) -> Recorded:
         stints.setdefault(row.job, []).append(Stint(row.start_s, row.end_s, gpus, hosts))
     jobs = [
         RecordedJob(
-            row.job, row.tenant, row.submission_s,
+            row.job,
+            row.tenant,
+            row.submission_s,
             row.finish_s if row.finish_s == row.finish_s else inf,
-            row.gpus, stints=tuple(stints.get(row.job, ())),
+            row.gpus,
+            stints=tuple(stints.get(row.job, ())),
             first_s=row.submission_s,
         )
         for row in run.jobs
-    ]  # fmt: skip
+    ]
     return Recorded(_sorted(jobs), (f"{len(jobs)} jobs of our own run",), cluster)
 
 

@@ -25,9 +25,11 @@ class EqualNodes:
 
     nodes: int = option(8, "equal nodes", metavar="N", range=Range(1, MOST_NODES, whole=True))
     gpus_per_node: int = option(
-        A800_NODE.gpus, "GPUs of a node", metavar="N",
+        A800_NODE.gpus,
+        "GPUs of a node",
+        metavar="N",
         range=Range(1, MOST_GPUS_PER_NODE, whole=True),
-    )  # fmt: skip
+    )
     gpu_type: str | None = option(
         None, f"type of the GPUs ({A800_NODE.gpu_type.name})", metavar="NAME"
     )

@@ -46,7 +46,12 @@ def at_best(posed: PosedRound) -> Solved | None:
     if (level.value[problem.options.stay] < best).any():
         return None
     proven = Outcome(
-        Status.OPTIMAL, Stop.PROVED, "prices", objective=value, bound=value, gap=0.0,
+        Status.OPTIMAL,
+        Stop.PROVED,
+        "prices",
+        objective=value,
+        bound=value,
+        gap=0.0,
         message="every job has its best option",
-    )  # fmt: skip
+    )
     return Solved(selection, (proven,), posed.levels, step="stays", bound_by="prices")

@@ -158,9 +158,16 @@ class _Climb:
                 self._floors.append(floor)
                 problem = with_floor(problem, rank, *floor)
         return Solved(
-            best, tuple(outcomes), levels, None, *self._size, None, self._times, state.step,
+            best,
+            tuple(outcomes),
+            levels,
+            None,
+            *self._size,
+            None,
+            self._times,
+            state.step,
             state.bound_by,
-        )  # fmt: skip
+        )
 
     def _level(
         self, problem: RoundProblem, level: Level, gap: float, known: Selection | None

@@ -170,9 +170,11 @@ class RoundPoser:
         # A smallest gang may ask for a configuration that a faster one on fewer GPUs dominates.
         prune = self.rules.smallest_gang == 1
         return CandidateBuilder(
-            self.belief, prune=prune, compact_from=self._compact_from,
+            self.belief,
+            prune=prune,
+            compact_from=self._compact_from,
             waste_filter=self._waste_filter,
-        )  # fmt: skip
+        )
 
     def pose(self, state: RoundState) -> PosedRound:
         """The round of a snapshot, which the objective is shown.

@@ -120,9 +120,15 @@ class RoundSolver:
             if not last:
                 built = _at_least(built, level, rank, best.value(level))
         return Solved(
-            best, tuple(outcomes), levels, None, built.model.rows, built.model.columns, built,
+            best,
+            tuple(outcomes),
+            levels,
+            None,
+            built.model.rows,
+            built.model.columns,
+            built,
             self.clock,
-        )  # fmt: skip
+        )
 
     def guaranteed(
         self,

@@ -38,7 +38,7 @@ COMMON: Mapping[Any, Any] = {
     "hatch.color": INK,
 } | dict.fromkeys(
     ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
-)  # fmt: skip
+)
 """What holds for all: a transparent ground, ink that is read on light and dark pages, no box."""
 
 

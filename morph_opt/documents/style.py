@@ -70,29 +70,89 @@ def _fixed(
     }
 
 
-_FIXED = _fixed({
-    (BLUE, 0): ("lookahead", "greedy:lookahead", "feedback,jct", "makespan", "gavel:makespan",
-                "cost", "gavel:cost"),
-    (ORANGE, 0): ("jct", "greedy:jct", "jct-blind", "ftf", "gavel:ftf", "gandiva",
-                  "gandiva:any-affinity", "gavel:gandiva"),
-    (GREEN, 0): ("throughput", "greedy:throughput", "morphling", "sia", "max_throughput",
-                 "gavel:max_throughput", "morphling, published"),
-    (RED, 1): ("srtf", "srpt", "gavel:srpt", "allox", "optimus", "pollux", "pollux:counts"),
-    (PLUM, 2): ("equal_split", "fairness", "gavel:fairness", "fairness-agnostic",
-                "gavel:fairness-agnostic", "gavel:isolated", "gavel:water-filling"),
-    (SKY, 1): ("fifo:skip", "las", "gittins", "tiresias:2d-las", "tiresias:gittins", "las-rigid",
-               "gittins-rigid", "feedback,las"),
-    (VIOLET, 0): ("auto", "saved-time", "feedback", "easyscale:heter", "easyscale:homo",
-                  "easyscale:yarn-cs"),
-    (GREY, 3): ("fifo", "gavel:fifo", "hierarchical", "gavel:hierarchical", "hierarchical-fifo",
-                "gavel:hierarchical-fifo"),
-}) | _fixed({
-    (BLUE, 0): ("highs", "highs-default", "cvxpy-highs", "pulp-highs", "ladder", "ladder, closer"),
-    (ORANGE, 0): ("scip", "scip-ortools", "mathopt-scip"),
-    (GREEN, 0): ("cpsat", "mathopt-cpsat"),
-    (RED, 0): ("cbc", "glpk"),
-    (VIOLET, 0): ("gurobi", "cplex", "xpress", "copt"),
-})  # fmt: skip
+_FIXED = _fixed(
+    {
+        (BLUE, 0): (
+            "lookahead",
+            "greedy:lookahead",
+            "feedback,jct",
+            "makespan",
+            "gavel:makespan",
+            "cost",
+            "gavel:cost",
+        ),
+        (ORANGE, 0): (
+            "jct",
+            "greedy:jct",
+            "jct-blind",
+            "ftf",
+            "gavel:ftf",
+            "gandiva",
+            "gandiva:any-affinity",
+            "gavel:gandiva",
+        ),
+        (GREEN, 0): (
+            "throughput",
+            "greedy:throughput",
+            "morphling",
+            "sia",
+            "max_throughput",
+            "gavel:max_throughput",
+            "morphling, published",
+        ),
+        (RED, 1): ("srtf", "srpt", "gavel:srpt", "allox", "optimus", "pollux", "pollux:counts"),
+        (PLUM, 2): (
+            "equal_split",
+            "fairness",
+            "gavel:fairness",
+            "fairness-agnostic",
+            "gavel:fairness-agnostic",
+            "gavel:isolated",
+            "gavel:water-filling",
+        ),
+        (SKY, 1): (
+            "fifo:skip",
+            "las",
+            "gittins",
+            "tiresias:2d-las",
+            "tiresias:gittins",
+            "las-rigid",
+            "gittins-rigid",
+            "feedback,las",
+        ),
+        (VIOLET, 0): (
+            "auto",
+            "saved-time",
+            "feedback",
+            "easyscale:heter",
+            "easyscale:homo",
+            "easyscale:yarn-cs",
+        ),
+        (GREY, 3): (
+            "fifo",
+            "gavel:fifo",
+            "hierarchical",
+            "gavel:hierarchical",
+            "hierarchical-fifo",
+            "gavel:hierarchical-fifo",
+        ),
+    }
+) | _fixed(
+    {
+        (BLUE, 0): (
+            "highs",
+            "highs-default",
+            "cvxpy-highs",
+            "pulp-highs",
+            "ladder",
+            "ladder, closer",
+        ),
+        (ORANGE, 0): ("scip", "scip-ortools", "mathopt-scip"),
+        (GREEN, 0): ("cpsat", "mathopt-cpsat"),
+        (RED, 0): ("cbc", "glpk"),
+        (VIOLET, 0): ("gurobi", "cplex", "xpress", "copt"),
+    }
+)
 """Policies with objectives, then solvers; colours by kin, eight looks to a colour."""
 
 

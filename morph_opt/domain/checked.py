@@ -183,9 +183,17 @@ def _members(protocol: type) -> list[str]:
 
 
 _WORDS: dict[Any, str] = {
-    str: "text", int: "a whole number", float: "a number", bool: "True or False", Path: "a path",
-    type: "a class", type(None): "None", None: "None", dict: "a dict", Mapping: "a dict",
-}  # fmt: skip
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    Path: "a path",
+    type: "a class",
+    type(None): "None",
+    None: "None",
+    dict: "a dict",
+    Mapping: "a dict",
+}
 
 
 def _words(note: Any) -> str:

@@ -277,10 +277,14 @@ class Cluster:
         for name, price in prices.items():
             kind = known.get(name.lower())
             if kind is None or kind in found:
-                rule = f"GPU type {name!r} is named twice" if kind else (
-                    f"cluster {self.name!r} has no GPU type {name!r}; it has "
-                    + ", ".join(known.values())
-                )  # fmt: skip
+                rule = (
+                    f"GPU type {name!r} is named twice"
+                    if kind
+                    else (
+                        f"cluster {self.name!r} has no GPU type {name!r}; it has "
+                        + ", ".join(known.values())
+                    )
+                )
                 raise InputError(rule, field="prices")
             found[kind] = price
         priced = {

@@ -71,9 +71,7 @@ class JobState:
     last_held: Assignment | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "iterations_done", "restart_left_s", "restart_s", "executed_s", "queued_s",
-        ):  # fmt: skip
+        for name in ("iterations_done", "restart_left_s", "restart_s", "executed_s", "queued_s"):
             require_finite(name, getattr(self, name), at_least=0.0, at_most=MOST_S)
         require_finite("attained_gpu_s", self.attained_gpu_s, at_least=0.0, at_most=MOST_GPU_S)
         require_int("starts", self.starts, at_least=0, at_most=int(MOST_S))

@@ -328,10 +328,16 @@ class Engine:
         self._hold(live, assignment, facts)
         self._events.append(
             Started(
-                self.now_s, assignment.job, kind, assignment.plan, assignment.placement,
-                iteration_s, start_up_s, live.done_iterations,
+                self.now_s,
+                assignment.job,
+                kind,
+                assignment.plan,
+                assignment.placement,
+                iteration_s,
+                start_up_s,
+                live.done_iterations,
             )
-        )  # fmt: skip
+        )
 
     def _hold(self, live: LiveJob, assignment: Assignment, facts: RunFacts) -> None:
         """Book what the job holds from now on, and when it will be complete."""
@@ -390,6 +396,11 @@ class Engine:
         now_s = self.now_s
         jobs = tuple(live.snapshot(now_s) for live in self._active.values())
         return RoundState(
-            self._round, now_s, self._config.interval_s, self._cluster, jobs,
-            self._nodes.unavailable, self._nodes.failed,
-        )  # fmt: skip
+            self._round,
+            now_s,
+            self._config.interval_s,
+            self._cluster,
+            jobs,
+            self._nodes.unavailable,
+            self._nodes.failed,
+        )

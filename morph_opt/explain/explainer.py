@@ -49,9 +49,7 @@ class Explainer:
         See `Effort`.
     """
 
-    def __init__(
-        self, solver: Solver, limits: Limits, effort: Effort = _USUAL
-    ) -> None:  # fmt: skip
+    def __init__(self, solver: Solver, limits: Limits, effort: Effort = _USUAL) -> None:
         self._case = Case(solver, limits)
         self._effort = effort
         self._refusals = Refusals()
@@ -190,11 +188,20 @@ class _Round:
         price, value = sum(others.values(), 0.0), self._worth(job, choice)
         ordered = tuple(sorted(others.items(), key=lambda pair: (-abs(pair[1]), pair[0])))
         return Option(
-            plan.label, shape.label, self._classes(choice), shape.gpus, stays, value, price,
-            ordered, rules, value - price, beside,
+            plan.label,
+            shape.label,
+            self._classes(choice),
+            shape.gpus,
+            stays,
+            value,
+            price,
+            ordered,
+            rules,
+            value - price,
+            beside,
             float(members.startup_s[members.of(choice, job)]),
             problem.returning(choice) is not None,
-        )  # fmt: skip
+        )
 
     def _classes(self, choice: int) -> str:
         """Node class of an option; of several how many GPUs it has on each."""
@@ -299,10 +306,16 @@ class _Round:
             gains = self._node_gain(cell.nodes[0]) if self._effort.nodes else (None, None)
             found.append(
                 ClassValue(
-                    node.type.name, node.type.gpu_type.name, node.leaf, node.nvlink_domain,
-                    len(cell.nodes), gpu_price, gpu_price / interval_s, *gains,
+                    node.type.name,
+                    node.type.gpu_type.name,
+                    node.leaf,
+                    node.nvlink_domain,
+                    len(cell.nodes),
+                    gpu_price,
+                    gpu_price / interval_s,
+                    *gains,
                 )
-            )  # fmt: skip
+            )
         return found
 
     def _node_gain(self, like: int) -> tuple[float | None, float | None]:
@@ -324,9 +337,14 @@ class _Round:
 
 def _what(option: Option) -> tuple[object, ...]:
     return (
-        option.plan, option.shape, option.node_type, option.partner, option.stay, option.back,
+        option.plan,
+        option.shape,
+        option.node_type,
+        option.partner,
+        option.stay,
+        option.back,
         option.value,
-    )  # fmt: skip
+    )
 
 
 def _reduced(found: JobExplanation) -> float:

@@ -346,9 +346,13 @@ class Prices:
         return [CellPrice(tuple(m.tolist()), float(worth[m].min())) for m in members]
 
     def _best_pattern(
-        self, cell: int, cells: Cells, kinds: Kinds,
-        slots: dict[tuple[int, ...], float], distinct: dict[int, float],
-    ) -> float:  # fmt: skip
+        self,
+        cell: int,
+        cells: Cells,
+        kinds: Kinds,
+        slots: dict[tuple[int, ...], float],
+        distinct: dict[int, float],
+    ) -> float:
         t = int(cells.node_class[cell])
         first, last = int(kinds.first[t]), int(kinds.first[t + 1])
         full = tuple(self.problem.nodes.capacity[t, kinds.scarce[t]].tolist())

@@ -33,8 +33,13 @@ def explanation_text(found: RoundExplanation) -> str:
             ("nodes", "type", "leaf", "price per GPU", "per GPU-s", "one more gains", "at most"),
             [
                 (
-                    str(p.nodes), p.node_type, p.leaf, _number(p.gpu_price),
-                    _number(p.gpu_s_price), _number(p.node_gain), _number(p.node_bound),
+                    str(p.nodes),
+                    p.node_type,
+                    p.leaf,
+                    _number(p.gpu_price),
+                    _number(p.gpu_s_price),
+                    _number(p.node_gain),
+                    _number(p.node_bound),
                 )
                 for p in found.prices
             ],
@@ -44,7 +49,7 @@ def explanation_text(found: RoundExplanation) -> str:
             ("job", "gets", "value", "price", "best option", "value", "price", "reason"),
             [_job_row(job) for job in found.jobs],
         ),
-    ]  # fmt: skip
+    ]
     notes = [line for job in found.jobs for line in _notes(job)]
     refused = [
         f"{r.model} on {r.node_type}: {r.plan} on {r.shapes[0]}"
@@ -79,9 +84,13 @@ def job_text(found: RoundExplanation, job: str) -> str:
 def _job_row(job: JobExplanation) -> tuple[str, ...]:
     got = "queue" if job.granted is None else f"{job.action} {_what(job.granted)}"
     return (
-        job.job, got, *_worth(job.granted), "-" if job.best is None else _what(job.best),
-        *_worth(job.best), _reason(job),
-    )  # fmt: skip
+        job.job,
+        got,
+        *_worth(job.granted),
+        "-" if job.best is None else _what(job.best),
+        *_worth(job.best),
+        _reason(job),
+    )
 
 
 def _reason(job: JobExplanation) -> str:
@@ -101,8 +110,10 @@ def _of_prices(found: RoundExplanation) -> list[str]:
     if above <= _TIGHT * max(abs(found.optimum), abs(found.relaxation)):
         return []
     share = f" ({above / abs(found.optimum):.1%})" if found.optimum else ""
-    return [f"prices are of a relaxation that is {_number(above)}{share} above the optimum: "
-            "estimates, but for what was solved"]  # fmt: skip
+    return [
+        f"prices are of a relaxation that is {_number(above)}{share} above the optimum: "
+        "estimates, but for what was solved"
+    ]
 
 
 def _what(option: Option) -> str:

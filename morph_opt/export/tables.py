@@ -103,11 +103,19 @@ def _segment_rows(view: RunView) -> Iterator[tuple[Any, ...]]:
         start_s, end_s = float(blocks.start_s[row]), float(blocks.end_s[row])
         until_s = min(max(float(blocks.startup_until_s[row]), start_s), end_s)
         yield (
-            jobs[job].job, place[number], names[int(blocks.node[row])],
-            int(blocks.first_gpu[row]), int(blocks.last_gpu[row]), start_s, until_s, end_s,
-            segment.plan, str(segment.kind), segment.ended_by,
+            jobs[job].job,
+            place[number],
+            names[int(blocks.node[row])],
+            int(blocks.first_gpu[row]),
+            int(blocks.last_gpu[row]),
+            start_s,
+            until_s,
+            end_s,
+            segment.plan,
+            str(segment.kind),
+            segment.ended_by,
             None if partner < 0 else jobs[partner].job,
-        )  # fmt: skip
+        )
 
 
 def _prices(view: RunView) -> Table:

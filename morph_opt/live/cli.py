@@ -45,18 +45,22 @@ def make_parser() -> LineParser:
         one.add_argument("--policy", default="milp", metavar="NAME", help="default milp")
         add_options(one, Scheduler, OPTIONS)
         one.add_argument(
-            "--belief", choices=("truth", "measured"), default="truth",
+            "--belief",
+            choices=("truth", "measured"),
+            default="truth",
             help="measured: what jobs report of their speed corrects the table (default truth)",
-        )  # fmt: skip
+        )
         if name == "act":
             one.add_argument("--yes", action="store_true", help="yes, change things")
     back = commands.add_parser("release-all", help="give every job back to the plain scheduler")
     _common(back)
     back.add_argument("--yes", action="store_true", help="yes, change things")
     back.add_argument(
-        "--older-than", type=whole(1, 10**9), metavar="S",
+        "--older-than",
+        type=whole(1, 10**9),
+        metavar="S",
         help="only if the last turn is so many seconds ago: for cron, as a watchdog",
-    )  # fmt: skip
+    )
     again = commands.add_parser("replay", help="the run folder of what happened, of an audit log")
     again.add_argument("audit", type=Path, metavar="AUDIT.jsonl", help="of a controller's folder")
     again.add_argument("--out", type=Path, required=True, metavar="DIR", help="run folder to write")
@@ -66,9 +70,12 @@ def make_parser() -> LineParser:
 def _common(one: argparse.ArgumentParser) -> None:
     one.add_argument("--config", type=Path, required=True, metavar="LIVE.toml", help="settings")
     one.add_argument(
-        "--folder", type=Path, default=FOLDER, metavar="DIR",
+        "--folder",
+        type=Path,
+        default=FOLDER,
+        metavar="DIR",
         help="where jobs, rounds and the audit log are kept (default %(default)s)",
-    )  # fmt: skip
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,9 +143,13 @@ def mode_of(given: argparse.Namespace) -> Mode:
     words = tuple(words_of(given, Scheduler, [name for name in OPTIONS if name != "rules"]))
     rules = read_own_rules(options.pop("rules", None))
     return Mode(
-        given.command, given.policy, PolicyOptions(**options), rules,
-        given.belief == "measured", (f"--policy={given.policy}", *words),
-    )  # fmt: skip
+        given.command,
+        given.policy,
+        PolicyOptions(**options),
+        rules,
+        given.belief == "measured",
+        (f"--policy={given.policy}", *words),
+    )
 
 
 def _release(given: argparse.Namespace) -> int:

@@ -110,17 +110,30 @@ def write_run(path: Path, out: Path) -> None:
         log = _Log(audit, cluster)
         trace, truth = log.trace()
         begun = Begun(
-            0.0, trace.name, trace.sha256, f"live {live['begin']}", len(trace.jobs),
-            len(cluster.nodes), cluster.gpus, float(live["interval_s"]), "",
-        )  # fmt: skip
+            0.0,
+            trace.name,
+            trace.sha256,
+            f"live {live['begin']}",
+            len(trace.jobs),
+            len(cluster.nodes),
+            cluster.gpus,
+            float(live["interval_s"]),
+            "",
+        )
     except InputError as error:
         raise InputError(error.rule, file=str(path), line=error.line, field=error.field) from error
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(f"is no audit log of this version ({error!r})", file=str(path)) from error
     events: list[Event] = [begun, *log.events]
-    labels = {"objective": None, "solver": None, "cluster": cluster.name, "trace_kind": "live",
-              "trace_notice": "what happened beside a scheduler, by its audit log",
-              "wall_s": 0.0, "peak_rss_mib": 0.0}  # fmt: skip
+    labels = {
+        "objective": None,
+        "solver": None,
+        "cluster": cluster.name,
+        "trace_kind": "live",
+        "trace_notice": "what happened beside a scheduler, by its audit log",
+        "wall_s": 0.0,
+        "peak_rss_mib": 0.0,
+    }
     result = result_of_log(trace, cluster, truth, events, log.rows, labels)
     about = {key: value for key, value in live.items() if key not in ("nodes", "cluster")}
     tables = {LIVE: about, "cluster": cluster_to_tables(cluster)}
@@ -149,10 +162,11 @@ def _keep_documents(folder: Path, out: Path, documents: Mapping[int, str]) -> No
 
 def _cluster(nodes: list[list[Any]], name: str) -> Cluster:
     kinds = {
-        (kind, gpus): NodeType(f"{kind or 'gpu'}-x{gpus}", GpuType(kind or "gpu", 1.0), gpus,
-                               0, 0.0, 1.0, 1.0)
+        (kind, gpus): NodeType(
+            f"{kind or 'gpu'}-x{gpus}", GpuType(kind or "gpu", 1.0), gpus, 0, 0.0, 1.0, 1.0
+        )
         for _, kind, gpus in nodes
-    }  # fmt: skip
+    }
     return Cluster(name or "live", tuple(Node(n, kinds[kind, gpus]) for n, kind, gpus in nodes))
 
 
@@ -222,9 +236,7 @@ class _Log:
             ran = name in self._running
             done = self._stop(name, at_s) if ran else 0.0
             whole = kind == "complete" and ran
-            self.events.append(
-                Completed(at_s, name) if whole else Cancelled(at_s, name, done)
-            )  # fmt: skip
+            self.events.append(Completed(at_s, name) if whole else Cancelled(at_s, name, done))
         return None
 
     def _start(self, one: Mapping[str, Any], name: str, at_s: float) -> None:
@@ -250,9 +262,10 @@ class _Log:
         if _DOCUMENT.fullmatch(str(turn.get("round"))):
             self.documents[len(self.rows)] = turn["round"]
         self.events.append(
-            RoundDecided(at_s, len(self.rows), active, len(self._running), gpus, status, None,
-                         0, 0.0, None)
-        )  # fmt: skip
+            RoundDecided(
+                at_s, len(self.rows), active, len(self._running), gpus, status, None, 0, 0.0, None
+            )
+        )
         value = turn["value"]
         report = RoundReport(status, objective=float("nan") if value is None else float(value))
         times_ms = 1e3 * float(seconds["decide"]), 1e3 * float(seconds["read"])
@@ -271,7 +284,7 @@ class _Log:
             ran_s = max(1, round(self.ran_s.get(name, 1.0)))
             jobs.append(
                 Job(name, model, self.submitted_s[name], ran_s, self.asked[name], RIGID_PLAN)
-            )  # fmt: skip
+            )
             for shape, kind in sorted(self.shapes.get(name, {even}), key=str):
                 rows.append(SpeedRow(model, kind, Configuration(shape, RIGID_PLAN, 1.0)))
         return Trace("live", tuple(jobs), "what ran beside a scheduler"), SpeedTable(rows)

@@ -159,9 +159,10 @@ class Memory:
         self.stops_s = [at for at in self.stops_s if at > now_s - HOUR_S]
         events = list(self._nodes(picture))
         held = {
-            known.job.name: known.running for known in picture.live.snapshot.state.jobs
+            known.job.name: known.running
+            for known in picture.live.snapshot.state.jobs
             if known.running is not None
-        }  # fmt: skip
+        }
         cluster = picture.live.snapshot.state.cluster
         asked = {k.job.name: k.job.requested_gpus for k in picture.live.snapshot.state.jobs}
         for seen in picture.jobs.values():
@@ -190,9 +191,7 @@ class Memory:
                 yield {"event": "node", "time_s": picture.time_s, "node": node.name, "status": word}
             self.nodes[node.name] = word
 
-    def _job(
-        self, seen: Seen, parts: list[Any], gpus: int, now_s: float
-    ) -> Iterator[Happened]:  # fmt: skip
+    def _job(self, seen: Seen, parts: list[Any], gpus: int, now_s: float) -> Iterator[Happened]:
         name, known = seen.name, self.jobs.get(seen.name)
         if known is None:
             known = self.jobs[name] = Known(seen.submit_s)
@@ -228,8 +227,11 @@ class Memory:
         known.phase = word
         done = word in ("completed", "vanished")
         yield {
-            "event": "complete" if done else "cancel", "time_s": at_s, "job": name, "state": word,
-        }  # fmt: skip
+            "event": "complete" if done else "cancel",
+            "time_s": at_s,
+            "job": name,
+            "state": word,
+        }
 
 
 def read_memory(folder: Path) -> Memory:

@@ -236,9 +236,13 @@ def read_picture(
     happened = [max(one.submit_s, one.start_s * one.runs) for one in seen.values()]
     time_s = max([clock_of(config), *(at for at in happened if at)])
     lease = next(
-        ((one.name, one.mark) for row, one in zip(rows, listed, strict=True)
-         if text(row, "name") == LEASE_NAME and not one.over), None,
-    )  # fmt: skip
+        (
+            (one.name, one.mark)
+            for row, one in zip(rows, listed, strict=True)
+            if text(row, "name") == LEASE_NAME and not one.over
+        ),
+        None,
+    )
     ready = [_unparked(row, seen[str(row["job_id"])], time_s, submitted_s) for row in jobs["jobs"]]
     answer = {**jobs, "jobs": ready, "last_update": time_s}
     live = slurm_round([("squeue --json", answer), ("sinfo --json", nodes)])
@@ -254,13 +258,24 @@ def read_picture(
     index = live.snapshot.state.cluster.nodes
     whole = all(
         index[n].name in ending
-        for job in hidden if job.running is not None for n in job.running.placement.nodes
-    )  # fmt: skip
+        for job in hidden
+        if job.running is not None
+        for n in job.running.placement.nodes
+    )
     message_s = float(found.get("MessageTimeout", "10").split()[0])
     return Picture(
-        live, seen, time_s, _instant(found["BOOT_TIME"]), message_s, found.get("ClusterName", ""),
-        silent, whole, lease, places, dict(_doors(nodes_of)),
-    )  # fmt: skip
+        live,
+        seen,
+        time_s,
+        _instant(found["BOOT_TIME"]),
+        message_s,
+        found.get("ClusterName", ""),
+        silent,
+        whole,
+        lease,
+        places,
+        dict(_doors(nodes_of)),
+    )
 
 
 def _instant(written: str) -> float:

@@ -102,9 +102,12 @@ def _parked(waits: list[Seen], time_s: float, settings: Settings) -> Iterator[Pl
 
 
 def _started(
-    starts: list[tuple[Seen, Assignment]], cluster: Cluster, picture: Picture, posed: Posed,
+    starts: list[tuple[Seen, Assignment]],
+    cluster: Cluster,
+    picture: Picture,
+    posed: Posed,
     settings: Settings,
-) -> Iterator[Planned]:  # fmt: skip
+) -> Iterator[Planned]:
     free = free_gpus(picture)
     count = 0
     for seen, held in starts:

@@ -134,9 +134,14 @@ class Posed:
 
 
 def posed(
-    picture: Picture, memory: Memory, settings: Settings, rules: OperatorRules, *,
-    marked: bool, measured: bool,
-) -> Posed:  # fmt: skip
+    picture: Picture,
+    memory: Memory,
+    settings: Settings,
+    rules: OperatorRules,
+    *,
+    marked: bool,
+    measured: bool,
+) -> Posed:
     """The round of a picture.
 
     Parameters
@@ -162,9 +167,9 @@ def posed(
     for known in state.jobs:
         name = known.job.name
         seen = picture.jobs.get(name)
-        why = "no plain job" if seen is None else seen.not_ours(
-            settings, picture.time_s, mark=marked
-        )  # fmt: skip
+        why = (
+            "no plain job" if seen is None else seen.not_ours(settings, picture.time_s, mark=marked)
+        )
         said[name], wrong = said_of(
             seen.comment if seen and not why else "", reports and reports / f"{name}.json"
         )
@@ -196,8 +201,9 @@ def posed(
         own += [MinimumRun(settings.minimum_run_s), RestartLimit(settings.restarts_per_hour)]
     names = {job.job.name for job in jobs}
     own = [rule for rule in own if _about(rule, names)]
-    found = replace(state, index=memory.turns, cluster=cluster, jobs=tuple(jobs),
-                    interval_s=settings.interval_s)  # fmt: skip
+    found = replace(
+        state, index=memory.turns, cluster=cluster, jobs=tuple(jobs), interval_s=settings.interval_s
+    )
     full = replace(rules, rules=tuple(own))
     return Posed(Snapshot(found, table, full), alone, said)
 
@@ -236,9 +242,7 @@ def _keeps(seen: Seen | None, said: Said, settings: Settings, picture: Picture) 
     return picture.restless()
 
 
-def _with_history(
-    state: JobState, known: Known | None, said: Said, settings: Settings
-) -> JobState:  # fmt: skip
+def _with_history(state: JobState, known: Known | None, said: Said, settings: Settings) -> JobState:
     """With runs before this one: schedulers count from the last requeue."""
     job = replace(state.job, weight=said.weight)
     total_s = job.iterations
@@ -263,9 +267,13 @@ def _with_history(
     # A job that overruns what was said of it has a second to go, each second.
     more["iterations_done"] = max(0.0, min(done, total_s - 1.0))
     return replace(
-        state, job=replace(job, iterations=total_s), executed_s=executed_s, starts=starts,
-        restart_s=restart_s, **more,
-    )  # fmt: skip
+        state,
+        job=replace(job, iterations=total_s),
+        executed_s=executed_s,
+        starts=starts,
+        restart_s=restart_s,
+        **more,
+    )
 
 
 def _modelled(state: JobState, said: Said, speeds: SpeedModel, cluster: Cluster) -> JobState | None:
@@ -325,9 +333,12 @@ def _table(
 
 
 def _measured(
-    table: SpeedTable, jobs: Sequence[JobState], said: Mapping[str, Said], memory: Memory,
+    table: SpeedTable,
+    jobs: Sequence[JobState],
+    said: Mapping[str, Said],
+    memory: Memory,
     cluster: Cluster,
-) -> SpeedTable:  # fmt: skip
+) -> SpeedTable:
     """The table corrected by what jobs report of where they run, now and before."""
     belief = TriedModel(table)
     for job in jobs:
@@ -335,8 +346,9 @@ def _measured(
         if seconds is not None and held is not None:
             kind = cluster.nodes[held.placement.nodes[0]].type.name
             span = cluster.span(held.placement.nodes).name
-            row = Measured(job.job.model, kind, held.placement.shape.label, held.plan.label, span,
-                           seconds)  # fmt: skip
+            row = Measured(
+                job.job.model, kind, held.placement.shape.label, held.plan.label, span, seconds
+            )
             memory.measured = [one for one in memory.measured if one.of != row.of] + [row]
     kinds = {kind.name: kind for kind in cluster.node_types}
     known = set(belief.models())

@@ -52,9 +52,11 @@ class Settings:
     timeout_s: float = option(10.0, "limit of every command", range=Range(0.1, 1e4))
     settle_s: float = option(2.5, "least time from a job's end to its restart", range=_SECONDS)
     park_s: float = option(
-        1800.0, "begin time of jobs that are to wait, from now on", range=Range(10.0, 1e6),
+        1800.0,
+        "begin time of jobs that are to wait, from now on",
+        range=Range(10.0, 1e6),
         marks=_SLURM,
-    )  # fmt: skip
+    )
     clock_s: float = option(2.0, "most that the clocks may be apart", range=_SECONDS)
     lease_s: float = option(120.0, "time after which another may take over", range=Range(5.0, 1e5))
     restart_s: float = option(60.0, "what a restart costs, unless a job says", range=_SECONDS)
@@ -67,20 +69,25 @@ class Settings:
     launches: int = option(3, "failed launches after which a job is left alone", range=_COUNT)
     observe_turns: int = option(20, "turns to be observed before acting", range=_COUNT)
     boot_s: float = option(
-        600.0, "from slurmctld's start, for which older jobs are not stopped", range=_SECONDS,
+        600.0,
+        "from slurmctld's start, for which older jobs are not stopped",
+        range=_SECONDS,
         marks=_SLURM,
-    )  # fmt: skip
+    )
     probe: bool = option(
         True, "connect to the slurmd of a job's nodes before it is stopped", marks=_SLURM
     )
     launch_s: float = option(
-        120.0, "in which a started pod must get its node, or its job goes back to the queue",
-        range=_SECONDS, marks=_KUBERNETES,
-    )  # fmt: skip
-    server: str = option(
-        "", "URL of the API server, or of kubectl proxy; by default that of the pod that this is",
+        120.0,
+        "in which a started pod must get its node, or its job goes back to the queue",
+        range=_SECONDS,
         marks=_KUBERNETES,
-    )  # fmt: skip
+    )
+    server: str = option(
+        "",
+        "URL of the API server, or of kubectl proxy; by default that of the pod that this is",
+        marks=_KUBERNETES,
+    )
     token: str = option("", "file of the token for that server", marks=_KUBERNETES)
     ca: str = option("", "file of the certificates that it is known by", marks=_KUBERNETES)
     lease: str = option(

@@ -43,9 +43,14 @@ def run_slurm(command: Command, limit_s: float) -> str:
     env = {**os.environ, "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
     try:
         done = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=limit_s, check=False,
+            command,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
             stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         raise AwayError(f"{command[0]}: no answer within {limit_s:g} s") from None
     except FileNotFoundError:
@@ -232,10 +237,17 @@ class Slurm:
         if not self._leases():
             where = [f"--partition={name}" for name in self._settings.partitions[:1]]
             self.do(
-                ("sbatch", "--hold", f"--job-name={LEASE_NAME}", "--output=/dev/null",
-                 "--no-requeue", "--comment=never runs: held by the controller of morph-opt",
-                 *where, "--wrap=true")
-            )  # fmt: skip
+                (
+                    "sbatch",
+                    "--hold",
+                    f"--job-name={LEASE_NAME}",
+                    "--output=/dev/null",
+                    "--no-requeue",
+                    "--comment=never runs: held by the controller of morph-opt",
+                    *where,
+                    "--wrap=true",
+                )
+            )
         return self._leases()[0][0]
 
     def _leases(self) -> list[tuple[str, str]]:
@@ -243,9 +255,10 @@ class Slurm:
         text = self._run(_JOBS, self._settings.timeout_s)
         rows: list[dict[str, Any]] = parse_json(text, "squeue --json")["jobs"]
         found = [
-            (int(row["job_id"]), str(row.get("admin_comment") or "")) for row in rows
+            (int(row["job_id"]), str(row.get("admin_comment") or ""))
+            for row in rows
             if row.get("name") == LEASE_NAME and "PENDING" in str(row.get("job_state"))
-        ]  # fmt: skip
+        ]
         return [(str(job), mark) for job, mark in sorted(found)]
 
     def _require_free(self, owner: str, job: str) -> None:

@@ -186,22 +186,30 @@ class Controller:
         cluster = picture.live.snapshot.state.cluster
         self.folder.log(
             {
-                "begin": self.mode.word, "time_s": picture.time_s, "version": __version__,
-                "cluster": picture.cluster, "policy": self.mode.policy,
-                "options": list(self.mode.words), "powers": sorted(self.settings.powers),
+                "begin": self.mode.word,
+                "time_s": picture.time_s,
+                "version": __version__,
+                "cluster": picture.cluster,
+                "policy": self.mode.policy,
+                "options": list(self.mode.words),
+                "powers": sorted(self.settings.powers),
                 "partitions": list(self.settings.partitions),
                 "interval_s": self.settings.interval_s,
                 "nodes": [[n.name, n.type.gpu_type.name, n.type.gpus] for n in cluster.nodes],
             }
-        )  # fmt: skip
+        )
 
     def _turn(self, picture: Picture, read_s: float) -> None:
         began_s = time.perf_counter()
         turn = self.memory.turns
         found = posed(
-            picture, self.memory, self.settings, self.mode.rules,
-            marked=self.mode.word == ACT, measured=self.mode.measured,
-        )  # fmt: skip
+            picture,
+            self.memory,
+            self.settings,
+            self.mode.rules,
+            marked=self.mode.word == ACT,
+            measured=self.mode.measured,
+        )
         document = found.document()
         name = self.folder.write_round(turn, document)
         # What is decided is what is kept: the document, as anybody reads it.
@@ -217,15 +225,26 @@ class Controller:
         self.memory.observed += self.mode.word != ACT
         free, waits = sum(free_gpus(picture).values()), _waiting(found)
         entry: dict[str, Any] = {
-            "turn": turn, "time_s": picture.time_s, "round": name,
-            "decision": digest(decision.to_json()), "status": decision.decision.report.status,
-            "value": decision.to_json()["value"], "worth": worth,
-            "jobs": len(snapshot.state.jobs), "waits": waits, "free_gpus": free,
-            "would_use_gpus": _more_gpus(decision, snapshot), **unused,
-            "happened": self.pending, "commands": commands,
-            "seconds": {"read": round(read_s, 4), "decide": round(decide_s, 4),
-                        "act": round(act_s, 4)},
-        }  # fmt: skip
+            "turn": turn,
+            "time_s": picture.time_s,
+            "round": name,
+            "decision": digest(decision.to_json()),
+            "status": decision.decision.report.status,
+            "value": decision.to_json()["value"],
+            "worth": worth,
+            "jobs": len(snapshot.state.jobs),
+            "waits": waits,
+            "free_gpus": free,
+            "would_use_gpus": _more_gpus(decision, snapshot),
+            **unused,
+            "happened": self.pending,
+            "commands": commands,
+            "seconds": {
+                "read": round(read_s, 4),
+                "decide": round(decide_s, 4),
+                "act": round(act_s, 4),
+            },
+        }
         self.folder.log(entry)
         self.pending = []
         write_memory(self.folder.path, self.memory)
@@ -305,23 +324,34 @@ class Controller:
     def _show(self, picture: Picture, found: Posed, entry: Mapping[str, Any]) -> None:
         """Metrics and the status of a turn."""
         seconds, counts = entry["seconds"], self.folder.counts
-        ours = [s for s in picture.jobs.values()
-                if not s.over and not s.not_ours(self.settings, picture.time_s)]  # fmt: skip
+        ours = [
+            s
+            for s in picture.jobs.values()
+            if not s.over and not s.not_ours(self.settings, picture.time_s)
+        ]
         parked = sum(s.gated or s.parked_until_s is not None for s in ours if s.waits)
         alive = [seen for seen in picture.jobs.values() if not seen.over]
         self.folder.write_metrics(
             {
                 **{f'turn_seconds{{part="{part}"}}': seconds[part] for part in seconds},
-                "last_turn_timestamp_seconds": picture.time_s, "turns_total": self.memory.turns,
-                **{f'commands_total{{outcome="{word}"}}': counts[word]
-                   for word in ("did", "would", "refused", "postponed", "limited")},
-                "starts_total": counts["starts"], "stops_total": counts["stops"],
-                "stops_last_hour": len(self.memory.stops_s), "away_total": counts["away"],
-                "worth": entry["worth"] or 0.0, "free_gpus": entry["free_gpus"],
-                "jobs_opted_in": len(ours), "jobs_foreign": len(alive) - len(ours),
-                "jobs_parked": parked, "jobs_ran_again_total": self.memory.ran_again,
+                "last_turn_timestamp_seconds": picture.time_s,
+                "turns_total": self.memory.turns,
+                **{
+                    f'commands_total{{outcome="{word}"}}': counts[word]
+                    for word in ("did", "would", "refused", "postponed", "limited")
+                },
+                "starts_total": counts["starts"],
+                "stops_total": counts["stops"],
+                "stops_last_hour": len(self.memory.stops_s),
+                "away_total": counts["away"],
+                "worth": entry["worth"] or 0.0,
+                "free_gpus": entry["free_gpus"],
+                "jobs_opted_in": len(ours),
+                "jobs_foreign": len(alive) - len(ours),
+                "jobs_parked": parked,
+                "jobs_ran_again_total": self.memory.ran_again,
             }
-        )  # fmt: skip
+        )
         kinds = Counter(f"{r['kind']} {r['outcome']}" for r in entry["commands"])
         lines = [
             f"turn {entry['turn']} of {self.mode.word} on {picture.cluster}: {len(ours)} jobs take "

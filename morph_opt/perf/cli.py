@@ -93,9 +93,12 @@ def _memory_arguments(memory: LineParser) -> None:
 
 def _max_gpus(command: LineParser, default: int, text: str) -> None:
     command.add_argument(
-        "--max-gpus", type=whole(1, 4096), default=default, metavar="N",
+        "--max-gpus",
+        type=whole(1, 4096),
+        default=default,
+        metavar="N",
         help=f"{text} (default {default})",
-    )  # fmt: skip
+    )
 
 
 def _model_arguments(command: argparse.ArgumentParser, *, runs_required: bool) -> None:

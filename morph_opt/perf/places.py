@@ -157,12 +157,13 @@ def _spreads(parts: tuple[int, ...], rooms: Iterable[tuple[int, int]]) -> bool:
         if any(not any(left) for left in after):
             return True
         reached = {
-            left for left in after
+            left
+            for left in after
             if not any(
                 other != left and all(a <= b for a, b in zip(other, left, strict=True))
                 for other in after
             )
-        }  # fmt: skip
+        }
     return False
 
 

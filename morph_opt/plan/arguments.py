@@ -51,11 +51,19 @@ def make_parser() -> LineParser:
     _common(one, cluster=False)
     _statement(one)
     one.add_argument("--types", required=True, metavar="GPU,GPU", help="GPU types of the nodes")
-    one.add_argument("--prices", required=True, metavar="GPU=USD,...|FILE.toml",
-                     help="dollars per hour of a GPU of each type")  # fmt: skip
+    one.add_argument(
+        "--prices",
+        required=True,
+        metavar="GPU=USD,...|FILE.toml",
+        help="dollars per hour of a GPU of each type",
+    )
     one.add_argument("--budget", metavar="USD/h", help="dollars per hour (default: none)")
-    one.add_argument("--delay-s", type=Number(Range(60.0, 1e9)), metavar="S",
-                     help="in time for the MILP (default: of the SLO, or 4 h)")  # fmt: skip
+    one.add_argument(
+        "--delay-s",
+        type=Number(Range(60.0, 1e9)),
+        metavar="S",
+        help="in time for the MILP (default: of the SLO, or 4 h)",
+    )
     one.add_argument("--max-nodes", type=whole(1, 1000), default=16, metavar="N", help="per type")
     one.add_argument(
         "--mixes",
@@ -185,12 +193,25 @@ def _statement(one: argparse.ArgumentParser, *, exploration: bool = True) -> Non
     )
     _confidence(one)
     if exploration:
-        one.add_argument("--indifference", type=Number(SHARE), metavar="SHARE",
-                         help="how far above the share nothing is to be missed (0.05)")  # fmt: skip
-        one.add_argument("--exploration", type=MANY, default=EXPLORATION, metavar="N",
-                         help="workloads to explore with (20)")  # fmt: skip
-    one.add_argument("--workloads", type=MANY, metavar="N",
-                     help="in all; default: as many as the statement can need")  # fmt: skip
+        one.add_argument(
+            "--indifference",
+            type=Number(SHARE),
+            metavar="SHARE",
+            help="how far above the share nothing is to be missed (0.05)",
+        )
+        one.add_argument(
+            "--exploration",
+            type=MANY,
+            default=EXPLORATION,
+            metavar="N",
+            help="workloads to explore with (20)",
+        )
+    one.add_argument(
+        "--workloads",
+        type=MANY,
+        metavar="N",
+        help="in all; default: as many as the statement can need",
+    )
     _first_seed(one)
 
 

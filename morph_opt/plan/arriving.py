@@ -133,9 +133,10 @@ def of_family(
     """
     if arrived is None:
         return Coming(
-            lambda a, b, seed: endless(family, a, b, seed, taken), whole=False,
+            lambda a, b, seed: endless(family, a, b, seed, taken),
+            whole=False,
             note=f"members of {family.trace} arrive one behind the other, without an end",
-        )  # fmt: skip
+        )
     return Coming(
         lambda a, b, seed: rest(family, arrived, a, b, seed, taken),
         note=f"the state is of a member of {family.trace}: {arrived} of its jobs have come",
@@ -147,9 +148,13 @@ def _member(family: Workload, seed: int) -> tuple[Job, ...]:
 
 
 def rest(
-    family: Workload, arrived: int, from_s: float, until_s: float, seed: int,
+    family: Workload,
+    arrived: int,
+    from_s: float,
+    until_s: float,
+    seed: int,
     taken: frozenset[str] = frozenset(),
-) -> list[Job]:  # fmt: skip
+) -> list[Job]:
     """What comes behind an instant by which so many jobs of a member had come.
 
     Drawn from the family's law given that number, by rejection: of `CANDIDATES` members the first
@@ -177,9 +182,8 @@ def rest(
 
 
 def endless(
-    family: Workload, from_s: float, until_s: float, seed: int,
-    taken: frozenset[str] = frozenset(),
-) -> list[Job]:  # fmt: skip
+    family: Workload, from_s: float, until_s: float, seed: int, taken: frozenset[str] = frozenset()
+) -> list[Job]:
     """What comes between two instants where members follow each other without an end.
 
     The first one's clock is the state's, taken modulo its length: a state of a machine that has
@@ -224,9 +228,13 @@ def of_days(past: Sequence[Job], days: int, taken: frozenset[str] = frozenset())
 
 
 def arrivals(
-    history: Sequence[Job], days: int, from_s: float, until_s: float, seed: int,
+    history: Sequence[Job],
+    days: int,
+    from_s: float,
+    until_s: float,
+    seed: int,
     taken: frozenset[str] = frozenset(),
-) -> list[Job]:  # fmt: skip
+) -> list[Job]:
     """What may be submitted between two instants: whole days of a history, drawn at random.
 
     A day is taken as it is, from midnight of the history's clock (its second 0); what is drawn for

@@ -68,16 +68,21 @@ class Ask:
         """Its workloads, at another load if one is given."""
         workload = self.scenario.workload
         return source_of(
-            workload.trace, load=self.load if load is None else load, blocks=self.blocks,
+            workload.trace,
+            load=self.load if load is None else load,
+            blocks=self.blocks,
             options=workload.trace_options,
-        )  # fmt: skip
+        )
 
     def asked(self, **more: Any) -> dict[str, Any]:
         """The question in plain values: what differs from a scenario's defaults, and the rest."""
         plain = {
-            "trace": self.scenario.workload.trace, "cluster": self.scenario.cluster.name,
-            "blocks": self.blocks, "load": self.load, **_changed(self.scenario),
-        }  # fmt: skip
+            "trace": self.scenario.workload.trace,
+            "cluster": self.scenario.cluster.name,
+            "blocks": self.blocks,
+            "load": self.load,
+            **_changed(self.scenario),
+        }
         return plain | {k: v for k, v in more.items() if v is not None}
 
 

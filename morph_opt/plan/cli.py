@@ -37,9 +37,13 @@ def _run(given: argparse.Namespace) -> int:
 
     with shown_progress(given.quiet) as progress:
         ask = Ask(
-            _scenario(given), given.out, getattr(given, "blocks", None),
-            getattr(given, "at_load", 1.0), getattr(given, "on", None), progress=progress,
-        )  # fmt: skip
+            _scenario(given),
+            given.out,
+            getattr(given, "blocks", None),
+            getattr(given, "at_load", 1.0),
+            getattr(given, "on", None),
+            progress=progress,
+        )
         answer = _QUESTIONS[given.command](ask, given)
     folder = ask.folder(given.command)
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,9 +64,10 @@ def _run(given: argparse.Namespace) -> int:
 
 _FIXED = {
     *("trace", "cluster", "seed", "failure_seed", "solver_seed", "from_state"),
-    *("out", "resume", "allow_code", "json"), *WATCHING,
+    *("out", "resume", "allow_code", "json"),
+    *WATCHING,
     *(name[2:].replace("-", "_") for name in CLUSTER_SIZES),
-}  # fmt: skip
+}
 """Options of a replay that no question takes among its others."""
 
 
@@ -82,9 +87,8 @@ def _scenario(given: argparse.Namespace) -> Scenario:
     if "prices" in vars(replay_parser().parse_args(more)) and not hasattr(given, "cluster"):
         raise InputError("--prices has no effect: this question has no cluster", field="--options")
     asked = replay_parser().parse_args([*words, *more])
-    if (
-        getattr(given, "history", None) is not None
-    ):  # which is the log; the state has no jobs of one
+    # Options of a log are for the history: the state has no jobs of one.
+    if getattr(given, "history", None) is not None:
         given.history_options = given_options(asked, LogOptions)
         for one in LOG_OPTIONS.values():
             vars(asked).pop(dest_of(one), None)
@@ -135,17 +139,23 @@ def _stated(given: argparse.Namespace) -> dict[str, Any]:
     words = ("exploration", "indifference")
     more = {name: getattr(given, name) for name in words if hasattr(given, name)}
     return more | {
-        "of_workloads": given.of_workloads, "confidence": given.confidence, "seeds": _seeds(given),
-    }  # fmt: skip
+        "of_workloads": given.of_workloads,
+        "confidence": given.confidence,
+        "seeds": _seeds(given),
+    }
 
 
 def _nodes(ask: Ask, given: argparse.Namespace) -> Answer:
     from morph_opt.plan.questions.sizes import nodes
 
     return nodes(
-        ask, given.slo, node_type=given.node_type, gpus_per_node=given.gpus_per_node,
-        most=given.max_nodes, **_stated(given),
-    )  # fmt: skip
+        ask,
+        given.slo,
+        node_type=given.node_type,
+        gpus_per_node=given.gpus_per_node,
+        most=given.max_nodes,
+        **_stated(given),
+    )
 
 
 def _fleet(ask: Ask, given: argparse.Namespace) -> Answer:
@@ -159,9 +169,16 @@ def _fleet(ask: Ask, given: argparse.Namespace) -> Answer:
             raise InputError(f"{error}, like 120/h", field="--budget") from error
     types = [name.strip() for name in given.types.split(",")]
     return fleet(
-        ask, given.slo, types=types, prices=_prices(given.prices, types), budget=budget,
-        delay_s=given.delay_s, most=given.max_nodes, mixes=given.mixes, **_stated(given),
-    )  # fmt: skip
+        ask,
+        given.slo,
+        types=types,
+        prices=_prices(given.prices, types),
+        budget=budget,
+        delay_s=given.delay_s,
+        most=given.max_nodes,
+        mixes=given.mixes,
+        **_stated(given),
+    )
 
 
 def _prices(text: str, types: Sequence[str]) -> dict[str, float]:
@@ -219,9 +236,10 @@ def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
             rule = f"{text!r}: jobs are the same for all, so that this stands in --options"
             raise InputError(rule, field="--a/--b")
         variants[text] = {
-            "scheduler": scenario.scheduler, "engine": scenario.engine,
+            "scheduler": scenario.scheduler,
+            "engine": scenario.engine,
             "failures": scenario.failures,
-        }  # fmt: skip
+        }
     if len(variants) < 1 + len(given.b):
         raise InputError("two of them are the same", field="--a/--b")
     usual = Scenario()
@@ -230,18 +248,25 @@ def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
             rule = "who decides and rules of the engine stand in --a and --b"
             raise InputError(rule, field=part)
     return compare(
-        ask, variants, metric=given.metric, seeds=tuple(_seeds(given) or ()),
-        confidence=given.confidence, noise=not given.no_noise,
-    )  # fmt: skip
+        ask,
+        variants,
+        metric=given.metric,
+        seeds=tuple(_seeds(given) or ()),
+        confidence=given.confidence,
+        noise=not given.no_noise,
+    )
 
 
 def _worth(ask: Ask, given: argparse.Namespace) -> Answer:
     from morph_opt.plan.questions.worth import worth
 
     return worth(
-        ask, metric=given.metric, seeds=tuple(_seeds(given) or ()), confidence=given.confidence,
+        ask,
+        metric=given.metric,
+        seeds=tuple(_seeds(given) or ()),
+        confidence=given.confidence,
         every=given.price_every,
-    )  # fmt: skip
+    )
 
 
 def _remove(ask: Ask, given: argparse.Namespace) -> Answer:
@@ -254,10 +279,13 @@ def _eta(ask: Ask, given: argparse.Namespace) -> Answer:
     from morph_opt.plan.questions.eta import eta
 
     return eta(
-        ask, history=given.history, jobs=given.job,
+        ask,
+        history=given.history,
+        jobs=given.job,
         history_options=getattr(given, "history_options", None),
-        continuations=given.continuations, seed=given.seed,
-    )  # fmt: skip
+        continuations=given.continuations,
+        seed=given.seed,
+    )
 
 
 _QUESTIONS: dict[str, Callable[[Ask, argparse.Namespace], Answer]] = {

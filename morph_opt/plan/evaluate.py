@@ -277,6 +277,4 @@ def _impossible(scenario: Scenario) -> str:
 
 def _demands(scenario: Scenario) -> Demands:
     workload = loaded(scenario.workload)
-    return job_demands(
-        workload.trace, scenario.cluster, workload.truth, scenario.engine
-    )  # fmt: skip
+    return job_demands(workload.trace, scenario.cluster, workload.truth, scenario.engine)

@@ -155,9 +155,8 @@ def _until_complete(
 
 
 def _look(
-    events: Sequence[Event], jobs: Sequence[str], starts: dict[str, float],
-    ends: dict[str, float],
-) -> None:  # fmt: skip
+    events: Sequence[Event], jobs: Sequence[str], starts: dict[str, float], ends: dict[str, float]
+) -> None:
     for event in events:
         if isinstance(event, Started) and event.job in jobs:
             starts.setdefault(event.job, event.time_s)

@@ -217,10 +217,14 @@ class Search:
 
     def _nothing(self) -> InputError:
         best = max((t for t in self.tested), key=lambda t: t.size, default=None)
-        seen = "" if best is None else (
-            f"; at {best.size} {best.count} of {len(best.verdicts)} pass, decided by "
-            f"{best.row(0.95)[DECIDED]}"
-        )  # fmt: skip
+        seen = (
+            ""
+            if best is None
+            else (
+                f"; at {best.size} {best.count} of {len(best.verdicts)} pass, decided by "
+                f"{best.row(0.95)[DECIDED]}"
+            )
+        )
         rule = f"no size up to {self.most} reaches {self.target}{seen}"
         return InputError(rule, field="slo")
 
@@ -277,9 +281,11 @@ class Search:
         seen = trial.count / of
         if seen <= target.share:
             return f"{said}, and more workloads would hardly change it"
-        enough = fixed(target.share, seen, error_of(target.confidence, 1)) if seen < 1.0 else (
-            needed(target.share, target.confidence)
-        )  # fmt: skip
+        enough = (
+            fixed(target.share, seen, error_of(target.confidence, 1))
+            if seen < 1.0
+            else (needed(target.share, target.confidence))
+        )
         return (
             f"{said}; if that is their share, about {enough:,} fresh ones would show it (those of "
             f"--indifference {max(1e-4, seen - target.share):.1g}), instead of another node"

@@ -197,9 +197,7 @@ def _bounded(
     confirms, refuses = confirms[: last + 1], refuses[: last + 1]
     refuses[last] = confirms[last] + 1  # what is open there is refused
     error = float(_walk(share, confirms, refuses)[0].sum())
-    return Design(
-        share, margin, error, 1.0 - float(enough.sum()), tuple(confirms), tuple(refuses)
-    )  # fmt: skip
+    return Design(share, margin, error, 1.0 - float(enough.sum()), tuple(confirms), tuple(refuses))
 
 
 def fixed(share: float, higher: float, error: float, missed: float = MISSED) -> int:

@@ -72,9 +72,12 @@ def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, fl
         n = sample.size
         reach = math.sqrt(n / (n - 1)) * float(stats.t.ppf((1.0 + confidence) / 2.0, n - 1))
         found = stats.bootstrap(
-            (sample,), np.mean, confidence_level=1.0 - 2.0 * float(stats.norm.sf(reach)),
-            method="BCa", rng=np.random.default_rng(0),
-        ).confidence_interval  # fmt: skip
+            (sample,),
+            np.mean,
+            confidence_level=1.0 - 2.0 * float(stats.norm.sf(reach)),
+            method="BCa",
+            rng=np.random.default_rng(0),
+        ).confidence_interval
         return float(found.low), float(found.high)
     low, high = stats.t.interval(
         confidence, sample.size - 1, loc=sample.mean(), scale=stats.sem(sample)
@@ -114,10 +117,13 @@ def paired(a: Sequence[float], b: Sequence[float], confidence: float) -> Paired:
     if difference.size >= 6:
         p = float(
             stats.permutation_test(
-                (difference,), np.mean, permutation_type="samples", n_resamples=2**16,
+                (difference,),
+                np.mean,
+                permutation_type="samples",
+                n_resamples=2**16,
                 rng=np.random.default_rng(0),
             ).pvalue
-        )  # fmt: skip
+        )
     gain = math.nan
     if difference.size >= 2 and float(difference.var()) > 0.0:
         gain = float((before.var(ddof=1) + after.var(ddof=1)) / difference.var(ddof=1))

@@ -51,9 +51,13 @@ def objectives_table() -> str:
     from morph_opt.policies.registry import OBJECTIVES
 
     header = (
-        "objective", "what a round is worth", "source", "needs to know the rest of a job",
-        "may be told", "page",
-    )  # fmt: skip
+        "objective",
+        "what a round is worth",
+        "source",
+        "needs to know the rest of a job",
+        "may be told",
+        "page",
+    )
     return _table(
         header,
         [

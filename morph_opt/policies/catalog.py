@@ -121,8 +121,10 @@ def _feedback(then: str, belief: SpeedModel, options: PolicyOptions) -> Objectiv
     from morph_opt.policies.objectives.feedback import Feedback
 
     middle: dict[str, Objective[Any] | None] = {
-        "turn": None, "jct": Jct(), "las": QueuedService(rigid=False),
-    }  # fmt: skip
+        "turn": None,
+        "jct": Jct(),
+        "las": QueuedService(rigid=False),
+    }
     name = "feedback" if then == "turn" else f"feedback,{then}"
     return Feedback(belief, name, middle[then], options.feedback_share)
 

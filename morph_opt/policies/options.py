@@ -172,8 +172,9 @@ class Scheduler(DecisionOptions):
         If a value is out of range; names the field, and of a table the name.
     """
 
-    policy: str = option("milp", "policy: milp, fifo, srtf, gavel:ftf, ...", metavar="NAME",
-                         common=True)  # fmt: skip
+    policy: str = option(
+        "milp", "policy: milp, fifo, srtf, gavel:ftf, ...", metavar="NAME", common=True
+    )
     rules: str | None = option(
         None, "operator's rules for milp, TOML", metavar="FILE", marks=_MILP, common=True
     )

@@ -125,11 +125,16 @@ def _solver(options: PolicyOptions) -> Solver:
 
 POLICIES: Mapping[str, BaselineSpec] = {
     "milp": PolicySpec(
-        "milp", _milp, "one MILP per round under an objective", "this project",
-        "formulations/round.md", MILP_OPTIONS, draws="yes",
+        "milp",
+        _milp,
+        "one MILP per round under an objective",
+        "this project",
+        "formulations/round.md",
+        MILP_OPTIONS,
+        draws="yes",
     ),
     **BASELINES,
-}  # fmt: skip
+}
 """Every policy by name."""
 
 

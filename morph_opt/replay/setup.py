@@ -144,10 +144,19 @@ def _prepared(scenario: Scenario) -> Prepared:
         initial = on_cluster(snapshot.state, cluster, trace.jobs)
         initial = with_prices(initial, scenario.engine)
     return Prepared(
-        _resolved(scenario, trace), trace, loaded.truth, policy,
-        loaded.kind, loaded.notice, tuple(skipped), belief, policy_options, infeasible, initial,
+        _resolved(scenario, trace),
+        trace,
+        loaded.truth,
+        policy,
+        loaded.kind,
+        loaded.notice,
+        tuple(skipped),
+        belief,
+        policy_options,
+        infeasible,
+        initial,
         loaded.account,
-    )  # fmt: skip
+    )
 
 
 def _behind(snapshot: Snapshot, workload: Workload) -> LoadedTrace:

@@ -111,9 +111,13 @@ def states(
 
     scenario = prepared.scenario
     engine = Engine(
-        prepared.trace, scenario.cluster, prepared.truth, scenario.engine,
-        prepared.node_events(), prepared.initial,
-    )  # fmt: skip
+        prepared.trace,
+        scenario.cluster,
+        prepared.truth,
+        scenario.engine,
+        prepared.node_events(),
+        prepared.initial,
+    )
     chunk: list[Event] = []
     for event in events:
         chunk.append(event)
@@ -181,8 +185,9 @@ def why(
         window = f"{from_s / HOUR_S:g} h to {until}"
         raise InputError(f"job {job!r} is not there from {window}", file=str(path), field="job")
     there = _rounds_of(events, found)
-    said = [f"{job} was {one.words} from {_hours(one.from_s)} to {_hours(one.until_s)}"
-            for one in found]  # fmt: skip
+    said = [
+        f"{job} was {one.words} from {_hours(one.from_s)} to {_hours(one.until_s)}" for one in found
+    ]
     if not there:
         return [*said, "no round was decided in that time"]
     if scenario is None:

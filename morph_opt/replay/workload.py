@@ -73,9 +73,12 @@ class Failures:
         None, "random failures: mean down time of a node", metavar="S", range=Range(1.0, 1e9)
     )
     seed: int = option(
-        0, "of random failures alone (that of --seed)", flag="--failure-seed", range=SEEDS,
+        0,
+        "of random failures alone (that of --seed)",
+        flag="--failure-seed",
+        range=SEEDS,
         metavar="N",
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         require_all(self)

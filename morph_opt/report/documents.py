@@ -163,9 +163,16 @@ def job_columns(view: RunView) -> dict[str, Any]:
     }.items():
         found[f"{name}_names"], found[name] = _codes(texts)
     for name in (
-        "gpus", "submission_s", "finish_s", "queued_s", "jct_s", "stretch", "restarts",
-        "preemptions", "gpu_s_held",
-    ):  # fmt: skip
+        "gpus",
+        "submission_s",
+        "finish_s",
+        "queued_s",
+        "jct_s",
+        "stretch",
+        "restarts",
+        "preemptions",
+        "gpu_s_held",
+    ):
         values = np.asarray(view.run.jobs.column(name), dtype=np.float64)
         exact = name in ("submission_s", "finish_s")
         found[name] = values if exact else values.astype(np.float32)

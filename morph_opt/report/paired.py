@@ -84,10 +84,17 @@ def differences(pairing: Pairing) -> Table:
             earlier, later = int((changes < -SAME_S).sum()), int((changes > SAME_S).sum())
             rows.append(
                 (
-                    label, changes.size, earlier, changes.size - earlier - later, later,
-                    float(changes.mean()), float(low), float(middle), float(high),
+                    label,
+                    changes.size,
+                    earlier,
+                    changes.size - earlier - later,
+                    later,
+                    float(changes.mean()),
+                    float(low),
+                    float(middle),
+                    float(high),
                 )
-            )  # fmt: skip
+            )
     header = ("jobs", "number", "earlier", "same", "later", "mean", "p10", "median", "p90")
     return Table(header, rows, formats=dict.fromkeys(header[5:], "+,.0f"))
 
@@ -99,13 +106,16 @@ def largest(pairing: Pairing, first: str, second: str) -> Table:
     chosen = dict.fromkeys([*order[:LARGEST], *order[-LARGEST:]])
     rows = [
         (
-            pairing.rows[i].job, pairing.rows[i].model,
+            pairing.rows[i].job,
+            pairing.rows[i].model,
             pairing.rows[i].gpus,
-            float(pairing.first_s[i]), float(pairing.second_s[i]), float(changes[i]),
+            float(pairing.first_s[i]),
+            float(pairing.second_s[i]),
+            float(changes[i]),
         )
         for i in chosen
         if abs(changes[i]) > SAME_S
-    ]  # fmt: skip
+    ]
     header = (
         "job",
         "model",

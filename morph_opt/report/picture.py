@@ -77,9 +77,12 @@ def draw_timeline(view: RunView, colour: str = "model") -> str:
         handles = [_patch(PALETTE[code], name) for code, name in enumerate(grouping.labels)]
         widest = max(len(name) for name in grouping.labels)
         figure.legend(
-            handles=handles, loc="outside upper left", ncols=max(1, 130 // (widest + 6)),
-            handlelength=1.0, columnspacing=1.2,
-        )  # fmt: skip
+            handles=handles,
+            loc="outside upper left",
+            ncols=max(1, 130 // (widest + 6)),
+            handlelength=1.0,
+            columnspacing=1.2,
+        )
         for productive, label, dash in ((False, "held", "solid"), (True, "productive", "dashed")):
             steps = gpus_held(view, productive=productive)
             edges = np.linspace(0.0, view.end_s, 241)
@@ -129,9 +132,14 @@ def _bars(axes: Axes, view: RunView, axis: TimeAxis, codes: npt.NDArray[np.uint8
     for outage in view.outages:
         low, high = axis.of(np.asarray([outage.start_s, outage.end_s]))
         axes.fill_between(
-            [low, high], float(first[outage.node]), float(first[outage.node + 1]),
-            facecolor="none", edgecolor=INK, hatch="xx", linewidth=0,
-        )  # fmt: skip
+            [low, high],
+            float(first[outage.node]),
+            float(first[outage.node + 1]),
+            facecolor="none",
+            edgecolor=INK,
+            hatch="xx",
+            linewidth=0,
+        )
     step = -(-len(nodes.names) // 32)
     middles = 0.5 * (first[:-1] + first[1:])
     axes.set_yticks(middles[::step], [short(name, 16) for name in nodes.names[::step]])
@@ -165,9 +173,12 @@ def draw_cdf(views: Sequence[RunView], measure: str = "jct") -> str:
             least, largest = min(least, float(values[0])), max(largest, float(values[-1]))
             shares = np.linspace(0.0, 1.0, min(values.size, 1000) + 1)[1:]
             axes.step(
-                np.quantile(values, shares, method="inverted_cdf"), shares, where="post",
-                label=view.name, **line(look),
-            )  # fmt: skip
+                np.quantile(values, shares, method="inverted_cdf"),
+                shares,
+                where="post",
+                label=view.name,
+                **line(look),
+            )
         if marked is not None:
             axes.axvline(marked, color=INK, linewidth=0.8)
         if measure == "queueing":  # many jobs wait for nothing at all

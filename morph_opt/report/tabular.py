@@ -36,11 +36,15 @@ def nodes(view: RunView) -> Table:
     order = sorted(np.argsort(-gpu_s, kind="stable")[:MOST_ROWS].tolist())
     rows = [
         (
-            short(map_.names[k]), map_.gpu_types[k], map_.gpus[k], float(gpu_s[k]) / 3600.0,
-            _share(float(gpu_s[k]), map_.gpus[k] * view.end_s), float(away_s[k]) / 3600.0,
+            short(map_.names[k]),
+            map_.gpu_types[k],
+            map_.gpus[k],
+            float(gpu_s[k]) / 3600.0,
+            _share(float(gpu_s[k]), map_.gpus[k] * view.end_s),
+            float(away_s[k]) / 3600.0,
         )
         for k in order
-    ]  # fmt: skip
+    ]
     header = ("node", "GPU type", "GPUs", "GPU-hours held", "share in use", "hours away")
     formats = {"GPU-hours held": ",.2f", "share in use": ".1%", "hours away": ",.2f"}
     return Table(header, rows, "llr", formats)
@@ -56,8 +60,9 @@ def bins(view: RunView, held: Steps, productive: Steps) -> Table:
     rounds = view.run.rounds
     at = np.clip(
         np.searchsorted(edges, np.asarray(rounds.column("time_s"), dtype=np.float64), "right") - 1,
-        0, BINS - 1,
-    )  # fmt: skip
+        0,
+        BINS - 1,
+    )
     number = np.maximum(np.bincount(at, minlength=BINS), 1)
 
     def mean(column: str) -> list[float]:
@@ -65,9 +70,14 @@ def bins(view: RunView, held: Steps, productive: Steps) -> Table:
         return list(np.bincount(at, weights=values, minlength=BINS) / number)
 
     rows = zip(
-        (edges[:-1] / 3600.0).tolist(), (edges[1:] / 3600.0).tolist(), mean("jobs"),
-        mean("running"), held.mean(edges).tolist(), productive.mean(edges).tolist(), strict=True,
-    )  # fmt: skip
+        (edges[:-1] / 3600.0).tolist(),
+        (edges[1:] / 3600.0).tolist(),
+        mean("jobs"),
+        mean("running"),
+        held.mean(edges).tolist(),
+        productive.mean(edges).tolist(),
+        strict=True,
+    )
     header = ("from (h)", "to (h)", "active jobs", "running jobs", "GPUs held", "GPUs productive")
     formats = {name: ",.2f" if name.endswith("(h)") else ",.1f" for name in header}
     return Table(header, list(rows), "r", formats)
@@ -97,12 +107,15 @@ def shortfalls(view: RunView) -> Table:
     kept = {True: "yes", False: "no", None: ""}
     rows = [
         (
-            row.round, row.time_s / 3600.0, row.report.guarantees_short,
-            row.report.guarantee_shortfall, kept[row.report.guarantees_possible],
+            row.round,
+            row.time_s / 3600.0,
+            row.report.guarantees_short,
+            row.report.guarantee_shortfall,
+            kept[row.report.guarantees_possible],
         )
         for row in view.run.rounds
         if row.report.guarantees_short
-    ][:MOST_ROWS]  # fmt: skip
+    ][:MOST_ROWS]
     header = ("round", "at (h)", "jobs short", "shortfall", "all could be kept")
     return Table(header, rows, "r", {"at (h)": ",.2f", "shortfall": ".3g"})
 
@@ -148,8 +161,9 @@ def by_group(views: Sequence[RunView]) -> Table:
     """Mean completion, queueing and stretch by size class and tenant."""
     rows: list[tuple[Cell, ...]] = []
     ways: tuple[tuple[str, Callable[[JobRow], str]], ...] = (
-        ("size", size_class), ("tenant", lambda row: row.tenant),
-    )  # fmt: skip
+        ("size", size_class),
+        ("tenant", lambda row: row.tenant),
+    )
     for view in views:
         for title, of in ways:
             groups: dict[str, list[JobRow]] = {}
@@ -180,10 +194,13 @@ def _means(jobs: Sequence[JobRow]) -> tuple[Cell, ...]:
     stretch = np.asarray([job.stretch for job in done])
     known = stretch[np.isfinite(stretch)]
     return (
-        len(jobs), len(done), float(jct_s.mean()), float(np.quantile(jct_s, 0.9)),
+        len(jobs),
+        len(done),
+        float(jct_s.mean()),
+        float(np.quantile(jct_s, 0.9)),
         float(np.mean([job.queued_s for job in done])),
         float(known.mean()) if known.size else None,
-    )  # fmt: skip
+    )
 
 
 def origin(view: RunView) -> Table:

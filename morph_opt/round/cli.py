@@ -39,18 +39,31 @@ def make_parser() -> LineParser:
     )
     add = parser.add_argument
     add("--state", metavar="FILE|-", help="snapshot, .json or .json.gz; - is stdin")
-    add("--from", dest="live", metavar="SOURCE:FILES",
+    add(
+        "--from",
+        dest="live",
+        metavar="SOURCE:FILES",
         help="slurm:SQUEUE.json,NODES.json or kueue:WORKLOADS.json,NODES.json,QUEUES.json,... "
-        "instead of a snapshot")  # fmt: skip
-    add("--snapshot", type=Path, metavar="FILE",
-        help="write what --from reads as a snapshot for --state, .json or .json.gz")  # fmt: skip
+        "instead of a snapshot",
+    )
+    add(
+        "--snapshot",
+        type=Path,
+        metavar="FILE",
+        help="write what --from reads as a snapshot for --state, .json or .json.gz",
+    )
     add("--policy", default="milp", metavar="NAME", help="default milp")
     add_options(parser, Scheduler, OPTIONS)
     add("--seed", type=Number(SEEDS), default=0, help="of the solver of milp (default 0)")
     add("--why", metavar="JOB", help="say why this job got what it got, instead of the decision")
     add("--explain", action="store_true", help="add an explanation; as text on stderr, too")
-    add("--explain-jobs", type=whole(0, 10**6), default=Effort().jobs, metavar="N",
-        help="jobs whose best option is forced (default %(default)s)")  # fmt: skip
+    add(
+        "--explain-jobs",
+        type=whole(0, 10**6),
+        default=Effort().jobs,
+        metavar="N",
+        help="jobs whose best option is forced (default %(default)s)",
+    )
     add("--explain-nodes", action="store_true", help="solve with one more node of every kind, too")
     add("--format", choices=("json", "text"), default="json", help="of stdout (default json)")
     add("--indent", type=whole(0, 16), metavar="N", help="indent the JSON")

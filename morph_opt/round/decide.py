@@ -130,11 +130,12 @@ class RoundDecision:
                 (job["plan"] or "-") + (f" beside {job['partner']}" if "partner" in job else ""),
                 " ".join(
                     f"{part['node']}:{','.join(map(str, part['gpus']))}" for part in job["nodes"]
-                ) or "-",
+                )
+                or "-",
                 "-" if job["iteration_s"] is None else f"{job['iteration_s']:.4g}",
             )
             for job in self.to_json()["jobs"]
-        ]  # fmt: skip
+        ]
         return Table(("job", "action", "GPUs", "plan", "nodes", "s per iteration"), rows, "l")
 
     def __repr__(self) -> str:

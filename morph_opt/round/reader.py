@@ -82,11 +82,16 @@ def parse_snapshot(text: str, *, file: str = "state", folder: Path | None = None
         jobs.append(known)
     state = document.built(
         lambda: RoundState(
-            document.whole("round"), time_s, interval_s, cluster, tuple(jobs),
-            frozenset(drained | failed), frozenset(failed),
+            document.whole("round"),
+            time_s,
+            interval_s,
+            cluster,
+            tuple(jobs),
+            frozenset(drained | failed),
+            frozenset(failed),
         ),
         "round",
-    )  # fmt: skip
+    )
     _require_possible(state, speeds, rows)
     return Snapshot(state, speeds, _rules(document, cluster))
 

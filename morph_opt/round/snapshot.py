@@ -96,9 +96,7 @@ def cluster_to_json(state: RoundState) -> dict[str, Any]:
     }
 
 
-_OPTIONAL = (
-    "deadline_s", "feedback_iterations", "resume_s", "migrate_s", "last_held", *OPTIONAL
-)  # fmt: skip
+_OPTIONAL = ("deadline_s", "feedback_iterations", "resume_s", "migrate_s", "last_held", *OPTIONAL)
 """Fields of a job that are left out where they have their default."""
 
 

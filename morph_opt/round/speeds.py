@@ -21,9 +21,7 @@ from morph_opt.domain._validate import require_iteration_s
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.round.pairs import PairRow, pairs_from_json, pairs_of, pairs_to_json
 
-ROW_FIELDS = (
-    "model", "node_type", "shape", "plan", "iteration_s", "span", *names_of(SideDemand)
-)  # fmt: skip
+ROW_FIELDS = ("model", "node_type", "shape", "plan", "iteration_s", "span", *names_of(SideDemand))
 SPANS = {span.name.lower(): span for span in (Span.NVLINK, Span.LEAF, Span.POD)}
 
 
@@ -87,8 +85,10 @@ class SpeedTable:
         """Refuse what no network does; a round may then count on the tighter of two places."""
         for model, kind, shape, plan in dict.fromkeys(key[:4] for key in self._times):
             what = (model, kind, shape, plan)
-            times = [(s, self._times.get((*what, s), self._times.get((*what, None))))
-                     for s in SPANS.values()]  # fmt: skip
+            times = [
+                (s, self._times.get((*what, s), self._times.get((*what, None))))
+                for s in SPANS.values()
+            ]
             known = [(span, seconds) for span, seconds in times if seconds is not None]
             for (near, slow), (far, fast) in pairwise(known):
                 if fast < slow:

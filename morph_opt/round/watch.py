@@ -105,10 +105,18 @@ class RoundDumper:
     """
 
     def __init__(
-        self, folder: Path, speeds: SpeedModel | None, cluster: Cluster, models: Iterable[str],
-        rules: OperatorRules | None = None, *, pairs: bool = False, every: int = 1,
-        compress: bool = False, resume: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        speeds: SpeedModel | None,
+        cluster: Cluster,
+        models: Iterable[str],
+        rules: OperatorRules | None = None,
+        *,
+        pairs: bool = False,
+        every: int = 1,
+        compress: bool = False,
+        resume: bool = False,
+    ) -> None:
         if every < 1:
             raise InputError(f"must be at least 1, got {every}", field="--dump-every")
         self._folder = folder

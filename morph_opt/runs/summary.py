@@ -265,9 +265,11 @@ KEYS = tuple(name for name, one in FIGURES.items() if one.metadata["always"])
 """Keys that every summary has, in this order; more follow."""
 
 BOUND_KEYS = (
-    "avg_jct_lower_bound_s", "avg_jct_lower_bound_by", "makespan_lower_bound_s",
+    "avg_jct_lower_bound_s",
+    "avg_jct_lower_bound_by",
+    "makespan_lower_bound_s",
     "makespan_lower_bound_by",
-)  # fmt: skip
+)
 """Of whole jobs; nothing is known of traces whose searches cancel some."""
 
 

@@ -51,9 +51,12 @@ def make_parser() -> LineParser:
     )
     parser.add_argument("file", type=Path, metavar="FILE.json", help="instances of share problems")
     parser.add_argument(
-        "--policy", choices=SHARE_POLICIES, default="fairness", metavar="POLICY",
+        "--policy",
+        choices=SHARE_POLICIES,
+        default="fairness",
+        metavar="POLICY",
         help=f"{', '.join(SHARE_POLICIES)} (default fairness)",
-    )  # fmt: skip
+    )
     parser.add_argument("--id", help="one instance of the file")
     parser.add_argument(
         "--oversize",

@@ -57,9 +57,13 @@ def lp_solver(name: str = "highs") -> Solve:
         bound = np.inf if duals is None else lagrangian_bound(model, duals)
         bound = bound if np.isfinite(bound) else outcome.bound / small.objective
         return replace(
-            outcome, x=x, row_duals=duals, objective=value, bound=max(bound, value),
+            outcome,
+            x=x,
+            row_duals=duals,
+            objective=value,
+            bound=max(bound, value),
             gap=relative_gap(value, max(bound, value)),
-        )  # fmt: skip
+        )
 
     return solve
 

@@ -113,9 +113,11 @@ class Cell:
         """Paths of the files that the replay reads."""
         workload, failures = self.scenario.workload, self.scenario.failures
         named = (
-            *trace_files(workload.trace), workload.state, failures.events,
+            *trace_files(workload.trace),
+            workload.state,
+            failures.events,
             self.scenario.scheduler.rules,
-        )  # fmt: skip
+        )
         return tuple(dict.fromkeys(path for path in named if path is not None))
 
     @cached_property

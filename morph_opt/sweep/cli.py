@@ -29,14 +29,18 @@ def make_parser() -> LineParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the cells that have no result yet")
     run.add_argument("spec", type=Path, metavar="SWEEP.toml", help="what is varied")
-    run.add_argument("--on", metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
-                     help="where cells run (default: a process per core)")  # fmt: skip
+    run.add_argument(
+        "--on",
+        metavar="local:N|dask:ADDRESS|MODULE:EXECUTOR",
+        help="where cells run (default: a process per core)",
+    )
     run.add_argument("--out", type=Path, metavar="DIR", help="default runs/sweep-NAME")
     run.add_argument("--retry-failed", action="store_true", help="run failed cells again, too")
     run.add_argument(
-        "--other-version", action="store_true",
+        "--other-version",
+        action="store_true",
         help="go on in a folder that another version began: cells are run anew by this one",
-    )  # fmt: skip
+    )
     run.add_argument("--quiet", action="store_true", help="no progress, no notes")
     status = commands.add_parser("status", help="how many cells are done, failed, missing")
     status.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
@@ -73,9 +77,7 @@ def _run(given: argparse.Namespace) -> int:
     if exists(out / LIST) and not given.other_version:
         theirs, _ = read_list(out / LIST)
         if theirs != mine:
-            differs = ", ".join(
-                sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
-            )  # fmt: skip
+            differs = ", ".join(sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k)))
             rule = f"was begun by another version ({differs}); its results stay: give another "
             raise InputError(f"{rule}--out, or --other-version", file=str(out / LIST))
     out.mkdir(parents=True, exist_ok=True)
@@ -85,9 +87,13 @@ def _run(given: argparse.Namespace) -> int:
         print(f"{len(cells)} cells in {out}", file=sys.stderr)
     with shown_progress(given.quiet) as progress:
         found = run_cells(
-            cells, CellStore(out), on=given.on, limits=spec.limits,
-            retry_failed=given.retry_failed, progress=progress,
-        )  # fmt: skip
+            cells,
+            CellStore(out),
+            on=given.on,
+            limits=spec.limits,
+            retry_failed=given.retry_failed,
+            progress=progress,
+        )
     made = SweepTable(cells, found)
     write_atomically(out / RESULTS, made.to_csv())
     write_atomically(out / TIMES, made.to_table(times=True).to_csv())

@@ -191,9 +191,8 @@ def read_spec(path: str | Path) -> Spec:
     keep = document.object("keep", ("files",), {})
     limits = document.object("limits", names_of(Limits), {}).make(Limits)
     spec = Spec(
-        taken, varied, tuple(groups), keep.value("files", tuple[str, ...], ()),
-        limits, variants,
-    )  # fmt: skip
+        taken, varied, tuple(groups), keep.value("files", tuple[str, ...], ()), limits, variants
+    )
     for each in (*named,) or (None,):
         _require_good(spec, fixed, axes, document, each)
     return spec

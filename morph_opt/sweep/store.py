@@ -176,9 +176,7 @@ class CellStore:
         assert found is not None
         return found
 
-    def _fill(
-        self, folder: Path, cell: Cell, outcome: Done | Failure, limits: Limits
-    ) -> None:  # fmt: skip
+    def _fill(self, folder: Path, cell: Cell, outcome: Done | Failure, limits: Limits) -> None:
         def write(name: str, data: bytes) -> None:
             (folder / name).write_bytes(data)
 

@@ -204,9 +204,15 @@ class _Painter:
             self._box(x, y, 1.0, 1.0, self._colour[node.type.gpu_type.name], "none")
 
     def _box(
-        self, left: float, top: float, width: float, height: float, fill: str = "none",
-        edge: str = INK, line: float = 0.8,
-    ) -> None:  # fmt: skip
+        self,
+        left: float,
+        top: float,
+        width: float,
+        height: float,
+        fill: str = "none",
+        edge: str = INK,
+        line: float = 0.8,
+    ) -> None:
         from matplotlib.patches import Rectangle
 
         box = Rectangle(

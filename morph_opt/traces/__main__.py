@@ -41,8 +41,9 @@ def make_parser() -> LineParser:
     told = commands.add_parser("describe", help="sizes, run times, queueing, states of its jobs")
     _add_log(told)
     told.add_argument("--out", type=Path, metavar="DIR", help="folder for a page and a picture")
-    told.add_argument("--pictures", choices=("svg", "png", "pdf"), default="svg",
-                      help="form of the picture (svg)")  # fmt: skip
+    told.add_argument(
+        "--pictures", choices=("svg", "png", "pdf"), default="svg", help="form of the picture (svg)"
+    )
     told.only_with("--pictures", "--out")
     _add_capacity(commands.add_parser("capacity", help="node events of a capacity over time"))
     several = commands.add_parser("survey", help="one page on every log below a folder")

@@ -161,9 +161,7 @@ _MODEL = "the built-in performance model"
 _GAVEL_CLUSTER = "1x4:V100+1x4:P100+1x4:K80"
 _SECONDS = "durations: a second is an iteration, on the requested GPUs alone"
 
-_LOG_HOMES = {
-    "acme": "302x8:A800-80GB", "helios": "158x8:V100", "philly": "231x8:P100+321x2:P100",
-}  # fmt: skip
+_LOG_HOMES = {"acme": "302x8:A800-80GB", "helios": "158x8:V100", "philly": "231x8:P100+321x2:P100"}
 """Capacity of Kalos, of Venus at its largest, and of Philly; the last names no GPU type."""
 
 FORMATS: dict[str, TraceFormat] = {
@@ -171,47 +169,69 @@ FORMATS: dict[str, TraceFormat] = {
     for one in (
         *(TraceFormat(name, ("",), partial(_load_twin, name), _MODEL) for name in TWINS),
         TraceFormat(
-            GAVEL_TWIN, ("", "slo"), partial(_load_fair_twin, GAVEL_TWIN),
-            "a table drawn like Gavel's, by GPU type, pairs included", _GAVEL_CLUSTER,
+            GAVEL_TWIN,
+            ("", "slo"),
+            partial(_load_fair_twin, GAVEL_TWIN),
+            "a table drawn like Gavel's, by GPU type, pairs included",
+            _GAVEL_CLUSTER,
         ),
         TraceFormat(TIRESIAS_TWIN, ("",), partial(_load_fair_twin, TIRESIAS_TWIN), _SECONDS),
         TraceFormat(SEARCH_TWIN, ("", *ONE_SEARCH), _load_search_twin, _SECONDS, "2x4:V100"),
         *(
             TraceFormat(
-                name, tuple(arguments), partial(_load_cluster_twin, name), _SECONDS,
-                partial(twin_home, name), options=TWIN_OPTIONS,
+                name,
+                tuple(arguments),
+                partial(_load_cluster_twin, name),
+                _SECONDS,
+                partial(twin_home, name),
+                options=TWIN_OPTIONS,
             )
             for name, arguments in CLUSTER_TWINS.items()
         ),
         *(
             TraceFormat(
-                name, tuple(PUBLISHED_LOGS.get(name, ())), partial(_load_published, name), _SECONDS,
-                _LOG_HOMES.get(name), name if name in PUBLISHED_LOGS else None, LOG_OPTIONS, True,
+                name,
+                tuple(PUBLISHED_LOGS.get(name, ())),
+                partial(_load_published, name),
+                _SECONDS,
+                _LOG_HOMES.get(name),
+                name if name in PUBLISHED_LOGS else None,
+                LOG_OPTIONS,
+                True,
             )
             for name in LOG_FORMATS
         ),
         TraceFormat(
-            "morphling", tuple(WORKLOADS), _load_morphling, "the artifact's measured table",
+            "morphling",
+            tuple(WORKLOADS),
+            _load_morphling,
+            "the artifact's measured table",
             data_set="morphling",
         ),
         TraceFormat(
-            "gavel", ("max_min_fairness", "minimize_makespan"),
+            "gavel",
+            ("max_min_fairness", "minimize_makespan"),
             partial(_load_fair_original, "gavel"),
-            "the artifact's table, by GPU type, pairs included", _GAVEL_CLUSTER, "gavel",
+            "the artifact's table, by GPU type, pairs included",
+            _GAVEL_CLUSTER,
+            "gavel",
         ),
         TraceFormat(
-            "tiresias", ("60", "60x10"), partial(_load_fair_original, "tiresias"), _SECONDS,
+            "tiresias",
+            ("60", "60x10"),
+            partial(_load_fair_original, "tiresias"),
+            _SECONDS,
             data_set="tiresias",
         ),
+        TraceFormat(EASYSCALE_TWIN, ("",), _load_easyscale_twin, _WORKERS, easyscale.HOME),
         TraceFormat(
-            EASYSCALE_TWIN, ("",), _load_easyscale_twin, _WORKERS, easyscale.HOME
-        ),
-        TraceFormat(
-            RESAMPLED, ("x1.2/as-is/naive",), _load_resampled,
+            RESAMPLED,
+            ("x1.2/as-is/naive",),
+            _load_resampled,
             "as of the trace that it is drawn from",
         ),
     )
-}  # fmt: skip
+}
 """Every format that is built in, those of logs among them; a CSV file is one more, without a name.
 """
 

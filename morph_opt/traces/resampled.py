@@ -48,9 +48,7 @@ def split_resampled(spec: str) -> tuple[float, str, str]:
     return (1.0, AS_IS, spec) if found is None else (float(found[1]), found[2], found[3])
 
 
-def resample(
-    argument: str, *, seed: int, load_trace: Callable[..., LoadedTrace]
-) -> LoadedTrace:  # fmt: skip
+def resample(argument: str, *, seed: int, load_trace: Callable[..., LoadedTrace]) -> LoadedTrace:
     """The workload of a spec's argument.
 
     Parameters

@@ -22,9 +22,15 @@ def at(minute: int) -> str:
 
 
 def row(
-    job: object, gpus: int, submit: int, start: int | None, end: int | None, nodes: str,
-    state: str = "COMPLETED", eligible: int | str | None = None,
-) -> str:  # fmt: skip
+    job: object,
+    gpus: int,
+    submit: int,
+    start: int | None,
+    end: int | None,
+    nodes: str,
+    state: str = "COMPLETED",
+    eligible: int | str | None = None,
+) -> str:
     """A line of accounting in minutes; ``start`` None for a job that never started."""
     ready = submit if eligible is None else eligible
     times = [at(submit), ready if isinstance(ready, str) else at(ready)]
@@ -63,11 +69,12 @@ def require_sums(found: Audit) -> None:
 def test_attempts_of_a_requeued_job_hold_their_own_gpus(tmp_path: Path) -> None:
     """L9, L10: 1 GPU from 0 to 30, 8 from 40 on; job 2 holds 8 on the other node all along."""
     found = audited(
-        tmp_path, "2x8",
+        tmp_path,
+        "2x8",
         row(1, 1, 0, 0, 30, "a", "REQUEUED"),
         row(1, 8, 30, 40, 70, "a"),
         row(2, 8, 0, 0, 70, "b"),
-    )  # fmt: skip
+    )
     assert by_minute(found, "used") == {10: 9, 20: 9, 30: 8, 40: 16, 50: 16, 60: 16}
     assert by_minute(found, "waiting_gpus")[30] == 8
     assert by_minute(found, "fillable")[30] == 8
@@ -77,11 +84,12 @@ def test_attempts_of_a_requeued_job_hold_their_own_gpus(tmp_path: Path) -> None:
 def test_the_order_goes_by_the_first_submission(tmp_path: Path) -> None:
     """L8: job 1 came first and waits again after its requeue while job 2, later, runs."""
     found = audited(
-        tmp_path, "1x8",
+        tmp_path,
+        "1x8",
         row(1, 4, 0, 0, 20, "a", "REQUEUED"),
         row(1, 4, 20, 60, 70, "a"),
         row(2, 4, 10, 10, 60, "a"),
-    )  # fmt: skip
+    )
     assert by_minute(found, "passed") == {10: 0, 20: 1, 30: 1, 40: 1, 50: 1, 60: 0}
 
 
@@ -94,9 +102,12 @@ def test_gpus_that_lie_unevenly_on_nodes_fit(tmp_path: Path) -> None:
     assert set(by_minute(found, "used").values()) == {15}
     require_sums(found)
     found = audited(
-        tmp_path, "3x8",
-        row(1, 12, 0, 0, 60, "a,b"), row(2, 8, 0, 0, 60, "b,c"), row(3, 4, 0, 0, 60, "c"),
-    )  # fmt: skip
+        tmp_path,
+        "3x8",
+        row(1, 12, 0, 0, 60, "a,b"),
+        row(2, 8, 0, 0, 60, "b,c"),
+        row(3, 4, 0, 0, 60, "c"),
+    )
     assert {(one.used, one.missing) for one in found.instants} == {(24, 0)}
     require_sums(found)
 
@@ -139,13 +150,19 @@ def test_components_of_a_heterogeneous_job_wait_together(tmp_path: Path) -> None
 _NODES = ("", "a", "b", "c", "a,b", "b,c", "a,b,c")
 _ROWS = st.lists(
     st.tuples(
-        st.integers(1, 5), st.integers(1, 20), st.integers(0, 30), st.integers(0, 30),
-        st.integers(1, 40), st.sampled_from(_NODES),
+        st.integers(1, 5),
+        st.integers(1, 20),
+        st.integers(0, 30),
+        st.integers(0, 30),
+        st.integers(1, 40),
+        st.sampled_from(_NODES),
         st.sampled_from(("COMPLETED", "REQUEUED", "RUNNING", "PENDING")),
-        st.sampled_from((0, 15, "Unknown")), st.sampled_from(("", "", "+0", "+1")),
+        st.sampled_from((0, 15, "Unknown")),
+        st.sampled_from(("", "", "+0", "+1")),
     ),
-    min_size=1, max_size=8,
-)  # fmt: skip
+    min_size=1,
+    max_size=8,
+)
 
 
 @settings(max_examples=60, deadline=None)

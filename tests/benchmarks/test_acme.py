@@ -85,15 +85,30 @@ def test_types_durations_queues_and_sizes() -> None:
 @pytest.mark.parametrize(
     ("curve", "median"),
     [
-        ("gpu_util_seren", 99.0), ("gpu_util_kalos", 97.0), ("gpu_util_philly", 48.57),
-        ("sm_seren", 50.2), ("sm_kalos", 33.5), ("tensor_seren", 14.0), ("tensor_kalos", 9.4),
-        ("cpu_seren", 8.0), ("cpu_kalos", 20.1), ("host_memory_seren", 15.0),
-        ("host_memory_kalos", 7.2), ("gpu_memory_seren", 39.3), ("gpu_memory_kalos", 75.5),
-        ("ib_send_seren", 0.0), ("core_temp_seren", 39.0), ("core_temp_kalos", 40.0),
-        ("memory_temp_seren", 51.0), ("memory_temp_kalos", 51.0), ("gpu_power_seren", 96.5),
-        ("gpu_power_kalos", 101.5), ("server_power_gpu", 2520.0), ("server_power_cpu", 546.0),
+        ("gpu_util_seren", 99.0),
+        ("gpu_util_kalos", 97.0),
+        ("gpu_util_philly", 48.57),
+        ("sm_seren", 50.2),
+        ("sm_kalos", 33.5),
+        ("tensor_seren", 14.0),
+        ("tensor_kalos", 9.4),
+        ("cpu_seren", 8.0),
+        ("cpu_kalos", 20.1),
+        ("host_memory_seren", 15.0),
+        ("host_memory_kalos", 7.2),
+        ("gpu_memory_seren", 39.3),
+        ("gpu_memory_kalos", 75.5),
+        ("ib_send_seren", 0.0),
+        ("core_temp_seren", 39.0),
+        ("core_temp_kalos", 40.0),
+        ("memory_temp_seren", 51.0),
+        ("memory_temp_kalos", 51.0),
+        ("gpu_power_seren", 96.5),
+        ("gpu_power_kalos", 101.5),
+        ("server_power_gpu", 2520.0),
+        ("server_power_cpu", 546.0),
     ],
-)  # fmt: skip
+)
 def test_medians_of_the_nodes(curve: str, median: float) -> None:
     assert quantile(curve, 50) == pytest.approx(median, abs=0.05)
 
@@ -116,8 +131,9 @@ def test_what_contradicts_itself_stands_in_the_captions() -> None:
 def test_summary_has_the_columns_of_the_publisher() -> None:
     rows = table("T1")
     assert len(rows) == 27
-    assert rows["avg_run_time_gpu"][:5] == pytest.approx([1414.3, 1259.7, 18006.1, 6651.7, 4787.1],
-                                                         abs=0.06)  # fmt: skip
+    assert rows["avg_run_time_gpu"][:5] == pytest.approx(
+        [1414.3, 1259.7, 18006.1, 6651.7, 4787.1], abs=0.06
+    )
     assert rows["med_run_time_gpu"][:5] == pytest.approx([122, 124, 874, 206, 480.7], abs=0.06)
 
 
@@ -198,8 +214,9 @@ def test_the_command_writes_pictures_captions_and_numbers(
     assert main([*words, *(w for name in chosen for w in ("--figure", name)), "--gpus", "16"]) == 0
     assert capsys.readouterr().out == f"7 figures: {out}/index.md\n"
     assert {file.name for file in out.iterdir()} == {
-        "index.md", *(f"{name}.svg" for name in chosen if name != "T1")
-    }  # fmt: skip
+        "index.md",
+        *(f"{name}.svg" for name in chosen if name != "T1"),
+    }
     page = (out / "index.md").read_text("utf-8")
     for part in ("CC-BY-4.0", "mine: 4 rows, 4 jobs", "## T1 Summary", "| mine |", "(A1.svg)"):
         assert part in page
@@ -240,11 +257,13 @@ def test_a_log_without_a_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("curve", "file", "pair"),
     [
-        ("gpu_util_seren", "util_gpu_seren", 1), ("sm_kalos", "util_gpu_kalos_full", 3),
-        ("gpu_power_kalos", "gpu_power_kalos", 1), ("server_power_cpu", "server_power", 2),
+        ("gpu_util_seren", "util_gpu_seren", 1),
+        ("sm_kalos", "util_gpu_kalos_full", 3),
+        ("gpu_power_kalos", "gpu_power_kalos", 1),
+        ("server_power_cpu", "server_power", 2),
         ("host_memory_seren", "util_cpu_mem_seren", 2),
     ],
-)  # fmt: skip
+)
 def test_committed_quantiles_are_the_publisher_s(
     curve: str, file: str, pair: int, public_data: Path
 ) -> None:

@@ -19,9 +19,31 @@ from morph_opt.policies.registry import OBJECTIVES, POLICIES
 
 NAN = float("nan")
 ROW = Record(
-    "d", "c", "base", 0, "MILP `jct`", 1, "yes", 4, 4, 0, 100.0, 80.0, 300.0, 7200.0, NAN, NAN, 1.0,
-    0.5, 0.75, 2.0, 9.0, 80.0, 3600.0, 3.0,
-)  # fmt: skip
+    "d",
+    "c",
+    "base",
+    0,
+    "MILP `jct`",
+    1,
+    "yes",
+    4,
+    4,
+    0,
+    100.0,
+    80.0,
+    300.0,
+    7200.0,
+    NAN,
+    NAN,
+    1.0,
+    0.5,
+    0.75,
+    2.0,
+    9.0,
+    80.0,
+    3600.0,
+    3.0,
+)
 
 
 def row(policy: str, seed: int, avg_jct_s: float, **other: object) -> Record:
@@ -31,10 +53,16 @@ def row(policy: str, seed: int, avg_jct_s: float, **other: object) -> Record:
 
 def test_ratios_are_paired_by_seed_and_need_every_job() -> None:
     rows = [
-        row("a", 0, 100.0), row("a", 1, 50.0), row("b", 0, 150.0), row("b", 1, 100.0),
-        row("b", 2, 7.0), row("a", 3, 10.0), row("b", 3, 20.0, completed=3),
-        row("a", 4, 10.0, trace="x"), row("b", 4, 20.0),
-    ]  # fmt: skip
+        row("a", 0, 100.0),
+        row("a", 1, 50.0),
+        row("b", 0, 150.0),
+        row("b", 1, 100.0),
+        row("b", 2, 7.0),
+        row("a", 3, 10.0),
+        row("b", 3, 20.0, completed=3),
+        row("a", 4, 10.0, trace="x"),
+        row("b", 4, 20.0),
+    ]
     assert ratios(rows, "base", "b", "a") == [1.5, 2.0]
 
 
@@ -164,8 +192,10 @@ def test_targets_are_met_missed_or_not_measured() -> None:
     """The bound is to be reached, everything else is a limit; hindsight 1080 / 1000 - 1 = 8 %."""
     original = {"trace": "morphling/base", "bound_s": 800.0}
     rows = [row("MILP `auto`", 0, 1080.0, **original)]
-    rows += [*several("MILP `auto`", 90.0, 110.0, trace="gavel-96"),
-             *several("MILP `jct`", 100.0, trace="gavel-96")]  # fmt: skip
+    rows += [
+        *several("MILP `auto`", 90.0, 110.0, trace="gavel-96"),
+        *several("MILP `jct`", 100.0, trace="gavel-96"),
+    ]
     lines = {
         tuple(cell.strip() for cell in line.split("|")[1:4]): line
         for line in targets(rows, {("morphling/base", 0): 1000.0}).splitlines()[2:]

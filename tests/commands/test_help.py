@@ -108,10 +108,16 @@ def test_what_was_meant_in_python_and_files() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("nope", None), ("", None), ("NAIVE", "naive"), ("gavel_96", "gavel-96"), ("g", None),
-        ("gavel", "gavel-96"), ("\N{FULLWIDTH DIGIT ONE}", None), ("x" * 5000, None),
+        ("nope", None),
+        ("", None),
+        ("NAIVE", "naive"),
+        ("gavel_96", "gavel-96"),
+        ("g", None),
+        ("gavel", "gavel-96"),
+        ("\N{FULLWIDTH DIGIT ONE}", None),
+        ("x" * 5000, None),
     ],
-)  # fmt: skip
+)
 def test_nearest(name: str, meant: str | None) -> None:
     assert nearest(name, ["base", "naive", "gavel-96", "gavel-96/slo"]) == meant
 

@@ -82,8 +82,10 @@ print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
     ]
     done = subprocess.run(
         [sys.executable, "-c", code, *words, str(tmp_path / "run")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = set(json.loads(done.stdout.splitlines()[-1]))
     assert "numpy" in found
     assert not found & (HEAVY - {"numpy", "networkx", "tqdm"})

@@ -43,27 +43,41 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (f"replay --trace {SPEC} {COLUMNS} --policy fifo --cluster 1x4 --json --out out",
-         '"jobs": 12'),
-        (f"replay --trace {SPEC}@86400..172800 {COLUMNS} --policy fifo --json --out out",
-         '"jobs": 4'),
-        (f"replay --trace resampled/x2/days/{SPEC} {COLUMNS} --policy fifo --json --out out",
-         '"jobs": 16'),
+        (
+            f"replay --trace {SPEC} {COLUMNS} --policy fifo --cluster 1x4 --json --out out",
+            '"jobs": 12',
+        ),
+        (
+            f"replay --trace {SPEC}@86400..172800 {COLUMNS} --policy fifo --json --out out",
+            '"jobs": 4',
+        ),
+        (
+            f"replay --trace resampled/x2/days/{SPEC} {COLUMNS} --policy fifo --json --out out",
+            '"jobs": 16',
+        ),
         ("sweep run sweep.toml --out out --quiet", "2 done, 0 failed"),
-        (f"plan growth --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --policy fifo:skip {SLO} "
-         f"--load 1:1.5:0.5 {FEW}", '"question": "growth"'),
-        (f"plan compare --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --a '--policy fifo' "
-         "--b '--policy srtf' --seeds 2 --no-noise --quiet --json --out out",
-         '"question": "compare"'),
-        (f"plan eta --state state.json --history {SPEC} --options '{COLUMNS}' --continuations 5 "
-         "--job a --quiet --json --out out", "2 days of history"),
+        (
+            f"plan growth --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --policy fifo:skip "
+            f"{SLO} --load 1:1.5:0.5 {FEW}",
+            '"question": "growth"',
+        ),
+        (
+            f"plan compare --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --a '--policy fifo' "
+            "--b '--policy srtf' --seeds 2 --no-noise --quiet --json --out out",
+            '"question": "compare"',
+        ),
+        (
+            f"plan eta --state state.json --history {SPEC} --options '{COLUMNS}' --continuations 5 "
+            "--job a --quiet --json --out out",
+            "2 days of history",
+        ),
         (f"traces lint {SPEC} {COLUMNS}", "12 jobs"),
         (f"traces lint {SPEC}@86400.. {COLUMNS}", "8 jobs"),
         (f"traces describe {SPEC} {COLUMNS}", "12 jobs"),
         (f"audit {SPEC} --cluster 1x4 {COLUMNS}", "12 jobs"),
     ],
     ids=lambda text: text[:40],
-)  # fmt: skip
+)
 def test_a_command_takes_it(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     command, *words = shlex.split(line)
     if "state.json" in words:

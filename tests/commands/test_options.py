@@ -22,14 +22,21 @@ PARSERS: dict[str, Callable[[], LineParser]] = {
     **{
         name: importlib.import_module(name).make_parser
         for name in (
-            "morph_opt.__main__", "benchmarks.fairness.cli", "benchmarks.highs_options",
-            "benchmarks.objectives", "benchmarks.packing", "benchmarks.perf_micro",
+            "morph_opt.__main__",
+            "benchmarks.fairness.cli",
+            "benchmarks.highs_options",
+            "benchmarks.objectives",
+            "benchmarks.packing",
+            "benchmarks.perf_micro",
             "benchmarks.planning.cli",
-            "benchmarks.perf_online", "benchmarks.perf_speed", "benchmarks.rounds.cli",
-            "benchmarks.scale.cli", "benchmarks.solvers.__main__",
+            "benchmarks.perf_online",
+            "benchmarks.perf_speed",
+            "benchmarks.rounds.cli",
+            "benchmarks.scale.cli",
+            "benchmarks.solvers.__main__",
         )
     },
-}  # fmt: skip
+}
 
 FACTS = [(name, fact) for name, make in PARSERS.items() for fact in described(make())]
 OPTIONS = [(name, fact) for name, fact in FACTS if not fact.positional]

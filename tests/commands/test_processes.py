@@ -48,8 +48,13 @@ def process(*arguments: str, **settings: object) -> subprocess.CompletedProcess[
     """`python -m morph_opt ...` in a process of its own; stderr is kept."""
     return subprocess.run(
         [sys.executable, "-m", "morph_opt", *arguments],
-        cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_S, **settings,
-    )  # type: ignore[call-overload, no-any-return]  # fmt: skip
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+        **settings,
+    )  # type: ignore[call-overload, no-any-return]
 
 
 def closed(number: int) -> Callable[[], None]:
@@ -123,8 +128,11 @@ def test_a_path_that_cannot_be_is_the_users_to_mend(
 def test_a_closed_stderr_keeps_complaints_out_of_the_result() -> None:
     found = subprocess.run(
         [sys.executable, "-m", "morph_opt", "round", "--state", "none.json"],
-        cwd=ROOT, stdout=subprocess.PIPE, preexec_fn=closed(2), check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        preexec_fn=closed(2),
+        check=False,
+    )
     assert (found.returncode, found.stdout) == (2, b"")
 
 
@@ -137,9 +145,13 @@ def run_until_begun(folder: Path, *more: str) -> subprocess.Popen[str]:
     """A replay that has decided a few rounds, and after some more waits for its signal."""
     running = subprocess.Popen(
         [sys.executable, "-m", "morph_opt.replay", *SLOW, "--out", str(folder), *more],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "HANGS_AFTER": "300"}, preexec_fn=interruptible,  # noqa: PLW1509 (no threads here)
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HANGS_AFTER": "300"},
+        preexec_fn=interruptible,  # noqa: PLW1509 (no threads here)
+    )
     log = folder / "events.jsonl.partial"
 
     def has_begun() -> bool:

@@ -82,9 +82,11 @@ def test_a_new_field_is_in_files() -> None:
     read = Fields(parse_toml(text, None)["x"], "x", "f.toml", settings(More), key_lines(text))
     assert read_options(read, More) == made
     for wrong, rule in (
-        ("depth = 2", "depth = 9"), ('tone = "stern"', 'tone = "loud"'),
-        ("careful = true", "careful = 1"), ("patience_s = 1.5", "patience_s = false"),
-    ):  # fmt: skip
+        ("depth = 2", "depth = 9"),
+        ('tone = "stern"', 'tone = "loud"'),
+        ("careful = true", "careful = 1"),
+        ("patience_s = 1.5", "patience_s = false"),
+    ):
         changed_text = text.replace(wrong, rule)
         assert changed_text != text
         lines = key_lines(changed_text)
@@ -103,9 +105,12 @@ def test_a_new_field_is_in_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_new_field_is_in_schema_and_tables() -> None:
     found = options_schema(More)["properties"]
     assert found["depth"] == {
-        "type": "integer", "description": "levels that are looked at", "default": 3,
-        "minimum": 1, "maximum": 5,
-    }  # fmt: skip
+        "type": "integer",
+        "description": "levels that are looked at",
+        "default": 3,
+        "minimum": 1,
+        "maximum": 5,
+    }
     assert found["tone"]["enum"] == ["mild", "stern"]
     rows = table(asked(More))
     assert "| `--depth` | `depth` | a whole number from 1 to 5 | levels that are looked" in rows
@@ -139,8 +144,9 @@ def test_a_value_of_another_type_or_range_is_refused(name: str, value: object, r
 
 
 def test_no_two_options_share_a_name_on_the_command_line() -> None:
-    flags = [one.flag for kind in PARTS.values() for one in asked(kind).values()
-             if not one.about.hidden]  # fmt: skip
+    flags = [
+        one.flag for kind in PARTS.values() for one in asked(kind).values() if not one.about.hidden
+    ]
     assert len(flags) == len(set(flags))
 
 

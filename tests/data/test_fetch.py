@@ -177,11 +177,16 @@ def test_unknown_data_set(capsys: pytest.CaptureFixture[str]) -> None:
 
 LOG = b"job_id\n71\n"
 PACKED = Dataset(
-    "packed", "A test", "CC-BY-4.0", "owner/name", "1" * 40, {},
+    "packed",
+    "A test",
+    "CC-BY-4.0",
+    "owner/name",
+    "1" * 40,
+    {},
     blobs={"data.zip": "", "plain.csv": hashlib.sha1(b"blob 10\0" + LOG).hexdigest()},
     members={"data.zip": {"data/Venus/log.csv": "Venus/log.csv"}},
     citation="Somebody, Somewhere 2020",
-)  # fmt: skip
+)
 
 
 def packed(monkeypatch: pytest.MonkeyPatch, folder: Path, archive: bytes) -> Dataset:

@@ -111,8 +111,10 @@ def test_one_more_node_is_one_for_every_rule_and_every_candidate() -> None:
     assert other.problem.nodes.sets[1].tolist() == [False, True, False]
     window = OperatorRules((Maintenance(("n1",), 0.0, 10_000.0),))
     assert poser(window).pose(here).with_one_more_node(1).problem.nodes.open.tolist() == [
-        True, False, False,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+    ]
 
 
 def test_nothing_else_assembles_a_round(project_root: Path) -> None:

@@ -20,7 +20,10 @@ def decided(
     """Nodes of 4 GPUs and 8 threads, of types ``x`` and ``y``; jobs that start at once."""
     kind = {"gpus": 4, "cpus": 8, "host_memory_gib": 32, "nvlink_gb_per_s": 9, "rdma_gb_per_s": 16}
     document = {
-        "schema": "morph-opt/round-state/1", "round": 0, "time_s": 0.0, "interval_s": 60.0,
+        "schema": "morph-opt/round-state/1",
+        "round": 0,
+        "time_s": 0.0,
+        "interval_s": 60.0,
         "cluster": {
             "gpu_types": [{"name": name, "memory_gib": 80} for name in ("X", "Y")],
             "node_types": [{"name": name, "gpu_type": name.upper(), **kind} for name in "xy"],
@@ -28,14 +31,20 @@ def decided(
             "leaves": [{"name": "a", "uplink_gb_per_s": 6.0}],
         },
         "jobs": [
-            {"name": name, "submission_s": 0.0, "iterations": 5000, "requested_plan": "dp",
-             "restart_s": 0.0, "model": "m", "guaranteed": True, **job}
+            {
+                "name": name,
+                "submission_s": 0.0,
+                "iterations": 5000,
+                "requested_plan": "dp",
+                "restart_s": 0.0,
+                "model": "m",
+                "guaranteed": True,
+                **job,
+            }
             for name, job in jobs.items()
         ],
-        "speeds": {
-            "rows": [{"model": "m", "node_type": "x", "plan": "dp", **row} for row in rows]
-        },
-    }  # fmt: skip
+        "speeds": {"rows": [{"model": "m", "node_type": "x", "plan": "dp", **row} for row in rows]},
+    }
     options = {"gap": 0.0, **options}
     options = {"objective": "throughput", **options}
     return decide_round(parse_snapshot(json.dumps(document)), PolicyOptions(**options))

@@ -94,14 +94,14 @@ HOSTILE["jsonl"] = {name: text + "\n" for name, text in HOSTILE["json"].items() 
 HOSTILE["gz"] = HOSTILE["xz"] = {}
 BYTES: dict[str, bytes] = {
     "no UTF-8": b"\xff\xfe\x00a" * 50,
-    "half a character": b"name = \"\xe2\x82",
+    "half a character": b'name = "\xe2\x82',
     "random": bytes(range(256)) * 20,
     "truncated gzip": gzip.compress(bytes(1000))[:-9],
     "corrupt gzip": gzip.compress(os.urandom(1000))[:300] + b"\xff" * 600,
     "truncated xz": lzma.compress(bytes(1000))[:-9],
     "corrupt xz": lzma.compress(os.urandom(1000))[:300] + b"\xff" * 600,
     "xz with a tail": lzma.compress(b"{}") + b"tail",
-}  # fmt: skip
+}
 KEPT_AS_TEXT = ("events.jsonl.partial", "rounds.csv.partial")
 """A torn tail is cut off there, whatever it is."""
 

@@ -126,11 +126,18 @@ def logs(folder: Path) -> None:
     draw_log(read_frame(chosen(log(folder), "acme", Reading())), folder / "a.svg")
     instants = tuple(
         Instant(
-            1.7e9 + 300.0 * n, used=64 - n, idle=n, waiting=n, waiting_gpus=8 * n, fillable=n // 2,
-            bound=n // 2, by_count=n // 2, started=(),
+            1.7e9 + 300.0 * n,
+            used=64 - n,
+            idle=n,
+            waiting=n,
+            waiting_gpus=8 * n,
+            fillable=n // 2,
+            bound=n // 2,
+            by_count=n // 2,
+            started=(),
         )
         for n in range(20)
-    )  # fmt: skip
+    )
     draw_audit(
         Audit(300.0, 64, instants, ()), "table:jobs-of-the-last-quarter.csv", folder / "b.svg"
     )
@@ -145,11 +152,17 @@ def study(folder: Path) -> None:
     names = ("Evaluation", "Pretrain", "Debug", "SFT", "MLLM", "Other types of work")
     for panels in (
         (acme.Curves("All", "run time (s)", "jobs (%)", series, log_x=True, line=(600.0, "ten")),),
-        (acme.Shares("Of jobs", names, [(f"cluster {n}", (50.0, 20.0, 10.0, 10.0, 9.0, 1.0))
-                                        for n in range(5)]),) * 2,
+        (
+            acme.Shares(
+                "Of jobs",
+                names,
+                [(f"cluster {n}", (50.0, 20.0, 10.0, 10.0, 9.0, 1.0)) for n in range(5)],
+            ),
+        )
+        * 2,
         (acme.Bars("Median", "run time (s)", [(name, 100.0) for name in names]),),
         (acme.Boxes("Asked for", "GPUs", [(n, (1.0, 2.0, 8.0, 64.0, 1024.0)) for n in names]),),
-    ):  # fmt: skip
+    ):
         table = Table(("a",), [(1,)])
         acme.draw(
             acme.Plot("A1", "What is shown", panels, ("A note. " * 20,), table), folder / "a.png"

@@ -76,14 +76,20 @@ def test_everything_is_read_and_written_back() -> None:
         ({"parts": [{"plan": "dp"}]}, "parts[0].size", "is missing"),
         ({"parts": [PART | {"size": 0}]}, "parts[0].size", "must be at least 1, got 0"),
         ({"parts": [PART | {"plan": 1}]}, "parts[0].plan", "must be text, got 1"),
-        ({"parts": [PART | {"colour": "rde"}]}, "parts[0].colour",
-         "must be one of red, blue, got 'rde'"),
+        (
+            {"parts": [PART | {"colour": "rde"}]},
+            "parts[0].colour",
+            "must be one of red, blue, got 'rde'",
+        ),
         ({"by_name": []}, "by_name", "must be an object, got a list"),
-        ({"by_name": {"x": PART | {"clour": 1}}}, "by_name.x.clour",
-         "unknown field (did you mean 'colour'?); known are size, plan, colour"),
+        (
+            {"by_name": {"x": PART | {"clour": 1}}},
+            "by_name.x.clour",
+            "unknown field (did you mean 'colour'?); known are size, plan, colour",
+        ),
         ({"nme": 1}, "nme", "unknown field (did you mean 'name'?)"),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_names_its_place(change: dict[str, object], field: str, rule: str) -> None:
     with pytest.raises(InputError) as refused:
         structure(Whole, GOOD | change)

@@ -40,8 +40,9 @@ def test_the_worst_are_cancelled_at_the_boundary_at_which_the_last_has_reported(
     result = replay(trace, cluster(1, 1), policy, SPEEDS, FREE)
     gone = [event for event in result.events if isinstance(event, Cancelled)]
     assert [(e.time_s, e.job, e.iterations_done) for e in gone] == [
-        (240.0, "c", 60.0), (240.0, "a", 60.0),
-    ]  # fmt: skip
+        (240.0, "c", 60.0),
+        (240.0, "a", 60.0),
+    ]
     assert [state.job.name for state in policy.seen[3].jobs] == ["b"]
     for event in result.events:
         assert event_from_line(event_to_line(event)) == event

@@ -26,9 +26,13 @@ def starts(plans: dict[int, list[object]], *events: NodeEvent, **config: float) 
     """Start-up of every start of job a, one decision per round of 60 s."""
     policy = Scripted(plans)  # type: ignore[arg-type]
     result = replay(
-        Trace.of("one", [job("a", 0.0, 10_000)]), cluster(3, 2), policy, SPEEDS,
-        replace(PRICES, until_s=600.0, **config), node_events=events,
-    )  # fmt: skip
+        Trace.of("one", [job("a", 0.0, 10_000)]),
+        cluster(3, 2),
+        policy,
+        SPEEDS,
+        replace(PRICES, until_s=600.0, **config),
+        node_events=events,
+    )
     for event in result.events:
         assert event_from_line(event_to_line(event)) == event
     return [e.restart_s for e in result.events if isinstance(e, Started)]
@@ -171,9 +175,14 @@ def test_who_holds_or_held_gpus_pays_what_the_policy_was_told(runs: bool) -> Non
     """A snapshot by hand that leaves out how often the job has started: back for 2 s."""
     held = replace(ON_0, job="a")
     known = JobState(
-        job("a", 0.0, 10_000), 10.0, held if runs else None, restart_s=40.0, resume_s=2.0,
-        migrate_s=9.0, last_held=None if runs else held,
-    )  # fmt: skip
+        job("a", 0.0, 10_000),
+        10.0,
+        held if runs else None,
+        restart_s=40.0,
+        resume_s=2.0,
+        migrate_s=9.0,
+        last_held=None if runs else held,
+    )
     state = RoundState(1, 60.0, 60.0, cluster(3, 2), (known,))
     assert known.start_up_s(ON_0.plan, ON_0.placement) == 2.0
     policy = Scripted({0: [ON_0], 1: [], 2: [ON_0]} if runs else {0: [ON_0]})

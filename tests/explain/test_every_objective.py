@@ -57,10 +57,14 @@ def world() -> tuple[GavelTable, tuple[JobState, ...]]:
     for i, job in enumerate(small[4:13]):
         submission_s = 40.0 * i
         named = replace(
-            job, name=f"{i % 3}-{i}", submission_s=submission_s, tenant=("one", "two")[i % 2],
-            guaranteed=i in (2, 5), weight=1.0 + i % 4,
+            job,
+            name=f"{i % 3}-{i}",
+            submission_s=submission_s,
+            tenant=("one", "two")[i % 2],
+            guaranteed=i in (2, 5),
+            weight=1.0 + i % 4,
             deadline_s=submission_s + 40_000.0 * (1 + i) if i % 3 == 0 else None,
-        )  # fmt: skip
+        )
         jobs.append(JobState(named, restart_s=60.0))
     return speeds, tuple(jobs)
 
@@ -95,9 +99,12 @@ def test_the_explained_value_is_the_decided_one(objective: str, given: tuple[str
     for index in range(2):
         present = jobs[: len(jobs) - 1 + index]
         state = RoundState(
-            index, 600.0 * (1 + index), 60.0, CLUSTER,
+            index,
+            600.0 * (1 + index),
+            60.0,
+            CLUSTER,
             tuple(replace(known, **running.get(known.job.name, {})) for known in present),
-        )  # fmt: skip
+        )
         decision = policy.decide(state)
         evidence, report = decision.evidence, decision.report
         assert evidence is not None

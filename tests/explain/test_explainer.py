@@ -64,9 +64,12 @@ RULES: dict[str, tuple[object, RoundState, Rule, str]] = {
     "node_rule": (LINEAR, state(cluster(4), queued("b")), NodeRule(("b",), not_nodes=("n*",)), "b"),
     "gang_limit": (LINEAR, state(cluster(4), queued("b")), GangLimit(("b",), most=2), "b"),
     "maintenance": (
-        LINEAR, state(cluster(4), queued("b")), Maintenance(("n0",), 100.0, 900.0), "b"
+        LINEAR,
+        state(cluster(4), queued("b")),
+        Maintenance(("n0",), 100.0, 900.0),
+        "b",
     ),
-}  # fmt: skip
+}
 
 
 def test_every_kind_of_rule_has_its_case() -> None:
@@ -155,9 +158,7 @@ def test_displacement_is_that_of_brute_force(seed: int) -> None:
     problem = view.problem
     level = Throughput().levels(problem)[0]
     rows = oracle.combinations(problem).tolist()
-    worth = {
-        tuple(row): oracle.value(row, level) for row in rows if oracle.place(problem, row)
-    }  # fmt: skip
+    worth = {tuple(row): oracle.value(row, level) for row in rows if oracle.place(problem, row)}
     best = max(worth.values())
     found = explained(table, here)
     assert found.value == pytest.approx(best, rel=1e-9)

@@ -37,12 +37,22 @@ def floats(*values: float) -> np.ndarray:
 def small(**changes: object) -> FleetProblem:
     """Two types of one family, two classes, two scenarios; see `test_by_hand`."""
     plain = FleetProblem(
-        price=floats(3.0, 2.0), size=ints(4, 2), most=ints(5, 5), family=ints(-1, -1),
-        scenario=ints(0, 0, 1), group=ints(0, 1, 0), bin=ints(0, 1, 0),
-        work=floats(100.0, 50.0, 300.0), jobs=ints(2, 1, 3),
-        config_group=ints(0, 0, 1), config_type=ints(0, 1, 0), gpus=floats(2.0, 1.0, 4.0),
-        pace_s=floats(10.0, 30.0, 10.0), bin_s=1000.0, delay_s=1000.0,
-    )  # fmt: skip
+        price=floats(3.0, 2.0),
+        size=ints(4, 2),
+        most=ints(5, 5),
+        family=ints(-1, -1),
+        scenario=ints(0, 0, 1),
+        group=ints(0, 1, 0),
+        bin=ints(0, 1, 0),
+        work=floats(100.0, 50.0, 300.0),
+        jobs=ints(2, 1, 3),
+        config_group=ints(0, 0, 1),
+        config_type=ints(0, 1, 0),
+        gpus=floats(2.0, 1.0, 4.0),
+        pace_s=floats(10.0, 30.0, 10.0),
+        bin_s=1000.0,
+        delay_s=1000.0,
+    )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -98,11 +108,18 @@ def served(problem: FleetProblem, nodes: tuple[int, ...]) -> bool:
         for a, s, d in columns
     }
     for w, k, b in sorted(places):
-        upper.append([
-            problem.gpus[s] * problem.pace_s[s]
-            * (problem.scenario[a] == w and problem.config_type[s] == k and problem.bin[a] + d == b)
-            for a, s, d in columns
-        ])  # fmt: skip
+        upper.append(
+            [
+                problem.gpus[s]
+                * problem.pace_s[s]
+                * (
+                    problem.scenario[a] == w
+                    and problem.config_type[s] == k
+                    and problem.bin[a] + d == b
+                )
+                for a, s, d in columns
+            ]
+        )
         limit.append(float(problem.size[k]) * problem.bin_s * nodes[k])
     found = linprog(np.zeros(len(columns)), upper, limit, equal, problem.work)
     return bool(found.status == 0)
@@ -121,17 +138,24 @@ def random_problem(seed: int) -> FleetProblem:
     count = len(configs)
     bin_s = 1000.0
     return FleetProblem(
-        price=draw.integers(1, 6, types).astype(float), size=draw.integers(1, 9, types),
-        most=draw.integers(1, 4, types), family=draw.integers(-1, 2, types),
-        scenario=keys[:, 0], group=keys[:, 1], bin=keys[:, 2],
-        work=draw.integers(20, 200, len(keys)).astype(float), jobs=draw.integers(1, 5, len(keys)),
+        price=draw.integers(1, 6, types).astype(float),
+        size=draw.integers(1, 9, types),
+        most=draw.integers(1, 4, types),
+        family=draw.integers(-1, 2, types),
+        scenario=keys[:, 0],
+        group=keys[:, 1],
+        bin=keys[:, 2],
+        work=draw.integers(20, 200, len(keys)).astype(float),
+        jobs=draw.integers(1, 5, len(keys)),
         config_group=np.asarray([c for c, _ in configs]),
         config_type=np.asarray([k for _, k in configs]),
         gpus=draw.integers(1, 9, count).astype(float),
         pace_s=draw.integers(4, 30, count).astype(float),
-        bin_s=bin_s, delay_s=float(draw.choice([500.0, 1000.0, 2500.0])), lost_s=100.0,
+        bin_s=bin_s,
+        delay_s=float(draw.choice([500.0, 1000.0, 2500.0])),
+        lost_s=100.0,
         budget=float(draw.choice([8.0, np.inf])),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -172,12 +196,16 @@ def test_each_rule_is_named() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"price": floats(0.0, 1.0)}, {"most": ints(1)}, {"work": floats(0.0, 1.0, 1.0)},
-        {"config_type": ints(0, 1, 2)}, {"config_type": ints(0, 1, -1)}, {"lost_s": 2000.0},
-        {"group": ints(0, 2, 0)}, {"bin": ints(0, 0, 0), "scenario": ints(0, 0, 0),
-                                   "group": ints(0, 0, 0)},
+        {"price": floats(0.0, 1.0)},
+        {"most": ints(1)},
+        {"work": floats(0.0, 1.0, 1.0)},
+        {"config_type": ints(0, 1, 2)},
+        {"config_type": ints(0, 1, -1)},
+        {"lost_s": 2000.0},
+        {"group": ints(0, 2, 0)},
+        {"bin": ints(0, 0, 0), "scenario": ints(0, 0, 0), "group": ints(0, 0, 0)},
     ],
-)  # fmt: skip
+)
 def test_a_wrong_problem_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"must|need|unknown|class|twice"):
         small(**changes)

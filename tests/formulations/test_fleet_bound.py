@@ -72,9 +72,10 @@ def test_prices_that_prove_nothing_are_refused() -> None:
     count = priced_bins(problem).shape[0]
     for prices, said in (
         (np.ones(count - 1), f"has {count - 1} prices, not {count}"),
-        (np.full(count, -1.0), "negative"), (np.full(count, np.nan), "no number"),
+        (np.full(count, -1.0), "negative"),
+        (np.full(count, np.nan), "no number"),
         (np.full(count, 1e308), "too large"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=said):
             cut_of(problem, prices)
     with pytest.raises(ValueError, match="more than 1000000 fleets"):

@@ -79,8 +79,15 @@ def test_jct_is_the_completion_rate() -> None:
 
 def test_jct_counts_ends_within_the_round_alike() -> None:
     problem = base()
-    nearly = replace(problem, jobs=replace(problem.jobs, iterations_left=np.asarray([1.0, 1.0]),
-                     restart_s=np.zeros(2), restart_left_s=np.zeros(2)))  # fmt: skip
+    nearly = replace(
+        problem,
+        jobs=replace(
+            problem.jobs,
+            iterations_left=np.asarray([1.0, 1.0]),
+            restart_s=np.zeros(2),
+            restart_left_s=np.zeros(2),
+        ),
+    )
     (level,) = Jct().levels(nearly)
     np.testing.assert_allclose(level.value, [1 / 60, 1 / 60, 3 / 60, 3 / 60])
 
@@ -134,8 +141,12 @@ def test_backlog_prices_count_who_ends_later() -> None:
     (path,) = backlog_prices(problem)
     assert path.ends_s.tolist() == [600.0, 1800.0]
     assert path.until(np.asarray([0.0, 300.0, 600.0, 1800.0, 1900.0])).tolist() == [
-        0.0, 600.0, 1200.0, 2400.0, 2500.0,
-    ]  # fmt: skip
+        0.0,
+        600.0,
+        1200.0,
+        2400.0,
+        2500.0,
+    ]
 
 
 def test_lookahead_by_hand() -> None:
@@ -176,9 +187,10 @@ def test_saved_time_by_hand() -> None:
 def test_what_saves_nothing_is_worth_a_part_of_the_round_at_its_best_speed() -> None:
     """Four GPUs in two rounds are better than one now, which still is worth something."""
     problem = tiny(
-        [4, 4], [Candidate(0, (1,), iteration_s=60.0), Candidate(0, (4,), iteration_s=4.5)],
+        [4, 4],
+        [Candidate(0, (1,), iteration_s=60.0), Candidate(0, (4,), iteration_s=4.5)],
         holds=[Hold(0, 0, 4)],
-    )  # fmt: skip
+    )
     jobs = replace(
         problem.jobs,
         iterations_left=np.full(1, 100.0),

@@ -31,12 +31,20 @@ KINDS = {
 }
 PER_NODE = {
     "ssd": RoundSize(
-        jobs=5, nodes=2, classes=1, candidates=3, parts=2, gpus=(6, 8), running=0.3, closed=0.0,
-        side_resources_bind=True, sides=SIDES + 1,
+        jobs=5,
+        nodes=2,
+        classes=1,
+        candidates=3,
+        parts=2,
+        gpus=(6, 8),
+        running=0.3,
+        closed=0.0,
+        side_resources_bind=True,
+        sides=SIDES + 1,
     ),
     "everything": LOCAL_SSD,
     "many parts": replace(LOCAL_SSD, parts=4, gpus=(4, 8), rules=0),
-}  # fmt: skip
+}
 LARGE = RoundSize(jobs=14, nodes=9, classes=3, candidates=6, running=0.6)
 LARGE_EVERYTHING = replace(EVERYTHING, jobs=9, nodes=7, classes=2, candidates=5, running=0.6)
 
@@ -48,14 +56,31 @@ MIXED = {
 
 ALIKE = {
     "one job": replace(
-        EVERYTHING, jobs=1, nodes=6, classes=1, candidates=8, parts=4, gpus=(2, 4), running=0.0,
-        node_sets=0, rules=0,
+        EVERYTHING,
+        jobs=1,
+        nodes=6,
+        classes=1,
+        candidates=8,
+        parts=4,
+        gpus=(2, 4),
+        running=0.0,
+        node_sets=0,
+        rules=0,
     ),
     "few jobs": replace(
-        EVERYTHING, jobs=3, nodes=6, classes=1, candidates=5, parts=4, gpus=(2, 4), running=0.3,
-        closed=0.1, node_sets=0, rules=0,
+        EVERYTHING,
+        jobs=3,
+        nodes=6,
+        classes=1,
+        candidates=5,
+        parts=4,
+        gpus=(2, 4),
+        running=0.3,
+        closed=0.1,
+        node_sets=0,
+        rules=0,
     ),
-}  # fmt: skip
+}
 """Nodes of one class under leaves and domains, most of them alike, scarce threads and uplinks."""
 
 Drawn = tuple[str, RoundProblem, np.random.Generator]

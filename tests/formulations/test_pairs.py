@@ -300,9 +300,12 @@ def test_nobody_stays_beside_a_job_that_starts() -> None:
     problem = packed()
     start = replace(problem.candidates, job=np.asarray([0, 3]))
     shared = replace(
-        problem.shared, option=np.zeros(2, np.int64), job=np.asarray([0, 1]),
-        candidate=np.asarray([0, -1]), iteration_s=np.ones(2),
-    )  # fmt: skip
+        problem.shared,
+        option=np.zeros(2, np.int64),
+        job=np.asarray([0, 1]),
+        candidate=np.asarray([0, -1]),
+        iteration_s=np.ones(2),
+    )
     with pytest.raises(ValueError, match="must be a stay if another's is"):
         replace(problem, candidates=start, shared=shared)
 

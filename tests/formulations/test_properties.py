@@ -45,9 +45,16 @@ def digest(model: LinearModel) -> str:
     """Hash of everything that a solver or a reader would see."""
     found = hashlib.sha256()
     for array in (
-        model.cost, model.column_lower, model.column_upper, model.integer, model.row_lower,
-        model.row_upper, model.start, model.index, model.value,
-    ):  # fmt: skip
+        model.cost,
+        model.column_lower,
+        model.column_upper,
+        model.integer,
+        model.row_lower,
+        model.row_upper,
+        model.start,
+        model.index,
+        model.value,
+    ):
         found.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
     for name in (*model.row_names(), *model.column_names()):
         found.update(name.encode())
@@ -64,8 +71,12 @@ def digests() -> str:
 @given(SEEDS)
 def test_build_gives_the_same_bytes_and_leaves_its_input_alone(seed: int) -> None:
     problem, level = drawn(seed)
-    arrays = [getattr(table, f) for table in (problem.jobs, problem.candidates, problem.nodes,
-              problem.holds) for f in table.__slots__ if getattr(table, f) is not None]  # fmt: skip
+    arrays = [
+        getattr(table, f)
+        for table in (problem.jobs, problem.candidates, problem.nodes, problem.holds)
+        for f in table.__slots__
+        if getattr(table, f) is not None
+    ]
     before = [array.tobytes() for array in (*arrays, level.value)]
     for build in BUILDS.values():
         assert digest(build(problem, level).model) == digest(build(problem, level).model)
@@ -76,9 +87,13 @@ def test_build_gives_the_same_bytes_in_another_process() -> None:
     root = Path(__file__).resolve().parents[2]
     code = "from tests.formulations.test_properties import digests; print(digests())"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONHASHSEED": "4711"},
-    )  # fmt: skip
+    )
     assert done.stdout.strip() == digests()
 
 

@@ -122,8 +122,10 @@ def test_the_check_knows_who_comes_back_where() -> None:
     with pytest.raises(RuleError, match=r"^node_open: "):
         check(by_hand(closed=(0,)), _choice(STAY, BACK))
     # three GPUs: one of job 0, and two of job 1; a node of two has no room for both
-    small = replace(problem, nodes=replace(problem.nodes, capacity=np.asarray(
-        [[2.0, 0, 0, 0]] * problem.nodes.classes)))  # fmt: skip
+    small = replace(
+        problem,
+        nodes=replace(problem.nodes, capacity=np.asarray([[2.0, 0, 0, 0]] * problem.nodes.classes)),
+    )
     with pytest.raises(RuleError, match=r"^capacity: node 0 would hold 3 of 2 gpu"):
         check(small, _choice(STAY, BACK))
 

@@ -66,9 +66,11 @@ def test_no_test_hurries(project_root: Path) -> None:
 def test_what_is_caught(tmp_path: Path) -> None:
     path = tmp_path / "test_it.py"
     for line in (
-        "run(words, timeout=120)", "Limits(gap=0.0, time_s=60.0)", "assert time.monotonic() < end",
+        "run(words, timeout=120)",
+        "Limits(gap=0.0, time_s=60.0)",
+        "assert time.monotonic() < end",
         "began = perf_counter()",
-    ):  # fmt: skip
+    ):
         path.write_text(line)
         assert len(hurries(path)) == 1, line
     path.write_text("Limits(time_s=600.0); replace(state, time_s=60.0); run(timeout=PATIENCE_S)")

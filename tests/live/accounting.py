@@ -42,11 +42,19 @@ def database(folder: Path, port: int, password: str) -> tuple[str, ...]:
     )
     begin.chmod(0o600)
     return (
-        which("mariadbd") or "mariadbd", "--no-defaults", "--user=root", f"--datadir={data}",
-        f"--socket={data}/socket", f"--pid-file={data}/pid", f"--port={port}",
-        "--bind-address=127.0.0.1", "--skip-name-resolve", f"--init-file={begin}",
-        "--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=900",
-    )  # fmt: skip
+        which("mariadbd") or "mariadbd",
+        "--no-defaults",
+        "--user=root",
+        f"--datadir={data}",
+        f"--socket={data}/socket",
+        f"--pid-file={data}/pid",
+        f"--port={port}",
+        "--bind-address=127.0.0.1",
+        "--skip-name-resolve",
+        f"--init-file={begin}",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-lock-wait-timeout=900",
+    )
 
 
 def configure(folder: Path, port: int, storage_port: int) -> str:
@@ -72,16 +80,20 @@ def configure(folder: Path, port: int, storage_port: int) -> str:
 def settings(folder: Path, port: int) -> tuple[str, ...]:
     """Lines of slurm.conf."""
     return (
-        "AccountingStorageType=accounting_storage/slurmdbd", "AccountingStorageHost=localhost",
-        f"AccountingStoragePort={port}", f"AccountingStoragePass={folder}/munge/socket",
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=localhost",
+        f"AccountingStoragePort={port}",
+        f"AccountingStoragePass={folder}/munge/socket",
         "AccountingStorageTRES=gres/gpu",
-    )  # fmt: skip
+    )
 
 
 def misread(
-    log: Path, cluster: Cluster, submitted_s: Mapping[str, float],
+    log: Path,
+    cluster: Cluster,
+    submitted_s: Mapping[str, float],
     ran: Mapping[str, Sequence[tuple[float, float]]],
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """What the readers of logs make of sacct that did not happen so, a line each.
 
     Parameters

@@ -79,8 +79,9 @@ class Run:
     def submit(self, gpus: int, halves: int, comment: str, *more: str, nodes: int = 1) -> str:
         """A job of the user nobody; returns its number."""
         tag = f"j{self.draw.randrange(10**9)}"
-        shape = [f"--gpus-per-node={gpus // nodes}", f"-N{nodes}"] if nodes > 1 else [
-            f"--gpus={gpus}"]  # fmt: skip
+        shape = (
+            [f"--gpus-per-node={gpus // nodes}", f"-N{nodes}"] if nodes > 1 else [f"--gpus={gpus}"]
+        )
         conf = f"SLURM_CONF={self.slurm.env['SLURM_CONF']}"
         words = ["sbatch", "--parsable", "--requeue", f"--comment={comment}", "--output=/dev/null"]
         words += ["--chdir=/", *shape, *more, str(self.folder / "job.sh"), tag, str(halves)]
@@ -209,8 +210,10 @@ class Run:
         order = kinds[:]
         self.draw.shuffle(order)
         for early, late in (
-            ("drain", "resume"), ("silent", "answer"), ("unaccounted", "accounted"),
-        ):  # fmt: skip
+            ("drain", "resume"),
+            ("silent", "answer"),
+            ("unaccounted", "accounted"),
+        ):
             if early in order and order.index(early) > order.index(late):
                 i, k = order.index(early), order.index(late)
                 order[i], order[k] = order[k], order[i]
@@ -361,9 +364,10 @@ class Run:
         lines = [line.split() for line in self.changes.read_text().splitlines()]
         refused = {words[0] for words in lines if words[1] == "refused"}
         stops_s = [
-            float(words[1]) for words in lines
+            float(words[1])
+            for words in lines
             if words[2:] == ["requeue", "Incomplete", job] and words[0] not in refused
-        ]  # fmt: skip
+        ]
         if any(end_s < at_s < again_s for at_s in stops_s):
             return "ran_again"
         return "unreached" if any(began_s < at_s <= end_s for at_s in stops_s) else "by_slurm"
@@ -395,9 +399,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=2, help="chaos runs, after one without")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--slurmdbd", choices=("with", "without", "both"), default="both",
+        "--slurmdbd",
+        choices=("with", "without", "both"),
+        default="both",
         help="accounting; both: without it in every other run (default both)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--observe", action="store_true", help="the same without acting: what Slurm does by itself"
     )

@@ -72,9 +72,15 @@ class FakeSlurm:
     """See the module; `__call__` is what `morph_opt.live.slurm.Slurm` runs commands by."""
 
     def __init__(
-        self, nodes: int = 8, gpus: int = 8, *, backfill: bool = True, seed: int = 0,
-        refuse: float = 0.0, restart_s: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        nodes: int = 8,
+        gpus: int = 8,
+        *,
+        backfill: bool = True,
+        seed: int = 0,
+        refuse: float = 0.0,
+        restart_s: float = 0.0,
+    ) -> None:
         self.size, self.now_s = gpus, EPOCH_S
         self.nodes = {f"n{i + 1}": i for i in range(nodes)}
         self.free = [set(range(gpus)) for _ in range(nodes)]
@@ -136,8 +142,16 @@ class FakeSlurm:
     def submit(self, gpus: int, work_s: float, comment: str = "", **more: Any) -> FakeJob:
         """A job arrives."""
         self._rank -= 1
-        job = FakeJob(self._next, gpus, work_s, self.now_s, comment, asked_gpus=gpus,
-                      priority=self._rank, **more)  # fmt: skip
+        job = FakeJob(
+            self._next,
+            gpus,
+            work_s,
+            self.now_s,
+            comment,
+            asked_gpus=gpus,
+            priority=self._rank,
+            **more,
+        )
         self.jobs[job.id] = job
         self._next += 1
         return job
@@ -170,10 +184,16 @@ class FakeSlurm:
     def _schedule(self) -> None:
         """Slurm's own: by priority, then what ends before the first that waits could start."""
         waiting = sorted(
-            (job for job in self.jobs.values() if job.state == "PENDING" and job.priority > 0
-             and job.begin_s <= self.now_s and not job.dependency),
+            (
+                job
+                for job in self.jobs.values()
+                if job.state == "PENDING"
+                and job.priority > 0
+                and job.begin_s <= self.now_s
+                and not job.dependency
+            ),
             key=lambda job: -job.priority,
-        )  # fmt: skip
+        )
         shadow_s, spare = None, 0
         for job in waiting:
             parts = self._fit(job)
@@ -322,21 +342,39 @@ class FakeSlurm:
         runs = job.state == "RUNNING"
         by_node = f"gres:gpu:{job.gpus // job.nodes}" if job.nodes else ""
         return {
-            "job_id": job.id, "name": job.name, "job_state": job.state, "user_name": job.user,
-            "state_reason": job.reason if job.priority else "JobHeldUser", "account": job.user,
-            "partition": job.partition, "comment": job.comment, "admin_comment": job.mark,
-            "submit_time": int(job.requeued_s or job.submit_s), "eligible_time": int(job.begin_s),
-            "start_time": int(job.start_s), "end_time": int(job.end_s), "priority": job.priority,
-            "time_limit": int(job.limit_s // 60), "node_count": max(1, job.nodes), "tasks": 1,
-            "tres_req_str": f"cpu=1,node={max(1, job.nodes)}", "requeue": job.requeue,
-            "tres_alloc_str": "", "tres_per_job": "" if job.nodes or not job.gpus
-            else f"gres:gpu:{job.gpus}", "tres_per_node": by_node, "tres_per_task": "",
-            "tres_per_socket": "", "gres_detail": detail if runs else [],
+            "job_id": job.id,
+            "name": job.name,
+            "job_state": job.state,
+            "user_name": job.user,
+            "state_reason": job.reason if job.priority else "JobHeldUser",
+            "account": job.user,
+            "partition": job.partition,
+            "comment": job.comment,
+            "admin_comment": job.mark,
+            "submit_time": int(job.requeued_s or job.submit_s),
+            "eligible_time": int(job.begin_s),
+            "start_time": int(job.start_s),
+            "end_time": int(job.end_s),
+            "priority": job.priority,
+            "time_limit": int(job.limit_s // 60),
+            "node_count": max(1, job.nodes),
+            "tasks": 1,
+            "tres_req_str": f"cpu=1,node={max(1, job.nodes)}",
+            "requeue": job.requeue,
+            "tres_alloc_str": "",
+            "tres_per_job": "" if job.nodes or not job.gpus else f"gres:gpu:{job.gpus}",
+            "tres_per_node": by_node,
+            "tres_per_task": "",
+            "tres_per_socket": "",
+            "gres_detail": detail if runs else [],
             "nodes": ",".join(names[i] for i in job.held) if job.held else "",
-            "required_nodes": ",".join(job.pinned), "restart_cnt": job.restarts,
-            "dependency": job.dependency, "array_job_id": job.array,
-            "array_task_id": 0 if job.array else None, "array_task_string": "",
-        }  # fmt: skip
+            "required_nodes": ",".join(job.pinned),
+            "restart_cnt": job.restarts,
+            "dependency": job.dependency,
+            "array_job_id": job.array,
+            "array_task_id": 0 if job.array else None,
+            "array_task_string": "",
+        }
 
     def _nodes(self) -> Iterator[dict[str, Any]]:
         for name, i in self.nodes.items():
@@ -344,13 +382,19 @@ class FakeSlurm:
             listed = ",".join(map(str, used)) if used else "N/A"
             flag = self.flags.get(name, "")
             yield {
-                "name": name, "gres": f"gpu:a800:{self.size}", "partitions": ["gpu", "other"],
-                "gres_used": f"gpu:a800:{len(used)}(IDX:{listed})", "state": "down" if
-                flag == "NOT_RESPONDING" else "mixed" if used else "idle",
-                "state_flags": [flag] if flag else [], "cpus": 64, "alloc_cpus": len(used),
-                "features": "", "active_features": "", "port": self.doors.get(name),
+                "name": name,
+                "gres": f"gpu:a800:{self.size}",
+                "partitions": ["gpu", "other"],
+                "gres_used": f"gpu:a800:{len(used)}(IDX:{listed})",
+                "state": "down" if flag == "NOT_RESPONDING" else "mixed" if used else "idle",
+                "state_flags": [flag] if flag else [],
+                "cpus": 64,
+                "alloc_cpus": len(used),
+                "features": "",
+                "active_features": "",
+                "port": self.doors.get(name),
                 "address": "127.0.0.1" if name in self.doors else "",
-            }  # fmt: skip
+            }
 
 
 def _instant(written: str) -> float:

@@ -63,9 +63,13 @@ class RealSlurm:
     """
 
     def __init__(
-        self, folder: Path, *, backfill: bool = True, slurmdbd: bool = False,
+        self,
+        folder: Path,
+        *,
+        backfill: bool = True,
+        slurmdbd: bool = False,
         settings: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.settings = (*settings, f"SchedulerType=sched/{'backfill' if backfill else 'builtin'}")
@@ -292,9 +296,11 @@ def guard(conf: Path) -> subprocess.Popen[bytes]:
     """A process that calls `end_all` once this one is gone, however it was ended."""
     here = Path(__file__).resolve().parents[2]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.live.real", str(conf)], stdin=subprocess.PIPE, cwd=here,
+        [sys.executable, "-m", "tests.live.real", str(conf)],
+        stdin=subprocess.PIPE,
+        cwd=here,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def _listens(port: int) -> bool:

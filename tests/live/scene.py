@@ -20,14 +20,18 @@ ALL = frozenset(("order", "placement", "shape", "stops"))
 
 
 def settings(**more: Any) -> Settings:
-    known = {"partitions": ("gpu",), "powers": ALL, "observe_turns": 0, "minimum_run_s": 5.0,
-             "restart_s": 5.0, "stops_per_hour": 1000}  # fmt: skip
+    known = {
+        "partitions": ("gpu",),
+        "powers": ALL,
+        "observe_turns": 0,
+        "minimum_run_s": 5.0,
+        "restart_s": 5.0,
+        "stops_per_hour": 1000,
+    }
     return Settings(**{**known, **more})
 
 
-def controller(
-    path: Path, fake: FakeSlurm, mode: Mode | None = None, **more: Any
-) -> Controller:  # fmt: skip
+def controller(path: Path, fake: FakeSlurm, mode: Mode | None = None, **more: Any) -> Controller:
     own = settings(**more)
     slurm = Slurm(own, fake, fake.clock, fake.sleep)
     found = Controller(slurm, own, mode or Mode(ACT), path)

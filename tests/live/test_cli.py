@@ -21,9 +21,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         fake.submit(8, float(seconds), f"morph checkpoint seconds={seconds}")
     fake.advance(2.0)
     said = {
-        "squeue": fake(("squeue", "--json"), 1.0), "sinfo": fake(("sinfo", "--json"), 1.0),
+        "squeue": fake(("squeue", "--json"), 1.0),
+        "sinfo": fake(("sinfo", "--json"), 1.0),
         "scontrol": fake(("scontrol", "show", "config"), 1.0),
-    }  # fmt: skip
+    }
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     for name, text in said.items():

@@ -52,8 +52,10 @@ def test_nothing_is_lost_run_again_or_touched(
     tmp_path: Path, seed: int, more: dict[str, Any]
 ) -> None:
     fake = FakeSlurm(3, seed=seed, refuse=more.get("refuse", 0.0))
-    foreign = [fake.submit(4, 150.0, foreign=True, user="bob", partition=place)
-               for place in ("gpu", "other")]  # fmt: skip
+    foreign = [
+        fake.submit(4, 150.0, foreign=True, user="bob", partition=place)
+        for place in ("gpu", "other")
+    ]
     one = controller(tmp_path, fake)
     jobs = submitted(fake, 6, seed)
     steps(one, fake, 40.0)
@@ -363,9 +365,15 @@ def test_what_happened_is_a_run(tmp_path: Path) -> None:
 
 def test_shapes_follow_a_table_and_reports_correct_it(tmp_path: Path) -> None:
     rows = [
-        {"model": "net", "node_type": "a800-x8", "shape": str(n), "plan": "dp",
-         "iteration_s": 8.0 / n} for n in (1, 2, 4, 8)
-    ]  # fmt: skip
+        {
+            "model": "net",
+            "node_type": "a800-x8",
+            "shape": str(n),
+            "plan": "dp",
+            "iteration_s": 8.0 / n,
+        }
+        for n in (1, 2, 4, 8)
+    ]
     table = {"schema": "morph-opt/speeds/1", "rows": rows}
     (tmp_path / "speeds.json").write_text(json.dumps(table))
     (tmp_path / "reports").mkdir()

@@ -76,8 +76,11 @@ def test_dollars_and_slos_by_hand() -> None:
 def test_states_at_the_very_instant() -> None:
     a, b, c, d = history(*EVENTS).jobs
     assert [slo_state(r, 7200.0) for r in (a, b, c, d)] == [
-        SloState.MET, SloState.MISSED, SloState.NONE, SloState.OPEN,
-    ]  # fmt: skip
+        SloState.MET,
+        SloState.MISSED,
+        SloState.NONE,
+        SloState.OPEN,
+    ]
     assert slo_state(d, 9000.0) is SloState.MISSED
     a.finish_s = 3600.5
     assert slo_state(a, 7200.0) is SloState.MISSED
@@ -85,9 +88,10 @@ def test_states_at_the_very_instant() -> None:
 
 def test_a_shared_gpu_is_paid_once_and_a_job_pays_what_it_held() -> None:
     both = history(
-        held(0.0, "a", 1, [0], StartKind.FIRST), held(1800.0, "b", 1, [0], StartKind.FIRST),
+        held(0.0, "a", 1, [0], StartKind.FIRST),
+        held(1800.0, "b", 1, [0], StartKind.FIRST),
         end_s=3600.0,
-    )  # fmt: skip
+    )
     assert cost_metrics(both, MIXED).cost_usd == pytest.approx(1.0)
     assert [job_cost_usd(r, MIXED) for r in both.jobs[:3]] == pytest.approx([1.0, 0.5, 0.0])
 

@@ -95,14 +95,16 @@ def test_a_bad_pair_is_tried_once_paid_for_and_undone_at_the_next_boundary() -> 
     found, policy, belief = tried(paired(2.5), cluster(1, 1))
     together = [e for e in found.events if isinstance(e, Shared) and e.partner is not None]
     assert [(e.time_s, e.job, e.iteration_s) for e in together] == [
-        (60.0, "a", 5.0), (60.0, "b", 2.5),
-    ]  # fmt: skip
+        (60.0, "a", 5.0),
+        (60.0, "b", 2.5),
+    ]
     (parted,) = [e for e in found.events if isinstance(e, Shared) and e.partner is None]
     stop = next(e for e in found.events if isinstance(e, Preempted))
     assert (parted.time_s, stop.time_s) == (120.0, 120.0)
     assert {(parted.job, parted.iterations_done), (stop.job, stop.iterations_done)} == {
-        ("a", 8.0), ("b", 16.0),
-    }  # fmt: skip
+        ("a", 8.0),
+        ("b", 16.0),
+    }
     assert partners(policy.seen[0][1]) == ["b", "a"]
     assert all(partners(d) == [None] for _, d in policy.seen[1:] if d.allocation.assignments)
     assert belief.version == 1
@@ -231,11 +233,16 @@ def test_a_truth_that_differs_only_where_nothing_ran_gives_the_same_log(seed: in
     trace = Trace.of(
         "random",
         [
-            job(f"j{i}", 20.0 * draw.randint(0, 20), draw.randint(5, 60), draw.choice((1, 2)),
-                model=draw.choice("mn"))
+            job(
+                f"j{i}",
+                20.0 * draw.randint(0, 20),
+                draw.randint(5, 60),
+                draw.choice((1, 2)),
+                model=draw.choice("mn"),
+            )
             for i in range(10)
         ],
-    )  # fmt: skip
+    )
     first = drawn(seed)
     found, _, belief = tried(elsewhere(first), cluster(2, 2), trace)
     run = ways(found, trace)
@@ -252,14 +259,17 @@ def test_the_belief_is_the_truth_for_all_that_was_measured_in_any_order(seed: in
     kind = node_type(2)
     alone = [
         (model, kind, Shape.parse(shape), plan, span)
-        for model in "mn" for shape in ("1", "2", "1+1") for plan in (DP, GC)
+        for model in "mn"
+        for shape in ("1", "2", "1+1")
+        for plan in (DP, GC)
         for span in ((Span.LEAF, Span.POD) if "+" in shape else (Span.NODE,))
-    ]  # fmt: skip
+    ]
     pairs = [
         (models, plans, kind, Shape.parse(shape))
         for models in (("m", "m"), ("m", "n"), ("n", "m"))
-        for plans in ((DP, DP), (DP, GC), (GC, GC)) for shape in ("1", "2")
-    ]  # fmt: skip
+        for plans in ((DP, DP), (DP, GC), (GC, GC))
+        for shape in ("1", "2")
+    ]
     alone, pairs = alone[: len(alone) - seed], pairs[seed:]
     answers = []
     for turn in range(2):

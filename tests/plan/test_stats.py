@@ -117,7 +117,7 @@ def test_a_bootstrap_of_few_is_as_wide_as_they_need() -> None:
         low, high = mean_interval(sample.tolist(), 0.95)
         plain = scipy_stats.bootstrap(
             (sample,), np.mean, method="BCa", rng=np.random.default_rng(0)
-        ).confidence_interval  # fmt: skip
+        ).confidence_interval
         # t(0.975, 19) sqrt(20 / 19) = 2.147 for 1.960, t(0.975, 39) sqrt(40 / 39) = 2.048.
         ratio = {20: 2.147, 40: 2.048}[count] / 1.960
         assert (high - low) / (plain.high - plain.low) == pytest.approx(ratio, abs=0.06)

@@ -45,9 +45,11 @@ def test_the_matching_is_the_least_total_of_all_schedules(seed: int) -> None:
 def test_the_shortest_is_first_in_line_and_nobody_is_preempted() -> None:
     """One GPU of two is free: 30 iterations of 8 s before 100; who runs stays, longer or not."""
     before = state(
-        cluster(2), running("r", {0: [1]}, iterations=900),
-        queued("long", 1, iterations=100), queued("short", 1, iterations=30),
-    )  # fmt: skip
+        cluster(2),
+        running("r", {0: [1]}, iterations=900),
+        queued("long", 1, iterations=100),
+        queued("short", 1, iterations=30),
+    )
     found = make_policy("allox", LINEAR, PolicyOptions()).decide(before).allocation
     assert grants(found) == {"r": {0: (1,)}, "short": {0: (0,)}}
 
@@ -57,9 +59,11 @@ def test_a_gang_counts_with_all_its_gpus_and_others_pass_where_it_does_not_fit()
     d 30 + 8 x 500 = 4,030 s. b and c start; a does not fit on the 6 of 8 GPUs left, d does.
     """
     jobs = (
-        queued("a", 8, iterations=250), queued("b", 1, iterations=200),
-        queued("c", 1, iterations=200), queued("d", 1, iterations=500),
-    )  # fmt: skip
+        queued("a", 8, iterations=250),
+        queued("b", 1, iterations=200),
+        queued("c", 1, iterations=200),
+        queued("d", 1, iterations=500),
+    )
     found = make_policy("allox", LINEAR, PolicyOptions()).decide(state(cluster(8), *jobs))
     assert counts(found.allocation) == {"b": 1, "c": 1, "d": 1}
 

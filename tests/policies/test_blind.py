@@ -331,8 +331,9 @@ def test_a_replay_on_estimates_that_hardly_err_is_the_one_on_the_truth(policy: s
     for durations in ("true", "noisy:1e-9", "noisy:3"):
         options = PolicyOptions(objective="jct", durations=durations)
         speeds = toys.ToySpeeds()
-        decider = make_policy(policy, speeds, options if policy == "milp" else
-                              replace(options, objective="auto"))  # fmt: skip
+        decider = make_policy(
+            policy, speeds, options if policy == "milp" else replace(options, objective="auto")
+        )
         done = replay(toys.random_trace(3, 12), toys.cluster(1, 4), decider, speeds)
         assert done.summary["completed"] == 12
         histories.append([record.finish_s for record in done.history.jobs])

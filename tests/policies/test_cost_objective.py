@@ -159,9 +159,15 @@ def test_a_stay_keeps_an_slo_if_it_is_in_time(deadline_s: float, kept: bool) -> 
 
     held = Assignment("a", RIGID_PLAN, Placement.of({0: [0]}))
     known = JobState(
-        job("a", deadline_s=deadline_s), iterations_done=400.0, running=held,
-        restart_left_s=0.0, restart_s=100.0, starts=1, first_start_s=0.0, last_start_s=0.0,
-    )  # fmt: skip
+        job("a", deadline_s=deadline_s),
+        iterations_done=400.0,
+        running=held,
+        restart_left_s=0.0,
+        restart_s=100.0,
+        starts=1,
+        first_start_s=0.0,
+        last_start_s=0.0,
+    )
     found = levels(known)
     # 3600 steps are left: 900 s where it runs.
     value = (900.0 * (deadline_s - 60.0)) ** -0.5 if kept else 0.0

@@ -62,9 +62,11 @@ def test_levels_by_hand() -> None:
 def test_what_is_observed() -> None:
     told = gang("told", feedback_iterations=500)
     state = round_of(
-        JobState(told, 200.0, executed_s=200.0), JobState(gang("mute")),
-        JobState(gang("short", work=40)), JobState(gang("done"), 100.0, executed_s=100.0),
-    )  # fmt: skip
+        JobState(told, 200.0, executed_s=200.0),
+        JobState(gang("mute")),
+        JobState(gang("short", work=40)),
+        JobState(gang("done"), 100.0, executed_s=100.0),
+    )
     turns, _ = Feedback(SPEEDS).observe(state)
     # 300 of 500 left; 100 where nobody says; a whole job of 40; reported at 100
     assert turns.feedback_left_s.tolist() == [300.0, 100.0, 40.0, 0.0]
@@ -88,9 +90,10 @@ def test_both_formulations_and_brute_force_agree(block: int) -> None:
             draw.choice([0.0, 30.0, 400.0], jobs), draw.integers(1, 9, jobs).astype(float)
         )
         levels = [
-            feedback.feedback_level(problem, turns), feedback.turn_level(problem, turns),
+            feedback.feedback_level(problem, turns),
+            feedback.turn_level(problem, turns),
             feedback.work_level(problem),
-        ]  # fmt: skip
+        ]
         best = oracle.best(problem, levels)
         for formulation in FORMULATIONS:
             # Ranks hold up to a slack, which a bound may use and a decision may not.
@@ -110,9 +113,18 @@ def test_who_has_not_reported_runs_first(name: str) -> None:
     """Four GPUs held by a job that has reported; one that has not comes, and takes its turn."""
     old, new = gang("old", 4), gang("new", 1)
     held = JobState(
-        old, 500.0, _running(old, 0, 0, 1, 2, 3), 0.0, 20.0, executed_s=500.0, starts=1,
-        first_start_s=60.0, last_start_s=60.0, migrate_s=5.0, resume_s=1.0,
-    )  # fmt: skip
+        old,
+        500.0,
+        _running(old, 0, 0, 1, 2, 3),
+        0.0,
+        20.0,
+        executed_s=500.0,
+        starts=1,
+        first_start_s=60.0,
+        last_start_s=60.0,
+        migrate_s=5.0,
+        resume_s=1.0,
+    )
     state = round_of(held, JobState(new, restart_s=20.0))
     policy = make_policy("milp", SPEEDS, PolicyOptions(objective=name))
     (granted,) = policy.decide(state).allocation.assignments
@@ -149,10 +161,18 @@ def test_a_job_comes_back_to_its_node_and_not_to_another() -> None:
     job = gang("a", 2)
     for node in (0, 1):
         known = JobState(
-            job, 500.0, restart_s=20.0, executed_s=500.0, starts=1, first_start_s=60.0,
-            last_start_s=60.0, last_stop_s=540.0, migrate_s=5.0, resume_s=1.0,
+            job,
+            500.0,
+            restart_s=20.0,
+            executed_s=500.0,
+            starts=1,
+            first_start_s=60.0,
+            last_start_s=60.0,
+            last_stop_s=540.0,
+            migrate_s=5.0,
+            resume_s=1.0,
             last_held=_running(job, node, 2, 3),
-        )  # fmt: skip
+        )
         for formulation in FORMULATIONS:
             options = PolicyOptions(objective="feedback", formulation=formulation, gap=0.0)
             policy = make_policy("milp", SPEEDS, options)

@@ -26,9 +26,13 @@ from tests.engine.toys import ToySpeeds, cluster, random_trace
 def work_of(ways: list[list[Way]], release: list[int], nodes: list[int]) -> Work:
     rounds = np.asarray(release)
     return Work(
-        rounds, 60.0 * rounds, tuple(map(tuple, ways)), np.asarray(nodes),
-        np.zeros(len(nodes), dtype=np.int64), 60.0,
-    )  # fmt: skip
+        rounds,
+        60.0 * rounds,
+        tuple(map(tuple, ways)),
+        np.asarray(nodes),
+        np.zeros(len(nodes), dtype=np.int64),
+        60.0,
+    )
 
 
 def test_a_way_starts_where_its_parts_fit_to_its_end() -> None:
@@ -91,10 +95,12 @@ def test_a_search_finds_the_best_of_all_plans_of_tiny_traces(seed: int) -> None:
     ways = []
     for _ in range(4):
         seconds = float(draw.integers(60, 600))
-        ways.append([
-            Way((gpus,), seconds / gpus**0.8, int(np.ceil(seconds / gpus**0.8 / 60)), 0)
-            for gpus in (1, 3)
-        ])  # fmt: skip
+        ways.append(
+            [
+                Way((gpus,), seconds / gpus**0.8, int(np.ceil(seconds / gpus**0.8 / 60)), 0)
+                for gpus in (1, 3)
+            ]
+        )
     work = work_of(ways, draw.integers(0, 6, 4).tolist(), [4])
     found = search.begin(work)
     for _ in range(2):

@@ -384,9 +384,12 @@ def test_a_rule_may_ask_for_what_would_otherwise_be_dominated() -> None:
     before = state(cluster(8), queued("a", 2))
     assert counts(policy(belief).decide(before).allocation) == {"a": 2}
     ruled = MilpPolicy.of(
-        belief, OBJECTIVES["throughput"](), HighsSolver(), EXACT,
+        belief,
+        OBJECTIVES["throughput"](),
+        HighsSolver(),
+        EXACT,
         rules=OperatorRules((GangLimit(("*",), least=4),)),
-    )  # fmt: skip
+    )
     assert counts(ruled.decide(before).allocation) == {"a": 4}
 
 
@@ -425,8 +428,9 @@ def left_over(problem: RoundProblem, found: Selection) -> bool:
 
 
 def test_greedy_takes_the_best_value_per_gpu_first_and_skips_what_does_not_fit() -> None:
-    problem = tiny([4], [Candidate(0, (4,)), Candidate(1, (2,)), Candidate(2, (3,)),
-                         Candidate(3, (1,))])  # fmt: skip
+    problem = tiny(
+        [4], [Candidate(0, (4,)), Candidate(1, (2,)), Candidate(2, (3,)), Candidate(3, (1,))]
+    )
     level = Level("l", "u", np.asarray([4.0, 6.0, 3.3, 0.5]))
     found = keep_and_fill(problem, level)
     assert found.choice.tolist() == [-1, 1, -1, 3]

@@ -80,8 +80,9 @@ def test_the_fastest_shape_of_the_request_that_fits_is_taken() -> None:
     policy = make_policy("fifo", belief, PolicyOptions())
     tight = policy.decide(state(cluster(4, 4), queued("a", 4))).allocation
     assert [len(a.placement.nodes) for a in tight.assignments] == [1]
-    split = state(cluster(4, 4), running("x", {0: [0, 1]}), running("y", {1: [0, 1]}),
-                  queued("a", 4))  # fmt: skip
+    split = state(
+        cluster(4, 4), running("x", {0: [0, 1]}), running("y", {1: [0, 1]}), queued("a", 4)
+    )
     assert grants(policy.decide(split).allocation)["a"] == {0: (2, 3), 1: (2, 3)}
 
 
@@ -116,8 +117,12 @@ def test_srtf_skips_a_blocked_job() -> None:
 
 def test_srtf_moves_a_job_whose_node_was_given_away() -> None:
     """The short whole-node job takes the fuller node; the long one restarts on the other."""
-    before = state(cluster(8, 8), running("long", {0: [0, 1, 2, 3]}, iterations=10_000),
-                   queued("short", 8, iterations=1), closed=[])  # fmt: skip
+    before = state(
+        cluster(8, 8),
+        running("long", {0: [0, 1, 2, 3]}, iterations=10_000),
+        queued("short", 8, iterations=1),
+        closed=[],
+    )
     found = make_policy("srtf", LINEAR, PolicyOptions()).decide(before).allocation
     assert counts(found) == {"short": 8, "long": 4}
 
@@ -138,8 +143,12 @@ def test_equal_split_rounds_down_to_a_configuration() -> None:
 
 def test_equal_split_shrinks_who_has_more_than_a_share_and_leaves_the_others() -> None:
     """Three jobs on eight GPUs: share 2. Holding 2 or 1 is within [1, 2], holding 4 is not."""
-    before = state(cluster(8), running("two", {0: [6, 7]}), running("four", {0: [0, 1, 2, 3]}),
-                   running("one", {0: [4]}))  # fmt: skip
+    before = state(
+        cluster(8),
+        running("two", {0: [6, 7]}),
+        running("four", {0: [0, 1, 2, 3]}),
+        running("one", {0: [4]}),
+    )
     found = make_policy("equal_split", LINEAR, PolicyOptions()).decide(before).allocation
     assert grants(found)["two"] == {0: (6, 7)}
     assert grants(found)["one"] == {0: (4,)}

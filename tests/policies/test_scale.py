@@ -75,11 +75,16 @@ def gangs(unit_s: float, *, mixed: bool) -> World:
     ]  # fmt: skip
     jobs = [
         job(
-            f"j{i}", gpus, model=model, submission_s=at * unit_s, iterations=work,
-            tenant=f"t{i % 2}", deadline_s=None if until is None else until * unit_s,
+            f"j{i}",
+            gpus,
+            model=model,
+            submission_s=at * unit_s,
+            iterations=work,
+            tenant=f"t{i % 2}",
+            deadline_s=None if until is None else until * unit_s,
         )
         for i, (model, gpus, at, work, until) in enumerate(rows)
-    ]  # fmt: skip
+    ]
     return Trace.of("gangs", jobs), Cluster("toy", nodes), table
 
 
@@ -87,10 +92,16 @@ def workers(unit_s: float) -> World:
     """Four jobs whose workers take turns on GPUs of one type or of two; times of whole 0.1 us."""
     table = ElasticTable({"m": {"V100": str(0.512 * unit_s), "P100": str(1.28 * unit_s)}})
     jobs = [
-        Job(f"j{i}", "m", 100.0 * i * unit_s, 400 + 200 * i, 4,
-            ExecutionPlan.ests(4, ("d1", "d2")[i % 2], "V100"))
+        Job(
+            f"j{i}",
+            "m",
+            100.0 * i * unit_s,
+            400 + 200 * i,
+            4,
+            ExecutionPlan.ests(4, ("d1", "d2")[i % 2], "V100"),
+        )
         for i in range(4)
-    ]  # fmt: skip
+    ]
     return Trace.of("workers", jobs), load_cluster("1x4:V100+1x4:P100"), table
 
 
@@ -102,9 +113,11 @@ def completion_times(spec: PolicySpec[object], unit_s: float) -> list[float]:
         # Pollux' fitness knows nothing of types.
         trace, cluster, truth = gangs(unit_s, mixed=not spec.name.startswith("pollux"))
     config = ReplayConfig(
-        interval_s=64.0 * unit_s, restart_s=32.0 * unit_s, checkpoint_s=1800.0 * unit_s,
+        interval_s=64.0 * unit_s,
+        restart_s=32.0 * unit_s,
+        checkpoint_s=1800.0 * unit_s,
         stall_rounds=100,
-    )  # fmt: skip
+    )
     name, options = spec.name, PolicyOptions()
     if OBJECTIVES.get(name) is spec:
         name, options = "milp", PolicyOptions(objective=name, time_limit_s=600.0)

@@ -95,8 +95,12 @@ def test_a_scenario_is_a_key_has_its_words_and_is_short() -> None:
     one = mo.Scenario("naive", "2x8", policy="fifo", seed=3)
     assert {one: 1}[mo.Scenario("naive", "2x8", policy="fifo", seed=3)] == 1
     assert (one.trace, one.policy, one.objective, one.seed, one.state) == (
-        "naive", "fifo", "auto", 3, None,
-    )  # fmt: skip
+        "naive",
+        "fifo",
+        "auto",
+        3,
+        None,
+    )
     values = [one, one.cluster, mo.load_trace("base"), mo.load_trace("base").trace]
     values += [mo.read_snapshot(STATE), mo.decide(STATE)]
     run = mo.Scenario("naive", policy="fifo").run()

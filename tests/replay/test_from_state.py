@@ -108,12 +108,15 @@ def test_the_log_says_what_was_taken_up() -> None:
     where = cluster(1, 1)
     jobs = (job("run", 0.0), job("wait", 30.0, iterations=2))
     state = RoundState(
-        0, 60.0, 60.0, where,
+        0,
+        60.0,
+        60.0,
+        where,
         (
             mo_state(jobs[0], done=5.0, held=hold("run", {0: (0,)}), last_start_s=0.0),
             mo_state(jobs[1]),
         ),
-    )  # fmt: skip
+    )
     trace = continued(state, (), "two")
     config = ReplayConfig(restart_s=20.0)
     found = replay(trace, where, Fifo(), ToySpeeds(), config, initial=state)
@@ -136,9 +139,17 @@ def mo_state(known: mo.Job, done: float = 0.0, held: object = None, **other: flo
 
     executed_s = 60.0 if held is not None else 0.0
     return JobState(
-        known, done, held, 0.0, 20.0, attained_gpu_s=executed_s, executed_s=executed_s,
-        starts=int(held is not None), first_start_s=0.0 if held is not None else None, **other,
-    )  # type: ignore[arg-type]  # fmt: skip
+        known,
+        done,
+        held,
+        0.0,
+        20.0,
+        attained_gpu_s=executed_s,
+        executed_s=executed_s,
+        starts=int(held is not None),
+        first_start_s=0.0 if held is not None else None,
+        **other,
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -169,8 +180,11 @@ def snapshot(tmp_path: Path) -> Path:
     where = cluster(1, 4)
     replay(
         mo.Trace.of("one", [job("j", gpus=2, iterations=90), job("k", 50.0, gpus=4)]),
-        where, seen, ToySpeeds(), ReplayConfig(until_s=200.0),
-    )  # fmt: skip
+        where,
+        seen,
+        ToySpeeds(),
+        ReplayConfig(until_s=200.0),
+    )
     path = tmp_path / "now.json"
     path.write_text(snapshot_text(seen.seen[-1], where))
     return path

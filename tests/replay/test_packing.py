@@ -162,8 +162,9 @@ def test_a_failed_node_stops_both_at_their_checkpoints() -> None:
     config = replace(CONFIG, checkpoint_s=50.0)
     policy = Scripted({0: [hold("a", {0: [0]})], 1: JOINED, 3: []})
     down = [NodeEvent(200.0, 0, NodeStatus.FAILED), NodeEvent(230.0, 0, NodeStatus.UP)]
-    found = replay(TRACE, cluster(1, 2), policy, SPEEDS, replace(config, stall_rounds=3),
-                   node_events=down)  # fmt: skip
+    found = replay(
+        TRACE, cluster(1, 2), policy, SPEEDS, replace(config, stall_rounds=3), node_events=down
+    )
     stops = {e.job: e for e in found.events if isinstance(e, Preempted)}
     # a made 120 s of progress since 80, 100 s are saved: 40 s at 2 s, 60 s at 2.5 s
     assert stops["a"].iterations_done == 20.0 + 60.0 / 2.5
@@ -239,9 +240,14 @@ def random_run(
     down = [NodeEvent(400.0, 1, NodeStatus.FAILED), NodeEvent(700.0, 1, NodeStatus.UP)]
     config = replace(CONFIG, restart_s=restart_s, checkpoint_s=30.0)
     return trace, replay(
-        trace, cluster(2, 2), Packer(seed), RANDOM_SPEEDS, config, node_events=down,
+        trace,
+        cluster(2, 2),
+        Packer(seed),
+        RANDOM_SPEEDS,
+        config,
+        node_events=down,
         extras=RunExtras(slo=slo),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))

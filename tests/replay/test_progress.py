@@ -14,9 +14,7 @@ from morph_opt.replay.telling.progress import Meter, duration, screen, shown_pro
 
 
 def decided(index: int, active: int, running: int, gpus: int, gap: float | None) -> RoundDecided:
-    return RoundDecided(
-        60.0 * index, index, active, running, gpus, "optimal", gap, 0, 0.0, None
-    )  # fmt: skip
+    return RoundDecided(60.0 * index, index, active, running, gpus, "optimal", gap, 0, 0.0, None)
 
 
 class Clock:

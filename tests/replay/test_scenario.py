@@ -60,9 +60,15 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
         "only": "completed", "malformed": "drop",
     }  # fmt: skip
     workload = other(
-        plain.workload, sha256="ab", state="s", state_sha256="gh", jobs=5, gpus=8, days=1.5,
+        plain.workload,
+        sha256="ab",
+        state="s",
+        state_sha256="gh",
+        jobs=5,
+        gpus=8,
+        days=1.5,
         **of_a_log,
-    )  # fmt: skip
+    )
     scheduler = other(
         plain.scheduler,
         gap=0.5,
@@ -77,9 +83,12 @@ def test_every_field_survives_its_file(tmp_path: Path) -> None:
     engine = other(plain.engine, until_s=9.0, first_start_s=0.5, migrate_s=0.4, resume_s=0.3)
     failures = Failures("e.csv", "ef", 100.0, 10.0, 3)
     changed = Scenario(
-        cluster="1x4:V100+1x4:K80", workload=workload, scheduler=scheduler, engine=engine,
+        cluster="1x4:V100+1x4:K80",
+        workload=workload,
+        scheduler=scheduler,
+        engine=engine,
         failures=failures,
-    )  # fmt: skip
+    )
     file = tmp_path / "config.toml"
     for scenario in (plain, changed):
         file.write_text(scenario.to_toml())

@@ -37,8 +37,9 @@ def test_rounds_are_those_that_were_decided(folder: Path) -> None:
         told = by_index[state.index]
         assert (state.time_s, len(state.jobs)) == (told.time_s, told.active)
         assert (len(decision.allocation.assignments), decision.allocation.gpus) == (
-            told.running, told.gpus,
-        )  # fmt: skip
+            told.running,
+            told.gpus,
+        )
 
 
 def test_stretches_are_those_of_the_job(folder: Path) -> None:

@@ -41,9 +41,14 @@ OF_SPEEDS = (
 """Keys that need the true speeds; runs of workers that take turns have no document of them."""
 
 OF_ROUNDED = (
-    "build_ms_p50", "solve_ms_p50", "solve_ms_p99", "solve_ms_max", "round_ms_p50", "round_ms_p99",
+    "build_ms_p50",
+    "solve_ms_p50",
+    "solve_ms_p99",
+    "solve_ms_max",
+    "round_ms_p50",
+    "round_ms_p99",
     "engine_ms_p50",
-)  # fmt: skip
+)
 """Wall times, which rounds.csv has with four digits."""
 
 OF_PRICES = ("cost_usd", "cost_per_job_usd")
@@ -154,11 +159,17 @@ def _check_rounds(run: Run, jobs: dict[str, Job], places: Places | None, verdict
     broken = None if places is None else broken_by_round(run, jobs, places)
     for number, (row, event) in enumerate(zip(run.rounds, told, strict=False)):
         wanted = {
-            "round": event["index"], "time_s": float(event["time_s"]), "jobs": event["active"],
-            "running": event["running"], "gpus_used": event["gpus"], "status": event["status"],
-            "gap": event["gap"], "starts": counts[number][0], "restarts": counts[number][1],
+            "round": event["index"],
+            "time_s": float(event["time_s"]),
+            "jobs": event["active"],
+            "running": event["running"],
+            "gpus_used": event["gpus"],
+            "status": event["status"],
+            "gap": event["gap"],
+            "starts": counts[number][0],
+            "restarts": counts[number][1],
             "preemptions": counts[number][2],
-        }  # fmt: skip
+        }
         possible = event["guarantees_possible"]
         wanted["guarantees_possible"] = None if possible is None else int(possible)
         if broken is not None:

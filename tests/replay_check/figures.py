@@ -90,11 +90,14 @@ def _rounds(run: Run) -> dict[str, Any]:
         "gap_max": max(gaps, default=None),
     }
     for key, column, share in (
-        ("build_ms_p50", "build_ms", 0.5), ("solve_ms_p50", "solve_ms", 0.5),
-        ("solve_ms_p99", "solve_ms", 0.99), ("solve_ms_max", "solve_ms", 1.0),
-        ("round_ms_p50", "round_ms", 0.5), ("round_ms_p99", "round_ms", 0.99),
+        ("build_ms_p50", "build_ms", 0.5),
+        ("solve_ms_p50", "solve_ms", 0.5),
+        ("solve_ms_p99", "solve_ms", 0.99),
+        ("solve_ms_max", "solve_ms", 1.0),
+        ("round_ms_p50", "round_ms", 0.5),
+        ("round_ms_p99", "round_ms", 0.99),
         ("engine_ms_p50", "engine_ms", 0.5),
-    ):  # fmt: skip
+    ):
         found[key] = quantile([float(row[column]) for row in run.rounds], share)
     return found
 

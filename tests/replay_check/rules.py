@@ -40,10 +40,15 @@ def _frame(run: Run) -> Iterator[str]:
         yield "the log has no beginning or no end"
     policy, trace = run.config["scheduler"]["policy"], run.config["workload"]
     wanted = {
-        "jobs": len(run.rows), "nodes": len(run.nodes), "version": 1, "policy": policy,
-        "gpus": sum(node.gpus for node in run.nodes), "interval_s": engine["interval_s"],
-        "trace": run.rows[0]["trace"], "trace_sha256": trace.get("sha256"),
-    }  # fmt: skip
+        "jobs": len(run.rows),
+        "nodes": len(run.nodes),
+        "version": 1,
+        "policy": policy,
+        "gpus": sum(node.gpus for node in run.nodes),
+        "interval_s": engine["interval_s"],
+        "trace": run.rows[0]["trace"],
+        "trace_sha256": trace.get("sha256"),
+    }
     for name, value in wanted.items():
         if value is not None and first[name] != value:
             yield f"begin: {name} is {first[name]!r}, the documents have {value!r}"
@@ -306,9 +311,10 @@ def _speeds(
         if partner is not None:
             other = run.jobs[partner]
             plan = next(
-                s.plan for s in lives[partner].segments if s.start_s <= from_s <= s.end_s
-                and s.parts == segment.parts
-            )  # fmt: skip
+                s.plan
+                for s in lives[partner].segments
+                if s.start_s <= from_s <= s.end_s and s.parts == segment.parts
+            )
             wanted_s = places.paired_s(
                 (job.model, other.model), (segment.plan, plan), segment.parts
             )

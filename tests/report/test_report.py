@@ -174,10 +174,13 @@ def test_runs_of_one_trace_have_one_time_axis_and_others_their_own(
     names = ["moved", "other", "paired"]
     page = report([folders[name] for name in names])
     ends = [
-        {m["attributes"]["end"] for m in models(unpacked(page, f"run-{place}"))
-         if m["attributes"].get("name") == "time"}
+        {
+            m["attributes"]["end"]
+            for m in models(unpacked(page, f"run-{place}"))
+            if m["attributes"].get("name") == "time"
+        }
         for place in range(3)
-    ]  # fmt: skip
+    ]
     assert ends[0] == ends[1] != ends[2]
     assert all(len(one) == 1 for one in ends)
 
@@ -303,9 +306,12 @@ def test_a_large_cluster_is_drawn_by_node(folders: dict[str, Path]) -> None:
     ids=["summary", "partial", "events", "rounds", "jobs", "versions", "config", "explain"],
 )
 def test_a_damaged_folder_is_named_and_nothing_is_written(
-    damage: object, complaint: str, folders: dict[str, Path], tmp_path: Path,
+    damage: object,
+    complaint: str,
+    folders: dict[str, Path],
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     run, out = tmp_path / "run", tmp_path / "out.html"
     shutil.copytree(folders["moved"], run)
     damage(run)  # type: ignore[operator]

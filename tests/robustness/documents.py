@@ -319,9 +319,24 @@ def fleet_certificates() -> Documents:
 def _write_table(folder: Path) -> None:
     problem, model = _instance()
     row = Instance(
-        "small", "by hand", "throughput", "node_pattern", 8, 2, problem.jobs.count, 1, 0, 1.5,
-        problem.candidates.count, model.rows, model.columns, model.nonzeros, 1.0, 1e6, "none",
-    )  # fmt: skip
+        "small",
+        "by hand",
+        "throughput",
+        "node_pattern",
+        8,
+        2,
+        problem.jobs.count,
+        1,
+        0,
+        1.5,
+        problem.candidates.count,
+        model.rows,
+        model.columns,
+        model.nonzeros,
+        1.0,
+        1e6,
+        "none",
+    )
     write_table(folder, [row])
 
 

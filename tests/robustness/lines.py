@@ -91,14 +91,21 @@ PATHS = ("x", "x.toml", "x.svg", ".", "jobs.csv", "rules.toml", "nowhere/x", "/d
 def files() -> dict[str, bytes]:
     """What the lines name."""
     return {
-        "state.json": good.snapshots()[0], "jobs.csv": good.workload()[0],
-        "rules.toml": good.rules()[0], "cluster.toml": good.clusters()[0],
-        "runs.csv": good.runs()[0], "shares.json": good.shares()[0],
-        "60.csv": good.tiresias_trace()[0], "gavel.trace": good.gavel_trace()[0],
-        "simulation_throughputs.json": good.throughputs()[0], **good.instance_files(),
-        "accounting.txt": schedulers.accounting(), "jobs.json": schedulers.squeue()[0],
-        "nodes.json": schedulers.slurm_nodes()[0], "cases.json": good.cases()[0],
-    }  # fmt: skip
+        "state.json": good.snapshots()[0],
+        "jobs.csv": good.workload()[0],
+        "rules.toml": good.rules()[0],
+        "cluster.toml": good.clusters()[0],
+        "runs.csv": good.runs()[0],
+        "shares.json": good.shares()[0],
+        "60.csv": good.tiresias_trace()[0],
+        "gavel.trace": good.gavel_trace()[0],
+        "simulation_throughputs.json": good.throughputs()[0],
+        **good.instance_files(),
+        "accounting.txt": schedulers.accounting(),
+        "jobs.json": schedulers.squeue()[0],
+        "nodes.json": schedulers.slurm_nodes()[0],
+        "cases.json": good.cases()[0],
+    }
 
 
 @cache

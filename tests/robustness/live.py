@@ -46,9 +46,15 @@ def _cluster() -> tuple[FakeSlurm, list[FakeJob]]:
 
 def _speeds(folder: Path) -> None:
     rows = [
-        {"model": "net", "node_type": "a800-x8", "shape": str(n), "plan": "dp",
-         "iteration_s": 0.8 / n} for n in (1, 2, 4, 8)
-    ]  # fmt: skip
+        {
+            "model": "net",
+            "node_type": "a800-x8",
+            "shape": str(n),
+            "plan": "dp",
+            "iteration_s": 0.8 / n,
+        }
+        for n in (1, 2, 4, 8)
+    ]
     text = json.dumps({"schema": "morph-opt/speeds/1", "rows": rows})
     (folder / "speeds.json").write_text(text)
 
@@ -87,8 +93,16 @@ def settings() -> list[bytes]:
 
 
 def memories() -> list[bytes]:
-    measured = [{"model": "net", "node_type": "a800-x8", "shape": "8", "plan": "dp",
-                 "span": "NODE", "iteration_s": 0.2}]  # fmt: skip
+    measured = [
+        {
+            "model": "net",
+            "node_type": "a800-x8",
+            "shape": "8",
+            "plan": "dp",
+            "span": "NODE",
+            "iteration_s": 0.2,
+        }
+    ]
     empty = {"schema": SCHEMA, "cluster": "fake", "measured": measured}
     return [_folder()["jobs.json"], json.dumps(empty).encode()]
 

@@ -23,9 +23,13 @@ def permuted(document: Document, draw: np.random.Generator) -> Document:
     """Jobs, nodes, rows and leaves in another order."""
     cluster = document["cluster"]
     for table, name in (
-        (document, "jobs"), (document["speeds"], "rows"), (cluster, "nodes"), (cluster, "leaves"),
-        (cluster, "node_types"), (cluster, "gpu_types"),
-    ):  # fmt: skip
+        (document, "jobs"),
+        (document["speeds"], "rows"),
+        (cluster, "nodes"),
+        (cluster, "leaves"),
+        (cluster, "node_types"),
+        (cluster, "gpu_types"),
+    ):
         table[name] = [table[name][i] for i in draw.permutation(len(table[name])).tolist()]
     return document
 

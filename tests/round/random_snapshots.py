@@ -163,12 +163,15 @@ def _row(
 ) -> Document:
     several = "+" in key[1]
     row = {
-        "model": model, "node_type": key[0], "shape": key[1], "plan": key[2],
+        "model": model,
+        "node_type": key[0],
+        "shape": key[1],
+        "plan": key[2],
         "iteration_s": time_s,
         "cpus": int(draw.choice([0, 0, 1, 2, 3, 4])),
         "host_memory_gib": float(draw.choice([0, 0, 4, 8, 12])),
         "rdma_gb_per_s": float(draw.choice([0, 1, 2, 4])) if several else 0.0,
-    }  # fmt: skip
+    }
     return row if span is None else {**row, "span": span}
 
 
@@ -202,9 +205,10 @@ def _start(
     taken: dict[str, int] = {}
     for part in parts:
         fits = [
-            n["name"] for n in nodes
+            n["name"]
+            for n in nodes
             if n["status"] != "failed" and n["name"] not in taken and free[n["name"]] >= part
-        ]  # fmt: skip
+        ]
         if not fits:
             return
         taken[str(draw.choice(fits))] = part

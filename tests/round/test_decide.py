@@ -194,9 +194,13 @@ def test_explains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_as_a_process_from_stdin(project_root: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "morph_opt.round", "--state", "-"],
-        input=json.dumps(document()), cwd=project_root, capture_output=True, text=True,
-        timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+        input=json.dumps(document()),
+        cwd=project_root,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["schema"] == "morph-opt/round-decision/1"
 

@@ -80,25 +80,46 @@ def test_enumeration_by_hand() -> None:
 
     Throughput of 2+2: 2 s / 0.5 s = 4, with a restart of 60 s in a round of 60 s half of that.
     """
-    kind = {"name": "x", "gpu_type": "G", "gpus": 4, "cpus": 8, "host_memory_gib": 8,
-            "nvlink_gb_per_s": 1, "rdma_gb_per_s": 9}  # fmt: skip
+    kind = {
+        "name": "x",
+        "gpu_type": "G",
+        "gpus": 4,
+        "cpus": 8,
+        "host_memory_gib": 8,
+        "nvlink_gb_per_s": 1,
+        "rdma_gb_per_s": 9,
+    }
     row = {"model": "m", "node_type": "x", "plan": "dp"}
     document = {
-        "schema": "morph-opt/round-state/1", "round": 0, "time_s": 0.0, "interval_s": 60.0,
+        "schema": "morph-opt/round-state/1",
+        "round": 0,
+        "time_s": 0.0,
+        "interval_s": 60.0,
         "cluster": {
-            "gpu_types": [{"name": "G", "memory_gib": 80}], "node_types": [kind],
+            "gpu_types": [{"name": "G", "memory_gib": 80}],
+            "node_types": [kind],
             "nodes": [{"name": f"n{i}", "type": "x", "leaf": f"l{i}"} for i in range(2)],
             "leaves": [{"name": "l0", "uplink_gb_per_s": 4.0}],
         },
-        "jobs": [{
-            "name": "j", "model": "m", "submission_s": 0.0, "iterations": 1000, "guaranteed": False,
-            "requested_gpus": 1, "requested_plan": "dp", "restart_s": 60.0,
-        }],
-        "speeds": {"rows": [
-            {**row, "shape": "1", "iteration_s": 2.0},
-            {**row, "shape": "2+2", "iteration_s": 0.5, "span": "pod", "rdma_gb_per_s": 2.0},
-        ]},
-    }  # fmt: skip
+        "jobs": [
+            {
+                "name": "j",
+                "model": "m",
+                "submission_s": 0.0,
+                "iterations": 1000,
+                "guaranteed": False,
+                "requested_gpus": 1,
+                "requested_plan": "dp",
+                "restart_s": 60.0,
+            }
+        ],
+        "speeds": {
+            "rows": [
+                {**row, "shape": "1", "iteration_s": 2.0},
+                {**row, "shape": "2+2", "iteration_s": 0.5, "span": "pod", "rdma_gb_per_s": 2.0},
+            ]
+        },
+    }
     best = World(document).best("throughput")
     assert best is not None
     assert best.value == (2.0, 2.0)

@@ -16,26 +16,45 @@ from morph_opt.round.cli import main
 from morph_opt.round.decide import decide
 from morph_opt.round.reader import parse_snapshot
 
-KIND = {"name": "x", "gpu_type": "G", "gpus": 4, "cpus": 8, "host_memory_gib": 8,
-        "nvlink_gb_per_s": 1, "rdma_gb_per_s": 9}  # fmt: skip
-JOB = {"name": "j", "model": "m", "submission_s": 0.0, "iterations": 100, "requested_gpus": 1,
-       "requested_plan": "dp", "restart_s": 0.0}  # fmt: skip
+KIND = {
+    "name": "x",
+    "gpu_type": "G",
+    "gpus": 4,
+    "cpus": 8,
+    "host_memory_gib": 8,
+    "nvlink_gb_per_s": 1,
+    "rdma_gb_per_s": 9,
+}
+JOB = {
+    "name": "j",
+    "model": "m",
+    "submission_s": 0.0,
+    "iterations": 100,
+    "requested_gpus": 1,
+    "requested_plan": "dp",
+    "restart_s": 0.0,
+}
 
 
 def document(*jobs: dict[str, Any]) -> dict[str, Any]:
     """One node of 4 GPUs, priced; models run on 1 GPU."""
     return {
-        "schema": "morph-opt/round-state/1", "round": 0, "time_s": 0.0, "interval_s": 60.0,
+        "schema": "morph-opt/round-state/1",
+        "round": 0,
+        "time_s": 0.0,
+        "interval_s": 60.0,
         "cluster": {
             "gpu_types": [{"name": "G", "memory_gib": 80, "price_per_hour": 1.0}],
-            "node_types": [KIND], "nodes": [{"name": "n", "type": "x"}],
+            "node_types": [KIND],
+            "nodes": [{"name": "n", "type": "x"}],
         },
         "jobs": [{**JOB, **job} for job in jobs],
         "speeds": {
-            "rows": [{"model": "m", "node_type": "x", "shape": "1", "plan": "dp",
-                      "iteration_s": 1.0}]
+            "rows": [
+                {"model": "m", "node_type": "x", "shape": "1", "plan": "dp", "iteration_s": 1.0}
+            ]
         },
-    }  # fmt: skip
+    }
 
 
 def answered(tmp_path: Path, capsys: Any, line: str, *jobs: dict[str, Any]) -> str:
@@ -112,12 +131,15 @@ def test_what_has_an_effect_is_not_noted(tmp_path: Path, capsys: Any) -> None:
 
 def test_in_python_as_well() -> None:
     snapshot = parse_snapshot(json.dumps(document({})))
-    options = PolicyOptions(promises="weight", packing=True, entity_weights={"z": 2.0},
-                            objective="hierarchical")  # fmt: skip
+    options = PolicyOptions(
+        promises="weight", packing=True, entity_weights={"z": 2.0}, objective="hierarchical"
+    )
     found = decide(snapshot, options=options)
     assert [note.split()[0] for note in found.notes] == [
-        "--promises", "--entity-weights", "--packing",
-    ]  # fmt: skip
+        "--promises",
+        "--entity-weights",
+        "--packing",
+    ]
     assert found.decision.report.status == "optimal"
 
 

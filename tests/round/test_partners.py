@@ -47,15 +47,25 @@ def test_partners_that_are_none_are_refused(change: tuple[str, str, object], rul
     def job(name: str, model: str, partner: str) -> dict[str, Any]:
         held = {"plan": "dp", "nodes": [{"node": "n", "gpus": [0]}], "partner": partner}
         return {
-            "name": name, "model": model, "submission_s": 0, "iterations": 100,
-            "requested_gpus": 1, "requested_plan": "dp", "restart_s": 10, "running": held,
-        }  # fmt: skip
+            "name": name,
+            "model": model,
+            "submission_s": 0,
+            "iterations": 100,
+            "requested_gpus": 1,
+            "requested_plan": "dp",
+            "restart_s": 10,
+            "running": held,
+        }
 
     document: dict[str, Any] = {
-        "schema": "morph-opt/round-state/1", "round": 1, "time_s": 60, "interval_s": 60,
-        "cluster": kinds, "jobs": [job("one", "a", "two"), job("two", "b", "one")],
+        "schema": "morph-opt/round-state/1",
+        "round": 1,
+        "time_s": 60,
+        "interval_s": 60,
+        "cluster": kinds,
+        "jobs": [job("one", "a", "two"), job("two", "b", "one")],
         "speeds": {"rows": [row | {"model": "a"}, row | {"model": "b"}], "pairs": [pair]},
-    }  # fmt: skip
+    }
     snapshot = parse_snapshot(json.dumps(document))
     assert [k.running and k.running.partner for k in snapshot.state.jobs] == ["two", "one"]
     decided = decide_round(snapshot, PolicyOptions(packing=True)).to_json()

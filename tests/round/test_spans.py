@@ -41,11 +41,17 @@ def decided(
     ]
     whole["speeds"] = {
         "rows": [
-            {"model": model, "node_type": kind, "shape": shape, "plan": "dp",
-             "iteration_s": seconds, **(more[0] if more else {})}
+            {
+                "model": model,
+                "node_type": kind,
+                "shape": shape,
+                "plan": "dp",
+                "iteration_s": seconds,
+                **(more[0] if more else {}),
+            }
             for model, shape, seconds, *more in rows
         ]
-    }  # fmt: skip
+    }
     whole["rules"] = rules
     return decide_round(parse_snapshot(json.dumps(whole)))
 

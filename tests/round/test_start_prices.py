@@ -35,10 +35,12 @@ def priced(draw: np.random.Generator, plain: dict[str, Any]) -> dict[str, Any]:
         row = rows[int(draw.integers(len(rows)))]
         parts = [int(part) for part in row["shape"].split("+")]
         there = [
-            name for name, node in nodes.items()
-            if node["type"] == row["node_type"] and node.get("status", "up") != "failed"
+            name
+            for name, node in nodes.items()
+            if node["type"] == row["node_type"]
+            and node.get("status", "up") != "failed"
             and kinds[node["type"]]["gpus"] >= max(parts)
-        ]  # fmt: skip
+        ]
         if len(there) < len(parts):
             continue
         where = draw.permutation(there)[: len(parts)].tolist()

@@ -104,9 +104,13 @@ def test_dumped_states_decide_as_the_replay_did(
         {"dump_rounds": tmp_path / "dump", "dump_gz": True},
     )
     replay(
-        prepared.trace, scenario.cluster, prepared.policy, prepared.truth,
-        scenario.engine, node_events=prepared.node_events(),
-    )  # fmt: skip
+        prepared.trace,
+        scenario.cluster,
+        prepared.policy,
+        prepared.truth,
+        scenario.engine,
+        node_events=prepared.node_events(),
+    )
     files = sorted((tmp_path / "dump").glob("round-*.json.gz"))
     assert len(files) == len(recording.seen) > 15
     granted = 0
@@ -327,8 +331,9 @@ def test_rules_in_conflict_stop_a_replay(
     lines = capsys.readouterr().err.splitlines()
     assert "2 rules contradict each other in this round" in lines[-3]
     assert [line.strip().partition(":")[0] for line in lines[-2:]] == [
-        "no_preemption", "maintenance"
-    ]  # fmt: skip
+        "no_preemption",
+        "maintenance",
+    ]
 
 
 @pytest.mark.parametrize(

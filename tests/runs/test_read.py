@@ -159,9 +159,13 @@ def test_a_written_replay_keeps_no_round_in_memory(written: bool, tmp_path: Path
             alive.append(sum(isinstance(thing, kinds) for thing in gc.get_objects()))
 
     found = replay(
-        random_trace(5, 12), cluster(2, 4), Shuffler(seed=1), ToySpeeds(),
-        out=tmp_path / "run" if written else None, extras=RunExtras(progress=look),
-    )  # fmt: skip
+        random_trace(5, 12),
+        cluster(2, 4),
+        Shuffler(seed=1),
+        ToySpeeds(),
+        out=tmp_path / "run" if written else None,
+        extras=RunExtras(progress=look),
+    )
     # Without a folder each of the 39 rounds leaves its event and its row.
     first, fortieth = alive
     assert fortieth - first == (0 if written else 2 * 39)

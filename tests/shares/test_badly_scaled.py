@@ -193,9 +193,11 @@ def test_steps_that_differ_by_1e9_by_hand(tmp_path, capsys) -> None:
 def test_a_job_that_waited_long_and_is_almost_done(tmp_path, capsys) -> None:
     # Alone on its GPU: (1e9 + 1e-3 / 1) / (1e9 + 1e-3) = 1, and the other's (1 / 1) / (1 / 1).
     content = instance(
-        throughputs=[[1.0], [1.0]], num_steps_remaining=[1e-3, 1.0],
-        times_since_start=[1e9, 0.0], cumulative_isolated_time=[1e9, 0.0],
-    )  # fmt: skip
+        throughputs=[[1.0], [1.0]],
+        num_steps_remaining=[1e-3, 1.0],
+        times_since_start=[1e9, 0.0],
+        cumulative_isolated_time=[1e9, 0.0],
+    )
     found = answer(tmp_path, capsys, "ftf", content)
     assert found["objective"] == pytest.approx(1.0, rel=1e-9)
     assert found["bound"] == pytest.approx(1.0, rel=1e-9)

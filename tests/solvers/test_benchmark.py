@@ -14,10 +14,27 @@ from benchmarks.solvers.agreeing import brute_force, small
 from benchmarks.solvers.protocol import RawFile, Row, read_rows
 
 GOOD = Row(
-    solver="a", version="A 1", instance="i", gpus=64, columns=10, seed=0, status="optimal",
-    stop="proved", objective=10.0, bound=10.0, gap=0.0, nodes=1, build_s=0.1, solve_s=0.9,
-    check_s=0.0, cpu_s=1.0, limit_s=8.0, best=10.0, best_bound=10.0, message="",
-)  # fmt: skip
+    solver="a",
+    version="A 1",
+    instance="i",
+    gpus=64,
+    columns=10,
+    seed=0,
+    status="optimal",
+    stop="proved",
+    objective=10.0,
+    bound=10.0,
+    gap=0.0,
+    nodes=1,
+    build_s=0.1,
+    solve_s=0.9,
+    check_s=0.0,
+    cpu_s=1.0,
+    limit_s=8.0,
+    best=10.0,
+    best_bound=10.0,
+    message="",
+)
 
 
 def test_outcomes() -> None:

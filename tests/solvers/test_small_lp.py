@@ -29,9 +29,12 @@ def test_an_answer_does_not_depend_on_those_before_it() -> None:
     used, draw = SmallLp(), np.random.default_rng(4)
     for _ in range(20):
         program = (
-            draw.normal(size=3), draw.normal(size=(5, 3)), np.abs(draw.normal(size=5)),
-            np.zeros(3), np.ones(3),
-        )  # fmt: skip
+            draw.normal(size=3),
+            draw.normal(size=(5, 3)),
+            np.abs(draw.normal(size=5)),
+            np.zeros(3),
+            np.ones(3),
+        )
         one, two = used(*program), SmallLp()(*program)
         assert one is not None
         assert two is not None

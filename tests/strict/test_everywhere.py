@@ -63,16 +63,25 @@ OTHER = replace(KIND, name="o", gpu_type=GPU_TYPES["V100-32GB"])
 NODES = Cluster(
     "six",
     (
-        Node("n0", KIND, "a"), Node("n1", KIND, "a"), Node("n2", KIND, "b"),
-        Node("failed", KIND, "b"), Node("other", OTHER, "a"), Node("drained", KIND, "b"),
+        Node("n0", KIND, "a"),
+        Node("n1", KIND, "a"),
+        Node("n2", KIND, "b"),
+        Node("failed", KIND, "b"),
+        Node("other", OTHER, "a"),
+        Node("drained", KIND, "b"),
     ),
     (Leaf("a", 5.0),),
-)  # fmt: skip
+)
 JOBS = (
-    job("a"), job("b"), job("c"), job("d"), job("late", 1e6), job("thready", cpus_per_gpu=5),
+    job("a"),
+    job("b"),
+    job("c"),
+    job("d"),
+    job("late", 1e6),
+    job("thready", cpus_per_gpu=5),
     *(job(name, local_ssd_gib=40.0) for name in ("writes", "stores", "keeps")),
     job("strange", model="z"),
-)  # fmt: skip
+)
 EST = ExecutionPlan.ests(4, "d1", "A800-80GB")
 WORKERS = (Job("w", "m", 0.0, 10, 4, EST),)
 
@@ -129,7 +138,7 @@ CASES: dict[str, tuple[Given, Given]] = {
         [Assignment("w", ExecutionPlan.ests(4, "d2", "A800-80GB"), Placement.of({0: [0]}))],
         [Assignment("w", EST, Placement.of({0: [0, 1]}))],
     ),
-}  # fmt: skip
+}
 """By rule: what breaks it, and what does not."""
 
 Found = set[tuple[str, tuple[str, ...], str | None]]

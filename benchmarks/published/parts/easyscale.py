@@ -94,9 +94,11 @@ def read_round(place: str, case: Any, document: Document) -> list[Case]:
             options = options_of(asks, pools, heter=way == "heter")
             best = optimum(options, pools)
             got = {
-                "sum": best.sum, "least": best.least, "sum_with_least": best.sum_with_least,
+                "sum": best.sum,
+                "least": best.least,
+                "sum_with_least": best.sum_with_least,
                 "options": [len(vectors) for vectors, _ in options],
-            }  # fmt: skip
+            }
             yield from differences(figures, got, way, absolute=1e-9)
         yield from differences(whole_gangs, gangs(asks, pools), "gangs_sum", absolute=1e-9)
 
@@ -189,10 +191,16 @@ def elastic_jobs(
         step_s = tuple(float(known["t"][kind]) * factor for kind in types)
         jobs.append(
             ElasticJob(
-                row.name, row.submit_s, row.workers, row.batch, row.samples, step_s,
-                types.index(row.preferred), row.mixed,
+                row.name,
+                row.submit_s,
+                row.workers,
+                row.batch,
+                row.samples,
+                step_s,
+                types.index(row.preferred),
+                row.mixed,
             )
-        )  # fmt: skip
+        )
     return jobs
 
 

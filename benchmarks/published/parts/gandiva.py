@@ -71,10 +71,15 @@ def _simulator(_place: str, case: Any, document: Document) -> list[Case]:
 def _slices(_place: str, case: Any, _document: Document) -> list[Case]:
     rules = SliceRules(**case["options"])
     jobs = [
-        SliceJob(int(j["id"]), int(j["gpus"]), float(j["submit"]), float(j["work"]),
-                 int(j.get("max_gpus", 0)))
+        SliceJob(
+            int(j["id"]),
+            int(j["gpus"]),
+            float(j["submit"]),
+            float(j["work"]),
+            int(j.get("max_gpus", 0)),
+        )
         for j in case["jobs"]
-    ]  # fmt: skip
+    ]
     # Boundaries at which nobody runs are listed there, not here.
     rows, rounds = case["rows"], [entry for entry in case["first_rounds"] if entry[1]]
 
@@ -86,10 +91,14 @@ def _slices(_place: str, case: Any, _document: Document) -> list[Case]:
         for row in rows:
             slot = by_name[row["id"]]
             got = {
-                "id": slot.job.name, "first": slot.first_s, "end": slot.end_s,
-                "starts": slot.starts, "resumes": slot.resumes, "moves": slot.moves,
+                "id": slot.job.name,
+                "first": slot.first_s,
+                "end": slot.end_s,
+                "starts": slot.starts,
+                "resumes": slot.resumes,
+                "moves": slot.moves,
                 "resizes": slot.resizes,
-            }  # fmt: skip
+            }
             yield from differences(row, got, f"job {row['id']}", relative=0.0, absolute=INSTANT_S)
         got_rounds = [
             [now, [[name, gpus, list(servers)] for name, gpus, servers in running]]
@@ -147,9 +156,12 @@ def _gavel(place: str, case: Any, _document: Document) -> list[Case]:
 
 def _search(_place: str, case: Any, _document: Document) -> list[Case]:
     numbers = (
-        int(case["trials"]), int(case["gpus"]), float(case["work_s"]), float(case["feedback_s"]),
+        int(case["trials"]),
+        int(case["gpus"]),
+        float(case["work_s"]),
+        float(case["feedback_s"]),
         int(case["winner"]),
-    )  # fmt: skip
+    )
     expected: Sequence[tuple[str, Mapping[str, Any]]] = [
         (way, case[way]) for way in ("fifo", "sliced")
     ]
@@ -167,11 +179,14 @@ def read_round(place: str, case: Any, _document: Document) -> list[Case]:
     """A case of the part ``rounds`` that is Gandiva's."""
     jobs = tuple(
         SlicedJob(
-            int(j["gpus"]), float(j["age_s"]), float(j["executed_s"]), float(j["charge_s"]),
+            int(j["gpus"]),
+            float(j["age_s"]),
+            float(j["executed_s"]),
+            float(j["charge_s"]),
             float(j["feedback_left_s"]),
         )
         for j in case["jobs"]
-    )  # fmt: skip
+    )
     task = FeedbackRound(
         int(case["servers"]), int(case["gpus_per_server"]), float(case["interval_s"]), jobs
     )

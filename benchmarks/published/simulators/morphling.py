@@ -287,9 +287,10 @@ class _Round:
         left = self.free_before_last[node]
         here = [j for j, job in enumerate(self.jobs) if job.gpus.get(node, 0) > 0]
         here += [
-            j for j, job in enumerate(self.jobs)
+            j
+            for j, job in enumerate(self.jobs)
             if job.large and node in job.stale_nodes and j not in here
-        ]  # fmt: skip
+        ]
         wanted: dict[int, int] = {}
         while left > 0:
             d = left

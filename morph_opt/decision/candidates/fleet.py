@@ -58,16 +58,24 @@ def fleet_problem(
     rows = [(groups[group], *row) for group in groups for row in configs[group]]
     sizes = np.asarray([kind.gpus for kind in types], dtype=np.int64)
     return FleetProblem(
-        np.asarray(node_price, dtype=np.float64), sizes, np.full(len(types), most),
+        np.asarray(node_price, dtype=np.float64),
+        sizes,
+        np.full(len(types), most),
         np.full(len(types), -1),
-        np.asarray([key[0] for key in keys]), np.asarray([groups[key[1]] for key in keys]),
+        np.asarray([key[0] for key in keys]),
+        np.asarray([groups[key[1]] for key in keys]),
         np.asarray([key[2] for key in keys]),
         np.asarray([arrivals[key][0] for key in keys]),
         np.asarray([int(arrivals[key][1]) for key in keys]),
-        np.asarray([row[0] for row in rows]), np.asarray([row[1] for row in rows]),
-        np.asarray([row[2] for row in rows]), np.asarray([row[3] for row in rows]),
-        BIN_S, delay_s, min(restart_s, delay_s), budget,
-    )  # fmt: skip
+        np.asarray([row[0] for row in rows]),
+        np.asarray([row[1] for row in rows]),
+        np.asarray([row[2] for row in rows]),
+        np.asarray([row[3] for row in rows]),
+        BIN_S,
+        delay_s,
+        min(restart_s, delay_s),
+        budget,
+    )
 
 
 def _configs(

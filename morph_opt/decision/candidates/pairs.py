@@ -209,8 +209,10 @@ class PairBuilder:
                     continue
                 pace_s = self._speeds.paired_iteration_s(
                     (view.states[host].job.model, model.model),
-                    (held.plan, scoped.row.plan), kind, shape,
-                )  # fmt: skip
+                    (held.plan, scoped.row.plan),
+                    kind,
+                    shape,
+                )
                 gain = _gain((alone_s, scoped.row.iteration_s), pace_s)
                 if pace_s is not None and gain > self._least_gain:
                     found.append((gain, key, (row, pace_s)))

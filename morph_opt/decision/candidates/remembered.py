@@ -143,9 +143,11 @@ class KnownJobs:
             known &= np.asarray([a == b for a, b in zip(before, keeps, strict=True)], dtype=bool)
         fresh = np.flatnonzero(~known).tolist()
         _fill(
-            rows, fresh, ("configurations", "request_iteration_s", *_OF_JOB),
+            rows,
+            fresh,
+            ("configurations", "request_iteration_s", *_OF_JOB),
             [(*what_it_is(jobs[job], keeps[job]), *_ABOUT(jobs[job])) for job in fresh],
-        )  # fmt: skip
+        )
         holding = _ints(map(id, held), len(jobs))
         moved = np.flatnonzero((rows["held"] != holding) | (at < 0)).tolist()
         rows["held"] = holding

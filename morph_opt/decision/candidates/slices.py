@@ -95,11 +95,20 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
     at = np.asarray(sorted(rows), dtype=np.int64)
     part = np.isin(np.repeat(np.arange(whole.gpus.size), whole.part_count), at)
     return ModelSlice(
-        whole.model, tuple(whole.rows[row] for row in at.tolist()), whole.node_class[at],
-        whole.scope[at], whole.strict[at], whole.iteration_s[at], whole.gpus[at],
-        whole.part_count[at], whole.part_gpus[part], whole.side[at], whole.part_class[part],
-        whole.loose[at], first,
-    )  # fmt: skip
+        whole.model,
+        tuple(whole.rows[row] for row in at.tolist()),
+        whole.node_class[at],
+        whole.scope[at],
+        whole.strict[at],
+        whole.iteration_s[at],
+        whole.gpus[at],
+        whole.part_count[at],
+        whole.part_gpus[part],
+        whole.side[at],
+        whole.part_class[part],
+        whole.loose[at],
+        first,
+    )
 
 
 def may_be_priced(slices: Iterable[ModelSlice], holds: HoldTable, nodes: NodeTable) -> Bools:

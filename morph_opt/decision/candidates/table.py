@@ -285,9 +285,14 @@ class CandidateBuilder:
             return
         self._cluster = cluster
         for cache in (
-            self._slices, self._speeds, self._sides, self._configurations,
-            self._compact, self._number, self._made,
-        ):  # fmt: skip
+            self._slices,
+            self._speeds,
+            self._sides,
+            self._configurations,
+            self._compact,
+            self._number,
+            self._made,
+        ):
             cache.clear()
         self._rows = 0
         self._stack, self._known, self._last = None, KnownJobs(), None

@@ -72,8 +72,10 @@ class Api:
         except ValueError:
             host, port = "", None
         if not host or (parts.scheme, host in _LOOPBACK) not in (
-            ("https", True), ("https", False), ("http", True)
-        ):  # fmt: skip
+            ("https", True),
+            ("https", False),
+            ("http", True),
+        ):
             rule = f"must be https://HOST:PORT, or http:// of this machine, got {server!r}"
             raise InputError(rule, field="server")
         self._where = host, port

@@ -113,9 +113,14 @@ class Kubernetes:
         """
         said = asked or self.ask()
         return read_kube_picture(
-            said.nodes, said.pods, said.jobs, said.time_s, self._cluster, self._settings,
+            said.nodes,
+            said.pods,
+            said.jobs,
+            said.time_s,
+            self._cluster,
+            self._settings,
             self._indices,
-        )  # fmt: skip
+        )
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
         """What carries out an intent: a patch of each pod that is let go, or one of the Job."""
@@ -123,11 +128,16 @@ class Kubernetes:
         unit, now = objects.units[intent.job], f"{picture.time_s:.0f}"
         if isinstance(intent, Start):
             return tuple(
-                _patch("pod", pod.namespace, pod.name, pod.version,
-                       {STATE: STARTED + now, PLAN: ",".join(map(str, gpus))},
-                       _open(pod) | {"nodeSelector": {HOST: objects.hosts[node].label}})
+                _patch(
+                    "pod",
+                    pod.namespace,
+                    pod.name,
+                    pod.version,
+                    {STATE: STARTED + now, PLAN: ",".join(map(str, gpus))},
+                    _open(pod) | {"nodeSelector": {HOST: objects.hosts[node].label}},
+                )
                 for pod, node, gpus in _places(unit, intent)
-            )  # fmt: skip
+            )
         if isinstance(intent, Stop):
             return (_suspend(unit, STOPPED + now),)
         if isinstance(intent, Park):
@@ -179,8 +189,11 @@ class Kubernetes:
             found = self._lease()
             if found is None:
                 namespace, name = self._lease_name()
-                empty = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                         "metadata": {"name": name, "namespace": namespace}}  # fmt: skip
+                empty = {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": {"name": name, "namespace": namespace},
+                }
                 path = path_of("lease", namespace)
                 self._api.call("POST", path, empty | {"spec": self._held(owner)})
                 return
@@ -275,10 +288,23 @@ def _suspend(unit: Unit, mark: str | None) -> Command:
 
 
 def _patch(
-    kind: str, namespace: str, name: str, version: str, notes: Mapping[str, str | None],
+    kind: str,
+    namespace: str,
+    name: str,
+    version: str,
+    notes: Mapping[str, str | None],
     spec: Mapping[str, Any],
-) -> Command:  # fmt: skip
+) -> Command:
     meta = {"resourceVersion": version} | ({"annotations": dict(notes)} if notes else {})
     body = json.dumps({"metadata": meta, "spec": dict(spec)}, separators=(",", ":"))
-    return ("kubectl", "patch", kind, name, "--namespace", namespace, "--type=merge", "--patch",
-            body)  # fmt: skip
+    return (
+        "kubectl",
+        "patch",
+        kind,
+        name,
+        "--namespace",
+        namespace,
+        "--type=merge",
+        "--patch",
+        body,
+    )

@@ -81,9 +81,14 @@ class _Reading:
 
 
 def read_kube_picture(
-    nodes: Sequence[Any], pods: Sequence[Any], jobs: Sequence[Any], time_s: float, cluster: str,
-    settings: Settings, indices: dict[str, tuple[int, ...]],
-) -> Picture:  # fmt: skip
+    nodes: Sequence[Any],
+    pods: Sequence[Any],
+    jobs: Sequence[Any],
+    time_s: float,
+    cluster: str,
+    settings: Settings,
+    indices: dict[str, tuple[int, ...]],
+) -> Picture:
     """The picture of lists of nodes, of pods that have not ended, and of Jobs.
 
     Parameters
@@ -100,9 +105,13 @@ def read_kube_picture(
     hosts = {one.name: one for item in nodes for one in read_hosts(_fields(item, "nodes"))}
     read = [read_pod(_fields(item, "pods")) for item in pods]
     found = _Reading(
-        settings, hosts, time_s, {name: list(range(host.gpus)) for name, host in hosts.items()},
-        {name: dict(host.room) for name, host in hosts.items()}, indices,
-    )  # fmt: skip
+        settings,
+        hosts,
+        time_s,
+        {name: list(range(host.gpus)) for name, host in hosts.items()},
+        {name: dict(host.room) for name, host in hosts.items()},
+        indices,
+    )
     _hold(found, read)
     owned: dict[str, list[Pod]] = defaultdict(list)
     for pod in read:
@@ -134,9 +143,10 @@ def _hold(found: _Reading, pods: Sequence[Pod]) -> None:
     by_label = {host.label: host.name for host in found.hosts.values()}
     where = {pod.uid: pod.node or by_label.get(pod.selector.get(HOST, ""), "") for pod in pods}
     holding = [
-        pod for pod in pods
+        pod
+        for pod in pods
         if where[pod.uid] in found.hosts and (pod.node or (not pod.gates and pod.let_go_s))
-    ]  # fmt: skip
+    ]
     known = {pod.uid: found.indices.get(pod.uid) or _planned(pod) for pod in holding}
     found.indices.clear()
     # What was taken to be whose stays so; the rest goes to whoever is left, pods with nodes first.
@@ -288,9 +298,10 @@ def _job(row: Fields, pods: Sequence[Pod]) -> _Job:
     spec, status = row.object("spec", None), row.object("status", None, {})
     template = spec.object("template", None)
     true = {
-        one.text("type"): one for one in status.objects("conditions", None, [])
+        one.text("type"): one
+        for one in status.objects("conditions", None, [])
         if one.text("status") == "True"
-    }  # fmt: skip
+    }
     want = spec.whole("parallelism", 1, least=0)
     if spec.has("completions"):
         want = min(want, spec.whole("completions") - status.whole("succeeded", 0))
@@ -307,16 +318,26 @@ def _seen(found: _Reading, job: _Job) -> Seen:
     late_s = found.time_s - found.settings.launch_s
     return Seen(
         name=f"{space}/{job.meta.text('name')}@{job.meta.text('uid')[:_MOST_UID]}",
-        user=space, partition=space, phase=phase,
+        user=space,
+        partition=space,
+        phase=phase,
         comment=f"{found.settings.mark} {notes.get(SAYS, '')}" if job.opted_in else "",
-        mark=f"{OURS}gated" if gated or job.stopped or coming else "", held=bool(job.held),
-        priority=0.0, begin_s=0.0, submit_s=instant_of(job.meta, "creationTimestamp"),
+        mark=f"{OURS}gated" if gated or job.stopped or coming else "",
+        held=bool(job.held),
+        priority=0.0,
+        begin_s=0.0,
+        submit_s=instant_of(job.meta, "creationTimestamp"),
         start_s=min((pod.bound_s for pod in job.bound), default=0.0),
-        end_s=min(job.end_s, found.time_s), requeue=not job.kept, restarts=0, pinned=(),
-        nodes=tuple(sorted({pod.node for pod in job.bound})), special=job.special,
-        gated=phase == "waiting" or bool(gated), back=job.stopped and not job.alive,
+        end_s=min(job.end_s, found.time_s),
+        requeue=not job.kept,
+        restarts=0,
+        pinned=(),
+        nodes=tuple(sorted({pod.node for pod in job.bound})),
+        special=job.special,
+        gated=phase == "waiting" or bool(gated),
+        back=job.stopped and not job.alive,
         stuck=phase == "starting" and min(job.let_go_s, default=late_s) < late_s,
-    )  # fmt: skip
+    )
 
 
 def _take(found: _Reading, job: _Job) -> None:
@@ -328,17 +349,24 @@ def _take(found: _Reading, job: _Job) -> None:
     name = seen.name
     found.seen[name] = seen
     found.units[name] = Unit(
-        seen.partition, job.meta.text("name"), job.meta.text("resourceVersion"),
-        tuple(job.gated), job.stopped,
-    )  # fmt: skip
+        seen.partition,
+        job.meta.text("name"),
+        job.meta.text("resourceVersion"),
+        tuple(job.gated),
+        job.stopped,
+    )
     if not alike.gpus:
         found.alone[name] = seen.special
         return
     timed = job.spec.has("activeDeadlineSeconds")
     base = LiveJob(
-        name, seen.partition, max(1, job.want) * alike.gpus, seen.submit_s, grain=alike.gpus,
+        name,
+        seen.partition,
+        max(1, job.want) * alike.gpus,
+        seen.submit_s,
+        grain=alike.gpus,
         limit_s=job.spec.number("activeDeadlineSeconds") if timed else None,
-    )  # fmt: skip
+    )
     if parts := _held(found, job.pods):
         total, since_s = sum(len(gpus) for _, gpus in parts), seen.start_s or found.time_s
         found.jobs.append(replace(base, gpus=total, grain=1, parts=parts, started_s=since_s))
@@ -358,10 +386,11 @@ def _barred(found: _Reading, pod: Pod) -> frozenset[str]:
     like = needs, tuple(pod.selector.items()), pod.tolerations
     if like not in found.barred:  # jobs are many, kinds of them few
         found.barred[like] = frozenset(
-            name for name, host in found.hosts.items()
+            name
+            for name, host in found.hosts.items()
             if not pod.fits(host)
             or any(found.left[name].get(key, 0.0) < value for key, value in needs)
-        )  # fmt: skip
+        )
     return found.barred[like]
 
 
@@ -371,8 +400,14 @@ def _other(found: _Reading, pod: Pod) -> None:
     parts = _held(found, [pod])
     if parts:
         found.jobs.append(
-            LiveJob(name, pod.namespace, len(parts[0][1]), pod.bound_s, parts=parts,
-                    started_s=pod.bound_s)
-        )  # fmt: skip
+            LiveJob(
+                name,
+                pod.namespace,
+                len(parts[0][1]),
+                pod.bound_s,
+                parts=parts,
+                started_s=pod.bound_s,
+            )
+        )
     elif pod.gated and not pod.leaving:
         found.alone[name] = "no Job has it"

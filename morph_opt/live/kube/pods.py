@@ -127,9 +127,16 @@ def read_hosts(row: Fields) -> Iterator[Host]:
     ready = is_ready(row)
     closed = not ready or spec.flag("unschedulable", False)
     yield Host(
-        name_of(row), labels[HOST], labels.get(PRODUCT, ""), gpus, room, labels, taints,
-        not closed, not ready,
-    )  # fmt: skip
+        name_of(row),
+        labels[HOST],
+        labels.get(PRODUCT, ""),
+        gpus,
+        room,
+        labels,
+        taints,
+        not closed,
+        not ready,
+    )
 
 
 def _gpus(needs: Needs) -> int:
@@ -154,23 +161,43 @@ def read_pod(row: Fields, spec: Fields | None = None) -> Pod:
     ]
     needs = requests_of(spec)
     selector = spec.value("nodeSelector", dict[str, str], {})
-    own = next((f"{word} of its own" for word in ("affinity", "topologySpreadConstraints",
-                "resourceClaims") if spec.has(word) and spec.raw(word)), "")  # fmt: skip
+    own = next(
+        (
+            f"{word} of its own"
+            for word in ("affinity", "topologySpreadConstraints", "resourceClaims")
+            if spec.has(word) and spec.raw(word)
+        ),
+        "",
+    )
     if spec.text("schedulerName", "default-scheduler") != "default-scheduler":
         own = "another scheduler"
     tolerations = tuple(
-        (one.text("key", ""), one.text("operator", "Equal"), one.text("value", ""),
-         one.text("effect", ""))
+        (
+            one.text("key", ""),
+            one.text("operator", "Equal"),
+            one.text("value", ""),
+            one.text("effect", ""),
+        )
         for one in spec.objects("tolerations", None, [])
-    )  # fmt: skip
+    )
     return Pod(
-        meta.text("namespace", ""), meta.text("name", ""), meta.text("uid", ""),
-        meta.text("resourceVersion", ""), owners[0] if owners else "",
-        spec.text("nodeName", ""), bound[0] if bound else 0.0,
+        meta.text("namespace", ""),
+        meta.text("name", ""),
+        meta.text("uid", ""),
+        meta.text("resourceVersion", ""),
+        owners[0] if owners else "",
+        spec.text("nodeName", ""),
+        bound[0] if bound else 0.0,
         tuple(one.text("name") for one in spec.objects("schedulingGates", None, [])),
-        needs, _gpus(needs), selector, tolerations, own,
-        meta.has("deletionTimestamp"), notes.get(STATE, ""), notes.get(PLAN, ""),
-    )  # fmt: skip
+        needs,
+        _gpus(needs),
+        selector,
+        tolerations,
+        own,
+        meta.has("deletionTimestamp"),
+        notes.get(STATE, ""),
+        notes.get(PLAN, ""),
+    )
 
 
 def _bears(toleration: tuple[str, str, str, str], taint: tuple[str, str, str]) -> bool:

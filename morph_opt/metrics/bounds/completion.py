@@ -170,9 +170,14 @@ def _digest(
 ) -> bytes:
     """SHA-256 of all that the bound depends on."""
     jobs = [(d.submission_s, d.release_s, d.weight, d.gpus.size) for d in demands]
-    columns = [np.concatenate(part) for part in (
-        [d.gpus for d in demands], [d.duration_s for d in demands], [d.kind for d in demands],
-    )]  # fmt: skip
+    columns = [
+        np.concatenate(part)
+        for part in (
+            [d.gpus for d in demands],
+            [d.duration_s for d in demands],
+            [d.kind for d in demands],
+        )
+    ]
     digest = hashlib.sha256()
     for column in (jobs, *columns, gpus, guess_finish_s, guess_kind):
         values = np.asarray(column, dtype=np.float64)

@@ -34,16 +34,32 @@ def _row(
     name: str, values: Sequence[float], found: Paired, adjusted: float
 ) -> list[str | int | float | None]:
     return [
-        name, sum(values) / len(values), found.mean, found.low, found.high, found.p, adjusted,
-        found.pairs, found.gain, "replay",
-    ]  # fmt: skip
+        name,
+        sum(values) / len(values),
+        found.mean,
+        found.low,
+        found.high,
+        found.p,
+        adjusted,
+        found.pairs,
+        found.gain,
+        "replay",
+    ]
 
 
 def _first(name: str, values: Sequence[float]) -> list[str | int | float | None]:
     return [
-        name, sum(values) / len(values), 0.0, 0.0, 0.0, math.nan, math.nan, len(values), math.nan,
+        name,
+        sum(values) / len(values),
+        0.0,
+        0.0,
+        0.0,
+        math.nan,
+        math.nan,
+        len(values),
+        math.nan,
         "replay",
-    ]  # fmt: skip
+    ]
 
 
 def _versus(
@@ -130,10 +146,7 @@ def compare(
             notes.append(
                 f"other seeds of the solver alone move {metric} of one workload by {spread:.4g}"
             )
-    asked = ask.asked(
-        variants=list(names), metric=metric,
-        seeds=list(seeds), confidence=confidence,
-    )  # fmt: skip
+    asked = ask.asked(variants=list(names), metric=metric, seeds=list(seeds), confidence=confidence)
     return Answer("compare", asked, tuple(said), figures, HEADER, rows, tuple(notes))
 
 

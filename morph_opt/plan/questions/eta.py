@@ -77,11 +77,16 @@ def eta(
     rows = [row for name in wanted for row in _rows(name, found[name])]
     said = tuple(_sentence(name, found[name], begin.time_s) for name in wanted)
     asked = {
-        "history": history, "jobs": wanted, "continuations": continuations,
-        "seed": seed, **ask.asked(),
-    }  # fmt: skip
-    figures = {name: {"start_s": one.quantiles("start"), "finish_s": one.quantiles("finish")}
-               for name, one in found.items()}  # fmt: skip
+        "history": history,
+        "jobs": wanted,
+        "continuations": continuations,
+        "seed": seed,
+        **ask.asked(),
+    }
+    figures = {
+        name: {"start_s": one.quantiles("start"), "finish_s": one.quantiles("finish")}
+        for name, one in found.items()
+    }
     more = ("remaining work is believed as the state has it, and speeds are known",)
     notes = tuple(filter(None, [future.note]))
     return Answer("eta", asked, said, figures, HEADER, rows, notes, (*more, *NOT_MODELLED))

@@ -81,9 +81,14 @@ def fleet(
     source, base = ask.source(), ask.scenario
     delay_s = _delay_s(target.slo) if delay_s is None else delay_s
     problem = fleet_problem(
-        [source.workload(seed) for seed in first[:SCENARIOS]], kinds, node_price, most, delay_s,
-        restart_s=base.engine.restart_s, budget=budget,
-    )  # fmt: skip
+        [source.workload(seed) for seed in first[:SCENARIOS]],
+        kinds,
+        node_price,
+        most,
+        delay_s,
+        restart_s=base.engine.restart_s,
+        budget=budget,
+    )
     floor = cheapest(problem, 1)
     known = candidates(problem, floor, mixes, budget)
     if not known:
@@ -91,15 +96,22 @@ def fleet(
     trial = _Trial(ask, target, source, base, kinds)
     winner, said = trial.run(known, first, fresh)
     figures = {
-        "fleet": dict(zip(types, winner.nodes, strict=True)), "price_per_hour": winner.cost,
+        "fleet": dict(zip(types, winner.nodes, strict=True)),
+        "price_per_hour": winner.cost,
         "nodes": sum(winner.nodes),
         "milp_floor_per_hour": floor[0].cost if floor else None,
-    }  # fmt: skip
+    }
     asked = ask.asked(
-        slo=str(target.slo), types=list(types), prices=dict(prices), max_nodes=most,
-        budget=None if math.isinf(budget) else budget, delay_s=delay_s,
-        of_workloads=of_workloads, confidence=confidence, indifference=target.margin,
-    )  # fmt: skip
+        slo=str(target.slo),
+        types=list(types),
+        prices=dict(prices),
+        max_nodes=most,
+        budget=None if math.isinf(budget) else budget,
+        delay_s=delay_s,
+        of_workloads=of_workloads,
+        confidence=confidence,
+        indifference=target.margin,
+    )
     notes = tuple(filter(None, [source.note]))
     every = (*said, *_of_milp(target.slo, kinds, delay_s, floor))
     return Answer("fleet", asked, every, figures, HEADER, trial.rows, notes)
@@ -213,8 +225,10 @@ class _Trial:
             self._note(one, found.stage, found.verdicts, found.holds)
             if found.holds:
                 count = len(found.verdicts)
-                return one, [f"{name} at {one.cost:g} per hour reaches {self._target}",
-                             f"confirmed on {count} fresh workloads"]  # fmt: skip
+                return one, [
+                    f"{name} at {one.cost:g} per hour reaches {self._target}",
+                    f"confirmed on {count} fresh workloads",
+                ]
         rule = f"no mix of {len(mixes)} within the limits reaches {self._target}"
         if self._refused and len(self.rows) == 1:
             rule += f", nor all of their nodes together: {self.rows[0][-1]}"

@@ -116,9 +116,7 @@ def remove(
     target = Target.of(slo, of_workloads, confidence, indifference)
     first, fresh = target.workloads(seeds, exploration)
     source, whole = ask.source(), ask.scenario.cluster
-    removal = _Removal(
-        ask.evaluator("remove"), source, ask.scenario, target, first, fresh, whole
-    )  # fmt: skip
+    removal = _Removal(ask.evaluator("remove"), source, ask.scenario, target, first, fresh, whole)
     holds, _ = removal.test(whole, "nothing")
     if not holds:
         raise InputError(f"the fleet as it is does not keep {target.slo}", field="slo")
@@ -128,9 +126,12 @@ def remove(
     text = ", ".join(f"{count} x {name}" for name, count in removed.items())
     said = f"{text} can go and {target} holds" if removed else "no node is shown to be able to go"
     left = len(steps[-1][0].nodes) if steps else len(whole.nodes)
-    asked = ask.asked(slo=str(target.slo), of_workloads=of_workloads, confidence=confidence,
+    asked = ask.asked(
+        slo=str(target.slo),
+        of_workloads=of_workloads,
+        confidence=confidence,
         indifference=target.margin,
-    )  # fmt: skip
+    )
     notes = (source.note,) if source.note else ()
     figures = {"removed": removed, "nodes": left}
     return Answer("remove", asked, (said,), figures, HEADER, removal.rows, notes)

@@ -70,11 +70,15 @@ def nodes(
     search = Search(ask.evaluator("nodes"), target, at, explored, fresh, most)
     found = search.run()
     asked = ask.asked(
-        slo=str(target.slo), node_type=kind.name, of_workloads=of_workloads,
-        confidence=confidence, indifference=target.margin, max_nodes=most,
+        slo=str(target.slo),
+        node_type=kind.name,
+        of_workloads=of_workloads,
+        confidence=confidence,
+        indifference=target.margin,
+        max_nodes=most,
         exploration=len(explored),
         first_seed=explored[0] if explored else None,
-    )  # fmt: skip
+    )
     said, figures = _said(search, found, kind.name), _figures(search, found)
     notes = (*search.notes, *filter(None, [source.note]))
     return Answer("nodes", asked, said, figures, HEADER, search.rows(), notes)
@@ -84,12 +88,18 @@ def _said(search: Search, found: int, kind: str) -> tuple[str, ...]:
     proof, target = _proof(search, found), search.target
     missed = target.design(_level(proof)).missed
     gpus = search.at(found, 0).cluster.gpus
-    return tuple(filter(None, [
-        f"{found} nodes of {kind} ({gpus} GPUs) reach {target}",
-        f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass; a size that "
-        f"reaches it in {100 * (target.share + target.margin):g} % is missed with {missed:.1%}",
-        search.said_of(found - 1),
-    ]))  # fmt: skip
+    return tuple(
+        filter(
+            None,
+            [
+                f"{found} nodes of {kind} ({gpus} GPUs) reach {target}",
+                f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass; a size"
+                f" that reaches it in {100 * (target.share + target.margin):g} % is missed with"
+                f" {missed:.1%}",
+                search.said_of(found - 1),
+            ],
+        )
+    )
 
 
 def _proof(search: Search, found: int) -> Trial:
@@ -110,11 +120,13 @@ def _figures(search: Search, found: int) -> dict[str, Any]:
         if trial.verdicts and not any(map(_ran, trial.verdicts))
     }
     return {
-        "nodes": found, "confirmed_on": proof.asked, "confirmed_passed": proof.count,
+        "nodes": found,
+        "confirmed_on": proof.asked,
+        "confirmed_passed": proof.count,
         "attempts": _level(proof),
         "replays": sum(_ran(verdict) for trial in search.tested for verdict in trial.verdicts),
         "refused_by_bounds": sorted(by_bounds),
-    }  # fmt: skip
+    }
 
 
 def _ran(verdict: Verdict) -> bool:

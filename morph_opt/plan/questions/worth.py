@@ -106,12 +106,24 @@ def worth(
         key = one.like.type.name, one.like.leaf, one.like.nvlink_domain
         price = priced.get(key, math.nan)
         rows.append(
-            [one.name, price, sum(mine) / len(mine), found.mean, found.low, found.high, found.p,
-             found.pairs, "replay"]
-        )  # fmt: skip
+            [
+                one.name,
+                price,
+                sum(mine) / len(mine),
+                found.mean,
+                found.low,
+                found.high,
+                found.p,
+                found.pairs,
+                "replay",
+            ]
+        )
         said.append(told(f"one more {one.name}", "the fleet as it is", metric, found))
         figures[one.name] = {"price": price, "difference": found.mean}
-    notes = [f"prices are of {rounds} rounds of the first workload" if rounds else
-             "a policy that solves nothing has no prices"]  # fmt: skip
+    notes = [
+        f"prices are of {rounds} rounds of the first workload"
+        if rounds
+        else "a policy that solves nothing has no prices"
+    ]
     asked = ask.asked(metric=metric, seeds=list(seeds), confidence=confidence, every=every)
     return Answer("worth", asked, tuple(said), figures, HEADER, rows, tuple(notes))

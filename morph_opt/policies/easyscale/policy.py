@@ -56,8 +56,10 @@ class EasyScale(Policy):
         pools = _pools(state)
         live = [self._live(known, state, pools) for known in state.jobs]
         # Nobody grows on a drained node, where a job may stay and nothing else.
-        stuck = [one.now is not None and _drained(s, state)
-                 for one, s in zip(live, state.jobs, strict=True)]  # fmt: skip
+        stuck = [
+            one.now is not None and _drained(s, state)
+            for one, s in zip(live, state.jobs, strict=True)
+        ]
         before = [one.now for one in live]
         grant_greedily(live, list(pools))
         given: list[Assignment] = []

@@ -197,9 +197,12 @@ class GandivaSlices(Policy):
             raise InputError("needs servers of one size", field="--policy gandiva")
         if self._hosts is None:
             rules = SliceRules(
-                len(state.cluster.nodes), sizes.pop(), migrate=self._migrate,
-                any_affinity=self._any_affinity, quantum_s=state.interval_s,
-            )  # fmt: skip
+                len(state.cluster.nodes),
+                sizes.pop(),
+                migrate=self._migrate,
+                any_affinity=self._any_affinity,
+                quantum_s=state.interval_s,
+            )
             self._hosts = _Hosts(rules, self._grown)
         self._cluster = state.cluster
         gangs = {known.job.name: self._gang(known, state) for known in state.jobs}

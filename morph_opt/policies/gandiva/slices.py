@@ -240,9 +240,10 @@ class Slices:
 
     def _place_of(self, gang: int) -> Host | None:
         other = [
-            host for host in self.hosts
+            host
+            for host in self.hosts
             if len(host.servers) == 1 and host.size != gang and host.free >= gang
-        ]  # fmt: skip
+        ]
         return (
             self._with_room(gang)
             or self._least_loaded(other)
@@ -277,9 +278,10 @@ class Slices:
         light.sort(key=lambda host: (-host.free, host.servers[0]))
         for host in light:
             before = [
-                other for other in single
+                other
+                for other in single
                 if other.slots and (other.free, other.servers[0]) < (host.free, host.servers[0])
-            ]  # fmt: skip
+            ]
             room = {id(other): other.free for other in before}
             plan: list[tuple[Slot, Host]] = []
             for slot in sorted(host.slots, key=lambda slot: (-slot.job.gpus, slot.turn)):

@@ -81,8 +81,11 @@ class Live:
         now = self.speed.get(self.step(self.held), 0.0)
         if not self.speed:
             now = self.shapes.get(self.parts, 0.0)
-            gains = [(s - now) / (sum(p) - self.held) for p, s in self.shapes.items()
-                     if sum(p) > self.held]  # fmt: skip
+            gains = [
+                (s - now) / (sum(p) - self.held)
+                for p, s in self.shapes.items()
+                if sum(p) > self.held
+            ]
             return max(gains, default=0.0)
         after = min((gpus for gpus in self.speed if gpus > self.held), default=None)
         return 0.0 if after is None else (self.speed[after] - now) / (after - self.held)
@@ -191,9 +194,10 @@ class PaperRound:
                 growing = [
                     (job.slope, -j)
                     for j, job in enumerate(self.jobs)
-                    if job.speed and set(job.gpus) == {node}
+                    if job.speed
+                    and set(job.gpus) == {node}
                     and job.step(job.held + self.free[node]) > job.held
-                ]  # fmt: skip
+                ]
                 if not growing:
                     break
                 job = self.jobs[-max(growing)[1]]

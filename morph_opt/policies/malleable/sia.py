@@ -92,9 +92,14 @@ class Sia(MalleableBaseline):
         # iterations of hours that is more than what it can use, and it would wait for ever.
         costs = np.where(may_have, costs.reshape(shape), DEAREST)
         self._answer = solve(
-            jobs, costs, columns, self._room(filling, columns),
-            power=POWER, waiting=WAITING, limits=self._limits,
-        )  # fmt: skip
+            jobs,
+            costs,
+            columns,
+            self._room(filling, columns),
+            power=POWER,
+            waiting=WAITING,
+            limits=self._limits,
+        )
         self._columns = costs.size
         return [
             Want(columns[k][2], int(columns[k][0])) if k is not None and jobs[j].usable[k] else None

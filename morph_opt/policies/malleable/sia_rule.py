@@ -84,9 +84,13 @@ class SiaJob:
 
 
 def program(
-    costs: Floats, columns: Sequence[Column], jobs: Sequence[SiaJob],
-    room: Mapping[str, int], power: float, waiting: float,
-) -> LinearModel:  # fmt: skip
+    costs: Floats,
+    columns: Sequence[Column],
+    jobs: Sequence[SiaJob],
+    room: Mapping[str, int],
+    power: float,
+    waiting: float,
+) -> LinearModel:
     """The integer program: one column at most per job, GPUs of every type; no nodes.
 
     Minimises ``sum A x + waiting (J - sum x)`` for a negative power, maximises the same for a
@@ -122,9 +126,15 @@ class SiaAnswer:
 
 
 def solve(
-    jobs: Sequence[SiaJob], costs: Floats, columns: Sequence[Column], room: Mapping[str, int],
-    *, power: float, waiting: float, limits: Limits,
-) -> SiaAnswer:  # fmt: skip
+    jobs: Sequence[SiaJob],
+    costs: Floats,
+    columns: Sequence[Column],
+    room: Mapping[str, int],
+    *,
+    power: float,
+    waiting: float,
+    limits: Limits,
+) -> SiaAnswer:
     """Solve the program.
 
     Raises

@@ -51,10 +51,17 @@ class TimeCharts:
         from bokeh.plotting import figure
 
         chart = figure(
-            name=name, height=190, sizing_mode="stretch_width", x_range=self._x_range,
-            output_backend="canvas", tools="pan,xwheel_zoom,box_zoom,reset",
-            toolbar_location=None, active_scroll=None, min_border_left=self._left_px, **more,
-        )  # fmt: skip
+            name=name,
+            height=190,
+            sizing_mode="stretch_width",
+            x_range=self._x_range,
+            output_backend="canvas",
+            tools="pan,xwheel_zoom,box_zoom,reset",
+            toolbar_location=None,
+            active_scroll=None,
+            min_border_left=self._left_px,
+            **more,
+        )
         chart.yaxis.axis_label = title
         chart.xaxis.axis_label = self._axis.title
         return chart
@@ -63,17 +70,26 @@ class TimeCharts:
         thin = steps.thinned(MOST_STEPS)
         colour = PALETTE[place % OTHER]
         chart.step(
-            self._axis.of(thin.time_s), thin.value.astype(np.float32), mode="after",
-            color=colour, legend_label=name, **more,
-        )  # fmt: skip
+            self._axis.of(thin.time_s),
+            thin.value.astype(np.float32),
+            mode="after",
+            color=colour,
+            legend_label=name,
+            **more,
+        )
 
     def _area(self, chart: figure, steps: Steps, name: str, place: int) -> None:
         """What lies below a curve, light: where two curves meet, both are seen."""
         thin = steps.thinned(MOST_STEPS)
         chart.varea_step(
-            self._axis.of(thin.time_s), 0.0, thin.value.astype(np.float32), step_mode="after",
-            fill_color=PALETTE[place % OTHER], fill_alpha=0.35, legend_label=name,
-        )  # fmt: skip
+            self._axis.of(thin.time_s),
+            0.0,
+            thin.value.astype(np.float32),
+            step_mode="after",
+            fill_color=PALETTE[place % OTHER],
+            fill_alpha=0.35,
+            legend_label=name,
+        )
 
     def jobs(self) -> figure:
         """Active, running and queued jobs."""
@@ -94,9 +110,13 @@ class TimeCharts:
         types: Sequence[str | None] = self._view.nodes.types
         types = types if 1 < len(types) <= OTHER else (None,)
         chart.step(
-            self._axis.of(gpus_there(self._view).time_s), gpus_there(self._view).value,
-            mode="after", color=INK, legend_label="there", line_dash="dotted",
-        )  # fmt: skip
+            self._axis.of(gpus_there(self._view).time_s),
+            gpus_there(self._view).value,
+            mode="after",
+            color=INK,
+            legend_label="there",
+            line_dash="dotted",
+        )
         for place, kind in enumerate(types):
             of = "" if kind is None else f"{label(kind)} "
             held = gpus_held(self._view, kind)
@@ -157,9 +177,12 @@ class TimeCharts:
             every = kept[:: -(-len(kept) // MOST_ROUNDS)]
             kept = np.unique(np.concatenate((every, largest)))
         chart.scatter(
-            self._axis.of(time_s[kept]), value[kept].astype(np.float32), size=3,
-            color=colour, alpha=0.6,
-        )  # fmt: skip
+            self._axis.of(time_s[kept]),
+            value[kept].astype(np.float32),
+            size=3,
+            color=colour,
+            alpha=0.6,
+        )
 
 
 def plain_ticks(axis: Any) -> None:
@@ -213,10 +236,16 @@ def draw_distribution(views: Sequence[RunView], column: str) -> figure:
 
     name, title = MEASURES[column]
     chart = figure(
-        name=f"cdf-{name}", height=300, sizing_mode="stretch_width", x_axis_type="log",
-        output_backend="canvas", tools="pan,wheel_zoom,box_zoom,reset,save",
-        toolbar_location="above", active_scroll=None, y_range=(0.0, 1.02),
-    )  # fmt: skip
+        name=f"cdf-{name}",
+        height=300,
+        sizing_mode="stretch_width",
+        x_axis_type="log",
+        output_backend="canvas",
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        toolbar_location="above",
+        active_scroll=None,
+        y_range=(0.0, 1.02),
+    )
     chart.xaxis.axis_label, chart.yaxis.axis_label = title, "share of jobs"
     least = 1.0 if column != "stretch" else 0.1
     drawn = looks([key(v.run.summary.policy, v.run.summary.objective) for v in views])
@@ -224,10 +253,13 @@ def draw_distribution(views: Sequence[RunView], column: str) -> figure:
         values = finished(view, column)
         if values.size:
             chart.line(
-                np.maximum(np.quantile(values, QUANTILES), least), QUANTILES, line_width=2,
-                color=look.colour, line_dash=look.dash,
+                np.maximum(np.quantile(values, QUANTILES), least),
+                QUANTILES,
+                line_width=2,
+                color=look.colour,
+                line_dash=look.dash,
                 legend_label=label(view.name),
-            )  # fmt: skip
+            )
     bounds = [view.run.summary.avg_jct_lower_bound_s for view in views]
     whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
     if column == "jct_s" and whole and all(bound > 0.0 for bound in bounds):
@@ -269,11 +301,20 @@ def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, flo
         data["name"] = [short(row.job) for row in pairing.rows]
         told = [("job", "@name"), *told]
     chart = figure(
-        name="pairs", height=480, max_width=640, sizing_mode="stretch_width", x_axis_type="log",
-        y_axis_type="log", x_range=ends, y_range=ends, output_backend="canvas",
-        tools="pan,wheel_zoom,box_zoom,reset,save,hover", toolbar_location="above",
-        active_scroll=None, tooltips=told,
-    )  # fmt: skip
+        name="pairs",
+        height=480,
+        max_width=640,
+        sizing_mode="stretch_width",
+        x_axis_type="log",
+        y_axis_type="log",
+        x_range=ends,
+        y_range=ends,
+        output_backend="canvas",
+        tools="pan,wheel_zoom,box_zoom,reset,save,hover",
+        toolbar_location="above",
+        active_scroll=None,
+        tooltips=told,
+    )
     chart.xaxis.axis_label = f"JCT by {label(first)} (s)"
     chart.yaxis.axis_label = f"JCT by {label(second)} (s)"
     chart.xaxis.name, chart.yaxis.name = "pairs-x", "pairs-y"

@@ -64,11 +64,17 @@ def draw_gantt(view: RunView, x_range: Range1d, axis: TimeAxis, left_px: int) ->
     detail = Detail.of(view)
     height = int(min(640, max(180, 80 + 7 * nodes.total)))
     chart = figure(
-        name="gantt", height=height, sizing_mode="stretch_width", x_range=x_range,
-        y_range=Range1d(nodes.total, 0, bounds=(0, nodes.total)), output_backend="canvas",
-        tools="pan,xwheel_zoom,box_zoom,tap,reset,save", toolbar_location="above",
-        active_scroll=None, min_border_left=left_px,
-    )  # fmt: skip
+        name="gantt",
+        height=height,
+        sizing_mode="stretch_width",
+        x_range=x_range,
+        y_range=Range1d(nodes.total, 0, bounds=(0, nodes.total)),
+        output_backend="canvas",
+        tools="pan,xwheel_zoom,box_zoom,tap,reset,save",
+        toolbar_location="above",
+        active_scroll=None,
+        min_border_left=left_px,
+    )
     chart.xaxis.axis_label = axis.title
     _node_axis(view, chart)
     if detail.by_gpu:
@@ -106,12 +112,17 @@ def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) 
     source = ColumnDataSource(
         name="rectangles",
         data={
-            "left": left, "right": right, "bottom": r.bottom.astype(np.float32),
-            "top": r.top.astype(np.float32), "job": r.job.astype(np.int32),
-            "segment": r.segment.astype(np.int32), "partner": r.partner.astype(np.int32),
-            "node": r.node.astype(np.int32), "code": np.zeros(len(r), dtype=np.uint8),
+            "left": left,
+            "right": right,
+            "bottom": r.bottom.astype(np.float32),
+            "top": r.top.astype(np.float32),
+            "job": r.job.astype(np.int32),
+            "segment": r.segment.astype(np.int32),
+            "partner": r.partner.astype(np.int32),
+            "node": r.node.astype(np.int32),
+            "code": np.zeros(len(r), dtype=np.uint8),
         },
-    )  # fmt: skip
+    )
     mapper = LinearColorMapper(palette=PALETTE, low=-0.5, high=OTHER + 0.5)
     common = {
         "left": "left",
@@ -122,22 +133,32 @@ def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) 
     }
     faded = {"nonselection_fill_alpha": 0.12, "selection_fill_alpha": 1.0}
     drawn = chart.quad(
-        source=source, fill_color={"field": "code", "transform": mapper}, name="rectangles",
-        visible=visible, **common, **faded,
-    )  # fmt: skip
+        source=source,
+        fill_color={"field": "code", "transform": mapper},
+        name="rectangles",
+        visible=visible,
+        **common,
+        **faded,
+    )
     lit = r.startup_until_s > r.start_s
     until = axis.of(np.minimum(r.startup_until_s, r.end_s))
     starting = ColumnDataSource(
         name="startups",
         data={
-            "left": left[lit], "right": until[lit], "bottom": r.bottom[lit].astype(np.float32),
+            "left": left[lit],
+            "right": until[lit],
+            "bottom": r.bottom[lit].astype(np.float32),
             "top": r.top[lit].astype(np.float32),
         },
-    )  # fmt: skip
+    )
     chart.quad(
-        source=starting, fill_color=LIGHT, fill_alpha=0.55, name="startups", visible=visible,
+        source=starting,
+        fill_color=LIGHT,
+        fill_alpha=0.55,
+        name="startups",
+        visible=visible,
         **common,
-    )  # fmt: skip
+    )
     _names(view, chart, axis, visible=visible)
     told = [
         ("job", "@job_name"), ("model", "@model"), ("plan", "@plan"), ("GPUs", "@gpus"),
@@ -175,10 +196,21 @@ def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> No
         },
     )
     chart.text(
-        source=source, x="x", y="y", text="text", text_align="center", text_baseline="middle",
-        text_font_size="10px", text_color=DARK, text_alpha="alpha", name="labels",
-        visible=visible, background_fill_color=LIGHT, background_fill_alpha="ground", padding=1,
-    )  # fmt: skip
+        source=source,
+        x="x",
+        y="y",
+        text="text",
+        text_align="center",
+        text_baseline="middle",
+        text_font_size="10px",
+        text_color=DARK,
+        text_alpha="alpha",
+        name="labels",
+        visible=visible,
+        background_fill_color=LIGHT,
+        background_fill_alpha="ground",
+        padding=1,
+    )
 
 
 def _shares(view: RunView, chart: figure, axis: TimeAxis) -> None:
@@ -190,14 +222,24 @@ def _shares(view: RunView, chart: figure, axis: TimeAxis) -> None:
     source = ColumnDataSource(
         name="shares",
         data={
-            "left": axis.of(start_s), "right": axis.of(end_s), "bottom": first[node],
-            "top": first[node + 1], "alpha": (0.9 * part).astype(np.float32),
+            "left": axis.of(start_s),
+            "right": axis.of(end_s),
+            "bottom": first[node],
+            "top": first[node + 1],
+            "alpha": (0.9 * part).astype(np.float32),
         },
-    )  # fmt: skip
+    )
     chart.quad(
-        source=source, left="left", right="right", bottom="bottom", top="top", line_color=None,
-        fill_color=BLUE, fill_alpha="alpha", name="shares",
-    )  # fmt: skip
+        source=source,
+        left="left",
+        right="right",
+        bottom="bottom",
+        top="top",
+        line_color=None,
+        fill_color=BLUE,
+        fill_alpha="alpha",
+        name="shares",
+    )
 
 
 MOST_BINS = 150_000
@@ -243,7 +285,16 @@ def _outages(view: RunView, chart: figure, axis: TimeAxis) -> None:
         },
     )
     chart.quad(
-        source=source, left="left", right="right", bottom="bottom", top="top", line_color=INK,
-        fill_color=INK, fill_alpha=0.15, hatch_pattern="hatch", hatch_color=INK,
-        hatch_alpha=0.8, name="outages",
-    )  # fmt: skip
+        source=source,
+        left="left",
+        right="right",
+        bottom="bottom",
+        top="top",
+        line_color=INK,
+        fill_color=INK,
+        fill_alpha=0.15,
+        hatch_pattern="hatch",
+        hatch_color=INK,
+        hatch_alpha=0.8,
+        name="outages",
+    )

@@ -175,10 +175,15 @@ def _jobs(
     elif queues[queue].stopped:
         held = f"its cluster queue {queue} is stopped"
     yield LiveJob(
-        name, queue, gpus, instant_of(meta, "creationTimestamp"),
+        name,
+        queue,
+        gpus,
+        instant_of(meta, "creationTimestamp"),
         grain=math.gcd(gpus, *(each for _, each in asked)),
-        groups=queues[queue].flavors if by_flavor else (), started_s=started_s, held=held,
-    )  # fmt: skip
+        groups=queues[queue].flavors if by_flavor else (),
+        started_s=started_s,
+        held=held,
+    )
 
 
 def _pod_set(row: Fields) -> tuple[int, int]:

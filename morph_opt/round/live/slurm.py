@@ -213,9 +213,13 @@ def _blocks(
         taken.update(spare[: max(0, count - len(taken))])
         if rest := tuple(sorted(taken - held[name])):
             yield LiveJob(
-                f"in use on {name}", "in use", len(rest), time_s, started_s=time_s,
+                f"in use on {name}",
+                "in use",
+                len(rest),
+                time_s,
+                started_s=time_s,
                 parts=((name, rest),),
-            )  # fmt: skip
+            )
 
 
 def _notes(

@@ -77,8 +77,19 @@ def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
     That is so for jobs that are about to end: some of their nodes are given back already.
     """
     details = row.value("gres_detail", tuple[str, ...]) if row.has("gres_detail") else ()
-    known = asked(row, "tres_alloc_str", "tres_req_str", "tres_per_job", "tres_per_node",
-                  "tres_per_task", "tres_per_socket").gpus if runs(row) else 0  # fmt: skip
+    known = (
+        asked(
+            row,
+            "tres_alloc_str",
+            "tres_req_str",
+            "tres_per_job",
+            "tres_per_node",
+            "tres_per_task",
+            "tres_per_socket",
+        ).gpus
+        if runs(row)
+        else 0
+    )
     if not details and not known:
         return ()
     ends = "COMPLETING" in words(row, "job_state")
@@ -113,10 +124,13 @@ def jobs_of(row: Fields, parts: Parts, site: Site) -> Iterator[LiveJob]:
         return
     limit = number(row, "time_limit")
     job = LiveJob(
-        "", _owner(row), 0, number(row, "submit_time") or 0.0,
+        "",
+        _owner(row),
+        0,
+        number(row, "submit_time") or 0.0,
         groups=tuple(name for name in text(row, "partition").split(",") if name),
         limit_s=None if limit is None else 60.0 * limit,
-    )  # fmt: skip
+    )
     if running:
         gpus = sum(len(some) for _, some in parts)
         job = replace(job, gpus=gpus, parts=parts, started_s=number(row, "start_time") or 0.0)

@@ -127,17 +127,28 @@ def cluster_twin(
         spec,
         tuple(
             Job(
-                f"job-{number}", rigid_model(types[kind], gang), at, seconds, gang, RIGID_PLAN,
+                f"job-{number}",
+                rigid_model(types[kind], gang),
+                at,
+                seconds,
+                gang,
+                RIGID_PLAN,
                 tenant=f"tenant-{tenant}",
             )
             for number, (kind, seconds, gang, at, tenant) in enumerate(
-                zip(kinds.tolist(), run_s.tolist(), sizes.tolist(), submission_s.tolist(),
-                    tenants.tolist(), strict=True)
+                zip(
+                    kinds.tolist(),
+                    run_s.tolist(),
+                    sizes.tolist(),
+                    submission_s.tolist(),
+                    tenants.tolist(),
+                    strict=True,
+                )
             )
         ),
         f"{spec}: generated statistical twin of {facts.what}, {size.jobs:,} jobs in "
         f"{size.days:g} days for {size.gpus:,} GPUs (seed {seed}), not the original",
-    )  # fmt: skip
+    )
     gangs = sorted({(types[k], g) for k, g in zip(kinds.tolist(), sizes.tolist(), strict=True)})
     # Every type counts as skewed: its gangs are offered on the fewest nodes that hold them.
     return trace, RigidSeconds(gangs, types)
@@ -150,9 +161,13 @@ def _restricted(share: Floats, facts: ClusterFacts, gpus: int) -> Floats:
 
 
 def _sized(
-    facts: ClusterFacts, cluster: str, share: Floats, jobs: int | None, gpus: int,
+    facts: ClusterFacts,
+    cluster: str,
+    share: Floats,
+    jobs: int | None,
+    gpus: int,
     days: float | None,
-) -> _Size:  # fmt: skip
+) -> _Size:
     """What was given, and the rest from the published ratio of demand to capacity."""
     for option, value in (("jobs", jobs), ("days", days)):
         if value is not None:

@@ -109,11 +109,20 @@ def _cluster(table: dict[str, Any]) -> ClusterFacts:
     types = tuple(_type(name, one) for name, one in table.get("types", whole).items())
     edges_s = np.asarray([_SHORTEST_S, *RUN_EDGES_S, max(table["longest_s"], 2 * RUN_EDGES_S[-1])])
     return ClusterFacts(
-        table["what"], table["gpus"], float(table["days"]), table["jobs"], table["gpu_type"],
-        table["mean_run_s"], table["mean_gpus"], table["same_second"], edges_s,
-        np.asarray(table["sizes"], dtype=np.int64)[there], size_jobs[there],
-        size_time / size_time.sum(), types,
-    )  # fmt: skip
+        table["what"],
+        table["gpus"],
+        float(table["days"]),
+        table["jobs"],
+        table["gpu_type"],
+        table["mean_run_s"],
+        table["mean_gpus"],
+        table["same_second"],
+        edges_s,
+        np.asarray(table["sizes"], dtype=np.int64)[there],
+        size_jobs[there],
+        size_time / size_time.sum(),
+        types,
+    )
 
 
 def _type(name: str, table: dict[str, Any]) -> TypeFacts:

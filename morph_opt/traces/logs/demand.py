@@ -83,9 +83,12 @@ class Demand:
             return
         gpu_s = np.nansum(run * gpus)
         report.found(
-            "shorter-than-round", int(self._lines[int(short.argmax())]), int(short.sum()),
-            of_jobs=float(short.mean()), of_gpu_s=float((run * gpus)[short].sum() / gpu_s),
-        )  # fmt: skip
+            "shorter-than-round",
+            int(self._lines[int(short.argmax())]),
+            int(short.sum()),
+            of_jobs=float(short.mean()),
+            of_gpu_s=float((run * gpus)[short].sum() / gpu_s),
+        )
 
     def _cut(self, report: Report, end: Floats) -> None:
         if np.isnan(end).all():

@@ -92,17 +92,32 @@ def _grouped(
     if order is None:
         by = jobs["gpu_s"].groupby(labels).sum().sort_values(ascending=False, kind="stable")
         order = [*(str(n) for n in by.index if n != "others"), *("others",) * ("others" in by)]
-    header = (word, "jobs", "jobs %", "GPU time %", "median GPUs", "median run (s)",
-              "median queueing (s)", "90 % queueing (s)")  # fmt: skip
+    header = (
+        word,
+        "jobs",
+        "jobs %",
+        "GPU time %",
+        "median GPUs",
+        "median run (s)",
+        "median queueing (s)",
+        "90 % queueing (s)",
+    )
     rows: list[list[Cell]] = []
     for name in order:
         own = jobs[labels == name]
         share = 100.0 * float(own["gpu_s"].sum()) / whole if whole > 0.0 else float("nan")
         rows.append(
-            [name, len(own), 100.0 * len(own) / len(jobs), share, _quantile(own["gpus"], 0.5),
-             _quantile(own["run_s"], 0.5), _quantile(own["queue_s"], 0.5),
-             _quantile(own["queue_s"], 0.9)]
-        )  # fmt: skip
+            [
+                name,
+                len(own),
+                100.0 * len(own) / len(jobs),
+                share,
+                _quantile(own["gpus"], 0.5),
+                _quantile(own["run_s"], 0.5),
+                _quantile(own["queue_s"], 0.5),
+                _quantile(own["queue_s"], 0.9),
+            ]
+        )
     formats = {"jobs": ",d", "jobs %": ".1f", "GPU time %": ".1f"}
     return Table(header, rows, "lr", dict.fromkeys(header[4:], ",.4g") | formats)
 

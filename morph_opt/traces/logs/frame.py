@@ -61,9 +61,10 @@ def read_frame(log: Chosen, *, as_published: bool = False) -> LogFrame:
     }
     lost = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
     name = path.stem
-    notes = [f"{name}: {scan.report.rows:,} rows, {len(rows):,} jobs" + (
-        f" (left out: {lost})." if lost else "."
-    )]  # fmt: skip
+    notes = [
+        f"{name}: {scan.report.rows:,} rows, {len(rows):,} jobs"
+        + (f" (left out: {lost})." if lost else ".")
+    ]
     if "duration-mismatch" in scan.report.findings:
         used = "the recorded ones" if as_published else "end minus start"
         notes.append(f"{name}: recorded durations differ from end minus start: {used} used.")

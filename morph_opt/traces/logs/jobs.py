@@ -323,9 +323,14 @@ def _job(
 ) -> Job:
     try:
         return Job(
-            name, model, row.submit_s, iterations, int(row.gpus), plan,
+            name,
+            model,
+            row.submit_s,
+            iterations,
+            int(row.gpus),
+            plan,
             guaranteed=mapped.guarantee is not None and row.kind == mapped.guarantee,
             tenant=row.tenant or row.user or "default",
-        )  # fmt: skip
+        )
     except InputError as error:
         raise error.located(file=file, line=row.line) from None

@@ -28,11 +28,23 @@ ENTRY_POINT_GROUP = "morph_opt.traces"
 LOG_FORMATS: dict[str, type[Reader]] = {
     one.name: one
     for one in (
-        AcmeReader, HeliosReader, PhillyReader, PhillyTableReader, PaiReader, OpenbReader,
-        SpotReader, PolluxReader, EasyscaleReader, SwfReader, SacctReader, KueueReader,
-        VolcanoReader, BatsimReader, OwnTableReader,
+        AcmeReader,
+        HeliosReader,
+        PhillyReader,
+        PhillyTableReader,
+        PaiReader,
+        OpenbReader,
+        SpotReader,
+        PolluxReader,
+        EasyscaleReader,
+        SwfReader,
+        SacctReader,
+        KueueReader,
+        VolcanoReader,
+        BatsimReader,
+        OwnTableReader,
     )
-}  # fmt: skip
+}
 """Those that are built in; `morph_opt.traces.FORMATS` has them among all traces."""
 
 _LONGEST = 200

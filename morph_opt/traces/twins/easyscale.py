@@ -22,8 +22,14 @@ JOBS = 62
 _TFLOPS = {"V100": 15.7, "P100": 10.6, "T4": 8.1}
 """Peak FP32 rates of the vendor's data sheets."""
 
-_MODELS = {"conv-small": "d1", "conv-large": "d1", "detect": "d1", "encoder": "d2",
-           "generator": "d2", "window": "d2"}  # fmt: skip
+_MODELS = {
+    "conv-small": "d1",
+    "conv-large": "d1",
+    "detect": "d1",
+    "encoder": "d2",
+    "generator": "d2",
+    "window": "d2",
+}
 _WORKERS = ((4, 0.05), (8, 0.15), (16, 0.25), (32, 0.55))
 _PREFERRED = ((0.8, "V100"), (0.95, "P100"), (1.0, "T4"))
 _SPAN_S = 4800.0

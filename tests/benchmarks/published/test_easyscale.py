@@ -65,10 +65,11 @@ def test_rounds_agree_with_enumeration(seed):
     asks = [
         ElasticAsk(
             ElasticModel(int(draw.integers(1, 5)), draw.integers(1, 9, 2)),
-            int(draw.integers(2)), bool(draw.random() < 0.6),
+            int(draw.integers(2)),
+            bool(draw.random() < 0.6),
         )
         for _ in range(3)
-    ]  # fmt: skip
+    ]
     pools = [3, 3]
     for heter in (True, False):
         options = options_of(asks, pools, heter=heter)
@@ -97,8 +98,14 @@ def test_gangs_are_whole_or_nothing():
 def test_maps_are_floors_and_ceilings():
     found = maps_of(2, (1.5, 1.0))
     assert set(found) == {
-        ((1, 1), 1), ((2, 1), 1), ((3, 2), 2), ((1, 0), 1), ((2, 0), 2), ((0, 1), 1), ((0, 2), 2),
-    }  # fmt: skip
+        ((1, 1), 1),
+        ((2, 1), 1),
+        ((3, 2), 2),
+        ((1, 0), 1),
+        ((2, 0), 2),
+        ((0, 1), 1),
+        ((0, 2), 2),
+    }
     assert [one[0][0] for one in found] == sorted(one[0][0] for one in found)
 
 

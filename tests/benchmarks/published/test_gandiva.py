@@ -79,10 +79,14 @@ def test_a_gang_that_nothing_holds_is_refused():
 def test_slices_conserve_work_and_capacity(seed):
     draw = np.random.default_rng(seed)
     jobs = [
-        SliceJob(n, int(draw.choice([1, 2, 4, 8])), float(draw.integers(0, 600)),
-                 float(draw.integers(30, 900)))
+        SliceJob(
+            n,
+            int(draw.choice([1, 2, 4, 8])),
+            float(draw.integers(0, 600)),
+            float(draw.integers(30, 900)),
+        )
         for n in range(14)
-    ]  # fmt: skip
+    ]
     migrate, any_affinity = bool(seed % 2), seed % 3 != 0
     rules = SliceRules(3, 4, 5, 1, 9, 3, migrate, any_affinity)
     slices = Slices(jobs, rules)
@@ -134,11 +138,15 @@ def test_a_search_ends_sooner_in_slices():
 def test_ranked_rounds_agree_with_enumeration(seed):
     draw = np.random.default_rng(seed)
     jobs = tuple(
-        SlicedJob(int(draw.choice([1, 2, 4])), float(draw.integers(0, 900)),
-                  float(draw.integers(0, 300)), float(draw.choice([0, 2, 20])),
-                  float(draw.choice([0, 30, 120])))
+        SlicedJob(
+            int(draw.choice([1, 2, 4])),
+            float(draw.integers(0, 900)),
+            float(draw.integers(0, 300)),
+            float(draw.choice([0, 2, 20])),
+            float(draw.choice([0, 30, 120])),
+        )
         for _ in range(6)
-    )  # fmt: skip
+    )
     task = FeedbackRound(2, 4, 60.0, jobs)
     values = list(task.values().values())
     best = (-1.0,) * 3

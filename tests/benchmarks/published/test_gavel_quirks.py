@@ -174,9 +174,13 @@ def test_a_job_that_nobody_could_wait_for_is_refused():
     def row(steps):
         place = {"file": "x.trace", "line": 7}
         return SimpleNamespace(
-            job_type="a", gang=1, steps=steps, weight=1.0, arrival_s=0.0,
+            job_type="a",
+            gang=1,
+            steps=steps,
+            weight=1.0,
+            arrival_s=0.0,
             located=lambda error: error.located(**place),
-        )  # fmt: skip
+        )
 
     assert gavel_jobs([row(10**9)], table, ["v100"]).steps.tolist() == [1e9]
     with pytest.raises(InputError, match=r"x\.trace, line 7, total_steps: .* at most 1e\+09 s"):

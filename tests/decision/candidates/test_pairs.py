@@ -99,17 +99,24 @@ def shared(view: RoundView) -> list[tuple[int, list[int], list[int], list[float]
     rows = [np.flatnonzero(problem.shared.option == p) for p in range(problem.shared.count)]
     table = problem.shared
     return [
-        (problem.candidates.count + p, table.job[row].tolist(), table.candidate[row].tolist(),
-         table.iteration_s[row].tolist())
+        (
+            problem.candidates.count + p,
+            table.job[row].tolist(),
+            table.candidate[row].tolist(),
+            table.iteration_s[row].tolist(),
+        )
         for p, row in enumerate(rows)
-    ]  # fmt: skip
+    ]
 
 
 def test_pairs_are_offered_where_they_were_measured_fit_and_gain() -> None:
     view = offered(state(*(queued(name) for name in ("A1", "A2", "B1", "B2", "C1", "W1", "V1"))))
     assert {(a[0], b[0], kind) for a, b, kind, _, _ in pairs(view)} == {
-        ("A", "B", "V100"), ("A", "B", "K80"), ("B", "B", "V100"), ("V", "W", "V100"),
-    }  # fmt: skip
+        ("A", "B", "V100"),
+        ("A", "B", "K80"),
+        ("B", "B", "V100"),
+        ("V", "W", "V100"),
+    }
     assert all(not first and not second for *_, first, second in pairs(view))
 
 

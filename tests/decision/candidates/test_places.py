@@ -61,9 +61,10 @@ def enumerated(
             and part * side.host_memory_gib <= node_type.host_memory_gib
             and part * side.rdma_gb_per_s <= node_type.rdma_gb_per_s
             for part in parts
-        ) and (span is not Span.POD or all(
-            amount <= cluster.uplink_gb_per_s(leaf) for leaf, amount in used.items()
-        )):  # fmt: skip
+        ) and (
+            span is not Span.POD
+            or all(amount <= cluster.uplink_gb_per_s(leaf) for leaf, amount in used.items())
+        ):
             return True
     return False
 
@@ -78,9 +79,10 @@ def test_a_place_is_there_iff_enumeration_finds_one(block: int) -> None:
         for parts in SHAPES:
             for span in (Span.NODE,) if len(parts) == 1 else (Span.NVLINK, Span.LEAF, Span.POD):
                 side = SideDemand(
-                    int(draw.integers(0, 4)), float(draw.choice([0, 8, 12])),
+                    int(draw.integers(0, 4)),
+                    float(draw.choice([0, 8, 12])),
                     float(draw.choice([0.0, 0.5, 1.0, 2.5])) if len(parts) > 1 else 0.0,
-                )  # fmt: skip
+                )
                 row, cpus = Configuration(Shape(parts), DP, 1.0, side), int(draw.integers(0, 3))
                 for kind in cluster.node_types:
                     there = places.has(kind, span, row, SideDemand(cpus=cpus))

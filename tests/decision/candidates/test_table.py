@@ -60,8 +60,13 @@ def test_every_node_class_has_its_own_candidates() -> None:
     view = CandidateBuilder(LINEAR).view(before)
     table = view.problem.candidates
     assert list(zip(table.node_class.tolist(), table.gpus.tolist(), strict=True)) == [
-        (0, 1), (0, 2), (1, 1), (1, 2), (1, 4), (1, 8)
-    ]  # fmt: skip
+        (0, 1),
+        (0, 2),
+        (1, 1),
+        (1, 2),
+        (1, 4),
+        (1, 8),
+    ]
     assert view.problem.nodes.node_class.tolist() == [0, 1]
     assert view.problem.nodes.capacity[:, 0].tolist() == [2.0, 8.0]
 
@@ -70,9 +75,12 @@ def test_columns_of_the_jobs() -> None:
     before = state(
         cluster(8),
         replace(queued("a", 2, weight=2.0, submission_s=5.0), iterations_done=25.5),
-        replace(running("b", {0: [0, 1, 2, 3]}, 2, guaranteed=True), restart_left_s=12.0,
-                attained_gpu_s=77.0),
-    )  # fmt: skip
+        replace(
+            running("b", {0: [0, 1, 2, 3]}, 2, guaranteed=True),
+            restart_left_s=12.0,
+            attained_gpu_s=77.0,
+        ),
+    )
     jobs = CandidateBuilder(LINEAR).view(before).problem.jobs
     assert jobs.iterations_left.tolist() == [74.5, 100.0]
     assert jobs.request_iteration_s.tolist() == [4.0, 4.0]
@@ -190,9 +198,12 @@ def test_shapes_of_several_parts_come_once_per_scope() -> None:
     found = [(table.parts(k), Scope(int(table.scope[k]))) for k in range(table.count)]
     assert sorted(found) == sorted(
         [((4,), Scope.NODE)]
-        + [(shape, scope) for shape in ((4, 4), (4, 4, 4))
-           for scope in (Scope.NVLINK, Scope.LEAF, Scope.POD)]
-    )  # fmt: skip
+        + [
+            (shape, scope)
+            for shape in ((4, 4), (4, 4, 4))
+            for scope in (Scope.NVLINK, Scope.LEAF, Scope.POD)
+        ]
+    )
     assert view.problem.nodes.leaf.tolist() == [0, 0, 1, 1, 1]
     domain = view.problem.nodes.domain.tolist()
     assert domain[0] == domain[1] != domain[2] == domain[3] != domain[4]

@@ -50,9 +50,13 @@ NOW_S = 180.0
 
 
 def decide(
-    before: RoundState, *rules: Rule, table: SpeedModel = LINEAR, objective: str = "jct",
-    fewer_moves: bool = False, tighter_packing: bool = False,
-) -> Decision:  # fmt: skip
+    before: RoundState,
+    *rules: Rule,
+    table: SpeedModel = LINEAR,
+    objective: str = "jct",
+    fewer_moves: bool = False,
+    tighter_packing: bool = False,
+) -> Decision:
     policy = MilpPolicy.of(
         table,
         make_objective(objective),

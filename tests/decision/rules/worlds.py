@@ -108,19 +108,22 @@ def _useful(problem: RoundProblem, before: RoundState, job: int, rules: Operator
     demands = [r for r in rules.rules if isinstance(r, NodeRule) and matches(name, r.jobs)]
     end_s = before.time_s + before.interval_s
     windows = [
-        r for r in rules.rules if isinstance(r, Maintenance)
-        and before.time_s < r.end_s and end_s > r.start_s - r.lead_s
-    ]  # fmt: skip
+        r
+        for r in rules.rules
+        if isinstance(r, Maintenance) and before.time_s < r.end_s and end_s > r.start_s - r.lead_s
+    ]
     free = {
-        i for i, node in enumerate(before.cluster.nodes)
+        i
+        for i, node in enumerate(before.cluster.nodes)
         if all(r.allows(node.name, node.type.gpu_type.name) for r in demands)
         and not any(matches(node.name, r.nodes) for r in windows)
-    }  # fmt: skip
+    }
     fit = [
-        k for k in np.flatnonzero(table.job == job).tolist()
+        k
+        for k in np.flatnonzero(table.job == job).tolist()
         if all(r.least <= table.gpus[k] <= (r.most or np.inf) for r in limits)
         and any(free.issuperset(where) for where in oracle.spots(problem, k))
-    ]  # fmt: skip
+    ]
 
     def wins(a: int, b: int) -> bool:
         """From the page, for flat clusters: as fast, no more parts, none larger or hungrier."""
@@ -132,9 +135,10 @@ def _useful(problem: RoundProblem, before: RoundState, job: int, rules: Operator
         return bool(table.node_class[a] == table.node_class[b] and as_fast and embeds)
 
     return [
-        int(table.gpus[b]) for b in fit
+        int(table.gpus[b])
+        for b in fit
         if not any(wins(a, b) and not (wins(b, a) and b < a) for a in fit if a != b)
-    ]  # fmt: skip
+    ]
 
 
 def placements(problem: RoundProblem, choice: list[int]) -> Iterator[Selection]:

@@ -22,8 +22,11 @@ def mixed() -> LinearModel:
     y = builder.add_columns("y", np.asarray([[3]]), np.inf, integer=False, lower=-np.inf)
     zero = np.zeros(1, dtype=np.int64)
     for family, low, high in (
-        ("upper", -np.inf, 2.0), ("lower", -1.0, np.inf), ("range", -4.0, 4.0), ("equal", 1.0, 1.0)
-    ):  # fmt: skip
+        ("upper", -np.inf, 2.0),
+        ("lower", -1.0, np.inf),
+        ("range", -4.0, 4.0),
+        ("equal", 1.0, 1.0),
+    ):
         builder.add_rows(
             family, np.asarray([[0]]), low, high, [(zero, x[:1], 1.5), (zero, y, -1.0)]
         )

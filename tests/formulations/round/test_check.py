@@ -141,15 +141,24 @@ def wide() -> RoundProblem:
         sets=[[1, 2], [0, 3]],
         rules=rule_table(
             [
-                Rule("quota", -np.inf, 8.0, tuple((RULE_X, k, 8.0) for k in range(3))
-                     + tuple((RULE_X, k, 4.0) for k in range(3, 6))),
-                Rule("must_run", 1.0, np.inf, (*((RULE_X, k, 1.0) for k in range(3)),
-                                               (RULE_S, 2, 1.0))),
+                Rule(
+                    "quota",
+                    -np.inf,
+                    8.0,
+                    tuple((RULE_X, k, 8.0) for k in range(3))
+                    + tuple((RULE_X, k, 4.0) for k in range(3, 6)),
+                ),
+                Rule(
+                    "must_run",
+                    1.0,
+                    np.inf,
+                    (*((RULE_X, k, 1.0) for k in range(3)), (RULE_S, 2, 1.0)),
+                ),
                 Rule("lend", -np.inf, 4.0, ((RULE_X, 2, 8.0), (RULE_U, 0, -1.0))),
             ],
             [3.0],
         ),
-    )  # fmt: skip
+    )
 
 
 def chosen(first: int, second: int, third: int, *nodes: tuple[int, ...]) -> Selection:
@@ -190,12 +199,10 @@ RULE_VIOLATIONS: dict[str, list[Selection]] = {
 }
 CASES = [
     (rule, problem, selection)
-    for problem, table in (
-        (base, VIOLATIONS), (wide, WIDE_VIOLATIONS), (wide, RULE_VIOLATIONS)
-    )
+    for problem, table in ((base, VIOLATIONS), (wide, WIDE_VIOLATIONS), (wide, RULE_VIOLATIONS))
     for rule, ways in table.items()
     for selection in ways
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("rule", "problem", "selection"), CASES)

@@ -79,8 +79,9 @@ def test_random_rounds_are_cut_off_now_and_then() -> None:
 
 
 def test_forbid_removes_the_choice_and_what_contains_it_and_nothing_else() -> None:
-    problem = tiny([8], [Candidate(0, (2,)), Candidate(1, (2,)), Candidate(1, (4,))],
-                   holds=[Hold(2, 0, 2)])  # fmt: skip
+    problem = tiny(
+        [8], [Candidate(0, (2,)), Candidate(1, (2,)), Candidate(1, (4,))], holds=[Hold(2, 0, 2)]
+    )
     level = plain_level(problem)
     built = node_pattern.build(problem, level)
     target = picks(problem, [0, NONE, STAY])
@@ -112,8 +113,9 @@ def test_a_cut_off_is_finite_because_nothing_at_all_can_always_be_placed() -> No
 
 
 def test_restricted_keeps_the_choice_alone() -> None:
-    problem = tiny([6, 6], [Candidate(job, (3, 1)) for job in range(3)],
-                   holds=[Hold(3, 0, 2), Hold(4, 1, 4)])  # fmt: skip
+    problem = tiny(
+        [6, 6], [Candidate(job, (3, 1)) for job in range(3)], holds=[Hold(3, 0, 2), Hold(4, 1, 4)]
+    )
     small = restricted(problem, picks(problem, [0, NONE, 2, NONE, STAY]))
     assert small.candidates.job.tolist() == [0, 2]
     assert [small.candidates.parts(k) for k in range(2)] == [(3, 1), (3, 1)]

@@ -35,8 +35,11 @@ WIDE = Candidate(1, (4, 2), classes=(0, 1))
 
 def test_gpus_by_class_and_their_prices() -> None:
     # Nodes of 4 (class 0) and of 2 (class 1); job 2 runs on 1 + 2 of them.
-    problem = tiny([4, 2], [LOOSE, WIDE, Candidate(1, (2,), node_class=1)],
-                   holds=[Hold(2, 0, 1), Hold(2, 1, 2)])  # fmt: skip
+    problem = tiny(
+        [4, 2],
+        [LOOSE, WIDE, Candidate(1, (2,), node_class=1)],
+        holds=[Hold(2, 0, 1), Hold(2, 1, 2)],
+    )
     options = problem.options
     assert problem.candidates.mixed.tolist() == [True, True, False]
     assert options.gpus.tolist() == [5.0, 6.0, 2.0, 3.0]

@@ -89,9 +89,12 @@ def crowd(**columns: object) -> RoundProblem:
         sets=[[0], [1]],
     )
     given = {
-        "option": np.zeros(3, dtype=np.int64), "job": np.arange(3),
-        "candidate": np.asarray([0, 2, 4]), "iteration_s": np.asarray([2.0, 3.0, 4.0]), **columns,
-    }  # fmt: skip
+        "option": np.zeros(3, dtype=np.int64),
+        "job": np.arange(3),
+        "candidate": np.asarray([0, 2, 4]),
+        "iteration_s": np.asarray([2.0, 3.0, 4.0]),
+        **columns,
+    }
     sets = given.pop("node_set", plain.candidates.node_set)
     plain = replace(plain, candidates=replace(plain.candidates, node_set=sets))
     return with_shared(plain, SharedTable(**given))  # type: ignore[arg-type]
@@ -156,11 +159,13 @@ def test_the_fallback_parts_jobs_by_what_a_rule_keeps(must: int, goes_on: list[i
     problem = with_shared(
         replace(plain, rules=kept),
         SharedTable(
-            option=np.zeros(2, dtype=np.int64), job=np.asarray([0, 1]),
-            candidate=np.asarray([-1, -1]), iteration_s=np.ones(2),
+            option=np.zeros(2, dtype=np.int64),
+            job=np.asarray([0, 1]),
+            candidate=np.asarray([-1, -1]),
+            iteration_s=np.ones(2),
             gang=np.zeros(3, dtype=np.int64),
         ),
-    )  # fmt: skip
+    )
     found = keep_and_fill(problem, plain_level(problem))
     assert np.flatnonzero(found.choice != NONE).tolist() == goes_on
     check(problem, found)

@@ -96,9 +96,12 @@ def rules_hold(problem: RoundProblem, choice: Sequence[int]) -> bool:
     done = [picked for picked in alone if picked < first or picked in problem.options.stays]
     used, borrowed = np.zeros(rules.count), np.zeros((rules.count, rules.aux_upper.size))
     for row, kind, index, amount in zip(
-        rules.row.tolist(), rules.kind.tolist(), rules.index.tolist(), rules.value.tolist(),
+        rules.row.tolist(),
+        rules.kind.tolist(),
+        rules.index.tolist(),
+        rules.value.tolist(),
         strict=True,
-    ):  # fmt: skip
+    ):
         if kind == RULE_U:
             borrowed[row, index] += amount
         elif (kind == RULE_X and index in done) or (

@@ -85,8 +85,9 @@ _PARTNER = [Candidate(1, (1,)), Candidate(2, (1,)), Candidate(2, (2,))]
 _HOST = [Hold(0, 0, 1)]
 _ACROSS = [Candidate(job, (1, 1), side=(0.0, 0.0, 2.0)) for job in (1, 2)]
 _LEAVES: dict[str, Any] = {
-    "leaf": [0, 1], "holds": [Hold(0, node, 1, (0.0, 0.0, 1.0), 1.0) for node in (0, 1)]
-}  # fmt: skip
+    "leaf": [0, 1],
+    "holds": [Hold(0, node, 1, (0.0, 0.0, 1.0), 1.0) for node in (0, 1)],
+}
 _WIDE, _NARROW = {**_LEAVES, "uplink": [5.0, 5.0]}, {**_LEAVES, "uplink": [4.0, 4.0]}
 _THREADS = [
     Candidate(job, (1,), side=(2.0 + job / 10, 0.0, 0.0)) for job in range(1, KIND_LIMIT + 2)

@@ -156,8 +156,9 @@ def _random_nodes(draw: np.random.Generator, size: RoundSize) -> NodeTable:
     some = draw.uniform(0.3, 0.9, enough.shape) if size.side_resources_bind else 1.0
     side = enough * some
     leaves = int(draw.integers(1, size.leaves + 1))
-    chosen = [draw.permutation(count)[: int(draw.integers(1, count + 1))]
-              for _ in range(size.node_sets)]  # fmt: skip
+    chosen = [
+        draw.permutation(count)[: int(draw.integers(1, count + 1))] for _ in range(size.node_sets)
+    ]
     return NodeTable(
         draw.permutation(node_class).astype(np.int64),
         np.column_stack([gpus, side]),
@@ -249,8 +250,9 @@ def _random_rules(
     pool: list[float] = []
     for _ in range(int(draw.integers(0, size.rules + 1))):
         members = np.flatnonzero(draw.random(jobs) < 0.6).tolist()
-        uses = [(RULE_X, k, float(sum(row.parts)))
-                for k, row in enumerate(rows) if row.job in members]  # fmt: skip
+        uses = [
+            (RULE_X, k, float(sum(row.parts))) for k, row in enumerate(rows) if row.job in members
+        ]
         uses += [(RULE_S, j, float(held[j])) for j in members if held[j]]
         least = sum(amount for kind, _, amount in uses if kind == RULE_S)
         kind = int(draw.integers(3))

@@ -24,10 +24,20 @@ Rule = tuple[str, str, str, str, str]
 
 GPU, HOST = "nvidia.com/gpu", "kubernetes.io/hostname"
 GATE = "morph-opt.dev/round"
-GROUPS = {"pods": "", "nodes": "", "namespaces": "", "jobs": "batch",
-          "leases": "coordination.k8s.io"}  # fmt: skip
-KINDS = {"pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "jobs": "Job",
-         "leases": "Lease"}  # fmt: skip
+GROUPS = {
+    "pods": "",
+    "nodes": "",
+    "namespaces": "",
+    "jobs": "batch",
+    "leases": "coordination.k8s.io",
+}
+KINDS = {
+    "pods": "Pod",
+    "nodes": "Node",
+    "namespaces": "Namespace",
+    "jobs": "Job",
+    "leases": "Lease",
+}
 SCALES = {"": 1.0, "m": 1e-3, "Gi": 1024.0**3}
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
@@ -84,8 +94,14 @@ def serve(fake: FakeKube, handler: BaseHTTPRequestHandler) -> None:
         code = 201 if handler.command == "POST" else 200
     except StatusError as error:
         code = error.code
-        value = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
-                 "reason": error.reason, "message": str(error)}  # fmt: skip
+        value = {
+            "apiVersion": "v1",
+            "kind": "Status",
+            "status": "Failure",
+            "code": code,
+            "reason": error.reason,
+            "message": str(error),
+        }
     fake.codes[code] = fake.codes.get(code, 0) + 1
     body = json.dumps(value).encode()
     with suppress(OSError):
@@ -185,8 +201,12 @@ def _list(fake: FakeKube, kind: str, namespace: str, query: dict[str, str]) -> T
         fake.pages[version] = items
         token = json.dumps([version, first + limit]).encode()
         meta["continue"] = base64.b64encode(token).decode()
-    return {"kind": f"{KINDS[kind]}List", "apiVersion": f"{GROUPS[kind]}/v1".lstrip("/"),
-            "metadata": meta, "items": items[first : first + limit]}  # fmt: skip
+    return {
+        "kind": f"{KINDS[kind]}List",
+        "apiVersion": f"{GROUPS[kind]}/v1".lstrip("/"),
+        "metadata": meta,
+        "items": items[first : first + limit],
+    }
 
 
 def _create(fake: FakeKube, kind: str, namespace: str, value: Table) -> Table:
@@ -216,8 +236,10 @@ def merged(value: Any, patch: Any) -> Any:
 def _same_version(key: Key, old: Table, new: Table) -> None:
     for word in ("resourceVersion", "uid"):
         if new["metadata"].get(word) != old["metadata"][word]:
-            rule = (f'Operation cannot be fulfilled on {key[0]} "{key[2]}": the object has been '
-                    "modified; please apply your changes to the latest version")  # fmt: skip
+            rule = (
+                f'Operation cannot be fulfilled on {key[0]} "{key[2]}": the object has been '
+                "modified; please apply your changes to the latest version"
+            )
             raise StatusError(409, "Conflict", rule)
     if new["metadata"]["name"] != key[2]:
         raise StatusError(400, "BadRequest", "the name of the object does not match the URL")
@@ -225,11 +247,13 @@ def _same_version(key: Key, old: Table, new: Table) -> None:
 
 def _faults(fake: FakeKube) -> None:
     if fake.refuse and fake.draw.random() < fake.refuse:
-        raise fake.draw.choice([
-            StatusError(403, "Forbidden", 'admission webhook "quota.site" denied the request'),
-            StatusError(500, "InternalError", "etcdserver: request timed out"),
-            StatusError(429, "TooManyRequests", "the server has received too many requests"),
-        ])  # fmt: skip
+        raise fake.draw.choice(
+            [
+                StatusError(403, "Forbidden", 'admission webhook "quota.site" denied the request'),
+                StatusError(500, "InternalError", "etcdserver: request timed out"),
+                StatusError(429, "TooManyRequests", "the server has received too many requests"),
+            ]
+        )
 
 
 def _check_pod(old: Table, new: Table, _: Table) -> None:
@@ -295,19 +319,27 @@ def discovery(words: list[str]) -> Table | None:
         return {"kind": "APIVersions", "versions": ["v1"]}
     if words == ["apis"]:
         groups = [
-            {"name": g, "versions": [{"groupVersion": f"{g}/v1", "version": "v1"}],
-             "preferredVersion": {"groupVersion": f"{g}/v1", "version": "v1"}}
+            {
+                "name": g,
+                "versions": [{"groupVersion": f"{g}/v1", "version": "v1"}],
+                "preferredVersion": {"groupVersion": f"{g}/v1", "version": "v1"},
+            }
             for g in sorted(set(GROUPS.values()) - {""})
-        ]  # fmt: skip
+        ]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
     group = "" if words[0] == "api" else words[1] if len(words) > 1 else "?"
     if len(words) == (2 if words[0] == "api" else 3) and group in GROUPS.values():
         rows = [
-            {"name": kind, "singularName": kind[:-1], "kind": KINDS[kind],
-             "namespaced": kind not in ("nodes", "namespaces"),
-             "verbs": ["get", "list", "create", "update", "patch"]}
-            for kind, of in GROUPS.items() if of == group
-        ]  # fmt: skip
+            {
+                "name": kind,
+                "singularName": kind[:-1],
+                "kind": KINDS[kind],
+                "namespaced": kind not in ("nodes", "namespaces"),
+                "verbs": ["get", "list", "create", "update", "patch"],
+            }
+            for kind, of in GROUPS.items()
+            if of == group
+        ]
         version = f"{group}/v1".lstrip("/")
         return {"kind": "APIResourceList", "groupVersion": version, "resources": rows}
     if words[0] not in ("api", "apis"):

@@ -78,8 +78,11 @@ def finish(one: Controller, fake: FakeKube, limit_s: float = 3000.0) -> None:
 def ours(fake: FakeKube) -> list[str]:
     """What waits for us: gated pods, and Jobs that we suspended."""
     gated = [key[2] for key, pod in fake.all("pods") if GATE in gates_of(pod["spec"])]
-    stopped = [key[2] for key, job in fake.all("jobs") if "morph-opt.dev/state" in
-               job["metadata"].get("annotations", {})]  # fmt: skip
+    stopped = [
+        key[2]
+        for key, job in fake.all("jobs")
+        if "morph-opt.dev/state" in job["metadata"].get("annotations", {})
+    ]
     return gated + stopped
 
 
@@ -89,8 +92,9 @@ def some_jobs(fake: FakeKube, count: int, seed: int) -> None:
         gpus, pods = draw.choice([(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (4, 2), (2, 3)])
         work_s = draw.uniform(10.0, 80.0)
         says = f"{'checkpoint ' if draw.random() < 0.7 else ''}seconds={work_s:.0f}"
-        fake.submit(f"j{seed}-{i}", gpus, work_s, says, pods=pods,
-                    work={"checkpoint": "checkpoint" in says})  # fmt: skip
+        fake.submit(
+            f"j{seed}-{i}", gpus, work_s, says, pods=pods, work={"checkpoint": "checkpoint" in says}
+        )
 
 
 def foreign_jobs(fake: FakeKube) -> None:
@@ -117,8 +121,14 @@ class Chaos:
         """Somebody may change the object first."""
         if key in self.fake.store and key[0] != "leases" and self.draw.random() < 0.2:
             self.conflicts += 1
-            self.fake.change(key, lambda one: one["metadata"].setdefault("annotations", {}).update(
-                {"somebody": str(self.draw.random())}))  # fmt: skip
+            self.fake.change(
+                key,
+                lambda one: (
+                    one["metadata"]
+                    .setdefault("annotations", {})
+                    .update({"somebody": str(self.draw.random())})
+                ),
+            )
 
     def _mortal(self, one: Controller) -> None:
         """It dies before or behind some command, so that nothing is written down of it."""
@@ -163,8 +173,11 @@ class Chaos:
         if draw.random() < 0.05:
             nodes = [key[2] for key, _ in fake.all("nodes") if key[2] not in fake.lost]
             fake.cordon(draw.choice(nodes), draw.random() < 0.4)
-        waiting = [name for name, work in fake.work.items()
-                   if not (work.over_s or work.deleted or work.foreign)]  # fmt: skip
+        waiting = [
+            name
+            for name, work in fake.work.items()
+            if not (work.over_s or work.deleted or work.foreign)
+        ]
         if waiting and draw.random() < 0.03:
             fake.suspend(draw.choice(waiting))
         for name in [n for n, w in fake.work.items() if w.held and not (w.foreign or w.deleted)]:
@@ -185,9 +198,11 @@ class Chaos:
         found = {
             "not over": [] if over(fake) else [n for n, w in fake.work.items() if not w.over_s],
             "ran again": [name for name, work in fake.work.items() if work.ran_again],
-            "foreign touched": fake.touched, "GPUs twice": fake.twice,
-            "holds ignored": fake.ignored, "left behind": self.left,
-        }  # fmt: skip
+            "foreign touched": fake.touched,
+            "GPUs twice": fake.twice,
+            "holds ignored": fake.ignored,
+            "left behind": self.left,
+        }
         return {word: cases for word, cases in found.items() if cases}
 
 
@@ -216,13 +231,17 @@ def main() -> None:
     for seed in range(*map(int, sys.argv[1:3])):
         with tempfile.TemporaryDirectory() as folder:
             chaos = day(Path(folder), seed)
-            sums += Counter({
-                "days": 1, "kills": chaos.kills, "holds not seen": chaos.fake.unseen,
-                "pods started": sum(work.started for work in chaos.fake.work.values()),
-                "stops": sum(r["kind"] == "stop" for r in commands(Path(folder))),
-                **{f"answers {code}": n for code, n in chaos.fake.codes.items()},
-                **{word: len(cases) for word, cases in chaos.faults().items()},
-            })  # fmt: skip
+            sums += Counter(
+                {
+                    "days": 1,
+                    "kills": chaos.kills,
+                    "holds not seen": chaos.fake.unseen,
+                    "pods started": sum(work.started for work in chaos.fake.work.values()),
+                    "stops": sum(r["kind"] == "stop" for r in commands(Path(folder))),
+                    **{f"answers {code}": n for code, n in chaos.fake.codes.items()},
+                    **{word: len(cases) for word, cases in chaos.faults().items()},
+                }
+            )
         print(seed, chaos.faults() or "nothing that must not be", flush=True)
     print(dict(sorted(sums.items())))
 

@@ -150,9 +150,18 @@ def test_a_cluster_without_gpus_is_one_line(tmp_path: Path, fake: FakeKube) -> N
 
 @pytest.mark.parametrize(
     ("text", "amount"),
-    [("8", 8.0), (8, 8.0), ("500m", 0.5), ("1.5Gi", 1.5 * 1024**3), ("1e3", 1e3), ("2E", 2e18),
-     ("3k", 3e3), ("7u", 7e-6), ("1Ki", 1024.0)],
-)  # fmt: skip
+    [
+        ("8", 8.0),
+        (8, 8.0),
+        ("500m", 0.5),
+        ("1.5Gi", 1.5 * 1024**3),
+        ("1e3", 1e3),
+        ("2E", 2e18),
+        ("3k", 3e3),
+        ("7u", 7e-6),
+        ("1Ki", 1024.0),
+    ],
+)
 def test_quantities(text: Any, amount: float) -> None:
     assert quantity_of(Fields({"cpu": text}, "", None, None), "cpu") == pytest.approx(amount)
 
@@ -167,8 +176,10 @@ def test_what_a_pod_asks_for() -> None:
     def one(cpu: str, **more: Any) -> dict[str, Any]:
         return {"resources": {"limits": {"cpu": "9", GPU: "1"}, "requests": {"cpu": cpu}}, **more}
 
-    spec = {"containers": [one("1"), one("2"), {}],
-            "initContainers": [one("8"), one("7"), one("3", restartPolicy="Always")],
-            "overhead": {"cpu": "250m", "memory": "1Ki"}}  # fmt: skip
+    spec = {
+        "containers": [one("1"), one("2"), {}],
+        "initContainers": [one("8"), one("7"), one("3", restartPolicy="Always")],
+        "overhead": {"cpu": "250m", "memory": "1Ki"},
+    }
     asked = requests_of(Fields(spec, "", None, None))
     assert asked == {"pods": 1.0, "cpu": 8.25, GPU: 3.0, "memory": 1024.0}

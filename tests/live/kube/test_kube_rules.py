@@ -36,10 +36,14 @@ def manifest() -> list[Rule]:
     text = page.partition("```yaml\n")[2].partition("```")[0]
     return [
         (verb, group, kind, role["metadata"].get("namespace", ""), name)
-        for role in yaml.safe_load_all(text) if role["kind"] in ("ClusterRole", "Role")
-        for rule in role["rules"] for verb in rule["verbs"] for kind in rule["resources"]
-        for group in rule["apiGroups"] for name in rule.get("resourceNames", [""])
-    ]  # fmt: skip
+        for role in yaml.safe_load_all(text)
+        if role["kind"] in ("ClusterRole", "Role")
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for kind in rule["resources"]
+        for group in rule["apiGroups"]
+        for name in rule.get("resourceNames", [""])
+    ]
 
 
 @pytest.fixture
@@ -173,11 +177,12 @@ def test_lists_leases_and_admission(fake: FakeKube) -> None:
     path = path_of("lease", "morph-opt")
     made = api.call("POST", path, lease).value
     for verb, where, body, status in (
-        ("POST", path, lease, 409), ("PUT", f"{path}/x", lease, 422),
+        ("POST", path, lease, 409),
+        ("PUT", f"{path}/x", lease, 422),
         ("POST", path, merge(lease, {"name": "y", "resourceVersion": "1"}), 400),
         ("PUT", f"{path}/x", merge(lease, {"resourceVersion": "1", "uid": "2"}), 409),
         ("PUT", f"{path}/x", made | {"spec": {"leaseDurationSeconds": 0}}, 422),
-    ):  # fmt: skip
+    ):
         with pytest.raises(StatusError) as refused:
             api.call(verb, where, body)
         assert refused.value.status == status
@@ -219,9 +224,13 @@ def test_the_commands_are_those_of_kubectl(tmp_path: Path, fake: FakeKube) -> No
     for line, again in ((lines[0], 0), (lines[0], 1), (lines[1], 0)):
         words = [word for word in shlex.split(line) if word != "TZ=UTC"]
         done = subprocess.run(
-            [program, "--server", fake.url, *words[1:]], env=home, capture_output=True, text=True,
-            timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+            [program, "--server", fake.url, *words[1:]],
+            env=home,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
         assert bool(done.returncode) is bool(again), done.stderr
         assert ("the object has been modified" in done.stderr) is bool(again)
     fake.advance(40.0)
@@ -236,8 +245,11 @@ def test_by_tls_with_the_token_of_the_pod(
         pytest.skip("no openssl on this machine")
     subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "ca.crt")]
-    subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                    *subject, *files], check=True, capture_output=True)  # fmt: skip
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject, *files],
+        check=True,
+        capture_output=True,
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "ca.crt", tmp_path / "key")
     fake.server.socket = context.wrap_socket(fake.server.socket, server_side=True)

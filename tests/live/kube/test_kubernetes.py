@@ -102,8 +102,15 @@ def test_what_leads_nowhere_goes_back_to_the_queue(tmp_path: Path, fake: FakeKub
             return
         fake.before_write = None
         for i in (1, 2, 3):
-            fake.submit(f"thief{i}", 0, 60.0, None, gates=(), work={"foreign": True},
-                        nodeSelector={HOST: f"host-n{i}"})  # fmt: skip
+            fake.submit(
+                f"thief{i}",
+                0,
+                60.0,
+                None,
+                gates=(),
+                work={"foreign": True},
+                nodeSelector={HOST: f"host-n{i}"},
+            )
             limits = {"cpu": "1", "memory": "300Gi"}
             template = fake.store["jobs", "ml", f"thief{i}"]["spec"]["template"]["spec"]
             template["containers"][0]["resources"]["limits"] = limits
@@ -145,10 +152,17 @@ def test_taints_and_selectors_are_kept(tmp_path: Path, fake: FakeKube) -> None:
     fake.submit("c", 8, 20.0, tolerations=[taint | {"operator": "Equal"}])
     with controller(tmp_path, fake) as one:
         steps(one, fake, 3.0)
-        pinned = {pod["spec"]["nodeSelector"][HOST] for _, pod in fake.all("pods")
-                  if not gates_of(pod["spec"])}  # fmt: skip
-        nodes = {n["node"] for e in audit(tmp_path) for h in e.get("happened", ())
-                 for n in h.get("nodes", ())}  # fmt: skip
+        pinned = {
+            pod["spec"]["nodeSelector"][HOST]
+            for _, pod in fake.all("pods")
+            if not gates_of(pod["spec"])
+        }
+        nodes = {
+            n["node"]
+            for e in audit(tmp_path)
+            for h in e.get("happened", ())
+            for n in h.get("nodes", ())
+        }
     assert pinned == {"host-n1", "host-n2", "host-n3", "host-tainted"}
     assert nodes <= {"n1", "n2", "n3"}
     assert not gates_of(fake.pods_of("ml/c")[0][1]["spec"])
@@ -181,8 +195,11 @@ def test_looking_changes_nothing(tmp_path: Path, fake: FakeKube, word: str) -> N
 
 
 def test_stops_need_their_power_and_a_job_that_checkpoints(tmp_path: Path, fake: FakeKube) -> None:
-    for power, says, stops in (("placement", "checkpoint ", 0), ("stops", "", 0),
-                               ("stops", "checkpoint ", 1)):  # fmt: skip
+    for power, says, stops in (
+        ("placement", "checkpoint ", 0),
+        ("stops", "", 0),
+        ("stops", "checkpoint ", 1),
+    ):
         one_fake = FakeKube(1)
         try:
             long = one_fake.submit("long", 8, 100.0, f"{says}seconds=9000")

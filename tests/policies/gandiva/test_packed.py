@@ -34,8 +34,10 @@ def test_pairs_are_those_of_the_trials(seed: int) -> None:
     gang = {i: draw.choice([1, 1, 2]) if gpus > 1 else 1 for i in range(count)}
     kept = {
         (i, j): (draw.uniform(0.2, 1.0), draw.uniform(0.2, 1.0))
-        for i in range(count) for j in range(i + 1, count) if draw.random() < 0.7
-    }  # fmt: skip
+        for i in range(count)
+        for j in range(i + 1, count)
+        if draw.random() < 0.7
+    }
     slower = {(f"m{i}", f"m{i}"): 2 * utilisation[i] for i in range(count)}
     for (i, j), (one, other) in kept.items():
         slower[f"m{i}", f"m{j}"], slower[f"m{j}", f"m{i}"] = 1 / one, 1 / other

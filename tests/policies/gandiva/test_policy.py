@@ -66,9 +66,14 @@ def test_completions_are_those_of_the_simulation(
     """
     jobs, resume_s = drawn(seed, 25, 4), 5.0 if migrate else 1.0
     rules = SliceRules(
-        3, 4, first_s=20.0, resume_s=resume_s, move_s=5.0, migrate=migrate,
+        3,
+        4,
+        first_s=20.0,
+        resume_s=resume_s,
+        move_s=5.0,
+        migrate=migrate,
         any_affinity=any_affinity,
-    )  # fmt: skip
+    )
     wanted = {f"{slot.job.name:03d}": slot.end_s for slot in Slices(jobs, rules).run()}
     policy = GandivaSlices(SPEEDS, any_affinity=any_affinity, migrate=migrate)
     config = replace(CONFIG, resume_s=resume_s)
@@ -101,9 +106,11 @@ def test_gangs_over_servers_and_nodes_that_fail() -> None:
     """Everybody completes, nothing is over capacity, and a resumed run decides the same."""
     jobs = drawn(5, 25, 8)
     events = [
-        NodeEvent(200.0, 0, NodeStatus.FAILED), NodeEvent(500.0, 0, NodeStatus.UP),
-        NodeEvent(700.0, 2, NodeStatus.DRAINED), NodeEvent(900.0, 2, NodeStatus.UP),
-    ]  # fmt: skip
+        NodeEvent(200.0, 0, NodeStatus.FAILED),
+        NodeEvent(500.0, 0, NodeStatus.UP),
+        NodeEvent(700.0, 2, NodeStatus.DRAINED),
+        NodeEvent(900.0, 2, NodeStatus.UP),
+    ]
     policy = _Watched()
     found = replay(trace_of(jobs), servers(3), policy, SPEEDS, CONFIG, node_events=events)
     assert found.summary["completed"] == len(jobs)

@@ -79,9 +79,15 @@ def test_wide_jobs_are_stopped_before_anybody_is_served():
 def test_configurations_are_powers_of_two_then_whole_nodes():
     pools = [GpuPool("t4", 3, 4, 2), GpuPool("a100", 1, 8, 8)]
     assert configurations(pools) == [
-        ("t4", 1, 1), ("t4", 1, 2), ("t4", 1, 4), ("t4", 2, 8),
-        ("a100", 1, 1), ("a100", 1, 2), ("a100", 1, 4), ("a100", 1, 8),
-    ]  # fmt: skip
+        ("t4", 1, 1),
+        ("t4", 1, 2),
+        ("t4", 1, 4),
+        ("t4", 2, 8),
+        ("a100", 1, 1),
+        ("a100", 1, 2),
+        ("a100", 1, 4),
+        ("a100", 1, 8),
+    ]
 
 
 def sia_job(goodput, current=None, age_s=0.0, restarts=0, fixed=False):
@@ -182,8 +188,13 @@ def test_repair_takes_more_than_it_must():
     draw = np.random.default_rng(0)
     states = np.asarray([[[1, 1], [1, 1]]])
     assert TASK.repaired(states, draw)[0].tolist() == [[1, 1], [0, 0]]
-    wide = PolluxRound(np.zeros((3, 3, 5)), np.zeros((3, 2), int), np.asarray([4, 4]),
-                       np.asarray([8, 8, 8]), np.ones(3))  # fmt: skip
+    wide = PolluxRound(
+        np.zeros((3, 3, 5)),
+        np.zeros((3, 2), int),
+        np.asarray([4, 4]),
+        np.asarray([8, 8, 8]),
+        np.ones(3),
+    )
     three = np.asarray([[[1, 1], [1, 1], [1, 0]]])
     assert wide.repaired(three, draw)[0].tolist() == [[1, 1], [0, 0], [0, 0]], "the third as well"
     assert wide.repaired(three, draw, quirks=False)[0].tolist() == [[1, 1], [0, 0], [1, 0]]

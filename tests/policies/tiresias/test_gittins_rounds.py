@@ -19,9 +19,15 @@ INDEX = GittinsIndex.of([100.0, 1000.0, 4000.0], 500.0)
 def held(gpus: int, *, since_s: float, attained: float, restart_s: float = 60.0) -> JobState:
     where = Assignment("a", DP, Placement.of({0: list(range(gpus))}))
     return JobState(
-        job("a", gpus), running=where, restart_s=restart_s, last_start_s=since_s, starts=1,
-        attained_gpu_s=attained, executed_s=attained / gpus, first_start_s=since_s,
-    )  # fmt: skip
+        job("a", gpus),
+        running=where,
+        restart_s=restart_s,
+        last_start_s=since_s,
+        starts=1,
+        attained_gpu_s=attained,
+        executed_s=attained / gpus,
+        first_start_s=since_s,
+    )
 
 
 def test_start_up_counts_as_service_spent_for_nothing() -> None:

@@ -14,9 +14,13 @@ from tests.policies.worlds import DP, LINEAR, cluster, job
 
 LIMITS = (100.0, 1000.0)
 WAITING = JobState(
-    job("a", 2), attained_gpu_s=400.0, executed_s=200.0, starts=1, last_start_s=0.0,
+    job("a", 2),
+    attained_gpu_s=400.0,
+    executed_s=200.0,
+    starts=1,
+    last_start_s=0.0,
     last_stop_s=200.0,
-)  # fmt: skip
+)
 HELD = Assignment("a", DP, Placement.of({0: [0, 1]}))
 
 

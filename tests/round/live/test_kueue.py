@@ -91,13 +91,15 @@ def test_quotas_decide_and_admitted_workloads_stay(tmp_path: Path) -> None:
     Of a's next two (4 and 8 GPUs) the smaller fits its quota, b's 8 fit theirs: 16 in use.
     """
     items = [
-        node("n1", 8), node("n2", 8), *QUEUES,
+        node("n1", 8),
+        node("n2", 8),
+        *QUEUES,
         admitted(workload("runs", 1, 4), "a", 4),
         workload("small", 2, 2, minute=1),
         workload("large", 1, 8, minute=2),
         workload("other", 1, 8, "lq-b", minute=3),
         workload("idle", 1, 1, minute=4, active=False),
-    ]  # fmt: skip
+    ]
     live = read_live(write(tmp_path, items))
     assert started(live) == {"ns/small", "ns/other"}
     assert live.held == {"ns/idle": "it is not active"}
@@ -129,9 +131,13 @@ def test_nodes_that_take_nothing_new_and_flavors(tmp_path: Path) -> None:
     other = node("n4", 8)
     other["metadata"]["labels"]["pool"] = "serve"
     items = [
-        node("n1", 8, taints=[taint]), node("n2", 8, unschedulable=True),
-        node("n3", 8, taints=[own]), other, flavor, queue("a", 64),
-    ]  # fmt: skip
+        node("n1", 8, taints=[taint]),
+        node("n2", 8, unschedulable=True),
+        node("n3", 8, taints=[own]),
+        other,
+        flavor,
+        queue("a", 64),
+    ]
     jobs = [workload("one", 1, 8), workload("two", 1, 8, minute=1)]
     live = read_live(write(tmp_path, [*items, *jobs]))
     assert live.snapshot.state.unavailable == {0, 1}
@@ -185,11 +191,13 @@ def test_a_snapshot_of_it_is_the_same_round(
     """Read again it gives the same bytes, the same decision and the same forecast."""
     monkeypatch.setattr(build, "NO_LIMIT_S", 3_600)  # a forecast of a day is 1,440 rounds
     items = [
-        node("n1", 8), node("n2", 8), *QUEUES,
+        node("n1", 8),
+        node("n2", 8),
+        *QUEUES,
         admitted(workload("runs", 1, 4), "a", 4),
         workload("small", 2, 2, minute=1),
         workload("idle", 1, 1, minute=4, active=False),
-    ]  # fmt: skip
+    ]
     source, file = write(tmp_path, items), tmp_path / "now.json.gz"
     decided = []
     for words in (["--from", source, "--snapshot", str(file)], ["--state", str(file)]):

@@ -30,15 +30,38 @@ def node(name: str, used: str = "gpu:a800:0(IDX:N/A)", *flags: str, **more: Any)
 def waits(job: int, **more: Any) -> dict[str, Any]:
     """A job of a cluster that accounts no GPUs: no list has ``gres/gpu``."""
     return {
-        "job_id": job, "job_state": "PENDING", "state_reason": "Resources", "account": "ml",
-        "partition": "gpu", "submit_time": 1000 + job, "eligible_time": 1000 + job,
-        "start_time": 0, "time_limit": 60, "node_count": 1, "tasks": 1, "priority": 7,
-        "tres_req_str": "cpu=1,mem=5G,node=1,billing=1", "tres_alloc_str": "", "tres_per_job": "",
-        "tres_per_node": "", "tres_per_task": "", "tres_per_socket": "", "sockets_per_node": None,
-        "gres_detail": [], "nodes": "", "required_nodes": "", "excluded_nodes": "",
-        "features": "", "shared": None, "het_job_id": 0, "array_job_id": 0, "array_task_id": None,
-        "array_task_string": "", "restart_cnt": 0, "resv_name": "",
-    } | more  # fmt: skip
+        "job_id": job,
+        "job_state": "PENDING",
+        "state_reason": "Resources",
+        "account": "ml",
+        "partition": "gpu",
+        "submit_time": 1000 + job,
+        "eligible_time": 1000 + job,
+        "start_time": 0,
+        "time_limit": 60,
+        "node_count": 1,
+        "tasks": 1,
+        "priority": 7,
+        "tres_req_str": "cpu=1,mem=5G,node=1,billing=1",
+        "tres_alloc_str": "",
+        "tres_per_job": "",
+        "tres_per_node": "",
+        "tres_per_task": "",
+        "tres_per_socket": "",
+        "sockets_per_node": None,
+        "gres_detail": [],
+        "nodes": "",
+        "required_nodes": "",
+        "excluded_nodes": "",
+        "features": "",
+        "shared": None,
+        "het_job_id": 0,
+        "array_job_id": 0,
+        "array_task_id": None,
+        "array_task_string": "",
+        "restart_cnt": 0,
+        "resv_name": "",
+    } | more
 
 
 def asks(gpus: int) -> dict[str, Any]:
@@ -132,8 +155,7 @@ def test_gpus_in_use_by_jobs_that_are_not_shown_are_left_alone(tmp_path: Path) -
 def test_gpus_that_are_counted_and_not_named_are_in_use(tmp_path: Path) -> None:
     found = live(tmp_path, [waits(1, **asks(3))], [node("n1", "gpu:a800:6(IDX:N/A)")])
     assert started(found) == {}
-    assert live(tmp_path, [waits(1, **asks(2))],
-                [node("n1", "gpu:a800:6(IDX:N/A)")]).held == {}  # fmt: skip
+    assert live(tmp_path, [waits(1, **asks(2))], [node("n1", "gpu:a800:6(IDX:N/A)")]).held == {}
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "FAILED"])
@@ -220,8 +242,9 @@ def test_exclusive_jobs_take_whole_and_empty_nodes(tmp_path: Path, shared: objec
     assert "whole" in found.held["1"] or "empty" in found.held["1"]
     alone = runs(8, "n1", "gpu:a800:2(IDX:0-1)", shared=shared)
     assert started(live(tmp_path, [alone, other], nodes[:1])) == {}
-    assert list(live(tmp_path, [waits(1, tres_per_job="gres:gpu:1", shared=["user"])],
-                     nodes).held) == ["1"]  # fmt: skip
+    assert list(
+        live(tmp_path, [waits(1, tres_per_job="gres:gpu:1", shared=["user"])], nodes).held
+    ) == ["1"]
 
 
 def test_a_requeue_is_named_where_its_submission_is_not_known(tmp_path: Path) -> None:

@@ -68,8 +68,10 @@ def test_runs_are_told_apart(folder: Path, tmp_path: Path) -> None:
     other = moved(tmp_path / "other", seed=2)
     two = paired(tmp_path / "pair")
     assert [view.name for view in open_runs([folder, other, two])] == [
-        "shuffler, moved", "shuffler, other", "scripted",
-    ]  # fmt: skip
+        "shuffler, moved",
+        "shuffler, other",
+        "scripted",
+    ]
     with pytest.raises(InputError, match="given twice"):
         open_runs([folder, folder])
     with pytest.raises(InputError, match="at least one"):

@@ -32,9 +32,14 @@ def moved(out: Path, *, seed: int = 1, failures: bool = True) -> Path:
     ]
     config = ReplayConfig(restart_s=30.0, lost_work_s=5.0)
     replay(
-        random_trace(5, 12), cluster(2, 4), Shuffler(seed=seed), ToySpeeds(), config, out=out,
+        random_trace(5, 12),
+        cluster(2, 4),
+        Shuffler(seed=seed),
+        ToySpeeds(),
+        config,
+        out=out,
         node_events=events if failures else (),
-    )  # fmt: skip
+    )
     return out
 
 

@@ -15,10 +15,16 @@ SACCT = (
 
 
 def sacct(
-    job: str = "7", submit: str = "08:00:00", start: str = "08:00:10", end: str = "09:00:10",
-    elapsed: str = "3600", state: str = "COMPLETED", asked: str = "gres/gpu=8",
-    held: str = "cpu=64,gres/gpu=8", name: str = "run",
-) -> str:  # fmt: skip
+    job: str = "7",
+    submit: str = "08:00:00",
+    start: str = "08:00:10",
+    end: str = "09:00:10",
+    elapsed: str = "3600",
+    state: str = "COMPLETED",
+    asked: str = "gres/gpu=8",
+    held: str = "cpu=64,gres/gpu=8",
+    name: str = "run",
+) -> str:
     """A line; times are of one day unless they name another."""
     times = (
         t if "T" in t or not t[:1].isdigit() else f"2024-05-01T{t}" for t in (submit, start, end)
@@ -30,9 +36,14 @@ PLAIN = Reading()
 
 
 def workload(
-    name: str, submit: str = "2024-05-01T08:00:00Z", *, count: int = 4, reason: str = "Succeeded",
-    requests: object = None, status: object = None,
-) -> str:  # fmt: skip
+    name: str,
+    submit: str = "2024-05-01T08:00:00Z",
+    *,
+    count: int = 4,
+    reason: str = "Succeeded",
+    requests: object = None,
+    status: object = None,
+) -> str:
     """A workload of so many pods with two GPUs each, admitted for an hour."""
     pod = {"containers": [{"resources": {"requests": requests or {"nvidia.com/gpu": "2"}}}]}
     conditions = [
@@ -57,9 +68,13 @@ def workload(
 
 
 def vcjob(
-    name: str, phase: str = "Completed", duration: str = "1h2m3s", *, replicas: int = 4,
+    name: str,
+    phase: str = "Completed",
+    duration: str = "1h2m3s",
+    *,
+    replicas: int = 4,
     conditions: object = (),
-) -> str:  # fmt: skip
+) -> str:
     """A Volcano job of pods with one GPU each."""
     pod = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}
     state = {"phase": phase, "lastTransitionTime": "2024-05-01T09:30:00Z"}
@@ -228,8 +243,14 @@ SAMPLES: dict[str, Sample] = {
         (
             sacct(),
             sacct(
-                "8", "08:30:00", "08:45:00", "08:46:00", "60", "CANCELLED by 1001",
-                "gres/gpu=2", "gres/gpu=2",
+                "8",
+                "08:30:00",
+                "08:45:00",
+                "08:46:00",
+                "60",
+                "CANCELLED by 1001",
+                "gres/gpu=2",
+                "gres/gpu=2",
             ),
         ),
         8 * 3600 + 2 * 60,
@@ -261,8 +282,10 @@ SAMPLES: dict[str, Sample] = {
         ),
         8 * 300 + 2 * 100.5,
         '{"id": 5, "subtime": 13, "res": 2, "profile": "none"}',
-        ('], "profiles": {"p": {"type": "DelayProfile", "delay": 300},'
-         ' "q": {"type": "delay", "delay": 100.5}}}',),
+        (
+            '], "profiles": {"p": {"type": "DelayProfile", "delay": 300},'
+            ' "q": {"type": "delay", "delay": 100.5}}}',
+        ),
         ",\n",
         "workload.json",
     ),
@@ -272,7 +295,7 @@ SAMPLES: dict[str, Sample] = {
         8 * 3600 + 2 * 1200 + 120.5,
         "d,later,1,60,bob,done",
     ),
-}  # fmt: skip
+}
 
 
 def put(tmp_path: Path, format_name: str, text: str, name: str) -> Path:
@@ -287,9 +310,14 @@ def put(tmp_path: Path, format_name: str, text: str, name: str) -> Path:
 
 
 def read(
-    tmp_path: Path, format_name: str, text: str, how: Reading | None = None, *,
-    strict: bool = False, name: str = "log.txt",
-) -> tuple[list[LogRow], Report]:  # fmt: skip
+    tmp_path: Path,
+    format_name: str,
+    text: str,
+    how: Reading | None = None,
+    *,
+    strict: bool = False,
+    name: str = "log.txt",
+) -> tuple[list[LogRow], Report]:
     """Jobs and report of a text."""
     path = put(tmp_path, format_name, text, name)
     scan = Scan(path, log_format(format_name), how, strict=strict)

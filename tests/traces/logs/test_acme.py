@@ -16,9 +16,15 @@ KALOS = (
 
 
 def kalos(
-    job: str = "d1", gpus: str = "64", state: str = "FAILED", start: str = "09:00:10",
-    end: str = "09:01:40", duration: str = "100", queue: str = "10.0", gpu_time: str = "6400.0",
-) -> str:  # fmt: skip
+    job: str = "d1",
+    gpus: str = "64",
+    state: str = "FAILED",
+    start: str = "09:00:10",
+    end: str = "09:01:40",
+    duration: str = "100",
+    queue: str = "10.0",
+    gpu_time: str = "6400.0",
+) -> str:
     """A line submitted at 9:00:00; it ran for 90 s, and its duration is from the submission."""
     times = ",".join(
         f"2023-05-17 {t}+00:00" if t else "" for t in ("09:00:00", start, end, end, "")
@@ -144,9 +150,15 @@ def test_an_hour_that_exists_twice_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["2023-02-30 08:00:00", "2023-04-02", "1680000000", "2023-04-02 25:00:00",
-     "2023-04-02 08:61:00", "2023-04-02 08:00:00+99:00"],
-)  # fmt: skip
+    [
+        "2023-02-30 08:00:00",
+        "2023-04-02",
+        "1680000000",
+        "2023-04-02 25:00:00",
+        "2023-04-02 08:61:00",
+        "2023-04-02 08:00:00+99:00",
+    ],
+)
 def test_what_is_no_time_is_malformed(tmp_path: Path, text: str) -> None:
     line = f"88,u,v,8,48,1,TIMEOUT,{text},2020-07-03 09:00:00,2020-07-03 10:00:00,3600,3600\n"
     _, report = read(tmp_path, "helios", HELIOS + line)

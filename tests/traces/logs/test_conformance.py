@@ -152,15 +152,21 @@ def test_the_command_writes_what_it_says(
     name: str, sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = put(tmp_path, name, sample.text(), sample.name)
-    options = [f"--{key.replace('_', '-')}={value}" for key, value in
-               sample.how.given().items()]  # fmt: skip
+    options = [f"--{key.replace('_', '-')}={value}" for key, value in sample.how.given().items()]
     json_file = tmp_path / "report.json"
     assert main(["lint", str(path), "--json", str(json_file), "--rows", *options]) == 0
     assert f"format   {name} (guessed" in capsys.readouterr().out
     found = json.loads(json_file.read_text("utf-8"))
     assert list(found)[:8] == [
-        "format", "rows", "jobs", "folded", "gpu_seconds", "dropped", "findings", "first_lines",
-    ]  # fmt: skip
+        "format",
+        "rows",
+        "jobs",
+        "folded",
+        "gpu_seconds",
+        "dropped",
+        "findings",
+        "first_lines",
+    ]
     assert found["gpu_seconds"] == sample.gpu_s
     assert found["submission_s"] == sorted(found["submission_s"])
     assert len(found["gpus"]) == len(found["duration_s"]) == found["jobs"]

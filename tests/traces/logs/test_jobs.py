@@ -112,10 +112,14 @@ def test_tenants_guarantees_and_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("types", "fits"),
     [
-        ((), True), (("a800-80gb",), True), (("A800",), True), (("V100", "a800"), True),
-        (("A80",), False), (("H100",), False),
+        ((), True),
+        (("a800-80gb",), True),
+        (("A800",), True),
+        (("V100", "a800"), True),
+        (("A80",), False),
+        (("H100",), False),
     ],
-)  # fmt: skip
+)
 def test_a_type_is_known_by_its_name_or_the_part_before_a_dash(
     types: tuple[str, ...], fits: bool
 ) -> None:
@@ -133,15 +137,18 @@ def test_a_type_is_known_by_its_name_or_the_part_before_a_dash(
         st.tuples(
             st.integers(0, 300), st.sampled_from([1, 2, 3, 6, 8, 12, 16]), st.integers(1, 900)
         ),
-        min_size=1, max_size=8,
+        min_size=1,
+        max_size=8,
     ),
     scaling=st.sampled_from(["linear", "amdahl:0.9", "gpt2"]),
-)  # fmt: skip
+)
 def test_who_grants_the_request_replays_the_same_under_any_curve(
     tmp_path: Path, jobs: list[tuple[int, int, int]], scaling: str
 ) -> None:
-    rows = [pod("Succeeded", f"{g},1000", f"{s},{s + r},{s}", f"p{i}")
-            for i, (s, g, r) in enumerate(jobs)]  # fmt: skip
+    rows = [
+        pod("Succeeded", f"{g},1000", f"{s},{s + r},{s}", f"p{i}")
+        for i, (s, g, r) in enumerate(jobs)
+    ]
     path = put(tmp_path, "openb", SAMPLES["openb"].text(rows), "log.txt")
     rigid = Scenario(f"openb:{path}", "2x8:A800-80GB", policy="fifo")
     anchored = rigid.replaced(jobs_as="anchored", scaling=scaling)

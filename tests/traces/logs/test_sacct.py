@@ -189,9 +189,8 @@ def test_a_job_is_in_a_window_with_all_its_attempts_or_with_none(
     # Submitted on the first day, requeued on the second: its day is the first.
     lines = (
         sacct(submit="23:00:00", start="23:00:10", end="23:30:10", elapsed="1800", state="FAILED"),
-        sacct(submit="2024-05-02T00:10:00", start="2024-05-02T00:10:00",
-              end="2024-05-02T01:10:00"),
-    )  # fmt: skip
+        sacct(submit="2024-05-02T00:10:00", start="2024-05-02T00:10:00", end="2024-05-02T01:10:00"),
+    )
     jobs, report = read_sacct(tmp_path, *lines, how=Reading(window=window))
     assert [job.run_s for job in jobs] == [1800.0 + 3600.0] * kept
     assert (report.folded, report.dropped["outside-window"]) == (kept, 2 - 2 * kept)
@@ -257,12 +256,19 @@ def test_columns_count_by_name(tmp_path: Path) -> None:
 
 def test_the_headerless_columns_of_xdmod(tmp_path: Path) -> None:
     cells = dict.fromkeys(XDMOD, "x") | {
-        "JobID": "7_1", "Submit": "2024-05-01T08:00:00", "Start": "2024-05-01T08:00:10",
+        "JobID": "7_1",
+        "Submit": "2024-05-01T08:00:00",
+        "Start": "2024-05-01T08:00:10",
         "Eligible": "2024-05-01T08:00:00",
-        "End": "2024-05-02T08:00:10", "Elapsed": "1-00:00:00", "State": "COMPLETED", "NNodes": "1",
-        "ReqTRES": "cpu=1", "AllocTRES": "gres/gpu=2", "Timelimit": "12:00:00",
+        "End": "2024-05-02T08:00:10",
+        "Elapsed": "1-00:00:00",
+        "State": "COMPLETED",
+        "NNodes": "1",
+        "ReqTRES": "cpu=1",
+        "AllocTRES": "gres/gpu=2",
+        "Timelimit": "12:00:00",
         "ReqMem": "2147486648Mn",
-    }  # fmt: skip
+    }
     text = "|".join(cells[name] for name in XDMOD) + "\n"
     jobs, report = read(tmp_path, "sacct", text, Reading(columns="xdmod"))
     assert [(job.name, job.gpus, job.run_s, job.limit_s) for job in jobs] == [

@@ -32,17 +32,27 @@ def table(
         ("JobID;SubmitTime;NumGPUs;RunTime_min", "a;5;8;1.5", 5, 8, 90),
         ("id\tarrival_time\tgpu_count\telapsed (h)", "a\t5\t2.0\t0.5", 5, 2, 1800),
         ("submitted_at,n_gpus,runtime", "2024-01-01 00:00:07,4,1-00:00:01", DAY + 7, 4, 86401),
-        ("submitted_at,n_gpus,runtime", '2024/01/01 00:00:07,4,"1 day, 0:00:01"', DAY + 7, 4,
-         86401),
-        ("submit,gpus,start,end", "2024-01-01T00:00:00Z,1,2024-01-01T01:00:00+01:00,"
-         "2024-01-01T01:00:30+01:00", DAY, 1, 30),
+        (
+            "submitted_at,n_gpus,runtime",
+            '2024/01/01 00:00:07,4,"1 day, 0:00:01"',
+            DAY + 7,
+            4,
+            86401,
+        ),
+        (
+            "submit,gpus,start,end",
+            "2024-01-01T00:00:00Z,1,2024-01-01T01:00:00+01:00,2024-01-01T01:00:30+01:00",
+            DAY,
+            1,
+            30,
+        ),
         ("submit,gpus,wait,end", "5,1,10,45", 5, 1, 30),
         ("submit,gpus,end", "5,1,45", 5, 1, 40),
         ("created_at,gpus,duration_ms", "1704067200000,1,1500", DAY, 1, 1.5),
         ("time,timestamp,submit,gpus,duration", "1,2,3,1,9", 3, 1, 9),
         ("submit,gpus,duration,end", "5,1,60,100", 5, 1, 60),
     ],
-)  # fmt: skip
+)
 def test_usual_names_are_guessed(
     tmp_path: Path, header: str, line: str, submit_s: float, gpus: int, run_s: float
 ) -> None:
@@ -89,8 +99,12 @@ def test_equal_lines_are_one_job_only_where_jobs_have_names(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("header", "columns", "said"),
     [
-        ("x,y", None, "line 1: no column is known as submit or as gpus or as duration: the header "
-         "has x, y; name them with --columns submit=COLUMN,gpus=COLUMN,duration=COLUMN, or end="),
+        (
+            "x,y",
+            None,
+            "line 1: no column is known as submit or as gpus or as duration: the header "
+            "has x, y; name them with --columns submit=COLUMN,gpus=COLUMN,duration=COLUMN, or end=",
+        ),
         ("submit,gpus", None, "--columns duration=COLUMN, or end=COLUMN"),
         ("submit,duration,gpu_hours", None, "--columns gpus=COLUMN"),
         ("submit,req_gpus,alloc_gpus,run", None, "gpus: can be req_gpus or alloc_gpus: say which"),
@@ -103,7 +117,7 @@ def test_equal_lines_are_one_job_only_where_jobs_have_names(tmp_path: Path) -> N
         ("when,gpus,run", "submit=when,submit=run", "names submit twice"),
         ("when,gpus,run", "submit", "must be WHAT=COLUMN,..., got 'submit'"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_told_is_asked_for(
     tmp_path: Path, header: str, columns: str | None, said: str
 ) -> None:
@@ -149,10 +163,13 @@ def test_a_window_is_of_dates_or_of_seconds_as_the_table_has_them(tmp_path: Path
         ("{}", SAMPLES["helios"].head[0], "it looks like a log: helios:x.csv"),
         ("sacct:{}", "job,submit,gpus,duration", "it looks like a log: table:x.csv"),
         ("{}", "a,b", "as a table: no column is known as submit or as gpus or as duration"),
-        ("{}", SAMPLES["openb"].head[0].replace("gpu_milli", "milli"),
-         "nearest is openb, which also has gpu_milli"),
+        (
+            "{}",
+            SAMPLES["openb"].head[0].replace("gpu_milli", "milli"),
+            "nearest is openb, which also has gpu_milli",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_refused_table_names_what_it_is(
     tmp_path: Path, spec: str, header: str, said: str
 ) -> None:

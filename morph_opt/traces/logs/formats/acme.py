@@ -55,13 +55,22 @@ class AcmeReader(TableReader):
         run_s = end_s - start_s if known else None  # type: ignore[operator]
         nodes, cpus = number_or_none(row, "node_num"), number_or_none(row, "cpu_num")
         found = LogRow(
-            row.text("job_id"), row.line, submit_s, start_s, end_s, run_s,
-            number_or_none(row, "duration"), gpus,
+            row.text("job_id"),
+            row.line,
+            submit_s,
+            start_s,
+            end_s,
+            run_s,
+            number_or_none(row, "duration"),
+            gpus,
             nodes=None if nodes is None else int(nodes),
             cpus=None if cpus is None else int(cpus),
-            status=cells["state"], outcome=outcome,
-            tenant=cells.get("vc", ""), user=cells["user"], kind=cells.get("type"),
-        )  # fmt: skip
+            status=cells["state"],
+            outcome=outcome,
+            tenant=cells.get("vc", ""),
+            user=cells["user"],
+            kind=cells.get("type"),
+        )
         self.compare(found, number_or_none(row, "queue"))
         self.compare_gpu_time(number_or_none(row, "gpu_time"), gpus, run_s)
         return found

@@ -46,11 +46,20 @@ class BatsimReader(JsonReader):
         run_s = wall_s if killed else delay_s
         res = job.whole("res", least=0, most=MOST_GPUS)
         return LogRow(
-            str(name), record.line, job.number("subtime", least=0.0), None, None, run_s, None,
-            self.processors(res), cpus=res or None, status="killed" if killed else "",
+            str(name),
+            record.line,
+            job.number("subtime", least=0.0),
+            None,
+            None,
+            run_s,
+            None,
+            self.processors(res),
+            cpus=res or None,
+            status="killed" if killed else "",
             outcome="failed" if killed else "unknown" if run_s is None else "completed",
-            kind=job.text("profile"), limit_s=wall_s if wall_s >= 0.0 else None,
-        )  # fmt: skip
+            kind=job.text("profile"),
+            limit_s=wall_s if wall_s >= 0.0 else None,
+        )
 
     def _delay_s(self, job: Fields) -> float | None:
         name = job.text("profile")

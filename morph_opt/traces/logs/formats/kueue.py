@@ -49,13 +49,22 @@ class KueueReader(KubeReader):
         if past_s:
             self.find("retried", wasted_gpu_s=float(used.gpus * past_s))
         found = LogRow(
-            self.name_in(metadata), record.line, self.instant(metadata, "creationTimestamp"),
-            start_s, end_s, None if end_s is None else last_s + past_s, None, used.gpus,
-            gpu_type=types[0] if types else None, status=reason,
+            self.name_in(metadata),
+            record.line,
+            self.instant(metadata, "creationTimestamp"),
+            start_s,
+            end_s,
+            None if end_s is None else last_s + past_s,
+            None,
+            used.gpus,
+            gpu_type=types[0] if types else None,
+            status=reason,
             outcome=_OUTCOMES.get(reason, "unknown"),
-            tenant=_text(spec, "queueName"), user=metadata.text("namespace", ""),
-            kind=_text(spec, "priorityClassName") or None, attempts=2 if past_s else 1,
-        )  # fmt: skip
+            tenant=_text(spec, "queueName"),
+            user=metadata.text("namespace", ""),
+            kind=_text(spec, "priorityClassName") or None,
+            attempts=2 if past_s else 1,
+        )
         self.compare(found)
         return found
 

@@ -31,9 +31,14 @@ class OpenbReader(TableReader):
     name, relative = "openb", True
     marks = frozenset(("num_gpu", "gpu_milli"))
     required = (
-        "name", "num_gpu", "gpu_milli", "pod_phase", "creation_time", "deletion_time",
+        "name",
+        "num_gpu",
+        "gpu_milli",
+        "pod_phase",
+        "creation_time",
+        "deletion_time",
         "scheduled_time",
-    )  # fmt: skip
+    )
     lost: ClassVar[Mapping[str, str]] = {
         "num_gpu": "GPUs", "gpu_milli": "GPUs", "pod_phase": "outcomes",
         "creation_time": "submissions", "deletion_time": "run times", "scheduled_time": "run times",
@@ -65,12 +70,21 @@ class OpenbReader(TableReader):
             self.reasons.append("still-running")
         cpu_milli = number_or_none(row, "cpu_milli", at_least=0.0)
         found = LogRow(
-            row.text("name"), row.line, submit_s, start_s, end_s,
-            None if start_s is None or end_s is None else end_s - start_s, None, gpus,
-            gpu_type=row.cells.get("gpu_spec") or None, nodes=1,
+            row.text("name"),
+            row.line,
+            submit_s,
+            start_s,
+            end_s,
+            None if start_s is None or end_s is None else end_s - start_s,
+            None,
+            gpus,
+            gpu_type=row.cells.get("gpu_spec") or None,
+            nodes=1,
             cpus=None if cpu_milli is None else -int(-cpu_milli // _MILLI),
-            status=phase, outcome=outcome, kind=row.cells.get("qos") or None,
-        )  # fmt: skip
+            status=phase,
+            outcome=outcome,
+            kind=row.cells.get("qos") or None,
+        )
         self.compare(found)
         return found
 
@@ -100,8 +114,16 @@ class SpotReader(TableReader):
         run_s = number_or_none(row, "duration")
         cpus = number_or_none(row, "cpu_request", at_least=0.0)
         return LogRow(
-            row.text("job_name"), row.line, row.number("submit_time", at_least=0.0), None, None,
-            run_s, run_s, gpus, gpu_type=row.cells["gpu_model"] or None,
-            cpus=None if cpus is None else int(cpus * workers), tenant=row.cells["organization"],
+            row.text("job_name"),
+            row.line,
+            row.number("submit_time", at_least=0.0),
+            None,
+            None,
+            run_s,
+            run_s,
+            gpus,
+            gpu_type=row.cells["gpu_model"] or None,
+            cpus=None if cpus is None else int(cpus * workers),
+            tenant=row.cells["organization"],
             kind=row.cells["job_type"] or None,
-        )  # fmt: skip
+        )

@@ -144,10 +144,19 @@ class PaiReader(TableReader):
             self.reasons.append("mixed-gpu-types")
         run_s = None if start_s is None or end_s is None else end_s - start_s
         found = LogRow(
-            row.text("job_name"), row.line, submit_s or 0.0, start_s, end_s, run_s, None,
-            self._gpus(tasks, run_s), gpu_type=tasks.types[0] if tasks.types else None,
-            status=status, outcome=outcome, user=row.cells["user"],
-        )  # fmt: skip
+            row.text("job_name"),
+            row.line,
+            submit_s or 0.0,
+            start_s,
+            end_s,
+            run_s,
+            None,
+            self._gpus(tasks, run_s),
+            gpu_type=tasks.types[0] if tasks.types else None,
+            status=status,
+            outcome=outcome,
+            user=row.cells["user"],
+        )
         self.compare(found)
         return found
 

@@ -46,10 +46,19 @@ class PhillyReader(JsonReader):
         fields = fields_of(record)
         status = fields.text("status")
         job = LogRow(
-            fields.text("jobid"), record.line, self._instant(fields, "submitted_time"),
-            None, None, None, None, 0, status=status, outcome=self.outcome(status),
-            tenant=_text(fields, "vc"), user=_text(fields, "user"),
-        )  # fmt: skip
+            fields.text("jobid"),
+            record.line,
+            self._instant(fields, "submitted_time"),
+            None,
+            None,
+            None,
+            None,
+            0,
+            status=status,
+            outcome=self.outcome(status),
+            tenant=_text(fields, "vc"),
+            user=_text(fields, "user"),
+        )
         attempts = [self._attempt(job, one) for one in fields.objects("attempts", None)]
         if attempts and attempts[-1].start_s is not None and attempts[-1].end_s is None:
             self.reasons.append("still-running")
@@ -101,8 +110,10 @@ class PhillyTableReader(TableReader):
     marks = frozenset(("timestamp", "duration", "num_gpus"))
     required = ("timestamp", "duration", "num_gpus")
     lost: ClassVar[Mapping[str, str]] = {
-        "timestamp": "submissions", "duration": "run times", "num_gpus": "GPUs",
-    }  # fmt: skip
+        "timestamp": "submissions",
+        "duration": "run times",
+        "num_gpus": "GPUs",
+    }
 
     def row(self, record: Record) -> LogRow:
         """The job of a line."""
@@ -110,6 +121,13 @@ class PhillyTableReader(TableReader):
         gpus, run_s = gpus_of(row, "num_gpus"), number_or_none(row, "duration")
         self.compare_gpu_time(number_or_none(row, "gpu_time"), gpus, run_s)
         return LogRow(
-            f"line-{row.line}", row.line, self.seconds(row, "timestamp"), None, None, run_s, run_s,
-            gpus, tenant=row.cells.get("cluster", ""),
-        )  # fmt: skip
+            f"line-{row.line}",
+            row.line,
+            self.seconds(row, "timestamp"),
+            None,
+            None,
+            run_s,
+            run_s,
+            gpus,
+            tenant=row.cells.get("cluster", ""),
+        )

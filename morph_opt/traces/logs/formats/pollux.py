@@ -21,8 +21,12 @@ class PolluxReader(TableReader):
     gpus_column: ClassVar[str] = "num_replicas"
     marks = frozenset(("application", "num_replicas", "batch_size"))
     required: ClassVar[tuple[str, ...]] = (
-        "name", "time", "application", "num_replicas", "batch_size",
-    )  # fmt: skip
+        "name",
+        "time",
+        "application",
+        "num_replicas",
+        "batch_size",
+    )
     lost: ClassVar[Mapping[str, str]] = {
         "time": "submissions", "num_replicas": "GPUs", "max_parallelism": "GPUs",
         "application": "applications", "batch_size": "batch sizes",
@@ -33,9 +37,16 @@ class PolluxReader(TableReader):
         row = cells_row(record)
         row.integer("batch_size", at_least=1)
         return LogRow(
-            row.text("name"), row.line, row.number("time", at_least=0.0), None, None, None, None,
-            gpus_of(row, self.gpus_column), kind=row.text("application"),
-        )  # fmt: skip
+            row.text("name"),
+            row.line,
+            row.number("time", at_least=0.0),
+            None,
+            None,
+            None,
+            None,
+            gpus_of(row, self.gpus_column),
+            kind=row.text("application"),
+        )
 
 
 class EasyscaleReader(PolluxReader):

@@ -32,17 +32,31 @@ _ENDED: dict[str, Outcome] = {
     "COMPLETED": "completed",
     "CANCELLED": "cancelled",
     **dict.fromkeys(
-        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE",
-         "PREEMPTED", "REVOKED", "REQUEUED", "LAUNCH_FAILED", "RECONFIG_FAIL"),
+        (
+            "FAILED",
+            "TIMEOUT",
+            "NODE_FAIL",
+            "OUT_OF_MEMORY",
+            "BOOT_FAIL",
+            "DEADLINE",
+            "PREEMPTED",
+            "REVOKED",
+            "REQUEUED",
+            "LAUNCH_FAILED",
+            "RECONFIG_FAIL",
+        ),
         "failed",
     ),
-}  # fmt: skip
-_RUNNING = (
-    "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING",
-)  # fmt: skip
+}
+_RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
 _WAITING = (
-    "PENDING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT",
-)  # fmt: skip
+    "PENDING",
+    "CONFIGURING",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "RESV_DEL_HOLD",
+    "SPECIAL_EXIT",
+)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _SLICE = re.compile(r"(?:^|[_.:-])[0-9]+[gc]\.[0-9]+gb", re.ASCII | re.IGNORECASE)
 _GPU_ID = "7696487"
@@ -228,14 +242,26 @@ class SacctReader(TableReader):
             self.reasons.append("still-running")
         run_s = self._run_s(row, start_s, end_s)
         found = LogRow(
-            name, row.line, submit_s, start_s, end_s, run_s, None, used.gpus,
+            name,
+            row.line,
+            submit_s,
+            start_s,
+            end_s,
+            run_s,
+            None,
+            used.gpus,
             gpu_type=used.types[0] if used.types else None,
-            nodes=self._whole(row, "NNodes"), cpus=used.cpus,
-            status=status, outcome=outcome, tenant=cells.get("Account", ""),
-            user=cells.get("User", ""), kind=cells.get("Partition"), limit_s=self._limit_s(row),
+            nodes=self._whole(row, "NNodes"),
+            cpus=used.cpus,
+            status=status,
+            outcome=outcome,
+            tenant=cells.get("Account", ""),
+            user=cells.get("User", ""),
+            kind=cells.get("Partition"),
+            limit_s=self._limit_s(row),
             hosts=None if cells.get("NodeList") in _NO_NODES else cells["NodeList"],
             eligible_s=self._eligible_s(row, started=start_s is not None),
-        )  # fmt: skip
+        )
         self.compare(found)
         if found.limit_s is not None and run_s is not None and run_s > found.limit_s:
             self.find("over-time-limit")

@@ -86,11 +86,21 @@ class SwfReader(TableReader):
         procs = held or asked
         queue, user = (row.text(name) for name in ("queue", "user"))
         found = LogRow(
-            row.text("job"), row.line, submit_s, start_s, end_s, run_s, None,
-            self.processors(procs), cpus=procs or None, status=status, outcome=outcome,
-            tenant="" if queue == "-1" else queue, user="" if user == "-1" else user,
+            row.text("job"),
+            row.line,
+            submit_s,
+            start_s,
+            end_s,
+            run_s,
+            None,
+            self.processors(procs),
+            cpus=procs or None,
+            status=status,
+            outcome=outcome,
+            tenant="" if queue == "-1" else queue,
+            user="" if user == "-1" else user,
             limit_s=limit_s,
-        )  # fmt: skip
+        )
         self.compare(found)
         return found
 

@@ -149,8 +149,9 @@ def _named(header: Sequence[str], told: str) -> dict[str, Column | None]:
             rule = f"no column {column!r}{did_you_mean(str(column), header)}; the header has "
             raise InputError(rule + ", ".join(header), field="columns")
         if unit is not None and (unit not in _UNITS or what not in _CLOCKED):
-            raise InputError(f"unknown unit of {what}: {unit!r}; known are {', '.join(_UNITS)}",
-                             field="columns")  # fmt: skip
+            raise InputError(
+                f"unknown unit of {what}: {unit!r}; known are {', '.join(_UNITS)}", field="columns"
+            )
         found[what] = Column(column, _plain(column, what)[1] if unit is None else _UNITS[unit])
     return found
 
@@ -232,13 +233,23 @@ class OwnTableReader(TableReader):
         gpus = 0 if self._text(row, "gpus") in NOTHING else gpus_of(row, self._columns["gpus"].name)
         nodes = self._text(row, "nodes")
         found = LogRow(
-            self._text(row, "job") or f"line-{row.line}", row.line, submit_s, start_s, end_s, run_s,
-            recorded_s, gpus, gpu_type=self._text(row, "gpu_type") or None,
+            self._text(row, "job") or f"line-{row.line}",
+            row.line,
+            submit_s,
+            start_s,
+            end_s,
+            run_s,
+            recorded_s,
+            gpus,
+            gpu_type=self._text(row, "gpu_type") or None,
             nodes=int(nodes) if nodes.isascii() and nodes.isdigit() else None,
-            status=status, outcome=self.statuses.get(word, "unknown"),
-            tenant=self._text(row, "tenant"), user=self._text(row, "user"),
-            kind=self._text(row, "model") or None, hosts=self._text(row, "hosts") or None,
-        )  # fmt: skip
+            status=status,
+            outcome=self.statuses.get(word, "unknown"),
+            tenant=self._text(row, "tenant"),
+            user=self._text(row, "user"),
+            kind=self._text(row, "model") or None,
+            hosts=self._text(row, "hosts") or None,
+        )
         self.compare(found, wait_s)
         return found
 

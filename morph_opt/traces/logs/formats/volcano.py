@@ -54,13 +54,21 @@ class VolcanoReader(KubeReader):
         told_s = duration_s(status, "runningDuration") if status.has("runningDuration") else None
         starts, run_s = self._ran(status, end_s)
         found = LogRow(
-            self.name_in(metadata), record.line, self.instant(metadata, "creationTimestamp"),
-            starts[0] if starts else None, end_s, run_s if starts else told_s, told_s, asked.gpus,
-            status=phase, outcome=outcome, attempts=max(1, len(starts)),
+            self.name_in(metadata),
+            record.line,
+            self.instant(metadata, "creationTimestamp"),
+            starts[0] if starts else None,
+            end_s,
+            run_s if starts else told_s,
+            told_s,
+            asked.gpus,
+            status=phase,
+            outcome=outcome,
+            attempts=max(1, len(starts)),
             tenant=spec.text("queue") if spec.has("queue") else "",
             user=metadata.text("namespace", ""),
             kind=spec.text("priorityClassName") if spec.has("priorityClassName") else None,
-        )  # fmt: skip
+        )
         self.compare(found)
         return found
 
