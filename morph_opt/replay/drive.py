@@ -78,7 +78,7 @@ class Drive:
             began = time.perf_counter()
             if standing is not None and self._engine.go_on():
                 engine_ms = 1e3 * (time.perf_counter() - began)
-                self._taken(writer, standing.untimed(), 0.0, engine_ms)
+                self._taken(writer, standing, 0.0, engine_ms)
                 continue
             state = self._engine.advance()
             if state is None:
@@ -93,7 +93,7 @@ class Drive:
             if decision.stands:
                 # Worth changes with time and is not asked for again, so no such row states it.
                 report = replace(report, objective=float("nan"), bound=float("nan"))
-            standing = report if decision.stands and not sees_all else None
+            standing = report.untimed() if decision.stands and not sees_all else None
             self._taken(writer, report, round_ms, engine_ms)
         last = self._engine.take_events()
         if writer is not None:

@@ -8,6 +8,7 @@ import json
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -411,6 +412,7 @@ def _require_same(what: str, recorded: str | None, found: str | None, file: str 
         )
 
 
+@cache
 def versions_json() -> str:
     """Text of ``versions.json``: interpreter, platform and the packages that decide results."""
     versions: dict[str, str | None] = {
