@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,9 @@ from benchmarks.planning.cli import main
 from benchmarks.planning.queue import drawn, mean_wait_s, waits_s
 from morph_opt.domain import Cluster
 from morph_opt.replay import ReplayConfig, replay
-from morph_opt.replay.scenario import read_scenario
-from morph_opt.runs.jobs import jobs_csv
-from morph_opt.runs.summary import summary_json
-from morph_opt.sweep import Done, driver
-from morph_opt.sweep.order import Order
 from tests.engine.toys import Fifo, node_type
 from tests.plan.queue import mmk
-
-
-def _work(config: Path, order: Order) -> Done:
-    """A cell in this process."""
-    config.write_text(order.config)
-    run = read_scenario(config).run()
-    texts = {"summary.json": summary_json(run.summary), "jobs.csv": jobs_csv(run.jobs)}
-    return Done({name: text.encode() for name, text in texts.items()}, 0.1, "here")
+from tests.sweep.inline import ON, run_cells_here
 
 
 def test_the_recursion_waits_as_the_engine_does() -> None:
@@ -62,15 +49,13 @@ def test_every_part_is_written_and_drawn(
     monkeypatch.setattr(calibration, "TRUTH", 40)
     monkeypatch.setattr(calibration, "JOBS", 100)
 
-    monkeypatch.setattr(driver.worker, "work", partial(_work, tmp_path / "config.toml"))
-    # The dear bound is tested elsewhere; every replay would compute it for its summary.
-    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
+    run_cells_here(monkeypatch, tmp_path)
     out = tmp_path / "out"
     words = [
         "--runs", str(tmp_path / "runs"), "--out", str(out),
         "--trace", "tests.plan.queue:mmk/600/9/20",
         "--policies", "fifo:skip", "--slo", "avg queued_s <= 200", "--exploration", "2",
-        "--share", "0.5", "--confidence", "0.6", "--on", "tests.sweep.poison:Inline",
+        "--share", "0.5", "--confidence", "0.6", *ON,
         "--searches", "2", "--repetitions", "2", "--intervals", "2",
         "--eta-trace", "tests.plan.queue:mmk/100/20/12", "--eta-cluster", "3x1",
         "--eta-workloads", "2", "--eta-every", "3",
@@ -120,12 +105,10 @@ def test_the_pictures_of_the_guide_are_those_of_its_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     """Asked again, they have the same words and, to half a point, the same places."""
-    monkeypatch.setattr(driver.worker, "work", partial(_work, tmp_path / "config.toml"))
-    # The dear bound is tested elsewhere; every replay would compute it for its summary.
-    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
+    run_cells_here(monkeypatch, tmp_path, whole=True)
     out = tmp_path / "out"
     words = ["--only", "guide", "--runs", str(tmp_path / "runs"), "--out", str(out)]
-    assert main([*words, "--on", "tests.sweep.poison:Inline"]) == 0
+    assert main([*words, *ON]) == 0
     guide = Path("docs/how-to/planning.md").read_text()
     for drawn_now in sorted(out.iterdir()):
         assert f"](../figures/{drawn_now.name})" in guide

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.known import MAIN
+from tests.sweep.inline import ON, run_cells_here
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "my-log.md"
 BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -18,7 +19,9 @@ BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 def test_the_page_from_an_own_log_to_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """What is printed is the subject, not the processes that cells run in: they run here."""
     monkeypatch.chdir(tmp_path)
+    run_cells_here(monkeypatch, tmp_path)
     printed: list[str] = []
     shown = 0
     for kind, text in BLOCK.findall(PAGE.read_text("utf-8")):
@@ -26,6 +29,7 @@ def test_the_page_from_an_own_log_to_nodes(
             exec(text, {})
         elif kind == "sh":
             _, _, command, *words = shlex.split(text)
+            words += ON if command.endswith(".plan") else []
             assert importlib.import_module(MAIN[command.partition(".")[2]]).main(words) == 0
             printed = capsys.readouterr().out.splitlines()
         else:

@@ -20,49 +20,26 @@ from morph_opt.plan.evaluate import Evaluator, judged
 from morph_opt.plan.forecasting import Forecast
 from morph_opt.plan.mixes import cheapest
 from morph_opt.plan.workloads import source_of
-from morph_opt.replay.running import run_prepared
-from morph_opt.replay.scenario import Workload, read_scenario
-from morph_opt.replay.setup import prepare
-from morph_opt.runs.early import MissedError
-from morph_opt.runs.jobs import jobs_csv
+from morph_opt.replay.scenario import Workload
 from morph_opt.runs.slo import Slo
-from morph_opt.runs.summary import summary_json
-from morph_opt.runs.write import CONFIG
-from morph_opt.sweep import Done, Failure, driver
-from morph_opt.sweep.order import MISSED, Order
+from morph_opt.sweep import Failure
 from morph_opt.sweep.store import Found
 from tests.engine.toys import job
+from tests.sweep import inline
+from tests.sweep.inline import run_cells_here
 
 QUEUE = "tests.plan.queue:mmk/100/30/9"
 BASE = ["--trace", QUEUE, "--policy", "fifo", "--interval", "10", "--restart-s", "0"]
 FEW = ["--of-workloads", "0.5", "--confidence", "0.7", "--exploration", "4"]
 COARSE = ["--indifference", "0.4"]
-ON = ["--on", "tests.sweep.poison:Inline", "--quiet"]
+ON = [*inline.ON, "--quiet"]
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Cells are run at once, in this process; the keys that ran."""
     monkeypatch.chdir(tmp_path)
-    ran: list[str] = []
-
-    def work(order: Order) -> Done:
-        ran.append(order.key)
-        (tmp_path / CONFIG).write_text(order.config)
-        try:
-            run = run_prepared(prepare(read_scenario(tmp_path / CONFIG)), None, slo=order.slo)
-            texts = {
-                "summary.json": summary_json(run.parts.summary()),
-                "jobs.csv": jobs_csv(run.jobs),
-            }
-        except MissedError as missed:
-            texts = {MISSED: missed.to_json()}
-        return Done({name: text.encode() for name, text in texts.items()}, 0.1, "here")
-
-    monkeypatch.setattr(driver.worker, "work", work)
-    # The dear bound is tested elsewhere; every replay would compute it for its summary.
-    monkeypatch.setattr("morph_opt.metrics.bounds.lower.completion_jct_s", lambda *a: None)
-    return ran
+    return run_cells_here(monkeypatch, tmp_path)
 
 
 def asked(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -441,15 +418,14 @@ def test_an_answer_is_the_same_with_and_without_early_ends(
 ) -> None:
     """Of every kind of target; and none is judged by what was ended for another."""
     ended = 0
-    for number, slo in enumerate(
-        ("avg queued_s <= 60", "avg queued_s <= 90", "p90 jct_s <= 400", "makespan_s <= 700")
-    ):
+    limits = ("avg queued_s <= 60", "avg queued_s <= 90", "p90 jct_s <= 400", "makespan_s <= 700")
+    for slo in limits:
         words = ["nodes", *BASE, "--slo", slo, "--gpus-per-node", "1", "--max-nodes", "8", *FEW,
                  *COARSE]  # fmt: skip
         first = asked([*words, "--out", "early"], capsys)
         with monkeypatch.context() as patched:
             patched.setattr(Slo, "bounded_by", None)  # nor do bounds refuse anything
-            whole = asked([*words, "--out", f"whole-{number}"], capsys)
+            whole = asked([*words, "--out", "whole"], capsys)
         assert first["said"] == whole["said"]
         assert first["figures"]["nodes"] == whole["figures"]["nodes"]  # type: ignore[index]
         said = {}

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import csv
 import errno
+import importlib
 import itertools
 import os
 import random
@@ -152,6 +153,7 @@ class Case:
     def __init__(self, name: str, parent: Path) -> None:
         self.name, self.words, self._parent = name, RUNS[name], parent
         self._number = 0
+        self._import_what_it_needs()
         began = time.monotonic()
         folder = self.folder()
         assert Child([*self.words, "--out", str(folder)], self.errors).wait() == 0, self.said()
@@ -171,6 +173,25 @@ class Case:
         """A folder that is not there yet."""
         self._number += 1
         return self._parent / f"{self.name.replace(', ', '-').replace(' ', '-')}-{self._number}"
+
+    def _import_what_it_needs(self) -> None:
+        """Import here what the run imports on its way: each child would do it anew, for longer
+        than it runs. No run is made here, so that no thread of a solver is forked."""
+        names = self._parent / "modules.txt"
+
+        def told_at_the_end() -> None:
+            ended = os._exit
+
+            def end(status: int) -> None:
+                names.write_text("\n".join(sys.modules), "utf-8")
+                ended(status)
+
+            os._exit = end  # type: ignore[assignment]
+
+        assert self.start(self.folder(), told_at_the_end).wait() == 0, self.said()
+        for name in names.read_text("utf-8").splitlines():
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
 
     def start(self, folder: Path, before: Callable[[], object] = lambda: None) -> Child:
         """Begin the run, or resume it if it has begun."""
