@@ -59,10 +59,9 @@ from typing import TYPE_CHECKING
 from morph_opt.lazy import lazily
 
 if TYPE_CHECKING:
-    from formulations.round.tables import Level
     from morph_opt import plan, sweep
     from morph_opt.clusters import load_cluster
-    from morph_opt.decision.objective import Objective, Stateless
+    from morph_opt.decision.objective import Level, Objective, Stateless
     from morph_opt.domain import Cluster, InputError, Job, Trace
     from morph_opt.engine.config import ReplayConfig
     from morph_opt.policies.base import Decision, Policy

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import formulations  # noqa: F401 - found now, also where it lies in the current folder
+from morph_opt.domain.checked import kind_of
 from morph_opt.domain.errors import InputError
 
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -213,7 +214,7 @@ def require_kind(made: Any, kind: type, source: str, field: str) -> None:
     """
     if not isinstance(made, kind):
         wanted = f"{kind.__module__}.{kind.__qualname__}"
-        rule = f"{source} must return a {wanted}, got {type(made).__name__}"
+        rule = f"{source} must return a {wanted}, got {kind_of(made)}"
         raise InputError(rule, field=field)
 
 
@@ -227,7 +228,6 @@ def require_parts(made: Any, name: str, field: str, what: str, parts: tuple[str,
     """
     missing = [part for part in parts if not hasattr(made, part)]
     if missing:
-        kind = type(made).__name__
-        rule = f"{name!r} makes no {what}: {kind} has no {' and no '.join(missing)}"
+        rule = f"{name!r} makes no {what}: {kind_of(made)} has no {' and no '.join(missing)}"
         raise InputError(rule, field=field)
     return made

@@ -9,9 +9,14 @@ import numpy as np
 
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.domain import InputError, RoundState
+from morph_opt.domain.checked import checked, kind_of
 from morph_opt.extend import import_path
 
+__all__ = ["Data", "Level", "Objective", "Stateless", "goals_of"]
+
 Data = TypeVar("Data")
+
+checked(Level)  # the mathematics knows no errors of users
 
 
 class Objective(ABC, Generic[Data]):
@@ -56,7 +61,7 @@ def goals_of(objective: Objective[Data], problem: RoundProblem, data: Data) -> t
     goals = objective.levels(problem, data)
     source = f"{import_path(objective)}.levels"
     if not (isinstance(goals, tuple) and goals and all(isinstance(one, Level) for one in goals)):
-        rule = f"{source} must return a tuple of one Level or more, got {type(goals).__name__}"
+        rule = f"{source} must return a tuple of one Level or more, got {kind_of(goals)}"
         raise InputError(rule, field="--objective")
     options, members = problem.options.count, problem.options.members.option.size
     for level in goals:

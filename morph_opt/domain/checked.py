@@ -19,12 +19,13 @@ _LONGEST = 60
 """Characters of a refused value that a message repeats."""
 
 
-def checked(public: _Public) -> _Public:
+def checked(public: _Public, *, types: bool = True) -> _Public:
     """Refuse what the annotations of a function, or of a class's constructor, do not allow.
 
     They are read at the first call, in the module of the definition: a name that only type
     checkers import says nothing. A whole number counts as a number, any sequence as a tuple, and a
-    text never as a sequence.
+    text never as a sequence. Numbers and arrays of numpy and pandas are handed on as Python's own
+    where those are allowed, and what may be a path is never an empty text.
 
     >>> @checked
     ... def twice(number: float) -> float:
@@ -42,18 +43,23 @@ def checked(public: _Public) -> _Public:
         At a call, if an argument is of another type: names the parameter.
     TypeError
         At a call, if a parameter is missing or unknown.
+
+    Notes
+    -----
+    Without ``types``, names of parameters alone are looked at: who says more of a value than its
+    type, as options do, refuses it in words of its own.
     """
     if not isinstance(public, type):
-        return cast(_Public, _guarded(public))
+        return cast(_Public, _guarded(public, types))
     kind: Any = public
-    kind.__init__ = _guarded(kind.__init__)
+    kind.__init__ = _guarded(kind.__init__, types)
     return cast(_Public, kind)
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _guarded(function: Any) -> Any:
+def _guarded(function: Any, types: bool) -> Any:
     title = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     signature = inspect.signature(function)
     known = list(signature.parameters.values())
@@ -84,19 +90,63 @@ def _guarded(function: Any) -> Any:
         for name in needed:
             if name not in given and name not in named:
                 raise TypeError(f"{title}() needs {name}")
+        if not types:
+            return function(*arguments, **named)
+        plain: dict[str, Any] = {}
         for name, value in (given | named).items():
             # Rounds make jobs by the thousand: a type that fitted once is not looked at again.
             if (name, type(value)) in fitting or name not in notes:
                 continue
-            if not _fits(value, notes[name]):
-                text = repr(value)
-                shown = text if len(text) <= _LONGEST else f"a {type(value).__name__}"
-                raise InputError(f"must be {_words(notes[name])}, got {shown}", field=name)
-            if name in by_type:
+            taken = _taken(name, value, notes[name])
+            if taken is not value:
+                plain[name] = taken
+            elif name in by_type:
                 fitting.add((name, type(value)))
+        if plain:
+            first = (plain.get(name, value) for name, value in given.items())
+            arguments = (*arguments[:skipped], *first)
+            named = {name: plain.get(name, value) for name, value in named.items()}
         return function(*arguments, **named)
 
     return call
+
+
+def _taken(name: str, value: Any, note: Any) -> Any:
+    """A value as it is handed on, if its annotation allows it."""
+    own = own_value(value)
+    if own is not value and _takes_own(own, note):
+        return own
+    if not _fits(value, note):
+        raise InputError(f"must be {_words(note)}, got {said(value)}", field=name)
+    if isinstance(value, str) and not value and Path in _alternatives(note):
+        raise InputError("must not be empty", field=name)
+    return value
+
+
+def said(value: object) -> str:
+    """A refused value as a message repeats it."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"a {type(value).__name__}"
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in a word."""
+    return "None" if value is None else type(value).__name__
+
+
+def own_value(value: Any) -> Any:
+    """A number, text or array of numpy or pandas as Python's own; anything else as it is."""
+    if isinstance(value, list | tuple) and any(hasattr(one, "tolist") for one in value):
+        owned = map(own_value, value)
+        return list(owned) if isinstance(value, list) else tuple(owned)
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _takes_own(value: Any, note: Any) -> bool:
+    """Whether an annotation asks for such a value; one that takes anything takes what was given."""
+    return not any(one is Any for one in _alternatives(note)) and _fits(value, note)
 
 
 class _Names(Mapping[str, Any]):
@@ -154,11 +204,11 @@ def _fits_one(value: Any, note: Any, *, within: bool) -> bool:
     if origin in (int, float):
         kind = numbers.Integral if origin is int else numbers.Real
         return isinstance(value, kind) and not isinstance(value, bool)
-    if origin in (tuple, list, Sequence):
+    if origin in (tuple, list, Sequence, Iterable):
         several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return several and (within or all(_fits(one, _part(note), within=True) for one in value))
-    if origin is Iterable:
-        return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    if origin is Iterable and not isinstance(value, Sequence):
+        return isinstance(value, Iterable)  # which are looked at once, by whom they are for
     if getattr(origin, "_is_protocol", False):
         return all(hasattr(value, name) for name in _members(origin))
     return isinstance(value, origin)
@@ -167,7 +217,7 @@ def _fits_one(value: Any, note: Any, *, within: bool) -> bool:
 def _says_all(note: Any) -> bool:
     """Whether the type of a value tells if an annotation allows it."""
     kinds = [get_origin(one) or one for one in _alternatives(note)]
-    looked_into = (Literal, tuple, list, Sequence)
+    looked_into = (Literal, Path, tuple, list, Sequence)
     return not any(one in looked_into or getattr(one, "_is_protocol", False) for one in kinds)
 
 
@@ -212,5 +262,5 @@ def _one(note: Any) -> str:
         return "several" if of is Any else f"several, each {_words(of)}"
     if origin is Callable:
         return "a function"
-    name = getattr(origin, "__name__", str(origin))
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    name = {"ndarray": "array"}.get(name := getattr(origin, "__name__", str(origin)), name)
+    return f"{'an' if name[0] in 'AEIOUa' else 'a'} {name}"

@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, TypeVar
 
+from morph_opt.domain.checked import checked, own_value
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.ranges import Range
 
@@ -146,6 +147,13 @@ class Setting:
             return "names with numbers"
         return "a file" if "FILE" in (self.about.metavar or "") else "a name"
 
+    def own(self, value: Any) -> Any:
+        """The value with numbers of numpy as Python's own."""
+        if self.kind is dict and isinstance(value, Mapping):
+            owned = {name: own_value(one) for name, one in value.items()}
+            return value if all(owned[name] is value[name] for name in owned) else owned
+        return own_value(value)
+
     def require(self, value: Any) -> None:
         """Refuse a value that it may not have.
 
@@ -161,6 +169,8 @@ class Setting:
             if self.option is not None and self.option.range is not None and self.kind is not dict:
                 rule = self.option.range.words
             raise InputError(f"must be {rule}, got {value!r}", field=self.name)
+        if value == "" != self.default:
+            raise InputError("must not be empty", field=self.name)
         if self.option is None:
             return
         if self.option.choices and value not in self.option.choices:
@@ -170,6 +180,10 @@ class Setting:
             self.option.parse(value)
         if self.option.range is not None:
             numbers: Mapping[str, Any] = value if self.kind is dict else {"": value}
+            if not all(isinstance(key, str) for key in numbers):
+                raise InputError(
+                    f"must name what its numbers are of, got {value!r}", field=self.name
+                )
             for key, number in numbers.items():
                 try:
                     self.option.range.require(self.name, number)
@@ -220,13 +234,19 @@ def asked(subject: type[Any]) -> dict[str, Setting]:
 def require_all(value: Any) -> None:
     """Refuse an options dataclass with a value that it may not have; for ``__post_init__``.
 
+    Numbers of numpy become Python's own, which files can say.
+
     Raises
     ------
     InputError
         Naming the field and the rule.
     """
     for name, known in settings(type(value)).items():
-        known.require(getattr(value, name))
+        held = getattr(value, name)
+        own = known.own(held)
+        known.require(own)
+        if own is not held:
+            object.__setattr__(value, name, own)
 
 
 def given(value: Any) -> set[str]:
@@ -242,10 +262,14 @@ def changed(value: Any) -> tuple[str, ...]:
 
 
 def documented(subject: _Class) -> _Class:
-    """Complete the docstring of an options dataclass by what its fields say of themselves."""
+    """Complete the docstring of an options dataclass by what its fields say of themselves.
+
+    Its constructor refuses names that it does not have in the user's words.
+    """
     lines = ["    Parameters", "    ----------"]
     for known in asked(subject).values():
         lines += [f"    {known.name}", f"        {known.help[:1].upper()}{known.help[1:]}."]
     head, raises, tail = (subject.__doc__ or "").partition("    Raises\n")
+    checked(subject, types=False)
     subject.__doc__ = f"{head.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{raises}{tail}"
     return subject

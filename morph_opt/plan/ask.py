@@ -16,6 +16,7 @@ from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep import Limits, Progress
 from morph_opt.sweep.executors import require_named
+from morph_opt.traces.resampled import BLOCK_S, LOADS
 
 
 @checked
@@ -38,16 +39,22 @@ class Ask:
     """
 
     scenario: Scenario = field(default_factory=Scenario)
-    out: Path | None = None
+    out: str | Path | None = None
     blocks: str | None = None
     load: float = 1.0
     on: str | None = None
     limits: Limits = field(default_factory=Limits)
     progress: Callable[[Progress], None] | None = None
 
+    def __post_init__(self) -> None:
+        LOADS.require("load", self.load)
+        if self.blocks not in (None, *BLOCK_S):
+            rule = f"must be {' or '.join(BLOCK_S)}, got {self.blocks!r}"
+            raise InputError(rule, field="blocks")
+
     def folder(self, question: str) -> Path:
         """Where the answer is kept."""
-        return self.out or Path("runs") / f"plan-{question}"
+        return Path(self.out or f"runs/plan-{question}")
 
     def evaluator(self, question: str) -> Evaluator:
         """The evaluator of its folder.
@@ -58,14 +65,18 @@ class Ask:
             If scheduler or executor are of no name that is known: bounds may answer a question
             without a replay, and would hide it.
         """
-        self.scenario.require_named("sweeps and plans run in processes of their own")
+        self._require_named()
         require_scheduler(self.scenario.scheduler)
         if self.on is not None:
             require_named(self.on)
         return Evaluator(self.folder(question), self.on, self.limits, self.progress)
 
+    def _require_named(self) -> None:
+        self.scenario.require_named("sweeps and plans run in processes of their own")
+
     def source(self, load: float | None = None) -> Source:
         """Its workloads, at another load if one is given."""
+        self._require_named()
         workload = self.scenario.workload
         return source_of(
             workload.trace,
@@ -109,6 +120,8 @@ def node_type_of(name: str | None, gpus: int | None = None) -> NodeType:
         If the GPU type is unknown.
     """
     try:
-        return sized_node(gpus or A800_NODE.gpus, name)
+        if name == "":
+            raise InputError("must not be empty")
+        return sized_node(A800_NODE.gpus if gpus is None else gpus, name)
     except InputError as error:
         raise InputError(error.rule, field="--node-type") from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from morph_opt.domain import InputError
 from morph_opt.plan.evaluate import Evaluator, Verdict
 from morph_opt.plan.sequential import Design, design, error_of, usual_margin
-from morph_opt.plan.stats import needed
+from morph_opt.plan.stats import needed, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
@@ -39,7 +39,7 @@ class Target:
     Raises
     ------
     InputError
-        If a share is not between 0 and 1.
+        If a share is not between 0 and 1; that of the workloads is called ``of_workloads``.
     """
 
     slo: Slo
@@ -48,9 +48,7 @@ class Target:
     indifference: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("share", "confidence"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise InputError("must be above 0 and below 1", field=name)
+        require_shares(of_workloads=self.share, confidence=self.confidence)
 
     @classmethod
     def of(
@@ -88,6 +86,8 @@ class Target:
             If a seed stands twice, they are fewer than the statement needs, or the indifference
             leaves no room or takes too many.
         """
+        if exploration < 1:
+            raise InputError(f"must be at least 1, got {exploration}", field="exploration")
         if seeds is None:
             seeds = range(exploration + self.design(ATTEMPTS).most)
         self.design(1)
@@ -96,7 +96,7 @@ class Target:
         if len(every) < exploration + least:
             rule = f"{len(every)} workloads are fewer than the statement needs"
             raise InputError(
-                f"{rule}: {exploration} to explore and {least} fresh ones to confirm",
+                f"{rule}: {exploration} to explore and {least} fresh ones to confirm, a seed each",
                 field="workloads",
             )
         return every[:exploration], every[exploration:]

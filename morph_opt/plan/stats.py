@@ -20,6 +20,19 @@ LEAST_FOR_BOOTSTRAP = 20
 """Workloads from which on the interval of a mean is a bootstrap (BCa)."""
 
 
+def require_shares(**shares: float) -> None:
+    """Refuse what is no share, by name.
+
+    Raises
+    ------
+    InputError
+        If one is not between 0 and 1.
+    """
+    for name, value in shares.items():
+        if not 0.0 < value < 1.0:
+            raise InputError(f"must be between 0 and 1, got {value:g}", field=name)
+
+
 @checked
 def needed(share: float, confidence: float, attempt: int = 1) -> int:
     """Workloads that must all pass for "holds in this share of workloads" to be confirmed.
@@ -35,9 +48,7 @@ def needed(share: float, confidence: float, attempt: int = 1) -> int:
     InputError
         If a share or confidence is not between 0 and 1, or the attempt not from 1 on.
     """
-    for name, value in (("share", share), ("confidence", confidence)):
-        if not 0.0 < value < 1.0:
-            raise InputError(f"must be between 0 and 1, got {value:g}", field=name)
+    require_shares(share=share, confidence=confidence)
     if attempt < 1:
         raise InputError(f"must be from 1 on, got {attempt}", field="attempt")
     return clean(share, error_of(confidence, attempt))

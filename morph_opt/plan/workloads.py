@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from morph_opt.domain import InputError, Trace
+from morph_opt.domain import SEEDS, InputError, Trace
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.workload import Workload
 from morph_opt.traces.format import LoadedTrace
@@ -141,8 +141,10 @@ def distinct(seeds: Sequence[int]) -> tuple[int, ...]:
     Raises
     ------
     InputError
-        If one stands twice: it would count as two workloads.
+        If one stands twice, which would count as two workloads, or is none.
     """
+    for seed in seeds:
+        SEEDS.require("seeds", seed)
     if len(set(seeds)) < len(seeds):
         raise InputError("a seed stands twice: it is one workload", field="workloads")
     return tuple(seeds)

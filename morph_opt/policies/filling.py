@@ -19,6 +19,7 @@ from formulations.round.tables import NONE, RoundProblem, Selection
 from morph_opt.decision.candidates.table import CandidateBuilder, RoundView
 from morph_opt.decision.placement import to_allocation
 from morph_opt.domain import JobState, RoundState
+from morph_opt.domain.checked import checked
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy, RoundReport
 
@@ -137,6 +138,7 @@ class FillingPolicy(Policy):
     timeless = False
     """Whether decisions do not depend on the clock, nor on what time changes of a job."""
 
+    @checked
     def __init__(self, belief: SpeedModel, options: object = None) -> None:
         del options
         self._builder = CandidateBuilder(belief, prune=False, requests_only=self.requests_only)

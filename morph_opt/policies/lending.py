@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import said
 from morph_opt.extend import import_path
 
 
@@ -24,7 +25,7 @@ def lent_as(word: str, value: Any) -> tuple[str, Callable[..., Any]]:
     Raises
     ------
     InputError
-        If it is neither.
+        If it is neither, or its class is one that is to be completed.
     """
     from morph_opt.decision.objective import Objective
     from morph_opt.policies.base import Policy
@@ -32,8 +33,14 @@ def lent_as(word: str, value: Any) -> tuple[str, Callable[..., Any]]:
     kind = {"policy": Policy, "objective": Objective}[word]
     if isinstance(value, kind):
         return import_path(value), lambda *_: copy.deepcopy(value)
-    if not callable(value):
-        rule = f"must be a name, an object of mo.{kind.__name__} or what makes one, got {value!r}"
+    made = isinstance(value, type) and issubclass(value, Policy | Objective)
+    if not callable(value) or (made and not issubclass(value, kind)):
+        rule = (
+            f"must be a name, an object of mo.{kind.__name__} or what makes one, got {said(value)}"
+        )
+        raise InputError(rule, field=word)
+    if missing := sorted(getattr(value, "__abstractmethods__", ())):
+        rule = f"{value.__name__} is to be completed: a class of your own has {', '.join(missing)}"
         raise InputError(rule, field=word)
     where = getattr(value, "__qualname__", type(value).__qualname__)
-    return f"{getattr(value, '__module__', '')}:{where}", value
+    return f"{getattr(value, '__module__', None) or ''}:{where}", value

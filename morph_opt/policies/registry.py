@@ -11,6 +11,7 @@ from morph_opt.decision.objective import Objective
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError, Job, PlanFamily
+from morph_opt.domain.checked import kind_of
 from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
@@ -69,8 +70,7 @@ def make_objective(
         raise _unknown("objective", name, OBJECTIVES, "Class")
     made = made_by(own, name, "--objective", "objective(belief, options)", belief, options)
     if not isinstance(made, Objective):
-        kind = type(made).__name__
-        rule = f"{name!r} makes no objective: {kind} is no morph_opt.decision.objective.Objective"
+        rule = f"{name!r} makes no objective: {kind_of(made)} is no morph_opt.Objective"
         raise InputError(rule, field="--objective")
     return made
 
@@ -307,8 +307,7 @@ def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:
         raise _unknown("policy", name, POLICIES, "factory")
     made = made_by(own, name, "--policy", "policy(belief, options)", belief, options)
     if not isinstance(made, Policy):
-        kind = type(made).__name__
-        rule = f"{name!r} makes no policy: {kind} is no morph_opt.Policy"
+        rule = f"{name!r} makes no policy: {kind_of(made)} is no morph_opt.Policy"
         raise InputError(rule, field="--policy")
     require_parts(made, name, "--policy", "policy", ("name",))
     return made

@@ -18,7 +18,7 @@ from morph_opt.clusters.spec import CLUSTER_FIELDS
 from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
 from morph_opt.documents.options import options_table, read_options
 from morph_opt.domain import Cluster, InputError, Trace, default_cluster
-from morph_opt.domain.checked import checked
+from morph_opt.domain.checked import checked, said
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.domain.options import given, settings
 from morph_opt.engine.config import ReplayConfig
@@ -290,6 +290,8 @@ class Scenario:
         from morph_opt.replay.setup import prepare
         from morph_opt.runs.read import Run
 
+        if resume and out is None:
+            raise InputError("has an effect together with out only", field="resume")
         folder = None if out is None else Path(out)
         result = run_prepared(prepare(self), folder, resume=resume, progress=progress)
         return Run(result.parts, folder)
@@ -297,13 +299,15 @@ class Scenario:
 
 def _name_of(word: str, value: Any) -> str | None:
     """What stands for a value in the parts: itself, or a name that only its scenario knows."""
+    if value == "":
+        raise InputError("must not be empty", field=word)
     if value is None or isinstance(value, str | Path):
-        return str(value) if value else None
+        return None if value is None else str(value)
     if word != "trace":
         return lent_as(word, value)[0]
     trace = getattr(value, "trace", value)
     if not isinstance(trace, Trace):
-        rule = f"must be a name, a file, a Trace or what load_trace gives, got {value!r}"
+        rule = f"must be a name, a file, a Trace or what load_trace gives, got {said(value)}"
         raise InputError(rule, field=word)
     return f"given:{re.sub(r'[^0-9A-Za-z]', '_', trace.name)[:100]}_{trace.sha256[:8]}"
 

@@ -26,6 +26,7 @@ from morph_opt.documents import (
 from morph_opt.documents import Row as CsvRow
 from morph_opt.domain import ExecutionPlan, InputError, Placement
 from morph_opt.domain.checked import checked
+from morph_opt.domain.nearest import unknown
 from morph_opt.events.log import Event, RoundDecided, event_from_line, label_of
 from morph_opt.metrics.history import Segment, segments_of
 from morph_opt.runs.jobs import COLUMNS as JOB_COLUMNS
@@ -111,7 +112,15 @@ class EventLog(Records[Event]):
         super().__init__(log, ("event", *dict.fromkeys(n for kind in kinds for n in columns(kind))))
 
     def column(self, name: str) -> list[Any]:
-        """One field of every event, None for kinds without it; ``event`` is the kind."""
+        """One field of every event, None for kinds without it; ``event`` is the kind.
+
+        Raises
+        ------
+        InputError
+            If no kind has such a field.
+        """
+        if name not in self.names:
+            raise InputError(unknown("column", str(name), self.names))
         if name == "event":
             return [label_of(event) for event in self]
         return [_plain(getattr(event, name, None)) for event in self]
@@ -232,6 +241,11 @@ def read_run(folder: str | Path) -> Run:
     path = Path(folder)
     if exists(path / (EVENTS + PARTIAL)):
         raise InputError("holds a run that is not finished (--resume finishes it)", file=str(path))
+    if not exists(path / SUMMARY):
+        rule = (
+            f"is no run folder (it has no {SUMMARY}); `replay --out` and `Scenario.run` write one"
+        )
+        raise InputError(rule, file=str(path))
     run = Run(folder_parts(path), path)
     _ = run.summary
     return run

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_type_hints, overload
 
 from morph_opt.domain import InputError
+from morph_opt.domain.nearest import unknown
 from morph_opt.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -149,7 +150,15 @@ class Records(Sequence[Row], Generic[Row]):
         return f"<{len(self)} rows of {', '.join(self.names)}>"
 
     def column(self, name: str) -> list[Any]:
-        """One field of every row."""
+        """One field of every row.
+
+        Raises
+        ------
+        InputError
+            If rows have no such field.
+        """
+        if name not in self.names:
+            raise InputError(unknown("column", str(name), self.names))
         return [_places(type(row))[name].read(row) for row in self]
 
     def to_pandas(self) -> pd.DataFrame:

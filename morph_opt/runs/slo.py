@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.domain.nearest import unknown
 from morph_opt.runs.jobs import JobRow
 
@@ -56,6 +57,7 @@ class UnfinishedError(InputError):
     """Jobs of a run are unfinished: it has no figure of its workload."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Slo:
     """What a run has to reach.
@@ -116,6 +118,7 @@ class Slo:
             raise InputError(f"{rule}, got {self.statistic!r}", field="slo")
 
     @classmethod
+    @checked
     def parse(cls, text: str) -> Slo:
         """From ``"p90 queued_s <= 900"``.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.metrics.bounds.lower import (
     Demands,
     avg_jct_lower_bound,
@@ -31,6 +32,7 @@ def _figure(meaning: str, unit: str = "", unfinished: str = "", *, always: bool 
     return dataclasses.field(metadata=about)
 
 
+@checked
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary:
     """The figures of a run; a float is NaN where nothing can be said.
@@ -245,6 +247,7 @@ class Summary:
         return self.to_table().to_html()
 
     @classmethod
+    @checked
     def of(cls, values: Values) -> Summary:
         """The typed form of these values.
 

@@ -46,6 +46,14 @@ def require_free(folder: Path) -> None:
     InputError
         If something is in the way.
     """
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:  # names that no file can have, folders in files
+        reason = getattr(error, "strerror", None) or str(error)
+        rule = f"the output folder cannot be written ({reason})"
+        raise InputError(rule, file=str(folder), field="out") from error
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(
             "the output folder is not empty (use --resume to finish an interrupted run)",

@@ -24,6 +24,7 @@ SECONDS_BETWEEN_LINES = 30.0
 """Between two lines of progress where no terminal shows a bar."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a sweep is.

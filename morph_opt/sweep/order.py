@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from morph_opt.domain import InputError, Range
+from morph_opt.domain.checked import checked
 from morph_opt.runs.slo import Slo
 
 RANGES = {
@@ -14,6 +15,7 @@ RANGES = {
 }
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a cell may take.
@@ -79,6 +81,7 @@ class Order:
     slo: Slo | None = None
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Done:
     """A finished cell: its files by name, seconds of wall time, and where it ran.
@@ -92,6 +95,7 @@ class Done:
     attempts: int = 1
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A cell without a result.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from morph_opt.documents import write_atomically
 from morph_opt.domain import InputError
+from morph_opt.domain.checked import checked
 from morph_opt.sweep.cell import Cell
 from morph_opt.sweep.store import Found
 from morph_opt.table import Table
@@ -22,6 +23,7 @@ _CLOCK = re.compile(r".*_ms(_.*)?|wall_s|peak_rss_mib")
 """What a clock or the machine decides; apart, so that equal sweeps have equal tables."""
 
 
+@checked
 class SweepTable:
     """Results of a sweep.
 

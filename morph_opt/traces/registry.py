@@ -359,7 +359,7 @@ def known_traces() -> tuple[str, ...]:
 
 
 @checked
-def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
+def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrace:
     """Load a trace by name, import path or file.
 
     Parameters
@@ -383,6 +383,7 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
         If the name is unknown (the known ones are listed), the data are not on this machine
         (both ways to get them are told), or a file is wrong (file, line, field and rule).
     """
+    spec = str(spec)
     known = _format_of(spec)
     options = _understood(spec, options)
     source = _source(spec) if known is None else (known.load, spec.partition("/")[2])
@@ -390,6 +391,8 @@ def load_trace(spec: str, *, seed: int = 0, **options: Any) -> LoadedTrace:
         return source[0](source[1], seed=seed, **options)
     path = Path(spec)
     word = spec.partition(":")[0]
+    if word in LOG_FORMATS and spec == f"{word}:":
+        raise InputError(f"{spec} names no file: give {word}:PATH", field="trace")
     if word != spec and not exists(path) and nearest(word, LOG_FORMATS) is not None:
         raise InputError(unknown("format", word, LOG_FORMATS), field="trace")
     if path.suffix == ".csv" or (exists(path) and not path.is_dir()):

@@ -265,7 +265,7 @@ class Solver:
     [
         (["--policy", "mine:broken"], ["mine:broken", "line 9", "KeyError: 'x'"]),
         (["--policy", "mine:Raises"], ["Raises.answer", "line 17", "ZeroDivisionError"]),
-        (["--policy", "mine:Wrong"], ["mine:Wrong.decide must return", "Decision, got NoneType"]),
+        (["--policy", "mine:Wrong"], ["mine:Wrong.decide must return", "Decision, got None"]),
         (["--objective", "mine:Shape"], ["Shape.goals", "line 27", "must have shape", "(2,)"]),
         (["--objective", "mine:Array"], ["mine:Array.levels", "tuple", "got ndarray"]),
         (["--objective", "mine:Infinite"], ["mine:Infinite.levels", "must be finite"]),

@@ -136,7 +136,7 @@ def test_what_cannot_be_answered_is_refused() -> None:
     with pytest.raises(InputError, match=r"55 workloads are fewer .* 20 to explore and 36 fresh"):
         search(Told(lambda n, s: True), fresh=35)
     for share, confidence in ((0.0, 0.9), (1.0, 0.9), (0.9, 0.0), (0.9, 1.0)):
-        with pytest.raises(InputError, match="above 0 and below 1"):
+        with pytest.raises(InputError, match=r"between 0 and 1, got [01]"):
             Target(SLO, share, confidence)
 
 

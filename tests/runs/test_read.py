@@ -212,7 +212,7 @@ def test_damage_names_file_and_line(
 
 
 def test_a_folder_without_a_finished_run(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"summary\.json: cannot be read"):
+    with pytest.raises(InputError, match=r"is no run folder"):
         read_run(tmp_path)
     copy = tmp_path / "copy"
     shutil.copytree(whole, copy)

@@ -12,7 +12,7 @@ from morph_opt.domain.checked import checked
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.evaluate import Evaluator
-from morph_opt.plan.stats import Paired, holm, paired
+from morph_opt.plan.stats import Paired, holm, paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.replay.scenario import Scenario
 from morph_opt.runs.slo import Slo
@@ -26,8 +26,20 @@ HEADER = (
 
 
 def metric_of(text: str) -> Slo:
-    """A statistic alone, as ``avg jct_s``; no target is compared with."""
-    return Slo.parse(f"{text} <= 1e300")
+    """A statistic alone, as ``avg jct_s``; no target is compared with.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    try:
+        return Slo.parse(f"{text} <= 1e300")
+    except InputError as error:
+        rule = error.rule
+        if not text.strip() or set("<>=") & set(text):
+            rule = f"must look like 'avg jct_s' or 'makespan_s', got {text!r}"
+        raise InputError(rule, field="metric") from error
 
 
 def _row(
@@ -120,6 +132,10 @@ def compare(
     InputError
         If there are fewer than two variants or workloads, or a replay has no result.
     """
+    require_shares(confidence=confidence)
+    for name, fields in variants.items():
+        if not isinstance(fields, Mapping):
+            raise InputError(f"{name}: must be a dict of fields, got {fields!r}", field="variants")
     if len(variants) < 2:
         raise InputError("needs two things to compare", field="compare")
     if len(distinct(seeds)) < 2:

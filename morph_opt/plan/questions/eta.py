@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from morph_opt.domain import InputError
+from morph_opt.domain import SEEDS, InputError
 from morph_opt.domain.checked import checked
 from morph_opt.perf.tables.joined import Joined
 from morph_opt.plan.answer import NOT_MODELLED, Answer
@@ -58,6 +58,9 @@ def eta(
         raise InputError("the scenario begins with no state", field="state")
     if continuations < 5:
         raise InputError("10 and 90 % need five at least", field="--continuations")
+    SEEDS.require("seed", seed)
+    if history == "":
+        raise InputError("must not be empty", field="history")
     _require_effect(scenario)
     snapshot = read_snapshot(state)
     known = [one.job.name for one in snapshot.state.jobs]

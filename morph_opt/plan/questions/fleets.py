@@ -75,6 +75,12 @@ def fleet(
         workloads.
     """
     target = Target.of(slo, of_workloads, confidence, indifference)
+    for name, value in (("most", most), ("mixes", mixes)):
+        if value < 1:
+            raise InputError(f"must be at least 1, got {value}", field=name)
+    for name, limit in (("budget", budget), ("delay_s", delay_s)):
+        if limit is not None and not limit > 0.0:
+            raise InputError(f"must be above 0, got {limit:g}", field=name)
     kinds = _priced(types, prices)
     node_price = [prices[kind.gpu_type.name] * kind.gpus for kind in kinds]
     first, fresh = target.workloads(seeds, exploration)
@@ -119,6 +125,8 @@ def fleet(
 
 def _priced(types: Sequence[str], prices: Mapping[str, float]) -> list[NodeType]:
     """Nodes of each type at these prices of a GPU, which replays that count dollars see as well."""
+    if not types:
+        raise InputError("names no type", field="--types")
     if len(set(types)) < len(types):
         raise InputError("names a type twice", field="--types")
     kinds = []

@@ -14,7 +14,7 @@ from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
 from morph_opt.plan.questions.comparing import metric_of, told
 from morph_opt.plan.questions.node_classes import classes_of, with_one_more
-from morph_opt.plan.stats import paired
+from morph_opt.plan.stats import paired, require_shares
 from morph_opt.plan.workloads import distinct
 from morph_opt.policies.base import Decision
 from morph_opt.replay.running import run_prepared
@@ -89,6 +89,9 @@ def worth(
     every
         Rounds that are priced: those whose number is a multiple of it, of the first workload.
     """
+    require_shares(confidence=confidence)
+    if every < 1:
+        raise InputError(f"must be at least 1, got {every}", field="every")
     if len(distinct(seeds)) < 2:
         raise InputError("a comparison needs two workloads at least", field="workloads")
     statistic, source, evaluator = metric_of(metric), ask.source(), ask.evaluator("worth")
