@@ -40,7 +40,7 @@ PUBLISHED = (
 """Average JCT and makespan, seconds (EasyScale, SC'23, Figures 14 and 15)."""
 
 ONE_AT_A_TIME = "easyscale:yarn-cs, one at a time"
-WHO = (
+POLICIES = (
     (ONE_AT_A_TIME, "heter"),
     ("easyscale:yarn-cs", "heter"),
     ("fifo:skip", "heter"),
@@ -87,8 +87,8 @@ def of_one_type(trace: Trace) -> Trace:
 
 def rows_of(loaded: LoadedTrace) -> Iterator[tuple[str, str, float, float, float]]:
     """One replay after the other."""
-    for who, jobs in WHO:
-        name, _, objective = who.partition(" ")
+    for label, jobs in POLICIES:
+        name, _, objective = label.partition(" ")
         options = PolicyOptions()
         if name == "milp":
             waste = WASTE if jobs == "heter" else None
@@ -97,14 +97,14 @@ def rows_of(loaded: LoadedTrace) -> Iterator[tuple[str, str, float, float, float
             )
         policy: Policy = (
             OneAtATime(loaded.truth)
-            if who == ONE_AT_A_TIME
+            if label == ONE_AT_A_TIME
             else make_policy(name, loaded.truth, options)
         )
         trace = loaded.trace if jobs == "heter" else of_one_type(loaded.trace)
         config = ReplayConfig(restart_s=CHANGE_S)
         found = replay(trace, load_cluster(HOME), policy, loaded.truth, config).summary
         figures = (found[key] for key in ("avg_jct_s", "makespan_s", "restarts_per_job"))
-        row = (who, jobs, *(float(str(figure)) for figure in figures))
+        row = (label, jobs, *(float(str(figure)) for figure in figures))
         print(*row, flush=True)
         yield row  # type: ignore[misc]
 
@@ -114,8 +114,8 @@ def section(title: str, loaded: LoadedTrace) -> list[str]:
     rows = list(rows_of(loaded))
     fair = next(row[2] for row in rows if row[0] == "easyscale:yarn-cs")
     body = [
-        (f"`{who}`", jobs, jct, makespan, restarts, fair / jct)
-        for who, jobs, jct, makespan, restarts in rows
+        (f"`{policy}`", jobs, jct, makespan, restarts, fair / jct)
+        for policy, jobs, jct, makespan, restarts in rows
     ]
     formats = dict.fromkeys(HEADER[2:4], ",.0f") | dict.fromkeys(HEADER[4:], ".2f")
     return [f"## {title}", "", Table(HEADER, body, "llr", formats).to_markdown(), ""]

@@ -224,7 +224,7 @@ class _Definition:
         paying = [gang for gang in gangs if gang[1] > 0.0]
         best = 0.0
         for chosen in product((False, True), repeat=len(paying)):
-            on = [gang for gang, goes_on in zip(paying, chosen, strict=True) if goes_on]
+            on = [gang for gang, continuing in zip(paying, chosen, strict=True) if continuing]
             free = capacity.copy()
             for need, _ in on:
                 free -= np.asarray(need)
@@ -259,15 +259,15 @@ def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     ends = np.searchsorted(rules.row[order], np.arange(rules.count + 1))
     for d in range(rules.count):
         entries = order[ends[d] : ends[d + 1]]
-        stands = entries[about[entries] >= 0]
-        if not stands.size or (rules.kind[entries] == RULE_U).any():
+        refers = entries[about[entries] >= 0]
+        if not refers.size or (rules.kind[entries] == RULE_U).any():
             continue
-        alone = set.intersection(*(set(options.jobs_of(o)) for o in about[stands].tolist()))
+        alone = set.intersection(*(set(options.jobs_of(o)) for o in about[refers].tolist()))
         for job in alone:
             low, high = rules.lower[d] - 1e-9, rules.upper[d] + 1e-9
             idle[job] &= bool(low <= 0.0 <= high)
             use = np.zeros(options.count)
-            np.add.at(use, about[stands], rules.value[stands])
+            np.add.at(use, about[refers], rules.value[refers])
             mine = options.members.option[options.members.job == job]
             allowed[mine] &= (use[mine] >= low) & (use[mine] <= high)
     return allowed, idle

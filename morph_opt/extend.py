@@ -121,10 +121,10 @@ def blamed_on(error: BaseException) -> str | None:
             continue
         code = frame.f_code
         text = " ".join(str(error).split())[:_LONGEST]
-        said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        message = f"{type(error).__name__}: {text}" if text else type(error).__name__
         source = linecache.getline(code.co_filename, line).strip()
         place = f"{code.co_filename}, line {line}"
-        return f"{name} failed in {code.co_qualname} ({place}: {source}): {said}"
+        return f"{name} failed in {code.co_qualname} ({place}: {source}): {message}"
     return None
 
 

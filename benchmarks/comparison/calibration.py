@@ -29,7 +29,7 @@ from morph_opt.documents.figures import drawing, line
 from morph_opt.documents.style import INK, looks
 from morph_opt.domain import InputError, RoundState
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.blind import Learnt, ToldPolicy
+from morph_opt.policies.blind import EstimatingPolicy, Learnt
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.policies.sizes import SizeModel
 from morph_opt.replay import replay
@@ -118,7 +118,7 @@ def places(field: Field, seed: int) -> list[float]:
     loaded = load_trace(field.name, seed=seed, **dict(field.sized))
     watched = Watched(loaded.truth)
     inner = make_policy("milp", loaded.truth, PolicyOptions(objective="lookahead"))
-    policy = ToldPolicy(inner, watched)
+    policy = EstimatingPolicy(inner, watched)
     replay(loaded.trace, scenario.cluster, policy, loaded.truth, scenario.engine)
     return watched.places
 

@@ -47,14 +47,14 @@ from morph_opt.sweep.cell import sources_digest
 FOLDER = Path("reports/comparison")
 
 
-def measured(field: Field, seed: int, who: Contender) -> Record:
+def measured(field: Field, seed: int, contender: Contender) -> Record:
     """Replay, and keep what the tables show; no jobs of a policy that refuses the trace."""
-    scenario = scenario_of(field, seed, who)
+    scenario = scenario_of(field, seed, contender)
     began = time.perf_counter()
     try:
         summary = scenario.run().summary.values
     except InputError as error:
-        print(f"{field.title} {seed} {who.label} is refused: {error}", file=sys.stderr)
+        print(f"{field.title} {seed} {contender.label} is refused: {error}", file=sys.stderr)
         summary = {"jobs": 0, "completed": 0, "rounds_over_capacity": 0}
 
     def number(name: str) -> float:
@@ -62,13 +62,13 @@ def measured(field: Field, seed: int, who: Contender) -> Record:
         return float("nan") if value is None else float(value)
 
     return Record(
-        digest=who.key(scenario),
+        digest=contender.key(scenario),
         code=sources_digest()[:8],
         trace=field.title,
         seed=seed,
-        policy=who.label,
-        may_change_gpus=int(who.may_change_gpus),
-        knows=who.knows,
+        policy=contender.label,
+        may_change_gpus=int(contender.may_change_gpus),
+        knows=contender.knows,
         jobs=int(number("jobs")),
         completed=int(number("completed")),
         over_capacity=int(number("rounds_over_capacity")),
@@ -110,9 +110,9 @@ def write_records(records: Sequence[Record]) -> None:
     may make them, the last whose scenario is that of today, or the last. Those that go by guesses
     made otherwise than today are dropped.
     """
-    order = [who.label for who in CONTENDERS]
+    order = [contender.label for contender in CONTENDERS]
     names = [field.title for field in FIELDS]
-    guess = {who.label for who in CONTENDERS if who.guesses}
+    guess = {contender.label for contender in CONTENDERS if contender.guesses}
     rising = sorted((r for r in records if _of_today(r) or r.policy not in guess), key=_of_today)
     records = sorted(
         {(record.trace, record.seed, record.policy): record for record in rising}.values(),
@@ -133,10 +133,13 @@ def rows_text(records: Sequence[Record]) -> str:
 
 def write_page() -> None:
     """What the rows say, in words, a picture and tables."""
-    order = [who.label for who in CONTENDERS]
+    order = [contender.label for contender in CONTENDERS]
     records = read_records(FOLDER / "results.csv")
     done = {record.digest for record in records}
-    left = sum(who.key(scenario) not in done for _, _, who, scenario in scenarios(FIELDS, TWINS))
+    left = sum(
+        contender.key(scenario) not in done
+        for _, _, contender, scenario in scenarios(FIELDS, TWINS)
+    )
     write_atomically(FOLDER / "over-default.svg", over_the_default(records, order))
     guard = FOLDER / "never-beaten.md"
     table = guard.read_text(encoding="utf-8") if guard.is_file() else ""
@@ -164,8 +167,12 @@ def _of_today(record: Record) -> bool:
 @cache
 def _key_today(trace: str, seed: int, policy: str) -> str:
     field = next((field for field in FIELDS if field.title == trace), None)
-    who = next((who for who in CONTENDERS if who.label == policy), None)
-    return "" if field is None or who is None else who.key(scenario_of(field, seed, who))
+    contender = next((contender for contender in CONTENDERS if contender.label == policy), None)
+    return (
+        ""
+        if field is None or contender is None
+        else contender.key(scenario_of(field, seed, contender))
+    )
 
 
 def _place(names: Sequence[str], name: str) -> int:
@@ -190,7 +197,7 @@ def _run(options: argparse.Namespace) -> int:
     if unknown:
         known = ", ".join(by_name)
         raise InputError(f"unknown trace {unknown[0]!r}; known are {known}", field="--traces")
-    names = {who.label.replace("`", "") for who in CONTENDERS}
+    names = {contender.label.replace("`", "") for contender in CONTENDERS}
     for name in options.only:
         if name not in names:
             rule = f"unknown contender {name!r}; known are {'; '.join(sorted(names))}"
@@ -203,10 +210,10 @@ def _run(options: argparse.Namespace) -> int:
     chosen = [f for f in chosen if f.original is None or find(f.original) is not None]
     done = {record.digest for record in read_records(FOLDER / "results.csv")}
     missing = [
-        (field, seed, who)
-        for field, seed, who, scenario in scenarios(chosen, options.seeds)
-        if who.key(scenario) not in done
-        and (not options.only or who.label.replace("`", "") in options.only)
+        (field, seed, contender)
+        for field, seed, contender, scenario in scenarios(chosen, options.seeds)
+        if contender.key(scenario) not in done
+        and (not options.only or contender.label.replace("`", "") in options.only)
     ]
     left = len(missing)
     for record in replayed(missing, options.jobs, 60.0 * options.minutes):

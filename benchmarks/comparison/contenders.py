@@ -35,7 +35,7 @@ class Contender:
         Whether it refuses clusters of several node types.
     core
         Whether it is run before the others.
-    dear
+    expensive
         Whether its replays take minutes: they are run behind the others.
     only
         Titles of the traces on which it is run, without a folder; empty for all.
@@ -52,7 +52,7 @@ class Contender:
     promises: str | None = None
     one_type: bool = False
     core: bool = False
-    dear: bool = False
+    expensive: bool = False
     only: tuple[str, ...] = ()
     twins: int = 99
 
@@ -81,12 +81,12 @@ GUESS = "regression"
 def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
     """A contender that knows durations, and the same told otherwise."""
     yield contender
-    for told in durations:
-        word, _, sigma = told.partition(":")
+    for duration in durations:
+        word, _, sigma = duration.partition(":")
         label = f"{contender.label}, {'blind' if word == 'blind' else f'sigma {sigma}'}"
         knows = word == "noisy"
         core = contender.core and contender.label == REFERENCE
-        yield replace(contender, label=label, durations=told, knows_durations=knows, core=core)
+        yield replace(contender, label=label, durations=duration, knows_durations=knows, core=core)
 
 
 def _each(contender: Contender) -> Iterator[Contender]:
@@ -110,7 +110,7 @@ def _gavel(name: str) -> Contender:
         f"`gavel:{name}`",
         f"gavel:{name}",
         may_change_gpus=False,
-        dear=True,
+        expensive=True,
         only=("gavel-96",),
         knows_durations=name in _GAVEL,
     )
@@ -169,11 +169,13 @@ CONTENDERS = (
         knows_durations=True,
         twins=1,
         only=CALIBRATED,
-        dear=True,
+        expensive=True,
     ),
     *map(_gavel, (*_GAVEL, *_GAVEL_BLIND)),
-    Contender("`morphling`, published", PUBLISHED_MORPHLING, only=("naive",), twins=1, dear=True),
-    Contender("`pollux`", "pollux", one_type=True, only=("naive",), twins=1, dear=True),
+    Contender(
+        "`morphling`, published", PUBLISHED_MORPHLING, only=("naive",), twins=1, expensive=True
+    ),
+    Contender("`pollux`", "pollux", one_type=True, only=("naive",), twins=1, expensive=True),
 )
 
 
@@ -246,11 +248,13 @@ FIELDS = (
 )
 
 
-def takes_part(who: Contender, field: Field, place: int = 0) -> bool:
+def takes_part(contender: Contender, field: Field, place: int = 0) -> bool:
     """Whether a contender is run on a trace, of twins on this one from 0 on."""
     short = field.title.rpartition("/")[2]
-    possible = not (who.one_type and field.types) and (not who.only or short in who.only)
-    return possible and place < who.twins
+    possible = not (contender.one_type and field.types) and (
+        not contender.only or short in contender.only
+    )
+    return possible and place < contender.twins
 
 
 def scenarios(
@@ -262,30 +266,41 @@ def scenarios(
     seeds of the twins.
     """
     found = [
-        (who.dear, not is_core(who, field), field.late, place, position, field, seed, who)
+        (
+            contender.expensive,
+            not is_core(contender, field),
+            field.late,
+            place,
+            position,
+            field,
+            seed,
+            contender,
+        )
         for position, field in enumerate(chosen)
         for place, seed in enumerate(seeds if field.original is None else [0])
-        for who in CONTENDERS
-        if takes_part(who, field, place)
+        for contender in CONTENDERS
+        if takes_part(contender, field, place)
     ]
     found.sort(key=lambda one: (*one[:3], 2.5 if one[5].original else one[3], one[4]))
-    for *_, field, seed, who in found:
-        yield field, seed, who, scenario_of(field, seed, who)
+    for *_, field, seed, contender in found:
+        yield field, seed, contender, scenario_of(field, seed, contender)
 
 
-def is_core(who: Contender, field: Field) -> bool:
+def is_core(contender: Contender, field: Field) -> bool:
     """Whether a replay is among the first; those with ranked promises, which take long, are not."""
-    ranked = field.title in ("mt", "morphling/mt") and who.promises is None
-    return who.core and not (ranked and who.objective in ("jct", "lookahead"))
+    ranked = field.title in ("mt", "morphling/mt") and contender.promises is None
+    return contender.core and not (ranked and contender.objective in ("jct", "lookahead"))
 
 
-def scenario_of(field: Field, seed: int, who: Contender) -> Scenario:
+def scenario_of(field: Field, seed: int, contender: Contender) -> Scenario:
     """What is replayed."""
     sized: dict[str, Any] = dict(field.sized)
     jobs = Workload(trace=field.name, **sized)
-    return Scenario(workload=jobs, policy=who.policy, objective=who.objective, seed=seed).replaced(
+    return Scenario(
+        workload=jobs, policy=contender.policy, objective=contender.objective, seed=seed
+    ).replaced(
         interval_s=field.interval_s,
-        durations=who.durations,
-        promises=who.promises,
+        durations=contender.durations,
+        promises=contender.promises,
         skip_impossible=True,
     )

@@ -33,7 +33,7 @@ class Pair:
     one: str
     other: str = REFERENCE
 
-    def told(self, records: Sequence[Record]) -> str:
+    def sentence(self, records: Sequence[Record]) -> str:
         """Ratios of their average JCTs, with intervals where there are; empty for no pair."""
         found = []
         for trace in self.traces:
@@ -47,8 +47,8 @@ def _ratio(trace: str, values: Sequence[float]) -> str:
     centre, low, high = interval(values)
     if "/" in trace:
         return f"{centre:.3f} [one trace]"
-    told = f"{low:.3f} to {high:.3f}; {len(values)} pairs"
-    return f"{centre:.3f} [{told}{'; order open' if low <= 1.0 <= high else ''}]"
+    sentence = f"{low:.3f} to {high:.3f}; {len(values)} pairs"
+    return f"{centre:.3f} [{sentence}{'; order open' if low <= 1.0 <= high else ''}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ def findings(records: Sequence[Record], hindsight: Hindsight) -> list[str]:
     """
     found = []
     for finding in FINDINGS:
-        told = [text for pair in finding.pairs if (text := pair.told(records))]
-        if told:
-            found.append(f"{finding.words}: {'; '.join(told)}.")
+        sentence = [text for pair in finding.pairs if (text := pair.sentence(records))]
+        if sentence:
+            found.append(f"{finding.words}: {'; '.join(sentence)}.")
     if text := _distance(records, hindsight):
         found.append(text)
     return [*found, _beaten(records)]
@@ -137,7 +137,7 @@ def findings(records: Sequence[Record], hindsight: Hindsight) -> list[str]:
 
 def _distance(records: Sequence[Record], hindsight: Hindsight) -> str:
     """How far above the best schedule of all the reference is, at least and at most."""
-    told = []
+    sentence = []
     for trace in (_BASE, _ORIGINAL, _TYPES, "tiresias-480"):
         mine = [r for r in records if r.trace == trace and r.policy == REFERENCE and r.complete]
         searched = [record for record in mine if (trace, record.seed) in hindsight]
@@ -148,8 +148,12 @@ def _distance(records: Sequence[Record], hindsight: Hindsight) -> str:
                 text += f"), at least {100 * over_hindsight(mine, hindsight):.1f} % (best schedule"
                 text += " found with hindsight"
                 text += "" if "/" in trace else f", searched for on {len(searched)} of {len(mine)}"
-            told.append(f"{text})")
-    return f"{REFERENCE} is above the best schedule of all by: {'; '.join(told)}." if told else ""
+            sentence.append(f"{text})")
+    return (
+        f"{REFERENCE} is above the best schedule of all by: {'; '.join(sentence)}."
+        if sentence
+        else ""
+    )
 
 
 def over_bound(mine: Sequence[Record]) -> float:

@@ -116,16 +116,18 @@ def _run(options: argparse.Namespace) -> int:
             raise InputError(rule, field="--traces")
     file = options.out / "never-beaten.csv"
     wanted = [
-        (field, seed, who, who.key(scenario))
-        for field, seed, who, scenario in scenarios(
+        (field, seed, contender, contender.key(scenario))
+        for field, seed, contender, scenario in scenarios(
             [by_name[name] for name in options.traces], seeds_of(date)
         )
-        if not who.dear
+        if not contender.expensive
     ]
     keys = {key for *_, key in wanted}
     records = [record for record in read_records(file) if record.digest in keys]
     done = {record.digest for record in records}
-    missing = [(field, seed, who) for field, seed, who, key in wanted if key not in done]
+    missing = [
+        (field, seed, contender) for field, seed, contender, key in wanted if key not in done
+    ]
     for record in replayed(missing, options.jobs):
         records.append(record)
         write_atomically(file, rows_text(records))

@@ -29,9 +29,9 @@ def objectives_table(records: Sequence[Record]) -> str:
         seeds = sorted(set.intersection(*map(set, of)))
         if seeds:
             what = f"`{trace}`{', by weight' if by_weight else ''}"
-            told = "the original" if "/" in trace else ", ".join(map(str, seeds))
+            which = "the original" if "/" in trace else ", ".join(map(str, seeds))
             means = (float(np.mean([values[seed] for seed in seeds])) for values in of)
-            rows.append((what, told, *(f"{mean:,.0f} s" for mean in means)))
+            rows.append((what, which, *(f"{mean:,.0f} s" for mean in means)))
     header = ("trace", "seeds", "`saved-time`", "`lookahead`", "`jct`")
     return Table(header, rows, "llrrr").to_markdown()
 

@@ -174,9 +174,10 @@ def _versions(records: Sequence[Record]) -> str:
     ours = {(r.trace, r.seed): r.code for r in records if r.policy == REFERENCE}
     pairs = [r for r in records if r.policy != REFERENCE and (r.trace, r.seed) in ours]
     mixed = sum(r.code != ours[r.trace, r.seed] for r in pairs)
-    told = ", ".join(f"{count} of `{code}`" for code, count in codes.most_common())
+    by_code = ", ".join(f"{count} of `{code}`" for code, count in codes.most_common())
     return (
-        f"Rows are of {len(codes)} versions of the sources ({told}): of {len(pairs)} pairs with\n"
+        f"Rows are of {len(codes)} versions of the sources ({by_code}): of {len(pairs)} pairs"
+        " with\n"
         f"  {REFERENCE}, {mixed} are of two. Between versions rounds with several optima may have\n"
         "  ended in another one of them."
     )

@@ -147,5 +147,9 @@ def leads(records: Sequence[Record]) -> list[Lead]:
                 if record.knows in order[: order.index(knows) + 1] and record.policy != ours
             )
             values = {rival: ratios(here, trace, ours, rival) for rival in rivals}
-            found += [Lead(trace, knows, who, tuple(each)) for who, each in values.items() if each]
+            found += [
+                Lead(trace, knows, contender, tuple(each))
+                for contender, each in values.items()
+                if each
+            ]
     return found

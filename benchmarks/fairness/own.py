@@ -63,10 +63,10 @@ OWN = {
 """A policy's own measure: field, sign (1: the more the better), words."""
 
 
-def run(policy: str, trace: str, cluster: str, who: str) -> dict[str, str]:
-    """One replay; ``who`` is ``milp`` or ``mechanism``."""
+def run(policy: str, trace: str, cluster: str, decided_by: str) -> dict[str, str]:
+    """One replay; ``decided_by`` is ``milp`` or ``mechanism``."""
     loaded, nodes = load_trace(trace), load_cluster(cluster)
-    name = "milp" if who == "milp" else f"gavel:{policy}"
+    name = "milp" if decided_by == "milp" else f"gavel:{policy}"
     maker = make_policy(name, loaded.truth, PolicyOptions(objective=policy))
     result = replay(loaded.trace, nodes, maker, loaded.truth, RULES)
     summary = {key: float(str(result.summary[key])) for key in _SUMMARY}
@@ -80,7 +80,9 @@ def run(policy: str, trace: str, cluster: str, who: str) -> dict[str, str]:
         1.0 + summary["restarts_per_job"],
     )
     return dict(
-        zip(FIELDS, (policy, trace, cluster, who, *(f"{v:.4f}" for v in values)), strict=True)
+        zip(
+            FIELDS, (policy, trace, cluster, decided_by, *(f"{v:.4f}" for v in values)), strict=True
+        )
     )
 
 
@@ -100,8 +102,8 @@ def measure(folder: Path) -> None:
         if "/" in case[1] and not os.environ.get("MORPH_OPT_DATA"):
             rows += [r for r in old if (r["policy"], r["trace"], r["cluster"]) == case]
             continue
-        for who in ("mechanism", "milp"):
-            rows.append(run(*case, who))
+        for decided_by in ("mechanism", "milp"):
+            rows.append(run(*case, decided_by))
             print(rows[-1], flush=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")

@@ -49,15 +49,15 @@ Case = tuple[str, str, str, str]
 
 def cases(only: Sequence[str] | None = None) -> list[Case]:
     """Trace, seed, ``objective`` or ``policy``, and its name."""
-    who = _everybody()
+    entries = _entries()
     worlds = [(TWIN, str(seed)) for seed in SEEDS]
     if os.environ.get("MORPH_OPT_DATA"):
         worlds.insert(0, (ORIGINAL, "0"))
-    wanted = [one for one in who if not only or one[1] in only or ":".join(one) in only]
+    wanted = [one for one in entries if not only or one[1] in only or ":".join(one) in only]
     return [(*world, *one) for one in wanted for world in worlds]
 
 
-def _everybody() -> list[tuple[str, str]]:
+def _entries() -> list[tuple[str, str]]:
     return [("objective", name) for name in OBJECTIVES] + [("policy", name) for name in POLICIES]
 
 
@@ -101,8 +101,8 @@ def _read(path: Path) -> dict[Case, dict[str, str]]:
 
 
 def _write(path: Path, rows: dict[Case, dict[str, str]]) -> None:
-    who = _everybody()
-    order = sorted(rows, key=lambda c: (who.index((c[2], c[3])), c[0] != ORIGINAL, int(c[1])))
+    entries = _entries()
+    order = sorted(rows, key=lambda c: (entries.index((c[2], c[3])), c[0] != ORIGINAL, int(c[1])))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, (*KEYS, *FIGURES), lineterminator="\n")
         writer.writeheader()
@@ -115,15 +115,15 @@ def page(rows: Sequence[dict[str, str]]) -> str:
     worlds = list(dict.fromkeys((r["trace"], r["seed"]) for r in rows))
     found = {(r["kind"], r["name"], r["trace"], r["seed"]): r for r in rows}
     lines = {}
-    for who in names:
-        twins = [found[(*who, *w)] for w in worlds if w[0] == TWIN and (*who, *w) in found]
+    for entries in names:
+        twins = [found[(*entries, *w)] for w in worlds if w[0] == TWIN and (*entries, *w) in found]
         if not twins:
             continue
         worst = [float(r["ftf_max"]) for r in twins]
-        original = found.get((*who, ORIGINAL, "0"))
-        rank = mean(_rank(found, names, who, w) for w in worlds if (*who, *w) in found)
+        original = found.get((*entries, ORIGINAL, "0"))
+        rank = mean(_rank(found, names, entries, w) for w in worlds if (*entries, *w) in found)
         cells = (
-            f"`{who[1]}`" if who[0] == "objective" else f"policy `{who[1]}`",
+            f"`{entries[1]}`" if entries[0] == "objective" else f"policy `{entries[1]}`",
             "" if original is None else f"{float(original['ftf_max']):.2f}",
             f"{mean(worst):.2f}",
             f"{max(worst):.2f}",
@@ -134,8 +134,8 @@ def page(rows: Sequence[dict[str, str]]) -> str:
             f"{mean(float(r['restarts_per_job']) for r in twins):.2f}",
             str(len(twins)),
         )
-        lines[who] = (mean(worst), cells)
-    missing = [name for kind, name in _everybody() if (kind, name) not in lines]
+        lines[entries] = (mean(worst), cells)
+    missing = [name for kind, name in _entries() if (kind, name) not in lines]
     note = (
         ["", f"Twins not replayed yet: {', '.join(f'`{name}`' for name in missing)}."]
         if missing
@@ -148,11 +148,11 @@ def page(rows: Sequence[dict[str, str]]) -> str:
 def _rank(
     found: dict[Case, dict[str, str]],
     names: Sequence[tuple[str, str]],
-    who: tuple[str, str],
+    entries: tuple[str, str],
     world: tuple[str, str],
 ) -> int:
     """1 plus the number of others whose largest ratio in this world is smaller."""
-    mine = float(found[(who[0], who[1], *world)]["ftf_max"])
+    mine = float(found[(entries[0], entries[1], *world)]["ftf_max"])
     others = [found[(*n, *world)] for n in names if (*n, *world) in found]
     return 1 + sum(float(r["ftf_max"]) < mine for r in others)
 

@@ -253,15 +253,15 @@ def _check_fleet(one: Fleet, path: Path) -> int:
     if path.suffix == ".json":
         found = read_fleet_certificate(path)
         wrong = list(fleet_complaints(one, found))
-        said = f"{one.name}: no fleet that serves costs less than {found.bound:g}"
-        said += f"; best known {found.best:g}, gap {found.gap:.3g}"
+        text = f"{one.name}: no fleet that serves costs less than {found.bound:g}"
+        text += f"; best known {found.best:g}, gap {found.gap:.3g}"
     else:
         cost, wrong = solution_complaints(one, path)
-        said = f"{one.name}: serves at a cost of {cost:g}"
+        text = f"{one.name}: serves at a cost of {cost:g}"
     for complaint in wrong:
         print(f"{path}: {complaint}", file=sys.stderr)
     if not wrong:
-        print(said)
+        print(text)
     return 1 if wrong else 0
 
 

@@ -37,7 +37,7 @@ from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import installed, make_solver
 from morph_opt.traces.twins.morphling import TWINS
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 LOADS = {"light": 0.15, "busy": 0.85, "peak": 1.0}
 """Quantile of the requested GPUs over a replay's rounds."""
@@ -117,7 +117,7 @@ def recipes() -> Iterator[Recipe]:
 
 
 def build(
-    folder: Path, wanted: Iterable[Recipe], time_limit_s: float, say: Say
+    folder: Path, wanted: Iterable[Recipe], time_limit_s: float, say: Progress
 ) -> tuple[Instance, ...]:
     """Build instances into a folder and bring its table up to date.
 

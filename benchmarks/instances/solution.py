@@ -91,16 +91,16 @@ def read_solution(path: Path, model: LinearModel) -> Point:
     columns = {name: column for column, name in enumerate(model.column_names())}
     x = np.zeros(model.columns)
     seen: set[int] = set()
-    for line, said, number in written.values:
-        column = columns.get(said) if isinstance(said, str) else said
+    for line, which, number in written.values:
+        column = columns.get(which) if isinstance(which, str) else which
         if column is None:
             few = f"; the columns are those of the .mps file, {next(iter(columns))!r} and so on"
-            hint = did_you_mean(str(said), columns) or few
-            raise written.error(f"unknown column {said!r}{hint}", line)
+            hint = did_you_mean(str(which), columns) or few
+            raise written.error(f"unknown column {which!r}{hint}", line)
         if not 0 <= column < model.columns:
             raise written.error(f"has no column at that position, only {model.columns}", line)
         if column in seen:
-            raise written.error(f"column {said!r} stands twice", line)
+            raise written.error(f"column {which!r} stands twice", line)
         seen.add(column)
         x[column] = _number(number, written, line)
     if written.claim is None:

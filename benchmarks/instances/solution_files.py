@@ -38,7 +38,7 @@ class Written:
         Line and number of the objective that the file claims, in the sense of the MPS file.
     columns
         How many the file says that its model has; None if it does not say.
-    told
+    stated
         How many columns it says that it lists; None if it does not say.
     remedy
         How to have more digits, where the file was written with six or eight; else empty.
@@ -48,7 +48,7 @@ class Written:
     values: list[tuple[int, str | int, str]] = field(default_factory=list)
     claim: tuple[int, str] | None = None
     columns: int | None = None
-    told: int | None = None
+    stated: int | None = None
     remedy: str = ""
 
     def error(self, rule: str, line: int | None = None) -> InputError:
@@ -73,8 +73,8 @@ def read_written(path: Path) -> Written:
     first = next((text for _, text in lines), "")
     reader = next((reader for begins, reader in _FORMATS if begins.match(first)), _plain)
     reader(iter(lines), found)
-    if found.told is not None and len(found.values) != found.told:
-        rule = f"has {len(found.values)} of the {found.told} columns that it says: was it cut?"
+    if found.stated is not None and len(found.values) != found.stated:
+        rule = f"has {len(found.values)} of the {found.stated} columns that it says: was it cut?"
         raise found.error(rule)
     return found
 
@@ -122,9 +122,9 @@ def _cbc(lines: Lines, found: Written) -> None:
     """``index name value cost``, behind ``**`` where a bound is broken."""
     found.remedy = "CBC writes 8 digits"
     for line, text in lines:
-        status, said, value = text.partition(" - objective value ")
+        status, separator, value = text.partition(" - objective value ")
         words = text.replace("**", " ").split()
-        if said:
+        if separator:
             if re.match(r"(Integer )?infeasible|Unbounded", status, re.IGNORECASE):
                 raise found.no_point(status, line)
             found.claim = (line, value.strip())
@@ -147,14 +147,14 @@ def _highs(lines: Lines, found: Written) -> None:
         if words[0] == "Objective" and len(words) == 2:
             found.claim = (line, words[1])
         elif text.startswith("# Columns") and len(words) == 3:
-            left = found.told = _count(words[2].removeprefix("-"), found, line)
+            left = found.stated = _count(words[2].removeprefix("-"), found, line)
             found.columns = None if words[2].startswith("-") else left  # sparse: those not zero
         elif left and len(words) in (2, 3):
             found.values.append((line, words[0], words[1]))
             left -= 1
         elif left:
             raise found.error(f"must be a column of HiGHS and its value, got {text!r}", line)
-    if found.told is None:
+    if found.stated is None:
         raise found.error("ends before its columns: was it cut?")
 
 
@@ -191,7 +191,7 @@ def _glpk(lines: Lines, found: Written) -> None:
                 raise found.no_point(
                     {"n": "infeasible", "u": "undefined"}.get(words[4], text), line
                 )
-            found.columns = found.told = _count(words[3], found, line)
+            found.columns = found.stated = _count(words[3], found, line)
             found.claim = (line, words[5])
         elif words[0] == "s":
             raise found.error("is a solution of a relaxation, not of the MILP", line)
@@ -214,7 +214,7 @@ def _glpk_table(lines: Lines, found: Written) -> None:
         if text.startswith("Status:") and re.search(r"EMPTY|UNDEFINED|INFEAS", text):
             raise found.no_point(text.partition(":")[2], line)
         if text.startswith("Columns:") and len(words) > 1:
-            found.columns = found.told = _count(words[1], found, line)
+            found.columns = found.stated = _count(words[1], found, line)
         elif text.startswith("Objective:") and "=" in words[:-1]:
             found.claim = (line, words[words.index("=") + 1])
         elif "Column name" in text:

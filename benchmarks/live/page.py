@@ -135,23 +135,23 @@ def _shown(values: Sequence[float], base: Sequence[float]) -> str:
 
 def _comparison(rows: Sequence[Row]) -> list[str]:
     cells, table = _cells(rows), []
-    for (load, belief, who), values in cells.items():
+    for (load, belief, server), values in cells.items():
         backfill, fifo = cells[load, belief, "backfill"], cells[load, belief, "FIFO"]
         table.append(
             (
                 load,
                 NAMES[belief],
-                who,
+                server,
                 f"{statistics.mean(values):.0f}",
-                "" if who in ("FIFO", "backfill") else _shown(values, backfill),
-                "" if who == "FIFO" else _shown(values, fifo),
+                "" if server in ("FIFO", "backfill") else _shown(values, backfill),
+                "" if server == "FIFO" else _shown(values, fifo),
             )
         )
     header = ("load", "beliefs", "who decides", "average JCT, s", "vs backfill, %", "vs FIFO, %")
-    said = COMPARED.format(jobs=rows[0]["jobs"], seeds=len(next(iter(cells.values()))))
+    sentence = COMPARED.format(jobs=rows[0]["jobs"], seeds=len(next(iter(cells.values()))))
     return [
         "## What each power is worth",
-        _filled(said),
+        _filled(sentence),
         "![Change of the average JCT by power](powers.svg)",
         Table(header, table, align="lllrrr").to_markdown(spaced=True),
     ]
@@ -232,7 +232,7 @@ def _chaos(runs: Mapping[str, Sequence[Row]]) -> list[str]:
     for file, rows in runs.items():
         table = []
         for row in rows:
-            told = [f"{row[name]} {name}" for name in names if int(row.get(name) or 0)]
+            reasons = [f"{row[name]} {name}" for name in names if int(row.get(name) or 0)]
             table.append(
                 (
                     row["slurm"],
@@ -246,7 +246,7 @@ def _chaos(runs: Mapping[str, Sequence[Row]]) -> list[str]:
                     row["kills"],
                     row["by_slurm"],
                     row["forgotten"],
-                    ", ".join(told) or "0",
+                    ", ".join(reasons) or "0",
                 )
             )
         parts += [_filled(f"`{file}`: {NOTES.get(file, '')}".rstrip())]

@@ -49,7 +49,7 @@ def drawn(seed: int, count: int, load: float, belief: str) -> list[Drawn]:
         What users say of the duration: what it is, that times a lognormal factor, or nothing, so
         that the time limit stands for it.
     """
-    draw, told = random.Random(seed), random.Random(seed + 1000)
+    draw, estimates = random.Random(seed), random.Random(seed + 1000)
     at_s, found = 0.0, []
     mean_gpu_s = statistics.mean(SIZES) * 300.0 * math.exp(0.5 * 0.8**2)
     for _ in range(count):
@@ -57,7 +57,7 @@ def drawn(seed: int, count: int, load: float, belief: str) -> list[Drawn]:
         work_s = min(3600.0, max(30.0, draw.lognormvariate(math.log(300.0), 0.8)))
         limit_s = 60.0 * math.ceil(work_s * draw.uniform(1.2, 4.0) / 60.0)
         gpus = draw.choice(SIZES)
-        wrong = told.lognormvariate(0.0, 0.5)
+        wrong = estimates.lognormvariate(0.0, 0.5)
         said_s = {"exact": work_s, "unknown": limit_s}.get(belief, work_s * wrong)
         words = (
             f"morph checkpoint model=net{gpus} iterations={max(1, round(said_s))} plan=dp "

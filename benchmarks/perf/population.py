@@ -39,10 +39,12 @@ def population(models: Sequence[tuple[Architecture, Sequence[Run]]]) -> Populati
     for _ in range(ROUNDS):
         fits = [fit(arch, runs, prior(arch, found), INDEPENDENT) for arch, runs in models]
         shifts = np.array([f.log_constants - w.log_mean for f, w in zip(fits, wide, strict=True)])
-        told = np.array([[max(0.0, share) for share in f.told().values()] for f in fits])
-        count = told.sum(axis=0)
-        mean = (shifts * told).sum(axis=0) / (count + 0.1)
-        squares = ((shifts - mean) ** 2 * told).sum(axis=0)
+        determined = np.array(
+            [[max(0.0, share) for share in f.determined().values()] for f in fits]
+        )
+        count = determined.sum(axis=0)
+        mean = (shifts * determined).sum(axis=0) / (count + 0.1)
+        squares = ((shifts - mean) ** 2 * determined).sum(axis=0)
         variance = (squares + np.minimum(PSEUDO_SD, wide_sd) ** 2) / (count + 1)
         # the last factor stands for the heavier tails of a variance that is known from few models
         spread = np.sqrt(variance * (1 + 1 / (count + 1)) * (count + 3) / (count + 1))

@@ -139,9 +139,13 @@ def _sampled(root: Path, name: str) -> tuple[Run, ...]:
         rows.append([row.cells for row in read_rows(file, (), None)])
     for config, data in zip(*rows, strict=True):
         plan = ExecutionPlan.parse(SAMPLED_PLANS[data["strategy"]])
-        seconds, *told = (float(data[column]) / 1e3 for column in _SAMPLED_COLUMNS)
+        seconds, *phases_s = (float(data[column]) / 1e3 for column in _SAMPLED_COLUMNS)
         timers = TIMERS[name]
-        phases = phases_of(plan, seconds, (told[0], told[1], told[2]), timers) if timers else ()
+        phases = (
+            phases_of(plan, seconds, (phases_s[0], phases_s[1], phases_s[2]), timers)
+            if timers
+            else ()
+        )
         found.append(Run(Shape.of(int(config["gpus"])), plan, seconds, phases))
     # the folder of LLaMA-30B repeats the runs of LLaMA-7B, under plans that 30B cannot run
     return () if name == "llama30" else tuple(found)

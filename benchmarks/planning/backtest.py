@@ -121,12 +121,12 @@ def _said(figures: Mapping[str, int | float]) -> tuple[str, ...]:
     closed = f"{figures['closed']} were closed, {figures['closed_right']} of them as forecast"
     if not figures["open"]:
         return "no forecast was open: nothing is known of the interval", closed
-    said = (
+    sentences = (
         f"the 80 % interval holds {figures['coverage']:.0%} of {figures['open']} starts and ends "
         f"that were open (95 % interval over workloads {figures['lower']:.2f} to "
         f"{figures['upper']:.2f})"
     )
-    return said, closed
+    return sentences, closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,21 +150,21 @@ def worth(results: Results) -> str:
 
     Empty where a replay of these is not at hand.
     """
-    told = []
+    parts = []
     for trace in (TWINS[0], ORIGINALS[0]):
         here = [results.rows.get(f"{trace.replace('/', '-')}.{key}") for key in _WORTH]
         if None not in here:
             ours, greedy, rigid = (row.avg_jct_s for row in here if row is not None)
-            told.append(
+            parts.append(
                 f"on `{trace}` greed costs {100 * (greedy / ours - 1):.1f} % of average JCT, and "
                 f"to keep jobs on the GPUs they asked for {100 * (rigid / ours - 1):.0f} %"
             )
-    if not told:
+    if not parts:
         return ""
     return (
         "At equal freedom, knowledge and values, optimisation alone is worth what `lookahead` "
         "gains over `greedy:lookahead`, which deals out the GPUs of each round by the same values "
-        f"without a MILP: {'; '.join(told)} (`srtf`). "
+        f"without a MILP: {'; '.join(parts)} (`srtf`). "
         "One replay each: intervals over twins are in the comparison."
     )
 

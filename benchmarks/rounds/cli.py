@@ -249,12 +249,12 @@ def stated(problem: RoundProblem) -> dict[str, int]:
     free = resources = 0
     for node in busy:
         kind = int(nodes.node_class[node])
-        told_apart = counted[kind]
-        held = np.round(holds.demand[holds.node == node][:, told_apart], 9)
-        capacity = tuple(nodes.capacity[kind, told_apart].tolist())
+        distinct = counted[kind]
+        held = np.round(holds.demand[holds.node == node][:, distinct], 9)
+        capacity = tuple(nodes.capacity[kind, distinct].tolist())
         gangs = tuple((row,) for row in sorted(map(tuple, held.tolist())))
         free += len(reachable_free_of(capacity, gangs))
-        resources += int(told_apart.size)
+        resources += int(distinct.size)
     return {
         "x": problem.candidates.count,
         "s": int(problem.jobs.running.sum()),

@@ -151,16 +151,16 @@ def _said(value: float) -> str:
 
 def _growth(rows: Sequence[Row]) -> str:
     """Exponents of columns and solve."""
-    said = []
+    sentences = []
     for method, title in TITLES.items():
         for types in sorted({row.types for row in rows}):
             mine = [row for row in rows if (row.method, row.types) == (method, types)]
             points = [point for point in _points(mine) if point[0] >= FROM_GPUS]
             if len(points) > 1:
                 low, high = min(points)[0], max(points)[0]
-                said.append(
+                sentences.append(
                     f"* {title}, {types} type{'s' * (types > 1)}, steady `throughput`, "
                     f"columns and solve, {low:,.0f} to {high:,.0f} GPUs: exponent "
                     f"{exponent(points):.2f} over {len(points)} sizes."
                 )
-    return "\n".join(said) or f"Fewer than two sizes from {FROM_GPUS:,} GPUs on were measured."
+    return "\n".join(sentences) or f"Fewer than two sizes from {FROM_GPUS:,} GPUs on were measured."

@@ -88,10 +88,10 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     busy = add_free(builder, problem, layout, cells, kinds)
     z = add_patterns(builder, problem, cells, kinds, busy)
     types = find_gang_types(problem, kinds, parts)
-    lies = add_gangs(builder, problem, layout, cells, kinds, types, parts)
-    _add_slots(builder, kinds, z, lies)
-    _add_uplinks(builder, problem, layout, cells, kinds, lies)
-    _add_side(builder, problem, layout, cells, kinds, lies)
+    places = add_gangs(builder, problem, layout, cells, kinds, types, parts)
+    _add_slots(builder, kinds, z, places)
+    _add_uplinks(builder, problem, layout, cells, kinds, places)
+    _add_side(builder, problem, layout, cells, kinds, places)
     add_rules(builder, problem, layout.x)
     layout = replace(layout, columns=builder.column_count)
     spread = _spread(problem, kinds, z, parts)
@@ -99,10 +99,10 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     return RoundModel(model, layout, spread, base_rows=model.rows)
 
 
-def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: PartPlaces) -> None:
+def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, places: PartPlaces) -> None:
     """Rows ``slots``: parts in each cell and kind are not more than the slots cut for them."""
     width = max(1, kinds.count)
-    demand, supply = lies.cell * width + lies.kind, z.cell * width + z.kind
+    demand, supply = places.cell * width + places.kind, z.cell * width + z.kind
     wanted = np.bincount(demand, minlength=width * max(1, z.cell.max(initial=0) + 1)) > 0
     keys, kept = np.flatnonzero(wanted), wanted[supply]
     builder.add_rows(
@@ -111,7 +111,7 @@ def _add_slots(builder: ModelBuilder, kinds: Kinds, z: Patterns, lies: PartPlace
         -np.inf,
         0.0,
         [
-            (np.searchsorted(keys, demand), lies.column, lies.parts),
+            (np.searchsorted(keys, demand), places.column, places.parts),
             (
                 np.searchsorted(keys, supply[kept]),
                 z.column[kept],
@@ -137,7 +137,7 @@ def _add_uplinks(
     layout: Layout,
     cells: Cells,
     kinds: Kinds,
-    lies: PartPlaces,
+    places: PartPlaces,
 ) -> None:
     """Rows ``uplink`` of the leaves with a limit."""
     leaves, limit = limited_leaves(problem), problem.nodes.uplink_gb_per_s
@@ -145,8 +145,8 @@ def _add_uplinks(
         return
     row_of = np.full(limit.size, -1, dtype=np.int64)
     row_of[leaves] = np.arange(leaves.size)
-    share = lies.types.uplink_per_gpu[lies.gang]
-    uses = np.flatnonzero((share > 0) & (row_of[cells.leaf[lies.cell]] >= 0))
+    share = places.types.uplink_per_gpu[places.gang]
+    uses = np.flatnonzero((share > 0) & (row_of[cells.leaf[places.cell]] >= 0))
     here = problem.options.held
     here = here.take((here.uplink_gb_per_s > 0) & (row_of[problem.nodes.leaf[here.node]] >= 0))
     builder.add_rows(
@@ -156,9 +156,9 @@ def _add_uplinks(
         limit[leaves],
         [
             (
-                row_of[cells.leaf[lies.cell[uses]]],
-                lies.column[uses],
-                lies.parts[uses] * share[uses] * kinds.gpus[lies.kind[uses]],
+                row_of[cells.leaf[places.cell[uses]]],
+                places.column[uses],
+                places.parts[uses] * share[uses] * kinds.gpus[places.kind[uses]],
             ),
             (
                 row_of[problem.nodes.leaf[here.node]],
@@ -175,7 +175,7 @@ def _add_side(
     layout: Layout,
     cells: Cells,
     kinds: Kinds,
-    lies: PartPlaces,
+    places: PartPlaces,
 ) -> None:
     """Rows ``side``: what a cell's open nodes have together of each aggregated resource."""
     nodes = problem.nodes
@@ -191,15 +191,17 @@ def _add_side(
     here = problem.options.held
     here_cell = cells.of_node[here.node]
     for row, (cell, resource) in enumerate(labels):
-        uses = np.flatnonzero((lies.cell == cell) & (lies.types.side[lies.gang, resource - 1] > 0))
-        gpus = kinds.gpus[lies.kind[uses]].astype(np.float64)
-        each = amounts(lies.types.side[lies.gang[uses]], gpus)[:, resource - 1]
+        uses = np.flatnonzero(
+            (places.cell == cell) & (places.types.side[places.gang, resource - 1] > 0)
+        )
+        gpus = kinds.gpus[places.kind[uses]].astype(np.float64)
+        each = amounts(places.types.side[places.gang[uses]], gpus)[:, resource - 1]
         held = np.flatnonzero((here_cell == cell) & (here.demand[:, resource] > 0))
         entries += [
             (
                 np.full(uses.size, row, dtype=np.int64),
-                lies.column[uses],
-                lies.parts[uses] * each,
+                places.column[uses],
+                places.parts[uses] * each,
             ),
             (
                 np.full(held.size, row, dtype=np.int64),

@@ -49,11 +49,11 @@ def add_gangs(
     plain: Bools = known & ~types.strict
     only = only[:, kinds.node_class]
     # One entry per type that has to be looked at; those without choice and rows are one together.
-    found = [_plain_lies(layout, parts, only, of_type, np.flatnonzero(plain[of_type]))]
+    found = [_plain_places(layout, parts, only, of_type, np.flatnonzero(plain[of_type]))]
     members, mine = _by_type(types.of_candidate, types.count), _by_type(of_type, types.count)
     look = ~plain & types.counts.any(axis=1)
     for q in np.flatnonzero(look & known).tolist():
-        found.append(_plain_lies(layout, parts, only, of_type, mine(q)))
+        found.append(_plain_places(layout, parts, only, of_type, mine(q)))
         _add_span(builder, cells, types, (q, 0), [(q, 0, layout.x[members(q)])], found[-1:])
     for pool in _pools(problem, types, np.flatnonzero(look & ~known)):
         inside: dict[tuple[int, ...], list[_Gangs]] = {}
@@ -63,10 +63,10 @@ def add_gangs(
             for h, (host, column) in enumerate(zip(hosts[q], of_host, strict=True)):
                 inside.setdefault(tuple(host.tolist()), []).append((q, h, column))
         for within, there in inside.items():
-            lies = _host_lies(builder, cells, kinds, types, np.asarray(within), there)
-            found += lies
+            entries = _host_places(builder, cells, kinds, types, np.asarray(within), there)
+            found += entries
             if types.strict[pool[0]]:
-                _add_span(builder, cells, types, there[0][:2], there, lies)
+                _add_span(builder, cells, types, there[0][:2], there, entries)
     columns = [np.concatenate([entry[i] for entry in found]) for i in range(5)]
     order = np.argsort(columns[4], kind="stable")
     column, cell, kind, count, gang = (entry[order] for entry in columns)
@@ -128,7 +128,7 @@ def _pools(problem: RoundProblem, types: GangTypes, of: Ints) -> list[list[int]]
 _Entry = tuple[Ints, Ints, Ints, Floats, Ints]
 
 
-def _lie(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entry:
+def _place(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entry:
     size = column.size
     return (
         column,
@@ -139,7 +139,9 @@ def _lie(column: Ints, cell: int, kind: Ints, parts: Floats, gang: int) -> _Entr
     )
 
 
-def _plain_lies(layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mine: Ints) -> _Entry:
+def _plain_places(
+    layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mine: Ints
+) -> _Entry:
     """Parts that can lie in one cell only: the x themselves say how many are there."""
     return (
         layout.x[parts.candidate[mine]],
@@ -150,7 +152,7 @@ def _plain_lies(layout: Layout, parts: PartCounts, only: Ints, of_type: Ints, mi
     )
 
 
-def _host_lies(
+def _host_places(
     builder: ModelBuilder,
     cells: Cells,
     kinds: Kinds,
@@ -168,7 +170,7 @@ def _host_lies(
             [float(types.counts[of, g]) for of, _ in mine], [own.size for _, own in mine]
         )
         if len(there) == 1:
-            found.append(_lie(column, int(there[0]), np.full(column.size, g), count, q))
+            found.append(_place(column, int(there[0]), np.full(column.size, g), count, q))
             continue
         f = builder.add_columns(
             "f", np.column_stack([np.full((len(there), 3), (q, h, g)), there]), np.inf
@@ -182,7 +184,7 @@ def _host_lies(
             [(np.repeat(row, column.size), column, count), (np.repeat(row, f.size), f, -1.0)],
         )
         found += [
-            _lie(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
+            _place(f[i : i + 1], int(cell), np.asarray([g]), np.ones(1), q)
             for i, cell in enumerate(there.tolist())
         ]
     return found
@@ -194,7 +196,7 @@ def _add_span(
     types: GangTypes,
     label: tuple[int, int],
     gangs: list[_Gangs],
-    lies: list[_Entry],
+    entries: list[_Entry],
 ) -> None:
     """Rows ``span``: no gang of a strict type has all its parts in one tighter place of a host.
 
@@ -203,7 +205,7 @@ def _add_span(
     two places.
     """
     place = cells.leaf if types.scope[label[0]] == Scope.POD else cells.domain
-    column, cell, parts = (np.concatenate([entry[i] for entry in lies]) for i in (0, 1, 3))
+    column, cell, parts = (np.concatenate([entry[i] for entry in entries]) for i in (0, 1, 3))
     # Distinct nodes that no domain joins are in different places anyway.
     inside = place[cell.astype(np.int64)] >= 0
     column, cell, parts = column[inside], cell[inside], parts[inside]

@@ -232,9 +232,9 @@ class _Slots:
         t = int(self._cells.node_class[cell])
         capacity = self._problem.nodes.capacity[t, self._kinds.scarce[t]]
         best = 0.0
-        for goes_on in product((False, True), repeat=len(gangs)):
+        for continuing in product((False, True), repeat=len(gangs)):
             free, paid = capacity.copy(), 0.0
-            for (need, pays), stays in zip(gangs, goes_on, strict=True):
+            for (need, pays), stays in zip(gangs, continuing, strict=True):
                 if stays:
                     free -= need
                     paid += pays

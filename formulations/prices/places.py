@@ -94,9 +94,9 @@ class Places:
         Nodes have what their holds take: a round is refused otherwise.
         """
         nodes, holds = self._problem.nodes, self._problem.holds
-        goes_on = np.zeros(self._problem.jobs.count, dtype=bool)
-        goes_on[jobs] = True
-        rows = np.flatnonzero(goes_on[holds.job])
+        continuing = np.zeros(self._problem.jobs.count, dtype=bool)
+        continuing[jobs] = True
+        rows = np.flatnonzero(continuing[holds.job])
         node = holds.node[rows]
         leaf = nodes.leaf[node]
         used = np.bincount(leaf, holds.uplink_gb_per_s[rows], nodes.uplink_gb_per_s.size)

@@ -24,7 +24,7 @@ SLACK = 1e-9
 
 def decided_by_prices(problem: RoundProblem, rounding: Rounding) -> Selection:
     """A decision from prices: dealt, shed, placed; `formulations.round.check` says if it is one."""
-    return Placing(problem, rounding).placed(rounding.shed(rounding.dealt()))
+    return Placing(problem, rounding).placed(rounding.repaired(rounding.rounded()))
 
 
 class Placing:
@@ -83,14 +83,14 @@ class Placing:
 
     def _all_stay(self, jobs: Ints, choice: Ints) -> bool:
         """Put all that go on at once, if rows have room for them together."""
-        goes_on = np.full(choice.size, -1, dtype=np.int64)
-        goes_on[jobs] = choice[jobs]
+        continuing = np.full(choice.size, -1, dtype=np.int64)
+        continuing[jobs] = choice[jobs]
         room = self._room
         if self._counted:
-            room = room - np.where(self._rows, self._relaxation.usage(goes_on), 0.0)
+            room = room - np.where(self._rows, self._relaxation.usage(continuing), 0.0)
         if (room < 0.0).any() or not self._places.all_stay(jobs):
             return False
-        self._room, self.option = room, goes_on
+        self._room, self.option = room, continuing
         return True
 
     def selection(self) -> Selection:

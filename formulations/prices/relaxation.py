@@ -42,12 +42,12 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     jobs, members = problem.jobs.count, problem.options.members
     fine = problem.options.possible.copy()
     rules, option = problem.rules, options_in_rules(problem)
-    stands = np.flatnonzero(option >= 0)
-    if not stands.size:
+    refers = np.flatnonzero(option >= 0)
+    if not refers.size:
         return fine, np.ones(jobs, dtype=bool)
-    key, at = np.unique(rules.row[stands] * fine.size + option[stands], return_inverse=True)
+    key, at = np.unique(rules.row[refers] * fine.size + option[refers], return_inverse=True)
     row, where = key // fine.size, key % fine.size
-    use = np.bincount(at.reshape(-1), rules.value[stands], minlength=key.size)
+    use = np.bincount(at.reshape(-1), rules.value[refers], minlength=key.size)
     keeps = (use >= rules.lower[row] - SLACK) & (use <= rules.upper[row] + SLACK)
     # Of a row and an option that stands in it, each member of the option.
     member, of = joined(members.option, where)

@@ -87,7 +87,7 @@ class Rounding:
         """Value of a choice."""
         return float(self.relaxation.value[choice[choice >= 0]].sum())
 
-    def dealt(self) -> Ints:
+    def rounded(self) -> Ints:
         """Option of each job, -1 for nothing, shape (J,): the cuts in their shares."""
         active = np.flatnonzero(self._share)
         cuts = [self._chosen.cuts[at] for at in active.tolist()]
@@ -107,7 +107,7 @@ class Rounding:
         choice[order] = options[taken, order]
         return choice
 
-    def shed(self, choice: Ints) -> Ints:
+    def repaired(self, choice: Ints) -> Ints:
         """The choice with less where a row is over its limit, by least loss per unit released."""
         choice = choice.copy()
         for _ in range(PASSES):
@@ -117,10 +117,10 @@ class Rounding:
             if not worst.any():
                 break
             for row in np.flatnonzero(worst).tolist():
-                self._relieve(choice, row)
+                self._repair(choice, row)
         return choice
 
-    def _relieve(self, choice: Ints, row: int) -> None:
+    def _repair(self, choice: Ints, row: int) -> None:
         """Take jobs down to options that use less of a row and no more of any other; in place."""
         relaxation = self.relaxation
         excess = float(relaxation.usage(choice)[row] - self.limit[row])

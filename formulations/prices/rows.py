@@ -71,8 +71,8 @@ def shared_rows(problem: RoundProblem) -> Shared:
     def add(mine: Ints, amounts: Floats, holds: Floats) -> None:
         """A row: what starts use of it, and what every hold does."""
         kept = np.bincount(held.option - first, holds, minlength=problem.options.count - first)
-        goes_on = np.flatnonzero(kept)
-        entries.append((np.append(mine, first + goes_on), np.append(amounts, kept[goes_on])))
+        continuing = np.flatnonzero(kept)
+        entries.append((np.append(mine, first + continuing), np.append(amounts, kept[continuing])))
 
     has_parts = np.diff(table.part_start) > 0
     scarce = [set(scarce_resources(problem, t).tolist()) for t in range(nodes.classes)]
@@ -119,8 +119,8 @@ def _with_rules(
         shape=(first, columns),
     )
     if rules.count:
-        stands = about >= 0
-        rows = (rules.value[stands], (rules.row[stands], about[stands]))
+        refers = about >= 0
+        rows = (rules.value[refers], (rules.row[refers], about[refers]))
         use = sparse.csr_array(
             sparse.vstack([use, sparse.csr_array(rows, shape=(rules.count, columns))])
         )

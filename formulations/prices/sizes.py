@@ -81,7 +81,7 @@ class Sizes:
         choice = np.full(surplus.size, -1, dtype=np.int64)
         choice[starts] = self.option[row[starts], starts]
         stays = self._stay_worth - price[self._stay_class] * self._stay_gpus
-        goes_on = stays > surplus[self._stay]
-        mine = self._stay[goes_on]
-        surplus[mine], choice[mine] = stays[goes_on], self._stay_option[goes_on]
+        continuing = stays > surplus[self._stay]
+        mine = self._stay[continuing]
+        surplus[mine], choice[mine] = stays[continuing], self._stay_option[continuing]
         return surplus, choice

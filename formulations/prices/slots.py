@@ -53,7 +53,7 @@ class SlotRelaxation(Relaxation):
         self._base = self.shared
         self._cells, self._kinds = find_cells(problem), find_kinds(problem)
         types = find_gang_types(problem, self._kinds, count_parts(problem, self._kinds))
-        self._goes_on = choice >= problem.candidates.count
+        self._continuing = choice >= problem.candidates.count
         self._free = self._free_on_nodes()
         self._patterns, self._nodes = self._states()
         self._with_slots(types.of_candidate, types.counts)
@@ -62,7 +62,7 @@ class SlotRelaxation(Relaxation):
         """What those who go on leave on every node, shape (N, R)."""
         nodes, holds = self._problem.nodes, self._problem.holds
         free = nodes.capacity[nodes.node_class].copy()
-        mine = self._goes_on[holds.job]
+        mine = self._continuing[holds.job]
         np.subtract.at(free, holds.node[mine], holds.demand[mine])
         return np.maximum(free, 0.0)
 
@@ -174,7 +174,7 @@ class SlotRelaxation(Relaxation):
         nodes, holds, kinds = self._problem.nodes, self._problem.holds, self._kinds
         paid = np.zeros(holds.count)
         rows: list[list[int]] = [[] for _ in range(nodes.count)]
-        for row in np.flatnonzero(self._goes_on[holds.job] & nodes.open[holds.node]).tolist():
+        for row in np.flatnonzero(self._continuing[holds.job] & nodes.open[holds.node]).tolist():
             rows[int(holds.node[row])].append(row)
         price = tuple(pi.tolist())
         for n, mine in enumerate(rows):

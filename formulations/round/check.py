@@ -47,7 +47,7 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     in_place = set(here.option.tolist())
     quick, demand, at = _plain_starts(problem, selection)
     np.add.at(used, at, demand)
-    done = quick | _goes_on_alone(problem, selection) | _waits(selection)
+    done = quick | _continues_alone(problem, selection) | _waits(selection)
     for job in np.flatnonzero(~done).tolist():
         choice, nodes = int(selection.choice[job]), selection.nodes[job]
         leads = choice != NONE and _leads(problem, job, choice, selection)
@@ -105,7 +105,7 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
     return quick, table.demands(table.part_start[picked]), node
 
 
-def _goes_on_alone(problem: RoundProblem, selection: Selection) -> Bools:
+def _continues_alone(problem: RoundProblem, selection: Selection) -> Bools:
     """Jobs that choose an option in place of their own alone and name no nodes, shape (J,)."""
     options, choice = problem.options, selection.choice
     quiet: Bools = (selection.named == 0) & (choice >= 0) & (choice < options.count)

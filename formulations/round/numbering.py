@@ -139,12 +139,12 @@ def _held(problem: RoundProblem, stay: Ints) -> Held:
     option, node = shared.option[first][at], holds.node[row]
     demand = holds.demand[row].copy()
     beside = np.setdiff1d(np.flatnonzero(np.isin(shared.option, option)), first)
-    place, who = joined(option, shared.option[beside])
-    comes = shared.candidate[beside[who]] >= 0
-    gpus, partner = demand[place[comes], 0], shared.candidate[beside[who[comes]]]
+    place, entry = joined(option, shared.option[beside])
+    comes = shared.candidate[beside[entry]] >= 0
+    gpus, partner = demand[place[comes], 0], shared.candidate[beside[entry[comes]]]
     np.add.at(demand[:, 1:], place[comes], amounts(table.side[partner], gpus))
     key = holds.job * problem.nodes.count + holds.node
-    there = shared.job[beside[who[~comes]]] * problem.nodes.count + node[place[~comes]]
+    there = shared.job[beside[entry[~comes]]] * problem.nodes.count + node[place[~comes]]
     theirs, which = joined(key, there)
     np.add.at(demand[:, 1:], place[~comes][which], holds.demand[theirs, 1:])
     leaf, some = problem.nodes.leaf[node], np.zeros(shared.count, dtype=np.int64)

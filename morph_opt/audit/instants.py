@@ -95,11 +95,11 @@ class _Columns:
     """Jobs and stints as arrays, so that an instant is two comparisons."""
 
     def __init__(self, jobs: Sequence[RecordedJob]) -> None:
-        stints = [(at, one) for at, job in enumerate(jobs) for one in job.stints]
-        self.stints = [one for _, one in stints]
-        self.job_of = np.asarray([at for at, _ in stints], dtype=np.int64)
-        self.start_s = np.asarray([one.start_s for one in self.stints])
-        self.end_s = np.asarray([one.end_s for one in self.stints])
+        intervals = [(at, one) for at, job in enumerate(jobs) for one in job.intervals]
+        self.intervals = [one for _, one in intervals]
+        self.job_of = np.asarray([at for at, _ in intervals], dtype=np.int64)
+        self.start_s = np.asarray([one.start_s for one in self.intervals])
+        self.end_s = np.asarray([one.end_s for one in self.intervals])
         self.ready_s = np.asarray([max(job.submit_s, job.ready_s) for job in jobs])
         self.first_s = np.asarray([min(job.submit_s, job.first_s) for job in jobs])
         self.gone_s = np.asarray([job.end_s for job in jobs])
@@ -148,7 +148,7 @@ def _instant(
     time_s: float, jobs: Sequence[RecordedJob], columns: _Columns, places: Places
 ) -> Instant:
     holding, waits = columns.at(time_s)
-    held = [(jobs[columns.job_of[at]], columns.stints[at]) for at in holding.tolist()]
+    held = [(jobs[columns.job_of[at]], columns.intervals[at]) for at in holding.tolist()]
     free, missing = free_gpus(places, held)
     idle = int(free.sum())
     used = sum(one.gpus for _, one in held) - missing

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from morph_opt.audit.recorded import Recorded, RecordedJob, Stint
+from morph_opt.audit.recorded import Recorded, RecordedJob, RunInterval
 from morph_opt.domain import Cluster, InputError
 
 Free = npt.NDArray[np.int64]
@@ -63,7 +63,7 @@ class Places:
 
     def _index(self, recorded: Recorded) -> dict[str, int]:
         """Index of a node by the name that the log has for it."""
-        names = {host for job in recorded.jobs for one in job.stints for host, _ in one.hosts}
+        names = {host for job in recorded.jobs for one in job.intervals for host, _ in one.hosts}
         known = self.cluster.node_index
         if names <= set(known):
             return dict(known)
@@ -80,7 +80,7 @@ class Places:
         found: dict[str, set[int]] = defaultdict(set)
         if recorded.placed == 1.0 and recorded.cluster is None:
             for job in recorded.jobs:
-                for one in job.stints:
+                for one in job.intervals:
                     found[job.partition] |= {self.index[host] for host, _ in one.hosts}
         if len(found) < 2:
             return {}
@@ -129,7 +129,7 @@ class Places:
                 return True
         return False
 
-    def pack(self, job: RecordedJob, one: Stint, free: Free) -> int:
+    def pack(self, job: RecordedJob, one: RunInterval, free: Free) -> int:
         """Take the GPUs that a job holds, tightly if they fit so, else anywhere; what is missing.
 
         A component of a job holds fewer than the job asked for.
@@ -167,7 +167,7 @@ def _taken(
     return True
 
 
-def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, Stint]]) -> tuple[Free, int]:
+def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, RunInterval]]) -> tuple[Free, int]:
     """Free GPUs by node, and GPUs that are held beyond those of the nodes.
 
     Their sum with what the nodes have at work is what is held: ``sum(held) + sum(free) =

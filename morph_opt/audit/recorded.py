@@ -16,7 +16,7 @@ from morph_opt.traces.logs import LogRow, Reading, Scan, log_format
 
 
 @dataclass(frozen=True, slots=True)
-class Stint:
+class RunInterval:
     """A stretch in which a job held GPUs.
 
     Parameters
@@ -54,7 +54,7 @@ class RecordedJob:
         Nodes that it asked for; None where nobody says.
     gpu_type
         Type that it held; None where nobody says.
-    stints
+    intervals
         When it held GPUs, ascending; components of one job at the same time.
     ready_s
         From when on it waited for room: later than ``submit_s`` where the log has a begin time,
@@ -70,7 +70,7 @@ class RecordedJob:
     gpus: int
     nodes: int | None = None
     gpu_type: str | None = None
-    stints: tuple[Stint, ...] = ()
+    intervals: tuple[RunInterval, ...] = ()
     ready_s: float = -inf
     first_s: float = inf
 
@@ -96,7 +96,7 @@ class Recorded:
     @property
     def placed(self) -> float:
         """Share of the stints that say on which nodes they were."""
-        known = [bool(stint.hosts) for job in self.jobs for stint in job.stints]
+        known = [bool(interval.hosts) for job in self.jobs for interval in job.intervals]
         return sum(known) / max(1, len(known))
 
 
@@ -131,7 +131,7 @@ def read_recorded(spec: str, how: Reading) -> Recorded:
                 also[reason, scan.reader.group(row.name)[0]].append(row)
     for (reason, _), rows in also.items():
         jobs += _jobs(rows, scan, running=reason == "still-running")
-    if not any(job.stints for job in jobs):
+    if not any(job.intervals for job in jobs):
         raise InputError("no job has a start and an end: nothing can be rebuilt", file=path)
     jobs = _in_order_of_first(jobs)
     count = len(kept) + sum(map(len, also.values()))
@@ -172,22 +172,22 @@ def _jobs(rows: Sequence[LogRow], scan: Scan, *, running: bool) -> Iterator[Reco
         end_s=max(job.end_s for job in found),
         gpus=sum(job.gpus for job in found),
         nodes=sum(nodes) if len(nodes) == len(found) else None,
-        stints=tuple(sorted((one for job in found for one in job.stints), key=_start)),
+        intervals=tuple(sorted((one for job in found for one in job.intervals), key=_start)),
         ready_s=max(job.ready_s for job in found),
     )
 
 
-def _start(one: Stint) -> float:
+def _start(one: RunInterval) -> float:
     return one.start_s
 
 
 def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
     """The attempt of a row that ran, or was gone while it waited."""
     end_s = inf if row.end_s is None or (running and row.run_s is None) else row.end_s
-    stints: tuple[Stint, ...] = ()
+    intervals: tuple[RunInterval, ...] = ()
     if running and row.start_s is not None:
         hosts = _hosts(row)
-        stints = (Stint(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
+        intervals = (RunInterval(row.start_s, end_s, int(row.gpus), hosts, split=len(hosts) > 1),)
     return RecordedJob(
         name,
         row.kind or row.tenant,
@@ -196,7 +196,7 @@ def _job(row: LogRow, name: str, *, running: bool) -> RecordedJob:
         int(row.gpus),
         row.nodes or None,
         row.gpu_type,
-        stints,
+        intervals,
         ready_s=-inf if row.eligible_s is None else row.eligible_s,
     )
 
@@ -231,11 +231,11 @@ def _of_run(folder: Path) -> Recorded:
 
     run = read_run(folder)
     cluster = read_scenario(folder / CONFIG).cluster
-    stints: dict[str, list[Stint]] = {}
+    intervals: dict[str, list[RunInterval]] = {}
     for row in run.segments:
         hosts = tuple(_parts(row.allocated_gpus, cluster))
         gpus = sum(n for _, n in hosts)
-        stints.setdefault(row.job, []).append(Stint(row.start_s, row.end_s, gpus, hosts))
+        intervals.setdefault(row.job, []).append(RunInterval(row.start_s, row.end_s, gpus, hosts))
     jobs = [
         RecordedJob(
             row.job,
@@ -243,7 +243,7 @@ def _of_run(folder: Path) -> Recorded:
             row.submission_s,
             row.finish_s if row.finish_s == row.finish_s else inf,
             row.gpus,
-            stints=tuple(stints.get(row.job, ())),
+            intervals=tuple(intervals.get(row.job, ())),
             first_s=row.submission_s,
         )
         for row in run.jobs

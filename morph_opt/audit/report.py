@@ -62,7 +62,7 @@ def as_json(audit: Audit, spec: str) -> str:
         "gpu_hours": {
             name: _hours(audit, name) for name in ("used", "idle", "fillable", "bound", "by_count")
         }
-        | {"nobody_waits": _nobody(audit)},
+        | {"nobody_waits": _none_waiting(audit)},
         "by_partition": _by_partition(audit),
         "notes": list(audit.notes),
         "cannot_tell": list(CANNOT_TELL),
@@ -71,7 +71,7 @@ def as_json(audit: Audit, spec: str) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _nobody(audit: Audit) -> float:
+def _none_waiting(audit: Audit) -> float:
     idle = sum(one.idle for one in audit.instants if not one.waiting)
     return float(idle) * audit.every_s / 3600.0
 
@@ -91,15 +91,15 @@ def as_text(audit: Audit, spec: str) -> str:
     capacity = audit.gpus * count * audit.every_s / 3600.0
     used, idle = _hours(audit, "used"), _hours(audit, "idle")
     fill, bound, by_count = (_hours(audit, n) for n in ("fillable", "bound", "by_count"))
-    nobody = _nobody(audit)
+    idle_alone = _none_waiting(audit)
     rows = [
         ("capacity", capacity),
         ("used", used),
         ("idle", idle),
         ("  a job that waits would have fitted", fill),
         ("  they are scattered, or out of a partition's reach", by_count - fill),
-        ("  whoever waits is larger than what is idle", max(0.0, idle - by_count - nobody)),
-        ("  nobody waits", nobody),
+        ("  every waiting job is larger than what is idle", max(0.0, idle - by_count - idle_alone)),
+        ("  no job waits", idle_alone),
     ]
     table = Table(
         ("GPU-hours", "", "% of capacity"),
@@ -119,8 +119,8 @@ def as_text(audit: Audit, spec: str) -> str:
     lines += [_instant_text(one) for one in sorted(gaps, key=lambda o: -o.fillable)[:_WORST]]
     parts = _by_partition(audit)
     if len(parts) > 1:
-        told = ", ".join(f"{name or '-'} {hours:,.1f}" for name, hours in parts.items())
-        lines.append(f"GPU-hours that would have fitted, by partition: {told}")
+        shares = ", ".join(f"{name or '-'} {hours:,.1f}" for name, hours in parts.items())
+        lines.append(f"GPU-hours that would have fitted, by partition: {shares}")
     passed = [one for one in audit.instants if one.passed]
     lines.append(
         f"order: in {len(passed)} instants somebody waits who was passed by a later job of at "

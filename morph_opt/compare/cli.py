@@ -68,9 +68,9 @@ def comparison_blocks(views: Sequence[RunView], *, markdown: bool = False) -> It
         yield shown(_bold(found))
     else:
         yield from (block.to_text() for block in _upright(found.to_table()))
-    told = [f"not comparable: {line}" for line in found.obstacles] + list(found.remarks)
-    if told:
-        yield "\n".join(told)
+    lines = [f"not comparable: {line}" for line in found.obstacles] + list(found.remarks)
+    if lines:
+        yield "\n".join(lines)
     first, *others = views
     for other in others:
         if unlike(first, other):

@@ -107,9 +107,9 @@ def _together(problem: RoundProblem, staying: Ints, bound: Bools) -> Ints:
     options, choice = problem.options, staying.copy()
     starts = np.bincount(options.members.option[options.members.starts], minlength=options.count)
     here = np.flatnonzero(options.possible & (starts == 0))
-    goes_on = same_gpus(options.gang) & (choice != NONE)
-    for gang in np.unique(options.gang[goes_on]).tolist():
-        mine = np.flatnonzero(goes_on & (options.gang == gang))
+    continuing = same_gpus(options.gang) & (choice != NONE)
+    for gang in np.unique(options.gang[continuing]).tolist():
+        mine = np.flatnonzero(continuing & (options.gang == gang))
         ways = [
             (options.jobs_of(option), option)
             for option in here[options.gang[options.job[here]] == gang].tolist()

@@ -122,7 +122,7 @@ class Ladder:
         if kept.selection is not None:
             return replace(kept, promised=True)
         impossible = kept.outcomes[0].status is Status.INFEASIBLE
-        ranked = climbed(problem, posed.unkept_levels)
+        ranked = climbed(problem, posed.fallback_levels)
         return replace(ranked, promised=False if impossible else None)
 
 
@@ -228,8 +228,8 @@ class _Climb:
         large = problem.candidates.count >= SMALL
         wide = relative_gap(state.value, state.bound) > SHAPES
         if large and wide and not self._done(state, gap):
-            told = self._slots(problem, level, state, relaxation, chosen, lp, free)
-            surplus, reduced = told or (surplus, reduced)
+            tightened = self._slots(problem, level, state, relaxation, chosen, lp, free)
+            surplus, reduced = tightened or (surplus, reduced)
             if state.bound == -np.inf:
                 return
         failed = 0

@@ -46,8 +46,8 @@ class Solved:
     outcomes
         Of the levels in order, up to the last one that was tried.
     levels
-        What was tried, in order: the posed levels, or the round's ``unkept_levels`` where not every
-        promise could be kept.
+        What was tried, in order: the posed levels, or the round's ``fallback_levels`` where not
+        every promise could be kept.
     promised
         Whether all guaranteed jobs can have the speed of their request at once; None if nobody
         asked or the method could not tell.
@@ -95,9 +95,9 @@ class Solved:
 class RoundMethod(Protocol):
     """A way to solve posed rounds.
 
-    What it must keep to: the levels are maximised in order, each within what was reached for those
-    before it; promises to guaranteed jobs are hard rows, and only where they cannot all be kept the
-    round's ``unkept_levels`` take the place of its levels; every outcome's bound is an upper bound
+    What it must keep to: the levels are maximised in order, each within what was reached for
+    those before it; promises to guaranteed jobs are hard rows, and only where they cannot all be
+    kept ``fallback_levels`` take the place of its levels; every outcome's bound is an upper bound
     of its level over all decisions that keep to the levels before it; and ``Status.INFEASIBLE`` of
     the first outcome says that the rules leave no decision at all.
     """

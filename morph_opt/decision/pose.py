@@ -42,7 +42,7 @@ class PosedRound:
         Its tables, and what their indices mean.
     goals
         Of the objective, most important first; the last one is what the round is worth.
-    unkept
+    fallback
         In their place where not every promise can be kept; as many at their end as there are goals.
     ranks
         Goals that operators rank below these.
@@ -58,7 +58,7 @@ class PosedRound:
     plain: RoundView
     view: RoundView
     goals: tuple[Level, ...]
-    unkept: tuple[Level, ...]
+    fallback: tuple[Level, ...]
     ranks: tuple[Level, ...]
     rules: OperatorRules
     poser: RoundPoser
@@ -75,9 +75,9 @@ class PosedRound:
         return (*self.goals, *self.ranks)
 
     @property
-    def unkept_levels(self) -> tuple[Level, ...]:
+    def fallback_levels(self) -> tuple[Level, ...]:
         """All goals where not every promise can be kept, most important first."""
-        return (*self.unkept, *self.ranks)
+        return (*self.fallback, *self.ranks)
 
     @property
     def worth(self) -> Level:
@@ -86,8 +86,8 @@ class PosedRound:
 
     def worth_of(self, tried: tuple[Level, ...]) -> Level:
         """`worth`, or what stood in its place among the levels that were tried."""
-        stood = any(level is self.unkept[-1] for level in tried)
-        return self.unkept[-1] if stood else self.worth
+        stood = any(level is self.fallback[-1] for level in tried)
+        return self.fallback[-1] if stood else self.worth
 
     def counterparts(self, other: PosedRound, options: tuple[int, ...]) -> tuple[int, ...]:
         """Options of this round that are what ``options`` are in another posing of it.
@@ -190,7 +190,7 @@ class RoundPoser:
         plain = self._builder.view(state)
         return self.posed(state, plain, self.rules, self.objective.observe(state))
 
-    def _unkept(self, problem: RoundProblem, goals: tuple[Level, ...]) -> tuple[Level, ...]:
+    def _fallback(self, problem: RoundProblem, goals: tuple[Level, ...]) -> tuple[Level, ...]:
         if not problem.jobs.guaranteed.any():
             return goals
         if self.promises.factor is None:
@@ -207,8 +207,8 @@ class RoundPoser:
         view = with_start_prices(view, state.cluster)
         goals = goals_of(self.objective, view.problem, data)
         ranks = ranks_below(view.problem, rules)
-        unkept = self._unkept(view.problem, goals)
-        return PosedRound(state, plain, view, goals, unkept, ranks, rules, self, data)
+        fallback = self._fallback(view.problem, goals)
+        return PosedRound(state, plain, view, goals, fallback, ranks, rules, self, data)
 
 
 def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, int], ...]]:

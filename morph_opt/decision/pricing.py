@@ -57,14 +57,14 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
         return _timed(whole, relaxed, small)
     bound = min(relaxed.bound, whole.bound)
     reached = relative_gap(small.objective, bound, 1.0)
-    standing = replace(
+    fitting = replace(
         small,
         bound=bound,
         gap=reached,
         stop=whole.stop,
         status=Status.OPTIMAL if reached <= limits.gap + 1e-9 else Status.FEASIBLE,
     )
-    return _timed(standing, relaxed, whole)
+    return _timed(fitting, relaxed, whole)
 
 
 def _less(limits: Limits, *spent: Outcome) -> Limits:

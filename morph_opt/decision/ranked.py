@@ -57,7 +57,7 @@ class ExactMip:
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
         """See `morph_opt.decision.method.RoundMethod`."""
         rounds = RoundSolver(self.solver, limits, self.formulation)
-        return rounds.guaranteed(posed.problem, posed.levels, posed.unkept_levels)
+        return rounds.guaranteed(posed.problem, posed.levels, posed.fallback_levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +134,17 @@ class RoundSolver:
         self,
         problem: RoundProblem,
         levels: tuple[Level, ...],
-        unkept: tuple[Level, ...],
+        fallback: tuple[Level, ...],
         base: RoundModel | None = None,
     ) -> Solved:
-        """The levels under guarantees as hard rows, or, where impossible, the levels ``unkept``."""
+        """The levels under guarantees as hard rows, or, where impossible, ``fallback``."""
         if not problem.jobs.guaranteed.any():
             return self.ranked(problem, levels, base)
         base = base or self.build(problem, levels[0])
         solved = self.ranked(problem, levels, with_guarantees(problem, base))
         if solved.outcomes[0].status is not Status.INFEASIBLE:
             return replace(solved, promised=None if solved.selection is None else True)
-        ranked = self.ranked(problem, unkept, base)
+        ranked = self.ranked(problem, fallback, base)
         return replace(ranked, promised=False)
 
     def build(self, problem: RoundProblem, level: Level) -> RoundModel:

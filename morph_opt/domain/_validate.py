@@ -14,7 +14,7 @@ LONGEST_NAME = 1_000
 """Characters; more is no name, and each is written once a round."""
 
 
-def spoken(value: object) -> str:
+def shown_number(value: object) -> str:
     """A value for a message; whole numbers of many digits by their size."""
     if isinstance(value, int) and not -(10**30) < value < 10**30:
         return f"a number of more than {30 if value > 0 else 31} characters"
@@ -37,9 +37,9 @@ def require_int(field: str, value: int, *, at_least: int, at_most: int = MOST_WH
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"must be a whole number, got {value!r}", field=field)
     if value < at_least:
-        raise InputError(f"must be at least {at_least}, got {spoken(value)}", field=field)
+        raise InputError(f"must be at least {at_least}, got {shown_number(value)}", field=field)
     if value > at_most:
-        raise InputError(f"must be at most {at_most}, got {spoken(value)}", field=field)
+        raise InputError(f"must be at most {at_most}, got {shown_number(value)}", field=field)
 
 
 def require_finite(
@@ -61,7 +61,7 @@ def require_finite(
     except (TypeError, ValueError, OverflowError):
         finite = False
     if not finite or not isinstance(value, int | float):
-        raise InputError(f"must be a finite number, got {spoken(value)}", field=field)
+        raise InputError(f"must be a finite number, got {shown_number(value)}", field=field)
     if value < at_least:
         raise InputError(f"must be at least {at_least:g}, got {value:g}", field=field)
     if value <= above:

@@ -72,8 +72,8 @@ class InputError(ValueError):
             )
             if part is not None
         ]
-        said = _shown_rule(rule)
-        super().__init__(": ".join([", ".join(place), said]) if place else said)
+        message = _shown_rule(rule)
+        super().__init__(": ".join([", ".join(place), message]) if place else message)
 
     def located(
         self, *, file: str | None = None, line: int | None = None, field: str | None = None

@@ -20,10 +20,10 @@ from dataclasses import replace
 from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace
 from morph_opt.engine.coming import Completions, NodeStatuses
 from morph_opt.engine.config import ReplayConfig
+from morph_opt.engine.initial import take_up
 from morph_opt.engine.live import LiveJob, changes
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.engine.searches import Searches
-from morph_opt.engine.taking_up import take_up
 from morph_opt.events.log import (
     Cancelled,
     Completed,
@@ -185,7 +185,7 @@ class Engine:
         self._events.append(decided)
         self._decision_due = False
 
-    def go_on(self) -> bool:
+    def skip_ahead(self) -> bool:
         """Decide the next boundary as this one was decided; whether that is one without an event.
 
         For a decision that changed nothing and stands: where a job arrives or completes before the
@@ -364,7 +364,7 @@ class Engine:
         """The job goes on where it is, next to another one or alone."""
         live = self._active[name]
         held = replace(self._held[name], partner=partner)
-        live.go_on(held, now_s, iteration_s)
+        live.skip_ahead(held, now_s, iteration_s)
         self._held[name] = held
         self._completions.expect(live)
         return Shared(now_s, name, partner, iteration_s, live.iterations_at(now_s))

@@ -101,7 +101,7 @@ class LiveJob:
         return start_up_s
 
     @classmethod
-    def taken_up(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
+    def of_state(cls, known: JobState, order: int, now_s: float, iteration_s: float) -> LiveJob:
         """The job as a snapshot at ``now_s`` has it; its `snapshot` there is the same again.
 
         What a stop may cost is counted from the job's last start: up to now its segment has made
@@ -143,7 +143,7 @@ class LiveJob:
         """The job on the same GPUs."""
         return None if self.running is None else self.running.partner
 
-    def go_on(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
+    def skip_ahead(self, assignment: Assignment, now_s: float, iteration_s: float) -> None:
         """The same GPUs with another partner or without one, at another speed, no restart."""
         reached = self.iterations_at(now_s)
         if self.shared_since_s is not None:

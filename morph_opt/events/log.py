@@ -89,7 +89,7 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenUp:
+class InitialJob:
     """A job that was there as the replay began, of a replay that takes up a state.
 
     ``executed_s``, ``starts`` and ``first_start_s`` are of the time before; see
@@ -225,7 +225,7 @@ class Ended:
 Event = (
     Begun
     | Submitted
-    | TakenUp
+    | InitialJob
     | Started
     | Preempted
     | Shared
@@ -240,7 +240,7 @@ Event = (
 _LABELS: dict[type[Event], str] = {
     Begun: "begin",
     Submitted: "submit",
-    TakenUp: "take-up",
+    InitialJob: "take-up",
     Started: "start",
     Preempted: "preempt",
     Shared: "share",

@@ -93,7 +93,7 @@ class Case:
         """
         rounds = self._rounds()
         base = _forced(rounds.build(posed.problem, posed.goals[0]), forced)
-        return rounds.guaranteed(posed.problem, posed.goals, posed.unkept, base)
+        return rounds.guaranteed(posed.problem, posed.goals, posed.fallback, base)
 
     def feasible(self, posed: PosedRound, forced: tuple[int, ...] = ()) -> bool:
         """Whether a round has any decision in which one of ``forced`` is chosen; none: any at all.
@@ -151,8 +151,8 @@ def reached(posed: PosedRound, selection: Selection) -> tuple[tuple[float, float
     fast = members.job[mine[kept(problem)[mine]]]
     if np.isin(np.flatnonzero(problem.jobs.guaranteed), fast).all():
         return ((np.inf, 0.0), *values(posed.goals))
-    unkept = values(posed.unkept)
-    return unkept if len(unkept) > len(posed.goals) else ((0.0, 0.0), *unkept)
+    fallback = values(posed.fallback)
+    return fallback if len(fallback) > len(posed.goals) else ((0.0, 0.0), *fallback)
 
 
 def small(level: Level, value: float) -> float:

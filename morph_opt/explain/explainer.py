@@ -271,7 +271,7 @@ class _Round:
 
     def _like(self, other: PosedRound) -> Level:
         """The goal of another posing of the round, with promises as they count in this one."""
-        return other.worth if self._level is self._posed.worth else other.unkept[-1]
+        return other.worth if self._level is self._posed.worth else other.fallback[-1]
 
     # --- what a choice is worth -----------------------------------------------------------------
 

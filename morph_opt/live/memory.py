@@ -133,9 +133,9 @@ class Memory:
         self.last_turn = now_s, gpus
         if now_s - self.since_s < DAY_S:
             return {}
-        said = {"day": self.sentence()}
+        content = {"day": self.sentence()}
         self.since_s, self.idle_gpu_s = now_s, 0.0
-        return said
+        return content
 
     def sentence(self) -> str:
         """What the rules would have changed since the day began."""

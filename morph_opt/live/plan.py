@@ -149,7 +149,7 @@ def _reshape(
     """The shape that a job is given; None where it has it already, or may not be given one."""
     job = next(k.job for k in posed.snapshot.state.jobs if k.job.name == seen.name)
     counts = {many for _, many in parts}
-    if "shape" not in settings.powers or not posed.said[seen.name].malleable or len(counts) > 1:
+    if "shape" not in settings.powers or not posed.stated[seen.name].malleable or len(counts) > 1:
         return None
     total, nodes = sum(many for _, many in parts), len(parts)
     if total == job.requested_gpus and nodes == seen.asked_nodes:

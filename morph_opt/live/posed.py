@@ -40,7 +40,7 @@ REPORT = ("iterations_left", "iteration_s")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Stated:
     """What a user says of a job, in its comment or a report; None for what is not said.
 
     ``morph checkpoint seconds=3600 model=gpt2 iterations=1000 plan=zero_dp gpus=2-16 restart_s=30``
@@ -76,7 +76,7 @@ class Said:
         return None not in (self.model, self.iterations, self.gpus)
 
 
-def said_of(comment: str, report: Path | None = None) -> tuple[Said, str]:
+def stated_of(comment: str, report: Path | None = None) -> tuple[Stated, str]:
     """What a comment and a report say, and what is wrong with them ("" for nothing)."""
     words = comment.split()[1:]
     found: dict[str, Any] = {"checkpoint": "checkpoint" in words}
@@ -97,8 +97,8 @@ def said_of(comment: str, report: Path | None = None) -> tuple[Said, str]:
             found["left"] = read.number("iterations_left", least=0.0)
             found["iteration_s"] = read.number("iteration_s", above=0.0)
     except (InputError, ValueError) as error:
-        return Said(), str(error)
-    return Said(**found), ""
+        return Stated(), str(error)
+    return Stated(**found), ""
 
 
 def _positive(key: str, value: str) -> float:
@@ -118,13 +118,13 @@ class Posed:
         Jobs that run, and those that wait and take part.
     left_alone
         Why other jobs are not part of it, or may not be stopped.
-    said
+    stated
         By job.
     """
 
     snapshot: Snapshot
     left_alone: Mapping[str, str]
-    said: Mapping[str, Said]
+    stated: Mapping[str, Stated]
 
     def document(self) -> dict[str, Any]:
         """The round as `morph_opt.round` reads it."""
@@ -155,7 +155,7 @@ def posed(
     cluster = _described(state.cluster, settings)
     speeds = _speeds(settings, cluster)
     reports = settings.folder / settings.reports if settings.reports else None
-    jobs, said, alone = [], {}, dict(picture.live.held)
+    jobs, stated, alone = [], {}, dict(picture.live.held)
     rows: dict[str, None] = {}
     limits: list[Rule] = []
     fixed: list[str] = []
@@ -170,7 +170,7 @@ def posed(
         why = (
             "no plain job" if seen is None else seen.not_ours(settings, picture.time_s, mark=marked)
         )
-        said[name], wrong = said_of(
+        stated[name], wrong = stated_of(
             seen.comment if seen and not why else "", reports and reports / f"{name}.json"
         )
         why = why or _unready(memory.jobs.get(name), settings, picture.time_s)
@@ -180,19 +180,19 @@ def posed(
             alone[name] = why
             continue
         if known.running is not None:
-            keeps = why or spent or _keeps(seen, said[name], settings, picture)
+            keeps = why or spent or _keeps(seen, stated[name], settings, picture)
             if keeps:
                 alone[name] = keeps
                 fixed.append(name)
-        one = _with_history(known, memory.jobs.get(name), said[name], settings)
-        modelled = None if speeds is None or why else _modelled(one, said[name], speeds, cluster)
+        one = _with_history(known, memory.jobs.get(name), stated[name], settings)
+        modelled = None if speeds is None or why else _modelled(one, stated[name], speeds, cluster)
         if modelled is not None:
             one, rows[modelled.job.model] = modelled, None
-            limits.append(_gangs(one, said[name], settings))
+            limits.append(_gangs(one, stated[name], settings))
         jobs.append(one)
     table = _table(picture.live.snapshot.speeds, speeds, cluster, tuple(rows))
     if measured and rows:
-        table = _measured(table, jobs, said, memory, cluster)
+        table = _measured(table, jobs, stated, memory, cluster)
     own = [*(base.rules if base is not None else ()), *limits, *rules.rules]
     own = [rule for rule in own if not isinstance(rule, NonPreemptible) or rule in rules.rules]
     if fixed:
@@ -205,7 +205,7 @@ def posed(
         state, index=memory.turns, cluster=cluster, jobs=tuple(jobs), interval_s=settings.interval_s
     )
     full = replace(rules, rules=tuple(own))
-    return Posed(Snapshot(found, table, full), alone, said)
+    return Posed(Snapshot(found, table, full), alone, stated)
 
 
 def _about(rule: Rule, names: set[str]) -> bool:
@@ -224,7 +224,7 @@ def _unready(known: Known | None, settings: Settings, time_s: float) -> str:
     return ""
 
 
-def _keeps(seen: Seen | None, said: Said, settings: Settings, picture: Picture) -> str:
+def _keeps(seen: Seen | None, stated: Stated, settings: Settings, picture: Picture) -> str:
     """Why a job that runs is not stopped; "" if it may be."""
     if "stops" not in settings.powers:
         return "no power to stop jobs"
@@ -232,7 +232,7 @@ def _keeps(seen: Seen | None, said: Said, settings: Settings, picture: Picture) 
         return "may not be requeued"
     if not seen.runs:
         return "it starts or ends"
-    if not said.checkpoint:
+    if not stated.checkpoint:
         return "does not say that it checkpoints"
     if seen.start_s < picture.boot_s and picture.time_s < picture.boot_s + settings.boot_s:
         # Killed before it wrote down that the job had ended, slurmctld takes it to run.
@@ -242,15 +242,17 @@ def _keeps(seen: Seen | None, said: Said, settings: Settings, picture: Picture) 
     return picture.restless()
 
 
-def _with_history(state: JobState, known: Known | None, said: Said, settings: Settings) -> JobState:
+def _with_history(
+    state: JobState, known: Known | None, stated: Stated, settings: Settings
+) -> JobState:
     """With runs before this one: schedulers count from the last requeue."""
-    job = replace(state.job, weight=said.weight)
+    job = replace(state.job, weight=stated.weight)
     total_s = job.iterations
-    if said.seconds is not None:
-        total_s = max(1, round(said.seconds))
+    if stated.seconds is not None:
+        total_s = max(1, round(stated.seconds))
     executed_s, starts = state.executed_s, state.starts
     # The margin makes a stop pay only where it were worth so many times what it costs.
-    restart_s = (said.restart_s or settings.restart_s) * settings.margin
+    restart_s = (stated.restart_s or settings.restart_s) * settings.margin
     more: dict[str, Any] = {}
     if known is not None:
         executed_s += known.executed_s
@@ -261,9 +263,9 @@ def _with_history(state: JobState, known: Known | None, said: Said, settings: Se
             "recent_starts_s": tuple(sorted(known.recent_s)),
             "attained_gpu_s": state.attained_gpu_s + known.gpu_s,
         }
-    done = executed_s if said.checkpoint else state.executed_s
-    if said.left is not None and said.seconds is not None:
-        done = total_s - min(total_s, said.left * (said.iteration_s or 1.0))
+    done = executed_s if stated.checkpoint else state.executed_s
+    if stated.left is not None and stated.seconds is not None:
+        done = total_s - min(total_s, stated.left * (stated.iteration_s or 1.0))
     # A job that overruns what was said of it has a second to go, each second.
     more["iterations_done"] = max(0.0, min(done, total_s - 1.0))
     return replace(
@@ -276,23 +278,25 @@ def _with_history(state: JobState, known: Known | None, said: Said, settings: Se
     )
 
 
-def _modelled(state: JobState, said: Said, speeds: SpeedModel, cluster: Cluster) -> JobState | None:
+def _modelled(
+    state: JobState, stated: Stated, speeds: SpeedModel, cluster: Cluster
+) -> JobState | None:
     """A job that names its model, with iterations and plan instead of seconds.
 
     None where speeds know no such job, or not as it runs now: it stays rigid.
     """
-    if said.model is None or said.iterations is None or said.model not in speeds.models():
+    if stated.model is None or stated.iterations is None or stated.model not in speeds.models():
         return None
-    plan, total = said.plan or state.job.requested_plan, said.iterations
+    plan, total = stated.plan or state.job.requested_plan, stated.iterations
     held = state.running
     if held is not None:
         kind = cluster.nodes[held.placement.nodes[0]].type
         span = cluster.span(held.placement.nodes)
-        if speeds.iteration_s(said.model, kind, held.placement.shape, plan, span) is None:
+        if speeds.iteration_s(stated.model, kind, held.placement.shape, plan, span) is None:
             return None
-    left = total if said.left is None else min(said.left, total)
+    left = total if stated.left is None else min(stated.left, total)
     try:
-        job = replace(state.job, model=said.model, iterations=total, requested_plan=plan)
+        job = replace(state.job, model=stated.model, iterations=total, requested_plan=plan)
     except InputError:  # the plan is of another number of GPUs
         return None
     running = None if held is None else replace(held, plan=plan)
@@ -300,10 +304,10 @@ def _modelled(state: JobState, said: Said, speeds: SpeedModel, cluster: Cluster)
     return replace(state, job=job, running=running, iterations_done=done)
 
 
-def _gangs(state: JobState, said: Said, settings: Settings) -> GangLimit:
+def _gangs(state: JobState, stated: Stated, settings: Settings) -> GangLimit:
     """GPUs that a job may have: as it asks, unless it says more and the power is there."""
-    free = said.malleable and "shape" in settings.powers
-    least, most = said.gpus if free and said.gpus else (state.job.requested_gpus,) * 2
+    free = stated.malleable and "shape" in settings.powers
+    least, most = stated.gpus if free and stated.gpus else (state.job.requested_gpus,) * 2
     return GangLimit((state.job.name,), least, most)
 
 
@@ -335,14 +339,14 @@ def _table(
 def _measured(
     table: SpeedTable,
     jobs: Sequence[JobState],
-    said: Mapping[str, Said],
+    stated: Mapping[str, Stated],
     memory: Memory,
     cluster: Cluster,
 ) -> SpeedTable:
     """The table corrected by what jobs report of where they run, now and before."""
     belief = TriedModel(table)
     for job in jobs:
-        seconds, held = said[job.job.name].iteration_s, job.running
+        seconds, held = stated[job.job.name].iteration_s, job.running
         if seconds is not None and held is not None:
             kind = cluster.nodes[held.placement.nodes[0]].type.name
             span = cluster.span(held.placement.nodes).name

@@ -53,7 +53,7 @@ def release_all(
                 else:
                     done.add(one.intent.job)
     except (AwayError, RefusedError) as error:
-        raise InputError(f"does not answer: {error}", field=scheduler.who) from None
+        raise InputError(f"does not answer: {error}", field=scheduler.server) from None
     finally:
         record.close()
     return len(done), [f"{job}: {why}" for job, why in refused.items()]

@@ -36,7 +36,7 @@ class Answered(Protocol):
 class Scheduler(Protocol):
     """A cluster under a scheduler that stays the arbiter."""
 
-    who: str
+    server: str
     """Who answers, in messages."""
 
     def clock(self) -> float:

@@ -58,10 +58,10 @@ def run_slurm(command: Command, limit_s: float) -> str:
         raise InputError(rule, field=command[0]) from None
     if done.returncode == 0:
         return done.stdout
-    said = " ".join((done.stderr or done.stdout).split())[:300]
-    if any(word in said.lower() for word in _AWAY):
-        raise AwayError(said)
-    raise RefusedError(said or f"exit status {done.returncode}")
+    answer = " ".join((done.stderr or done.stdout).split())[:300]
+    if any(word in answer.lower() for word in _AWAY):
+        raise AwayError(answer)
+    raise RefusedError(answer or f"exit status {done.returncode}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Slurm:
         Of this machine; tests have their own.
     """
 
-    who = "slurmctld"
+    server = "slurmctld"
 
     def __init__(
         self,
@@ -142,9 +142,12 @@ class Slurm:
         InputError
             If its answers make no sense.
         """
-        said = asked or self.ask()
-        jobs, nodes = parse_json(said.jobs, "squeue --json"), parse_json(said.nodes, "sinfo --json")
-        return read_picture(said.config, jobs, nodes, submitted_s, self._settings)
+        answer = asked or self.ask()
+        jobs, nodes = (
+            parse_json(answer.jobs, "squeue --json"),
+            parse_json(answer.nodes, "sinfo --json"),
+        )
+        return read_picture(answer.config, jobs, nodes, submitted_s, self._settings)
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
         """What carries out an intent."""

@@ -101,7 +101,7 @@ class Controller:
         try:
             self.scheduler.take_lease(self.owner)
         except AwayError as error:
-            raise InputError(f"does not answer: {error}", field=self.scheduler.who) from None
+            raise InputError(f"does not answer: {error}", field=self.scheduler.server) from None
 
     def close(self) -> None:
         """Give lease and folder to whoever comes next."""
@@ -125,24 +125,24 @@ class Controller:
         """
         began_s = time.perf_counter()
         try:
-            said = self.scheduler.ask()
+            answer = self.scheduler.ask()
         except AwayError:
             self.memory.away_s = self.scheduler.clock()
             self.folder.counts["away"] += 1
             raise
-        now_s = said.time_s
+        now_s = answer.time_s
         due = now_s - self.last_s >= self.settings.interval_s or self._settling(now_s)
         leased = self.mode.word != ACT or now_s - self.leased_s < self.settings.lease_s / 3.0
-        if not due and leased and said.seen == self.last_texts:
+        if not due and leased and answer.seen == self.last_texts:
             return False
-        picture = self.scheduler.observe(self.memory.submitted_s(), said)
+        picture = self.scheduler.observe(self.memory.submitted_s(), answer)
         if not self._keep_lease(picture):
             self.last_s = -1e18
             return False
         self._begin(picture)
         self.pending += self.memory.take(picture)
         seen = _fingerprint(picture)
-        self.last_texts = said.seen
+        self.last_texts = answer.seen
         if not due and seen == self.last_seen:
             return False
         self.last_s, self.last_seen = picture.time_s, seen
@@ -258,10 +258,10 @@ class Controller:
         if self.mode.word == ACT and not stop_all:
             # First written, then done: a controller that is killed in between leaves its word.
             ready = [one.intent for one in planned if not one.outcome]
-            said = [shlex.join(c) for one in ready for c in self.scheduler.commands(one, picture)]
-            if said:
+            answer = [shlex.join(c) for one in ready for c in self.scheduler.commands(one, picture)]
+            if answer:
                 now_s = self.scheduler.clock()
-                self.folder.log({"doing": self.memory.turns, "clock_s": now_s, "commands": said})
+                self.folder.log({"doing": self.memory.turns, "clock_s": now_s, "commands": answer})
         records = []
         failed: set[str] = set()
         for one in planned:
@@ -302,7 +302,7 @@ class Controller:
             return "refused", str(error)
         except AwayError as error:
             self.memory.away_s = self.scheduler.clock()
-            return "postponed", f"{self.scheduler.who} is away: {error}"
+            return "postponed", f"{self.scheduler.server} is away: {error}"
         if isinstance(one.intent, Stop) and one.intent.power == "stops":
             self.memory.stops_s.append(self.scheduler.clock())
         elif isinstance(one.intent, Stop) and one.intent.job in self.memory.jobs:
@@ -389,7 +389,7 @@ class Controller:
             except AwayError as error:
                 if not answered:
                     raise InputError(
-                        f"does not answer: {error}", field=self.scheduler.who
+                        f"does not answer: {error}", field=self.scheduler.server
                     ) from None
                 pause_s = min(pause_s * _BACK_OFF, _MOST_BACK_OFF_S)
             if turns is None or taken < turns:

@@ -16,6 +16,7 @@ from morph_opt.events.log import (
     Ended,
     EndReason,
     Event,
+    InitialJob,
     Preempted,
     RoundDecided,
     Shared,
@@ -25,7 +26,6 @@ from morph_opt.events.log import (
     StartKind,
     StopCause,
     Submitted,
-    TakenUp,
 )
 from morph_opt.metrics.rounds import RoundSums
 
@@ -170,7 +170,7 @@ class JobRecord:
     node_failures: int = 0
     changes: int = 0
     slo_drops: int = 0
-    before: TakenUp | None = None
+    before: InitialJob | None = None
     held_at_first: bool = False
 
     @property
@@ -348,7 +348,7 @@ class HistoryReader:
                 self._begun = event
             case Submitted():
                 self._record(event.job).submitted = True
-            case TakenUp():
+            case InitialJob():
                 self._record(event.job).before = event
             case Started(kind=StartKind.HELD):
                 self._record(event.job).held_at_first = True

@@ -23,8 +23,8 @@ def service_metrics(history: History) -> dict[str, Scalar]:
     }
     if any(record.job.feedback_iterations is not None for record in history.jobs):
         instants = [(record, reported_s(record)) for record in jobs]
-        told = [at - record.job.submission_s for record, at in instants if at is not None]
-        found |= {"reported_jobs": len(told), "feedback_s": _mean(told)}
+        instants_s = [at - record.job.submission_s for record, at in instants if at is not None]
+        found |= {"reported_jobs": len(instants_s), "feedback_s": _mean(instants_s)}
     cancelled = sum(record.cancelled_s is not None for record in history.jobs)
     if cancelled:
         found["cancelled_jobs"] = cancelled

@@ -217,8 +217,8 @@ def _fit(options: argparse.Namespace) -> None:
     header = f"Fitted to {len(found.runs)} runs by `python -m morph_opt.perf fit`."
     write_atomically(options.out, dump([fitted], None, header))
     print("constant,value,uncertainty_percent,told_by_runs_percent")
-    told = found.told()
-    for index, (name, share) in enumerate(told.items()):
+    determined = found.determined()
+    for index, (name, share) in enumerate(determined.items()):
         sd = found.log_covariance[index, index] ** 0.5
         value = getattr(found.constants, name)
         print(f"{name},{value:.4g},{100 * sd:.0f},{100 * share:.0f}")

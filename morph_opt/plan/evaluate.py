@@ -68,7 +68,7 @@ def _floor(slo: Slo, demands: Demands) -> float:
 EARLY = "early"
 """Word of `Verdict.decided_by` for a replay that was ended."""
 
-DEAR, FAR = "completion", 4.0
+EXPENSIVE, FAR = "completion", 4.0
 """A bound that is computed only where the target is below so many times the others."""
 
 
@@ -128,10 +128,10 @@ class Evaluator:
 
     # --- bounds -----------------------------------------------------------------------------------
 
-    def refused(self, scenario: Scenario, slo: Slo, *, dear: bool = True) -> Verdict | None:
+    def refused(self, scenario: Scenario, slo: Slo, *, expensive: bool = True) -> Verdict | None:
         """A proof that the scenario does not reach the SLO, if a bound has one.
 
-        The dear bound is left out without ``dear``, and where the cheap ones are far below the
+        The dear bound is left out without ``expensive``, and where the cheap ones are far below the
         target: it takes a good part of a replay's time.
         """
         cell = _cell(scenario)
@@ -147,7 +147,7 @@ class Evaluator:
         best = 0.0
         for word, stage in _stages(slo):
             name = word.rpartition(" ")[2]
-            if name == DEAR and not (dear and slo.target < FAR * best):
+            if name == EXPENSIVE and not (expensive and slo.target < FAR * best):
                 continue
             if word not in known:
                 if demands is None:

@@ -174,7 +174,7 @@ class Search:
         slo, seeds = self.target.slo, self.exploration
         allowed, proven = self.target.may_fail(len(seeds)), []
         for place, seed in enumerate(seeds):
-            verdict = self.judge.refused(self.at(size, seed), slo, dear=False)
+            verdict = self.judge.refused(self.at(size, seed), slo, expensive=False)
             if verdict is not None:
                 proven.append(verdict)
             if len(proven) > allowed or len(proven) + len(seeds) - place - 1 <= allowed:
@@ -268,30 +268,30 @@ class Search:
                 return larger
         raise self._nothing()
 
-    def said_of(self, size: int) -> str:
+    def text_of(self, size: int) -> str:
         """Why a size is not the answer; empty if it was not tested, or is."""
         trial = self.confirmation(size)
         if trial is None:
-            return self._explored_said(size)
+            return self._explored_text(size)
         if trial.passed:
             return ""
         of, target = len(trial.verdicts), self.target
         verb = "are left open" if trial.open else "are not confirmed"
-        said = f"{size} nodes {verb}: {trial.count} of {of} fresh workloads pass"
+        text = f"{size} nodes {verb}: {trial.count} of {of} fresh workloads pass"
         seen = trial.count / of
         if seen <= target.share:
-            return f"{said}, and more workloads would hardly change it"
+            return f"{text}, and more workloads would hardly change it"
         enough = (
             fixed(target.share, seen, error_of(target.confidence, 1))
             if seen < 1.0
             else (needed(target.share, target.confidence))
         )
         return (
-            f"{said}; if that is their share, about {enough:,} fresh ones would show it (those of "
+            f"{text}; if that is their share, about {enough:,} fresh ones would show it (those of "
             f"--indifference {max(1e-4, seen - target.share):.1g}), instead of another node"
         )
 
-    def _explored_said(self, size: int) -> str:
+    def _explored_text(self, size: int) -> str:
         """Why a size went no further than the exploration."""
         trial = next((t for t in self.tested if t.size == size and not t.passed), None)
         if trial is None:

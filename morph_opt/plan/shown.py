@@ -46,8 +46,8 @@ def _row(cells: Mapping[str, Cell], unit: str) -> dict[str, Cell]:
             shown["share"] = f"{low} to {high}" if low and high else ""
         elif name == "mean":
             around = [_number(cells.get(one)) for one in ("mean_lower", "mean_upper")]
-            said = f" ({around[0]} to {around[1]})" if all(around) else ""
-            shown[f"mean ({unit})" if unit else "mean"] = _number(cell) + said
+            interval = f" ({around[0]} to {around[1]})" if all(around) else ""
+            shown[f"mean ({unit})" if unit else "mean"] = _number(cell) + interval
         elif name == "decided_by":
             words = str(cell or "").replace("bound ", "bound_").split()
             shown["decided by"] = ", ".join(map(_by, words))

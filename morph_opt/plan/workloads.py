@@ -90,17 +90,17 @@ def source_of(
         If the history has fewer than two whole days: one realisation is an anecdote.
     """
     trace = absolute_spec(trace)
-    told = {name: value for name, value in (options or {}).items() if value is not None}
+    given = {name: value for name, value in (options or {}).items() if value is not None}
     if blocks is None and is_family(trace):
-        return Source(trace, AS_IS, load, options=told)
-    history = load_trace(trace, **told).trace
+        return Source(trace, AS_IS, load, options=given)
+    history = load_trace(trace, **given).trace
     if blocks is None:
         blocks = WEEKS if whole_blocks(history, WEEKS) >= LEAST_WEEKS else DAYS
     count = require_blocks(history, blocks)
     note = f"{count} {blocks} of history"
     if count < FEW_BLOCKS:
         note += f": the interval cannot know rarer {blocks}"
-    return Source(trace, blocks, load, note, told)
+    return Source(trace, blocks, load, note, given)
 
 
 def is_family(trace: str) -> bool:
@@ -152,12 +152,12 @@ def distinct(seeds: Sequence[int]) -> tuple[int, ...]:
 
 def loaded(workload: Workload) -> LoadedTrace:
     """A workload's jobs and speeds; the last ones are remembered."""
-    told = {k: v for k, v in workload.trace_options.items() if v is not None}
-    plain = {k: tuple(v.items()) if isinstance(v, Mapping) else v for k, v in told.items()}
+    given = {k: v for k, v in workload.trace_options.items() if v is not None}
+    plain = {k: tuple(v.items()) if isinstance(v, Mapping) else v for k, v in given.items()}
     return _loaded(workload.trace, workload.seed, tuple(plain.items()))
 
 
 @lru_cache(maxsize=64)
-def _loaded(spec: str, seed: int, told: tuple[tuple[str, Any], ...]) -> LoadedTrace:
-    options = {k: dict(v) if isinstance(v, tuple) else v for k, v in told}
+def _loaded(spec: str, seed: int, given: tuple[tuple[str, Any], ...]) -> LoadedTrace:
+    options = {k: dict(v) if isinstance(v, tuple) else v for k, v in given}
     return load_trace(spec, seed=seed, **options)

@@ -41,8 +41,8 @@ def _print_tables(given: argparse.Namespace) -> int:
     ):
         print(f"{title}:")
         for spec in specs:
-            told = "".join(f" [{OPTIONS[name].flag}]" for name in spec.options)
-            print(f"  {spec.name:<{width}}  {spec.rule}{told}")
+            options = "".join(f" [{OPTIONS[name].flag}]" for name in spec.options)
+            print(f"  {spec.name:<{width}}  {spec.rule}{options}")
     return 0
 
 
@@ -61,7 +61,7 @@ def objectives_table() -> str:
     return _table(
         header,
         [
-            (f"`{spec.name}`", spec.rule, spec.source, spec.needs.rest, _told(spec), _link(spec))
+            (f"`{spec.name}`", spec.rule, spec.source, spec.needs.rest, _options(spec), _link(spec))
             for spec in OBJECTIVES.values()
         ],
     )
@@ -74,7 +74,7 @@ def baselines_table() -> str:
     return _table(
         ("policy", "rule", "source", "may be told", "page"),
         [
-            (f"`{spec.name}`", spec.rule, spec.source, _told(spec), _link(spec))
+            (f"`{spec.name}`", spec.rule, spec.source, _options(spec), _link(spec))
             for spec in POLICIES.values()
             if spec.name != "milp"
         ],
@@ -100,12 +100,12 @@ def options_table() -> str:
 
     rows = []
     for known in OPTIONS.values():
-        who = "`milp`" if known.name in MILP_OPTIONS else known.about.help.partition(";")[0]
-        rows.append((f"`{known.flag}`", known.takes, who))
+        policy = "`milp`" if known.name in MILP_OPTIONS else known.about.help.partition(";")[0]
+        rows.append((f"`{known.flag}`", known.takes, policy))
     return _table(("option", "takes", "known to"), rows)
 
 
-def _told(spec: PolicySpec[object]) -> str:
+def _options(spec: PolicySpec[object]) -> str:
     from morph_opt.policies.options import OPTIONS
 
     return ", ".join(f"`{OPTIONS[name].flag}`" for name in spec.options) or "-"

@@ -110,7 +110,7 @@ class Decision:
         See the classes.
     evidence
         The round as it was posed and solved, for explanations; None for policies without one.
-    stands
+    steady
         Whether it changed nothing, and the policy would decide just the same at later boundaries
         until a job arrives or completes or a node changes. The engine then need not ask a policy
         that does not remember (`Policy.remembers`).
@@ -119,7 +119,7 @@ class Decision:
     allocation: Allocation
     report: RoundReport = field(default_factory=lambda: RoundReport("heuristic"))
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
-    stands: bool = False
+    steady: bool = False
 
 
 class Policy(ABC):

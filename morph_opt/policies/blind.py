@@ -174,7 +174,7 @@ def _with_left(known: JobState, left: float) -> JobState:
     return replace(known, job=replace(known.job, iterations=total))
 
 
-class ToldPolicy(Policy):
+class EstimatingPolicy(Policy):
     """A policy that is shown estimates in place of the iterations that jobs have.
 
     What it remembers is a function of the states that it was shown.

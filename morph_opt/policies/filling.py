@@ -165,9 +165,9 @@ class FillingPolicy(Policy):
             place_ms=1e3 * (placed - prepared),
             check_ms=1e3 * (time.perf_counter() - placed),
         )
-        return Decision(allocation, report, stands=self._stands(view.problem, selection))
+        return Decision(allocation, report, steady=self._is_steady(view.problem, selection))
 
-    def _stands(self, problem: RoundProblem, selection: Selection) -> bool:
+    def _is_steady(self, problem: RoundProblem, selection: Selection) -> bool:
         """See `Decision`: all jobs run on, or none that waits can start, whatever the time is."""
         running = problem.jobs.running
         if problem.shared.count or (selection.choice != problem.options.stay)[running].any():

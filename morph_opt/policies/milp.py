@@ -149,7 +149,7 @@ class MilpPolicy(Policy):
             check_ms=laps.ms["check"],
         )
         evidence = Evidence(posed, solved, selection)
-        return Decision(allocation, report, evidence, stands=settled is not None)
+        return Decision(allocation, report, evidence, steady=settled is not None)
 
     def _require_possible(self, state: RoundState, allocation: Allocation) -> None:
         """Refuse a decision that no tables are needed to see is impossible."""

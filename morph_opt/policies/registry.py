@@ -18,7 +18,7 @@ from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.auto import promises_for
 from morph_opt.policies.base import Policy
-from morph_opt.policies.blind import Durations, Learnt, Noise, ToldPolicy
+from morph_opt.policies.blind import Durations, EstimatingPolicy, Learnt, Noise
 from morph_opt.policies.catalog import BASELINES, OBJECTIVES, BaselineSpec
 from morph_opt.policies.milp import MilpPolicy
 from morph_opt.policies.options import MILP_OPTIONS, OPTIONS, PolicyOptions
@@ -177,8 +177,8 @@ def require_understood(policy: str, objective: str, given: Iterable[str]) -> Non
     known = {*POLICIES[policy].options, *(() if spec is None else spec.options)}
     for name in given:
         if name not in known:
-            who = f"objective {objective!r}" if policy == "milp" else f"policy {policy!r}"
-            rule = f"{who} does not know it; known to {_knowing(name)}"
+            named = f"objective {objective!r}" if policy == "milp" else f"policy {policy!r}"
+            rule = f"{named} does not know it; known to {_knowing(name)}"
             raise InputError(rule, field=OPTIONS[name].flag)
 
 
@@ -211,8 +211,10 @@ def require_workers(policy: str, options: PolicyOptions, jobs: Sequence[Job]) ->
         rule = f"has no workers that take turns ({others.requested_plan}), as {policy} needs"
         raise InputError(rule, field=f"job {others.name}")
     if workers is not None and decides is not None and decides.workers == "no":
-        who = f"objective {options.objective!r}" if policy == "milp" else f"policy {policy!r}"
-        rule = f"has workers that take turns ({workers.requested_plan}), which {who} does not know"
+        named = f"objective {options.objective!r}" if policy == "milp" else f"policy {policy!r}"
+        rule = (
+            f"has workers that take turns ({workers.requested_plan}), which {named} does not know"
+        )
         raise InputError(rule, field=f"job {workers.name}")
     if workers is not None and options.rules.rules:
         rule = f"cannot be combined with workers that take turns, as job {workers.name} has"
@@ -267,10 +269,14 @@ def make_policy(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy
     require_understood(name, options.objective, options.changed())
     spec = _spec(name, options.objective)
     policy = _made(name, belief, options)
-    told = Durations.parse(options.durations)
-    if told.blind or (spec is not None and spec.blind):
-        return ToldPolicy(policy, Learnt(belief))
-    return ToldPolicy(policy, Noise(told.sigma, options.seed)) if told.sigma else policy
+    durations = Durations.parse(options.durations)
+    if durations.blind or (spec is not None and spec.blind):
+        return EstimatingPolicy(policy, Learnt(belief))
+    return (
+        EstimatingPolicy(policy, Noise(durations.sigma, options.seed))
+        if durations.sigma
+        else policy
+    )
 
 
 def require_named(policy: str, objective: str) -> None:

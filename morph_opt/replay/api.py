@@ -16,8 +16,8 @@ from morph_opt.engine.engine import Engine
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import Begun, Event
 from morph_opt.metrics.bounds.demands import job_demands, packed_demands
+from morph_opt.metrics.bounds.initial import initial_demands
 from morph_opt.metrics.bounds.lower import Demands
-from morph_opt.metrics.bounds.taken_up import taken_up_demands
 from morph_opt.metrics.cost import cost_metrics
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
 from morph_opt.metrics.gpu_types import gpu_utilization_by_type
@@ -232,7 +232,7 @@ class _Inputs:
         demands = needs_of(self.trace, self.cluster, self.truth, self.config)
         if self.initial is None:
             return demands
-        return taken_up_demands(demands, self.initial, self.config)
+        return initial_demands(demands, self.initial, self.config)
 
 
 def _driven(

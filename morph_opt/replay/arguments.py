@@ -47,8 +47,8 @@ def make_parser() -> LineParser:
         help="dollars per hour of a GPU, for objective cost and for the bill",
     )
     add_options(nodes, EqualNodes)
-    who = parser.add_argument_group("who decides; an option is refused by policies without it")
-    add_options(who, Scheduler)
+    deciding = parser.add_argument_group("who decides; an option is refused by policies without it")
+    add_options(deciding, Scheduler)
     rules = parser.add_argument_group("rules of the engine, and failures of nodes")
     add_options(rules, ReplayConfig)
     add_options(rules, Failures)

@@ -112,9 +112,9 @@ def _free_default(scenario: Scenario) -> Path:
     from morph_opt.runs.write import require_free
 
     scheduler, trace = scenario.scheduler, scenario.workload.trace
-    who = scheduler.objective if scheduler.policy == "milp" else scheduler.policy
+    decider = scheduler.objective if scheduler.policy == "milp" else scheduler.policy
     short = re.sub(r"^([\w-]+:).*/", r"\1", trace)  # of a log, not its whole path
-    parts = (Path(trace).stem if trace.endswith(".csv") else short, who)
+    parts = (Path(trace).stem if trace.endswith(".csv") else short, decider)
     plain = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") for part in parts)
     base = Path("runs") / f"{plain}-{scenario.digest[:8]}"
     out, number = base, 2

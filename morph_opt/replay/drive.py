@@ -72,13 +72,13 @@ class Drive:
         """Decide round after round until the end; ``begun``: the first line is written."""
         if writer is not None and not begun:
             writer.commit([self._begun], None)
-        standing: RoundReport | None = None
+        steady: RoundReport | None = None
         sees_all = self._policy.remembers
         while True:
             began = time.perf_counter()
-            if standing is not None and self._engine.go_on():
+            if steady is not None and self._engine.skip_ahead():
                 engine_ms = 1e3 * (time.perf_counter() - began)
-                self._taken(writer, standing, 0.0, engine_ms)
+                self._taken(writer, steady, 0.0, engine_ms)
                 continue
             state = self._engine.advance()
             if state is None:
@@ -90,10 +90,10 @@ class Drive:
             round_ms = 1e3 * (decided - asked)
             engine_ms = 1e3 * (time.perf_counter() - began) - round_ms
             report = decision.report
-            if decision.stands:
+            if decision.steady:
                 # Worth changes with time and is not asked for again, so no such row states it.
                 report = replace(report, objective=float("nan"), bound=float("nan"))
-            standing = report.untimed() if decision.stands and not sees_all else None
+            steady = report.untimed() if decision.steady and not sees_all else None
             self._taken(writer, report, round_ms, engine_ms)
         last = self._engine.take_events()
         if writer is not None:

@@ -217,8 +217,8 @@ def require_scheduler(scheduler: Scheduler) -> None:
     from morph_opt.solvers.registry import require_named as require_solver_named
 
     require_named(scheduler.policy, scheduler.objective)
-    told = [name for name in changed(scheduler) if name in OPTIONS]
-    require_understood(scheduler.policy, scheduler.objective, told)
+    given = [name for name in changed(scheduler) if name in OPTIONS]
+    require_understood(scheduler.policy, scheduler.objective, given)
     require_solver_named(scheduler.solver)
     require_belief(scheduler)
 
@@ -305,9 +305,9 @@ def _require_slices(scenario: Scenario) -> None:
     """Refuse time slices that end before what runs in them has started."""
     from morph_opt.policies.registry import needs_of
 
-    engine, who = scenario.engine, scenario.scheduler
+    engine, scheduler = scenario.engine, scenario.scheduler
     slowest_s = max(engine.restart_s, *engine.restart_s_by_model.values(), 0.0)
-    if needs_of(who.policy, who.objective).slices and slowest_s >= engine.interval_s:
+    if needs_of(scheduler.policy, scheduler.objective).slices and slowest_s >= engine.interval_s:
         rule = (
             f"must be below the round of {engine.interval_s:g} s for time slices, got {slowest_s:g}"
         )

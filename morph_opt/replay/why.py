@@ -185,21 +185,21 @@ def why(
         window = f"{from_s / HOUR_S:g} h to {until}"
         raise InputError(f"job {job!r} is not there from {window}", file=str(path), field="job")
     there = _rounds_of(events, found)
-    said = [
+    lines = [
         f"{job} was {one.words} from {_hours(one.from_s)} to {_hours(one.until_s)}" for one in found
     ]
     if not there:
-        return [*said, "no round was decided in that time"]
+        return [*lines, "no round was decided in that time"]
     if scenario is None:
         there = [index for index in there if (path / document_of(index)).exists()]
         if not there:
-            return [*said, "no document of a round of that time was kept (keep_rounds)"]
+            return [*lines, "no document of a round of that time was kept (keep_rounds)"]
     count = min(rounds, len(there))
     wanted = {there[k * len(there) // count] for k in range(count)}
     if scenario is None:
         words = live.value("options", tuple[str, ...])
-        return [*said, *_kept_reasons(path, words, events, wanted, job)]
-    return [*said, *_reasons(prepare(scenario), events, wanted, job)]
+        return [*lines, *_kept_reasons(path, words, events, wanted, job)]
+    return [*lines, *_reasons(prepare(scenario), events, wanted, job)]
 
 
 def document_of(index: int) -> str:
@@ -321,6 +321,6 @@ def _run(given: argparse.Namespace) -> int:
     if until_s <= from_s:
         raise InputError("must be behind --from-h", field="--until-h")
     with named_by_file(str(given.run / CONFIG), allow_code=given.allow_code):
-        said = why(given.run, given.job, from_s, until_s, rounds=given.rounds or ROUNDS)
-    sys.stdout.write("\n".join(said) + "\n")
+        lines = why(given.run, given.job, from_s, until_s, rounds=given.rounds or ROUNDS)
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0

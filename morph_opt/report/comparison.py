@@ -190,8 +190,8 @@ def unlike(first: RunView, other: RunView) -> list[str]:
     for what, of in _CONDITIONS.items():
         if of(first) != of(other):
             shown = _shown(of(other)), _shown(of(first))
-            told = f": {shown[0]} and {shown[1]}" if all(shown) and shown[0] != shown[1] else ""
-            found.append(f"{other.name} and {first.name} have another {what}{told}.")
+            pair = f": {shown[0]} and {shown[1]}" if all(shown) and shown[0] != shown[1] else ""
+            found.append(f"{other.name} and {first.name} have another {what}{pair}.")
     return found
 
 

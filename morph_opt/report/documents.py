@@ -112,8 +112,8 @@ def overview_document(views: Sequence[RunView], pairs: Pairs) -> Packed:
 
 def pairs_data(pairs: Pairs) -> Packed:
     """Sentences and tables on every two runs."""
-    told = {"labels": [label(name) for name in pairs.names], "choices": pairs.choices()}
-    return Packed(pack(json.dumps(told, separators=(",", ":"))), ())
+    content = {"labels": [label(name) for name in pairs.names], "choices": pairs.choices()}
+    return Packed(pack(json.dumps(content, separators=(",", ":"))), ())
 
 
 def _packed(models: Sequence[Model]) -> Packed:

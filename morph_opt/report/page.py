@@ -58,7 +58,7 @@ def build_page(views: Sequence[RunView]) -> str:
         comparison=comparison,
         rows=rows,
         bounds=any(comparison.bounds),
-        pairs=pairs.told(pairs.shown) if pairs.found else None,
+        pairs=pairs.described(pairs.shown) if pairs.found else None,
         chosen=pairs.shown if pairs.found else None,
         runs=[
             _run(place, view, prices[place], dict(packed)[f"run-{place}"].roots, len(views) > 1)

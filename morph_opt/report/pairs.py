@@ -65,7 +65,7 @@ class Pairs:
         """What a page shows before anybody chooses; there is one."""
         return next(iter(self.found))
 
-    def told(self, choice: Choice) -> dict[str, Any]:
+    def described(self, choice: Choice) -> dict[str, Any]:
         """Sentences and tables on two runs."""
         pairing, (first, second) = self.found[choice], (self.names[place] for place in choice)
         tables = {
@@ -84,8 +84,8 @@ class Pairs:
 
     def choices(self) -> dict[str, Any]:
         """What the page's script shows of every choice, by places such as ``0-1``."""
-        told = {f"{a}-{b}": self.told((a, b)) for a, b in self.found}
-        return told | {f"{a}-{b}": {"why": list(why)} for (a, b), why in self.reasons.items()}
+        described = {f"{a}-{b}": self.described((a, b)) for a, b in self.found}
+        return described | {f"{a}-{b}": {"why": list(why)} for (a, b), why in self.reasons.items()}
 
     def completions(self) -> tuple[list[str], dict[int, Floats]]:
         """Jobs that are in some pairing, and their completion times by run; NaN where unpaired."""

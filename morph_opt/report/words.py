@@ -36,12 +36,12 @@ def summary_sentences(view: RunView) -> list[str]:
     s, values, nodes = view.run.summary, view.values, view.nodes
     kinds = ", ".join(f"{nodes.gpus_of_type(kind)} {kind}" for kind in nodes.types)
     of = f" ({kinds})" if nodes.known else ""
-    told = [
+    sentences = [
         f"{view.name} ran {count(s.jobs, 'job')} of trace {s.trace} on "
         f"{count(len(nodes.names), 'node')} with {count(nodes.total, 'GPU')}{of}."
     ]
     if s.completed:
-        told.append(
+        sentences.append(
             f"{s.completed:,} of them completed, on average {s.avg_jct_s:,.0f} s after they "
             "were "
             f"submitted (median {s.median_jct_s:,.0f} s, 99 % within {s.p99_jct_s:,.0f} s); "
@@ -49,25 +49,25 @@ def summary_sentences(view: RunView) -> list[str]:
         )
     bound = s.avg_jct_lower_bound_s
     if s.completed == s.jobs and bound > 0.0:
-        told.append(
+        sentences.append(
             f"No schedule has an average below {bound:,.0f} s: this one is "
             f"{s.avg_jct_s / bound:.2f} times that."
         )
-    told.append(
+    sentences.append(
         f"The run took {hours(view.end_s)} of simulated time; GPUs were held "
         f"{share(s.gpu_utilization)} "
         f"of it{_productive(view)}."
     )
-    told.append(
+    sentences.append(
         f"There were {count(s.rounds, 'round')}, {s.restarts_per_job:.2f} restarts per job and "
         f"{count(s.preemptions, 'preemption')}."
     )
     if number(values.get("guaranteed_jobs")) > 0:
-        told.append(
+        sentences.append(
             f"{values['guaranteed_jobs']} jobs are guaranteed; in "
             f"{values['rounds_guarantees_short']} rounds a guarantee was short{_missed(values)}."
         )
-    return told
+    return sentences
 
 
 def _missed(values: Values) -> str:
@@ -124,17 +124,17 @@ def gantt_caption(view: RunView) -> str:
     """Who held the GPUs."""
     nodes, r = view.nodes, view.rectangles
     moved = sum(len(numbers) > 1 for numbers in view.segments_by_job.values())
-    told = (
+    sentences = (
         f"{count(len(view.segments_by_job), 'job')} held GPUs in "
         f"{count(len(view.segments), 'segment')}, "
         f"{r.gpu_s / 3600.0:,.1f} GPU-hours in all; {count(moved, 'job')} held more than one "
         "set of GPUs."
     )
     if view.outages:
-        told += f" Nodes were away {count(len(view.outages), 'time')} (hatched)."
+        sentences += f" Nodes were away {count(len(view.outages), 'time')} (hatched)."
     if (r.partner >= 0).any():
-        told += " Two jobs on the same GPUs have half of the height each."
-    return told + f" Nodes, from the top: {_some(nodes.names)}."
+        sentences += " Two jobs on the same GPUs have half of the height each."
+    return sentences + f" Nodes, from the top: {_some(nodes.names)}."
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -170,13 +170,13 @@ def gpus_caption(view: RunView, held: Steps, productive: Steps) -> str:
 def rounds_caption(view: RunView) -> str:
     """Gaps and times of rounds."""
     s = view.run.summary
-    told = (
+    sentences = (
         f"Half of the rounds took at most {s.round_ms_p50:,.1f} ms, "
         f"99 % at most {s.round_ms_p99:,.0f} ms"
     )
     if math.isnan(s.gap_max):
-        return f"{told}; this policy proves no gap."
-    return f"{told}; the largest gap left is {100.0 * s.gap_max:.2g} %."
+        return f"{sentences}; this policy proves no gap."
+    return f"{sentences}; the largest gap left is {100.0 * s.gap_max:.2g} %."
 
 
 def absent(view: RunView, prices: Sequence[Price]) -> list[str]:
@@ -215,13 +215,13 @@ SHOWN_DISTRIBUTIONS = {column: name for column, (name, _) in MEASURES.items()}
 def distribution_caption(views: Sequence[RunView], column: str, name: str) -> str:
     """Medians by run."""
     form = "{:,.2f}" if column == "stretch" else "{:,.0f} s"
-    told = []
+    sentences = []
     for view in views[:8]:
         values = finished(view, column)
         if values.size:
             middle, high = np.quantile(values, (0.5, 0.9))
-            told.append(f"{view.name} median {form.format(middle)}, 90 % {form.format(high)}")
-    text = f"{name.capitalize()}: {'; '.join(told) or 'no job completed'}."
+            sentences.append(f"{view.name} median {form.format(middle)}, 90 % {form.format(high)}")
+    text = f"{name.capitalize()}: {'; '.join(sentences) or 'no job completed'}."
     whole = all(view.run.summary.completed == view.run.summary.jobs for view in views)
     if column == "jct_s" and whole:
         text += " The dotted line is what no schedule's average is below."

@@ -136,8 +136,8 @@ def _run(arguments: argparse.Namespace) -> int:
     as_text = arguments.format == "text"
     explained = "" if decided.explanation is None else explanation_text(decided.explanation)
     if as_text:
-        told = "" if live is None else live_text(live)
-        sys.stdout.write(decision_text(decided) + told + ("\n" + explained if explained else ""))
+        waiting = "" if live is None else live_text(live)
+        sys.stdout.write(decision_text(decided) + waiting + ("\n" + explained if explained else ""))
     else:
         more = {}
         if live is not None:

@@ -14,8 +14,8 @@ def decision_text(decided: RoundDecision) -> str:
         head += f", {document['objective'] or 'value'} {value:.6g}"
     if gap is not None:
         head += f", gap {gap:.3g}"
-    said = [*(f"beyond its request: {line}" for line in decided.beyond)]
-    said += [f"note: {note}" for note in decided.notes]
-    notes = ["", *said] if said else []
+    lines = [*(f"beyond its request: {line}" for line in decided.beyond)]
+    lines += [f"note: {note}" for note in decided.notes]
+    notes = ["", *lines] if lines else []
     taken = [] if decided.chosen is None else [decided.chosen]
     return "\n".join([head, *taken, "", decided.to_table().to_text(), *notes]) + "\n"

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from morph_opt.domain import Trace
-from morph_opt.events.log import Completed, Event, Preempted, RoundDecided, Started, TakenUp
+from morph_opt.events.log import Completed, Event, InitialJob, Preempted, RoundDecided, Started
 from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.runs.slo import Slo
 
@@ -85,7 +85,7 @@ class EarlyEnd:
             return
         for event in events:
             match event:
-                case Started() | Completed() | TakenUp() | Preempted():
+                case Started() | Completed() | InitialJob() | Preempted():
                     self._clock(event, self._index[event.job])
                 case RoundDecided(time_s=time_s) if time_s > self._safe_until_s:
                     at_least = self.at_least(time_s)
@@ -105,7 +105,7 @@ class EarlyEnd:
             return float((self._submitted_s + each).max() - self._submitted_s.min())
         return self._slo.statistic_of(each)
 
-    def _clock(self, event: Started | Completed | TakenUp | Preempted, j: int) -> None:
+    def _clock(self, event: Started | Completed | InitialJob | Preempted, j: int) -> None:
         """Let the clock of a job run, or stop it."""
         metric = self._slo.metric
         match event:
@@ -117,9 +117,9 @@ class EarlyEnd:
                 self._earliest_s[j], self._rest_s[j] = max(self._earliest_s[j], ready_s), 0.0
                 if not self._slo.to_the_end:
                     self._stop(j, event.time_s)
-            case TakenUp(first_start_s=first_s) if metric == "waiting_s" and first_s is not None:
+            case InitialJob(first_start_s=first_s) if metric == "waiting_s" and first_s is not None:
                 self._stop(j, first_s)
-            case TakenUp() if metric == "queued_s":
+            case InitialJob() if metric == "queued_s":
                 self._counted_s[j] -= event.executed_s
             case Preempted() if metric == "queued_s":
                 self._counts[j], self._since_s[j] = True, event.time_s

@@ -216,8 +216,8 @@ class Run:
             raise InputError(f"has no round at {at_s:g} s or later", file=str(self.folder))
         # Named, not imported: who replays is above this room.
         module = importlib.import_module("morph_opt.replay.why")
-        said: list[str] = module.why(self.folder, job, at.time_s, at.time_s + 1e-3, rounds=1)
-        return said[-1]
+        lines: list[str] = module.why(self.folder, job, at.time_s, at.time_s + 1e-3, rounds=1)
+        return lines[-1]
 
     def __repr__(self) -> str:
         s = self.summary

@@ -23,7 +23,7 @@ from morph_opt.shares.packed_max_min import granted, raise_rates
 from morph_opt.solvers.outcome import Limits, Status
 from morph_opt.solvers.registry import make_solver
 
-HAIR = 1e-7
+SLACK = 1e-7
 """Relative room below a floor already reached, so that rounding cannot make it infeasible."""
 
 
@@ -255,7 +255,7 @@ def filled(
     """
     with np.errstate(divide="ignore"):
         worth = np.where(problem.allowed, problem.gang[:, None] / problem.throughput, 0.0)
-    floor = floor * (1.0 - HAIR)
+    floor = floor * (1.0 - SLACK)
     model = value_model(problem, worth, floor)
     outcome = (solve or lp_solver())(model.model)
     if outcome.x is None:

@@ -168,8 +168,8 @@ def _solved(policy: str, request: ShareRequest, solve: Solve) -> tuple[Shares, F
             return in_order(p, srpt_order(p, q.steps_left)), None
         case "isolated":
             x = isolated_shares(p)
-            nobody = np.zeros((p.pairs.count, p.types))
-            return Shares(x, nobody, float(p.jobs), float(p.jobs)), None
+            none = np.zeros((p.pairs.count, p.types))
+            return Shares(x, none, float(p.jobs), float(p.jobs)), None
         case _:
             raise ValueError(
                 f"unknown share policy {policy!r}; known are {', '.join(SHARE_POLICIES)}"

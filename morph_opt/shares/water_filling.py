@@ -55,7 +55,7 @@ SOME = 0.01
 PASSES = 4
 """Models spent at most, after a phase, on finding who can no longer rise."""
 
-HAIR = 1e-7
+SLACK = 1e-7
 """Relative room below a level already reached, so that rounding cannot make it infeasible."""
 
 BELOW = ("fairness", "fifo")
@@ -120,7 +120,7 @@ def hierarchical(
         raise ValueError("pairs: water filling is defined without packing")
     filling = _Filling(problem, entities, solve or lp_solver())
     x, y = filling.run(), np.zeros((0, problem.types))
-    x = granted(problem, x, y, filling.level * filling.unit * (1.0 - HAIR))[0]
+    x = granted(problem, x, y, filling.level * filling.unit * (1.0 - SLACK))[0]
     level = problem.rates(x) / filling.unit
     worst = float(level.min())
     return Shares(x, y, worst, worst, solves=filling.solves)
@@ -196,21 +196,21 @@ class _Filling:
 
         HiGHS' presolve calls models on the edge of feasibility infeasible now and then.
         """
-        for hair in (HAIR, 10.0 * HAIR):
+        for slack in (SLACK, 10.0 * SLACK):
             try:
-                raised = raise_level(self._demands(self.level, rate, hair), self.solve)
+                raised = raise_level(self._demands(self.level, rate, slack), self.solve)
             except ValueError:
                 continue
             self.solves += raised.solves
             return raised
-        raised = raise_level(self._demands(self.level, rate, 100.0 * HAIR), self.solve)
+        raised = raise_level(self._demands(self.level, rate, 100.0 * SLACK), self.solve)
         self.solves += raised.solves
         return raised
 
-    def _demands(self, level: Floats, rate: Floats, hair: float = HAIR) -> Demands:
+    def _demands(self, level: Floats, rate: Floats, slack: float = SLACK) -> Demands:
         p = self.problem
         # Levels of the size of rounding errors are none: they only harm the solver's scaling.
-        base = np.where(level < hair * self.top, 0.0, level * self.unit * (1.0 - hair))
+        base = np.where(level < slack * self.top, 0.0, level * self.unit * (1.0 - slack))
         return Demands(p.speed, p.gang, p.capacity, base, rate * self.unit)
 
     def _holding(self) -> Demands:
@@ -237,8 +237,8 @@ class _Filling:
             asked = np.flatnonzero((pattern < 0) & ((holding.base > 0) | (room > 0)))
             # The duals also bound what would be left without the hair that the bases leave.
             push = np.abs(outcome.row_duals[-asked.size :]) / self.problem.speed[asked].max(axis=1)
-            hair = self.level[asked] * self.unit[asked] - holding.base[asked]
-            if outcome.objective - float(push @ np.maximum(hair, 0.0)) <= RISE / SOME:
+            slack = self.level[asked] * self.unit[asked] - holding.base[asked]
+            if outcome.objective - float(push @ np.maximum(slack, 0.0)) <= RISE / SOME:
                 self.frozen |= undecided
                 return True
             risen = asked[outcome.x[-asked.size :] > RISE / SOME]
@@ -254,7 +254,7 @@ class _Filling:
         wanted = np.minimum(wanted, self.top)
         given = self.problem.rates(x) / self.unit
         # What is nothing to a solver is granted at the end.
-        short = (given < wanted * (1.0 - 2.0 * HAIR)) & (wanted > RISE * self.top)
+        short = (given < wanted * (1.0 - 2.0 * SLACK)) & (wanted > RISE * self.top)
         self.level = np.where(short, given, wanted)
 
     def _skip_own_tops(self) -> None:

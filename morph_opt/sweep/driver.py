@@ -200,13 +200,15 @@ def shown_progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 
 def _lines_now_and_then() -> Callable[[Progress], None]:
-    said = time.monotonic()
+    printed_s = time.monotonic()
 
     def update(now: Progress) -> None:
-        nonlocal said
+        nonlocal printed_s
         ends = now.done + now.failed == now.cells
-        if time.monotonic() - said >= SECONDS_BETWEEN_LINES or (ends and now.cached < now.cells):
-            said = time.monotonic()
+        if time.monotonic() - printed_s >= SECONDS_BETWEEN_LINES or (
+            ends and now.cached < now.cells
+        ):
+            printed_s = time.monotonic()
             print(now, file=sys.stderr, flush=True)
 
     return update

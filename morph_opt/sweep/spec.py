@@ -212,8 +212,8 @@ def _require_good(
             require_scheduler(made.scheduler)
         except InputError as error:
             of_file = next((n for n, v in values.items() if v and v == error.file), name)
-            said = (error.field or "").removeprefix("--").replace("-", "_")
-            names = (said, f"scheduler.{said}")
+            wrong = (error.field or "").removeprefix("--").replace("-", "_")
+            names = (wrong, f"scheduler.{wrong}")
             where = [*((own,) if own is not None else ()), fixed, axes]
             known = {one for table in where for one in table}
             blamed = next((one for one in names if one in known), of_file)

@@ -46,8 +46,8 @@ class SweepTable:
                     (clock if _CLOCK.fullmatch(name) else row).setdefault(name, value)
                 clock |= {f"cell_{name}": value for name, value in one.times.items()}
             else:
-                said = (failure.kind, failure.status, failure.message)
-                row |= dict(zip(FAILURE, said, strict=True))
+                outcome = (failure.kind, failure.status, failure.message)
+                row |= dict(zip(FAILURE, outcome, strict=True))
                 clock |= {"cell_wall_s": failure.wall_s, "cell_host": failure.host}
                 clock |= {"cell_attempts": failure.attempts}
             self.rows.append(row)

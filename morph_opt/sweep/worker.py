@@ -58,7 +58,7 @@ def _once(order: Order) -> Done | Failure:
     with tempfile.TemporaryDirectory(prefix="morph-opt-cell-") as temporary:
         folder = Path(temporary)
         _lay_out(order, folder)
-        status, said = _supervised(order, folder)
+        status, message = _supervised(order, folder)
         wall_s = time.monotonic() - began
         if status == 0:
             run = folder / "run"
@@ -73,11 +73,13 @@ def _once(order: Order) -> Done | Failure:
         limit = f"took longer than {order.limits.seconds:g} s"
         ended = Failure("lost", None, "given up", wall_s, host)
         return ended if STOP.is_set() else Failure("time", None, limit, wall_s, host)
-    return Failure(_kind(order, status, said), status, said, wall_s, host)
+    return Failure(_kind(order, status, message), status, message, wall_s, host)
 
 
-def _kind(order: Order, status: int, said: str) -> str:
-    if order.limits.memory_mib is not None and (_HUNGRY.search(said) or status == -signal.SIGKILL):
+def _kind(order: Order, status: int, message: str) -> str:
+    if order.limits.memory_mib is not None and (
+        _HUNGRY.search(message) or status == -signal.SIGKILL
+    ):
         return "memory"
     return "signal" if status < 0 else "input" if status == 2 else "error"
 

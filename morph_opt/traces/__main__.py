@@ -38,13 +38,15 @@ def make_parser() -> LineParser:
     check.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     check.add_argument("--rows", action="store_true", help="with a line per job, in the JSON")
     check.only_with("--rows", "--json")
-    told = commands.add_parser("describe", help="sizes, run times, queueing, states of its jobs")
-    _add_log(told)
-    told.add_argument("--out", type=Path, metavar="DIR", help="folder for a page and a picture")
-    told.add_argument(
+    describe = commands.add_parser(
+        "describe", help="sizes, run times, queueing, states of its jobs"
+    )
+    _add_log(describe)
+    describe.add_argument("--out", type=Path, metavar="DIR", help="folder for a page and a picture")
+    describe.add_argument(
         "--pictures", choices=("svg", "png", "pdf"), default="svg", help="form of the picture (svg)"
     )
-    told.only_with("--pictures", "--out")
+    describe.only_with("--pictures", "--out")
     _add_capacity(commands.add_parser("capacity", help="node events of a capacity over time"))
     several = commands.add_parser("survey", help="one page on every log below a folder")
     several.add_argument("folder", type=Path, metavar="FOLDER", help="with logs, at any depth")
@@ -125,8 +127,10 @@ def _capacity(given: argparse.Namespace) -> int:
     steps = read_capacity(given.path, scan.clock.zone)
     events = list(node_events(steps, load_cluster(given.cluster), first_s))
     sizes = [step.gpus for step in steps]
-    said = f"{len(steps)} steps, {min(sizes):,} to {max(sizes):,} GPUs, {len(events)} node events"
-    print(said, file=sys.stderr)
+    summary = (
+        f"{len(steps)} steps, {min(sizes):,} to {max(sizes):,} GPUs, {len(events)} node events"
+    )
+    print(summary, file=sys.stderr)
     lines = [f"{time_s:.10g},{node},{event}\n" for time_s, node, event in events]
     _put("".join(("time_s,node,event\n", *lines)), given.out)
     return 0

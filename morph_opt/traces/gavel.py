@@ -94,8 +94,8 @@ def read_rows(path: Path) -> list[GavelRow]:
                     field="arrival_time",
                 )
         except InputError as error:
-            who = f" (job {len(rows)}, {line.split(chr(9))[0].strip() or 'without a type'})"
-            rule = error.rule + who
+            job_part = f" (job {len(rows)}, {line.split(chr(9))[0].strip() or 'without a type'})"
+            rule = error.rule + job_part
             raise InputError(rule, file=str(path), line=number, field=error.field) from None
         rows.append(row)
     if not rows:

@@ -172,8 +172,8 @@ def _job(row: Row, models: Collection[str]) -> Job:
         )
     except InputError as error:
         named = row.cells["name"] and error.field == "weight"
-        who = f" (job {row.cells['name']}, {model})" if named else ""
-        raise row.located(InputError(error.rule + who, field=error.field)) from None
+        job_part = f" (job {row.cells['name']}, {model})" if named else ""
+        raise row.located(InputError(error.rule + job_part, field=error.field)) from None
 
 
 def _deadline(row: Row) -> float | None:

@@ -18,7 +18,7 @@ from morph_opt.domain import (
     NodeType,
     Trace,
 )
-from morph_opt.domain._validate import spoken
+from morph_opt.domain._validate import shown_number
 from morph_opt.domain.catalog import GPU_TYPES
 from morph_opt.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS
 from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
@@ -74,7 +74,7 @@ class TiresiasRow:
             If it becomes longer than `MOST_ITERATIONS` seconds.
         """
         if factor * self.duration_s > MOST_ITERATIONS:
-            rule = f"times {spoken(factor)} must be at most {MOST_ITERATIONS:g} seconds"
+            rule = f"times {shown_number(factor)} must be at most {MOST_ITERATIONS:g} seconds"
             raise self.located(InputError(rule, field="duration"))
         return replace(self, duration_s=factor * self.duration_s)
 

@@ -248,7 +248,7 @@ def test_the_command_tells_it_in_words_json_and_a_picture(
     words = [f"run:{fifo}", "--every", "300", "--picture", str(picture), "--json", str(document)]
     assert main(words) == 0
     text = capsys.readouterr().out
-    for part in ("a job that waits would have fitted", "nobody waits", "what a log cannot tell"):
+    for part in ("a job that waits would have fitted", "no job waits", "what a log cannot tell"):
         assert part in text
     assert "<svg" in picture.read_text("utf-8")
     found = json.loads(document.read_text("utf-8"))

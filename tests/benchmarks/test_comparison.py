@@ -289,7 +289,7 @@ def test_pairs_are_whole_when_a_campaign_is_cut_short() -> None:
     assert core.index((0, "morphling/naive")) > core.index((2, "naive"))
     assert {seed for field, seed, *_ in order if field is original} == {0}
     assert len(order) == len({(f.title, s, who.label) for f, s, who, _ in order})
-    assert order[-1][2].dear
+    assert order[-1][2].expensive
 
 
 def test_rows_survive_the_file_and_are_not_run_again(tmp_path, monkeypatch) -> None:

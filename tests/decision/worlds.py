@@ -23,7 +23,7 @@ class Posed:
         return self
 
     @property
-    def unkept_levels(self) -> tuple[Level, ...]:
+    def fallback_levels(self) -> tuple[Level, ...]:
         return (guarantee(self.problem), *self.levels)
 
 

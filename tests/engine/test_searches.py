@@ -64,13 +64,13 @@ class _Standing(Scripted):
 
     remembers = False
 
-    def __init__(self, stands: bool) -> None:
+    def __init__(self, steady: bool) -> None:
         super().__init__({0: [hold("a", {0: [0]}), hold("b", {0: [1]})]})
-        self._stands = stands
+        self._stands = steady
 
     def decide(self, state: RoundState) -> Decision:
-        stands = self._stands and state.index not in self.script
-        return replace(super().decide(state), stands=stands)
+        steady = self._stands and state.index not in self.script
+        return replace(super().decide(state), steady=steady)
 
 
 def test_a_decision_that_stands_does_not_outlast_an_open_search() -> None:
@@ -78,8 +78,8 @@ def test_a_decision_that_stands_does_not_outlast_an_open_search() -> None:
     jobs = [trial(name, report=150) for name in "ab"]
     trace = Trace.of("search", jobs, searches=[Search("s", ("a", "b"))])
     logs = [
-        replay(trace, cluster(1, 2), _Standing(stands), SPEEDS, FREE).events
-        for stands in (True, False)
+        replay(trace, cluster(1, 2), _Standing(steady), SPEEDS, FREE).events
+        for steady in (True, False)
     ]
     assert logs[0] == logs[1]
     assert [(e.time_s, e.job) for e in logs[0] if isinstance(e, Cancelled)] == [(240.0, "b")]

@@ -11,8 +11,8 @@ from morph_opt.domain.starting import StartPrices
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import NodeStatus, Started, StartKind, event_from_line, event_to_line
 from morph_opt.metrics.bounds.demands import job_demands
+from morph_opt.metrics.bounds.initial import initial_demands
 from morph_opt.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
-from morph_opt.metrics.bounds.taken_up import taken_up_demands
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.replay.initial import continued, with_prices
@@ -150,7 +150,7 @@ def test_a_replay_that_takes_up_a_state_goes_on_at_the_same_prices(seed: int) ->
 def _check_bounds(
     records: object, state: RoundState, trace: Trace, where: Cluster, config: ReplayConfig
 ) -> None:
-    left = taken_up_demands(job_demands(trace, where, ToySpeeds(), config), state, config)
+    left = initial_demands(job_demands(trace, where, ToySpeeds(), config), state, config)
     done = list(records)  # type: ignore[call-overload]
     jct_s = sum(r.turnaround_s for r in done) / len(done)
     first_s = min(r.job.submission_s for r in done)

@@ -20,6 +20,6 @@ def test_what_relieves_one_row_overloads_no_other() -> None:
     )
     relaxation = Relaxation(problem, level_of(problem, [4.0, 3.9, 1.0], [0.0, 0.0]))
     rounding = Rounding(relaxation, choose_prices(relaxation))
-    choice = rounding.shed(np.asarray([0, 2]))
+    choice = rounding.repaired(np.asarray([0, 2]))
     assert choice.tolist() == [0, -1]
     assert (relaxation.usage(choice) <= rounding.limit).all()

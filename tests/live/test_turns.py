@@ -15,7 +15,7 @@ from morph_opt.domain import InputError
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import read_memory
 from morph_opt.live.picture import OURS
-from morph_opt.live.posed import said_of
+from morph_opt.live.posed import stated_of
 from morph_opt.live.releasing import release_all
 from morph_opt.live.settings import read_settings
 from morph_opt.live.slurm import Slurm
@@ -395,9 +395,9 @@ def test_shapes_follow_a_table_and_reports_correct_it(tmp_path: Path) -> None:
 
 
 def test_comments_that_make_no_sense_leave_a_job_rigid() -> None:
-    assert said_of("morph seconds=-3")[1]
-    assert said_of("morph plan=warp")[1]
-    said, wrong = said_of("morph checkpoint gpus=2-8 model=a iterations=5 what=ever")
+    assert stated_of("morph seconds=-3")[1]
+    assert stated_of("morph plan=warp")[1]
+    said, wrong = stated_of("morph checkpoint gpus=2-8 model=a iterations=5 what=ever")
     assert said.malleable
     assert wrong == ""
 

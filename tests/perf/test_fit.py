@@ -43,7 +43,7 @@ def test_no_run_is_the_prior() -> None:
     belief = prior(BERT, builtin_population())
     found = fit(BERT, (), belief)
     assert (found.log_constants == belief.log_mean).all()
-    assert set(found.told().values()) == {0.0}
+    assert set(found.determined().values()) == {0.0}
 
 
 @pytest.mark.parametrize("model", ["bert", "gpt2", "t5"])
@@ -114,8 +114,8 @@ def test_errors_of_phases_and_iterations_are_one_covariance() -> None:
     known = entry("bert")
     rows = pairs("bert")[::5]
     timers = Timers.SYNCHRONISED
-    told = [(PARTS, *booked(plan, timers)) for _, plan in rows]
-    outputs = Outputs.of(rows, told)
+    determined = [(PARTS, *booked(plan, timers)) for _, plan in rows]
+    outputs = Outputs.of(rows, determined)
     share, size = Evaluator(known.architecture, outputs).shares(np.log(known.constants.vector()))
     assert np.allclose(share.sum(axis=1), 1.0)
     assert np.allclose(size[::5], 1.0)

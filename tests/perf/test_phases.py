@@ -36,8 +36,8 @@ def with_phases(model: str, chosen: list[Pair]) -> list[Run]:
         groups = booked(plan, Timers.SYNCHRONISED)
         seconds = [sum(by_name[part] for part in group) for group in groups]
         total = float(times.sum())
-        told = (float(seconds[0]), float(seconds[1]), float(seconds[2]))
-        found.append(Run(shape, plan, total, phases_of(plan, total, told)))
+        determined = (float(seconds[0]), float(seconds[1]), float(seconds[2]))
+        found.append(Run(shape, plan, total, phases_of(plan, total, determined)))
     return found
 
 
@@ -122,12 +122,12 @@ def test_public_phases_are_read_in_either_unit(tmp_path: Path) -> None:
 def test_phases_tell_constants_apart_that_iteration_times_mix() -> None:
     belief = prior(BERT)
     chosen = [pair for pair in pairs() if pair[1] == DP][:3]
-    told = with_phases("bert", chosen)
+    determined = with_phases("bert", chosen)
     timed = true_runs("bert", chosen)
     truth = np.log(entry("bert").constants.optimizer_s)
     at = CONSTANT_NAMES.index("optimizer_s")
-    phased, plain = fit(BERT, told, belief), fit(BERT, timed, belief)
-    assert phased.told()["optimizer_s"] > plain.told()["optimizer_s"] + 0.2
+    phased, plain = fit(BERT, determined, belief), fit(BERT, timed, belief)
+    assert phased.determined()["optimizer_s"] > plain.determined()["optimizer_s"] + 0.2
     assert abs(phased.log_constants[at] - truth) < abs(plain.log_constants[at] - truth)
 
 
@@ -143,6 +143,6 @@ def test_a_noiseless_table_with_phases_is_reproduced() -> None:
 def test_a_design_that_knows_phases_is_deterministic() -> None:
     nothing = fit(BERT, (), prior(BERT))
     rows = pairs()[::3]
-    told = choose_runs(nothing, rows, 4, timers=Timers.SYNCHRONISED)
-    assert told == choose_runs(nothing, rows, 4, timers=Timers.SYNCHRONISED)
-    assert len(set(told)) == 4
+    determined = choose_runs(nothing, rows, 4, timers=Timers.SYNCHRONISED)
+    assert determined == choose_runs(nothing, rows, 4, timers=Timers.SYNCHRONISED)
+    assert len(set(determined)) == 4

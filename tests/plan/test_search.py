@@ -32,7 +32,7 @@ class Told:
         self.passes, self.refuses = passes, refuses or (lambda n, s: False)
         self.replays = 0
 
-    def refused(self, scenario: object, slo: object, *, dear: bool = True) -> Verdict | None:
+    def refused(self, scenario: object, slo: object, *, expensive: bool = True) -> Verdict | None:
         size, seed = scenario  # type: ignore[misc]
         return Verdict(False, "bound srpt", 50.0) if self.refuses(size, seed) else None
 
@@ -100,10 +100,10 @@ def test_a_size_that_is_refused_costs_its_error_and_no_fresh_workloads() -> None
     stages = {(t.size, t.stage): t for t in found.tested}
     assert stages[5, "confirm 1"].asked == 5
     assert stages[6, "confirm 2"].asked == needed(0.9, 0.95, 2) == 49
-    assert found.said_of(5).startswith(
+    assert found.text_of(5).startswith(
         "5 nodes are not confirmed: 0 of 5 fresh workloads pass, and"
     )
-    assert found.said_of(4).startswith("4 nodes do not do: 0 of 5 workloads pass, and")
+    assert found.text_of(4).startswith("4 nodes do not do: 0 of 5 workloads pass, and")
     with pytest.raises(InputError, match=r"too few fresh workloads for confirmation 2 .* 49 at"):
         search(told, fresh=40).run()
 
@@ -122,7 +122,7 @@ def test_a_near_miss_is_told_what_it_takes() -> None:
     missed = {20, 40, 60}
     found = search(Told(lambda n, s: n >= 6 or (n == 5 and s not in missed)), fresh=50)
     assert found.run() == 6
-    said = found.said_of(5)
+    said = found.text_of(5)
     assert said.startswith("5 nodes are left open: 47 of 50 fresh workloads pass; if that is their")
     assert f"about {fixed(0.9, 0.94, 0.0375):,} fresh ones would show it" in said
     assert "--indifference 0.04" in said
@@ -159,7 +159,7 @@ class InProcess:
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], Verdict] = {}
 
-    def refused(self, scenario: object, slo: object, *, dear: bool = True) -> None:
+    def refused(self, scenario: object, slo: object, *, expensive: bool = True) -> None:
         return None
 
     def verdicts(self, scenarios: Sequence[tuple[int, int]], slo: Slo) -> list[Verdict]:

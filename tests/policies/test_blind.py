@@ -14,7 +14,7 @@ from morph_opt.domain import ExecutionPlan, Job, JobState, RoundState
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.perf.tables.elastic import ElasticTable
 from morph_opt.policies.base import Policy
-from morph_opt.policies.blind import Learnt, Noise, ToldPolicy
+from morph_opt.policies.blind import EstimatingPolicy, Learnt, Noise
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.policies.sizes import SHAPES, Seen, Shape, SizeModel
 from morph_opt.replay.api import replay
@@ -168,7 +168,7 @@ class Recording(Policy):
 def shown(*rounds: RoundState) -> list[list[float]]:
     """Iterations that a blind policy is shown as left, round by round."""
     inner = Recording()
-    policy = ToldPolicy(inner, Learnt(LINEAR))  # type: ignore[arg-type]
+    policy = EstimatingPolicy(inner, Learnt(LINEAR))  # type: ignore[arg-type]
     for before in rounds:
         policy.decide(before)
     return [[known.iterations_left for known in before.jobs] for before in inner.seen]
@@ -221,7 +221,7 @@ def test_workers_that_take_turns_are_guessed_as_gangs_are() -> None:
         return JobState(Job(name, "m", 0.0, iterations, workers, plan), done, restart_s=0.0)
 
     inner = Recording()
-    policy = ToldPolicy(inner, Learnt(speeds))  # type: ignore[arg-type]
+    policy = EstimatingPolicy(inner, Learnt(speeds))  # type: ignore[arg-type]
     large, small = worker("b", 8, 10**6), worker("a", 4, 1000)
     policy.decide(state(here, small, large))
     policy.decide(state(here, large))

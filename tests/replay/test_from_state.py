@@ -15,16 +15,16 @@ from morph_opt.engine.node_events import random_failures
 from morph_opt.events.log import (
     Completed,
     Event,
+    InitialJob,
     NodeChanged,
     Preempted,
     Started,
     StartKind,
     Submitted,
-    TakenUp,
 )
 from morph_opt.metrics.bounds.demands import job_demands
+from morph_opt.metrics.bounds.initial import initial_demands
 from morph_opt.metrics.bounds.lower import avg_jct_lower_bound, makespan_lower_bound
-from morph_opt.metrics.bounds.taken_up import taken_up_demands
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.replay.cli import main
@@ -125,7 +125,7 @@ def test_the_log_says_what_was_taken_up() -> None:
     assert (run.held_s, run.start_s, run.queued_s, run.restarts) == (100.0, 0.0, 0, 0)
     assert (wait.waiting_s, wait.jct_s, wait.queued_s) == (90.0, 126.0, 90.0)
     kinds = [type(event) for event in found.events[:6]]
-    assert kinds[1:5] == [Submitted, TakenUp, Started, Submitted]
+    assert kinds[1:5] == [Submitted, InitialJob, Started, Submitted]
     assert found.events[0].time_s == 60.0
     # Held from 60 to 100 and from 120 to 156, of 96 s on one GPU.
     assert found.summary["gpu_utilization"] == pytest.approx((40 + 36) / 96)
@@ -160,7 +160,7 @@ def test_bounds_of_the_rest_hold(seed: int) -> None:
     whole = replay(jobs, where, seen, ToySpeeds(), config)
     for state in seen.states[::9]:
         trace = continued(state, jobs.jobs, jobs.name)
-        left = taken_up_demands(job_demands(trace, where, ToySpeeds(), config), state, config)
+        left = initial_demands(job_demands(trace, where, ToySpeeds(), config), state, config)
         done = [r for r in whole.history.jobs if r.job in trace.jobs]
         jct_s = sum(float(r.turnaround_s or 0.0) for r in done) / len(done)
         last_s = max(float(r.finish_s or 0.0) for r in done)

@@ -112,10 +112,10 @@ def test_jobs_on_the_page_are_those_of_the_folder(page: str, folders: dict[str, 
 def test_what_is_not_comparable_is_said_and_not_bold(folders: dict[str, Path]) -> None:
     views = open_runs([folders["moved"], folders["calm"], folders["paired"]])
     found = compare(views)
-    told = " ".join(found.obstacles)
-    assert "another set of node failures" in told
-    assert "another trace: two and toy-5" in told
-    assert "another cluster" in told
+    described = " ".join(found.obstacles)
+    assert "another set of node failures" in described
+    assert "another trace: two and toy-5" in described
+    assert "another cluster" in described
     assert not any(cell.best or cell.difference for row in found.rows for cell in row)
     assert not any(found.bounds)
     page = report([folders["moved"], folders["paired"]])
@@ -159,9 +159,9 @@ def test_any_two_of_several_runs_are_paired(folders: dict[str, Path]) -> None:
     there, back = found.found[1, 2], found.found[2, 1]
     assert there.difference_s.tolist() == [-change for change in back.difference_s.tolist()]
     page = report([folders[name] for name in names])
-    told = unpacked(page, "pairs")["choices"]
-    assert told["1-2"]["tables"][0]["rows"][0][1] == "12"
-    assert told["0-1"]["why"][0] == found.reasons[0, 1][0]
+    described = unpacked(page, "pairs")["choices"]
+    assert described["1-2"]["tables"][0]["rows"][0][1] == "12"
+    assert described["0-1"]["why"][0] == found.reasons[0, 1][0]
     completions = source(unpacked(page, "overview"), "completions")
     assert set(completions) == {"run1", "run2", "name"}
     jcts = {row.job: row.jct_s for row in views[2].jobs}

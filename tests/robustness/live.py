@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from morph_opt.domain import InputError
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import SCHEMA, read_memory
-from morph_opt.live.posed import said_of
+from morph_opt.live.posed import stated_of
 from morph_opt.live.settings import Settings, read_settings
 from morph_opt.live.turn import OBSERVE, Mode
 from tests.live import scene
@@ -138,7 +138,7 @@ def take_memory(path: Path) -> object:
 
 def take_report(path: Path) -> object:
     """Believe it for two turns; what makes no sense is said and the job left rigid."""
-    said, wrong = said_of(MODEL, path)
+    said, wrong = stated_of(MODEL, path)
     if wrong:
         raise InputError(wrong)
     place = path.parent / "reports"

@@ -10,7 +10,7 @@ import morph_opt as mo
 from morph_opt.domain import InputError
 from morph_opt.events.log import RoundDecided
 from morph_opt.metrics.bounds.demands import job_demands
-from morph_opt.metrics.bounds.taken_up import taken_up_demands
+from morph_opt.metrics.bounds.initial import initial_demands
 from morph_opt.replay.running import run_prepared
 from morph_opt.replay.setup import Prepared, prepare
 from morph_opt.runs.early import ROUNDING, EarlyEnd, MissedError
@@ -39,7 +39,7 @@ def early(prepared: Prepared, slo: Slo) -> EarlyEnd:
     scenario, trace = prepared.scenario, prepared.trace
     demands = job_demands(trace, scenario.cluster, prepared.truth, scenario.engine)
     if prepared.initial is not None:
-        demands = taken_up_demands(demands, prepared.initial, scenario.engine)
+        demands = initial_demands(demands, prepared.initial, scenario.engine)
     return EarlyEnd(slo, trace, demands)
 
 

@@ -23,7 +23,7 @@ from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import Configuration
 from morph_opt.traces import TWINS, twin
 from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.twins.sampling import deal, match_total, stratified
+from morph_opt.traces.twins.sampling import assign, match_total, stratified
 from morph_opt.traces.twins.stats import load_stats
 
 SHA256 = {
@@ -164,7 +164,7 @@ def test_deal_fills_every_bin_to_its_count(sizes: list[tuple[int, int]], seed: i
     kinds = np.repeat([0, 1], counts.sum(axis=1))
     values = rng.lognormal(size=len(kinds))
     totals = rng.random(len(sizes)).tolist()
-    bins = deal(values, counts, totals, rng, kinds)
+    bins = assign(values, counts, totals, rng, kinds)
     for kind in (0, 1):
         dealt = np.bincount(bins[kinds == kind], minlength=len(sizes))
         assert (dealt == counts[kind]).all()

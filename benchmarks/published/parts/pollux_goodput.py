@@ -15,7 +15,7 @@ from formulations.arrays import Floats
 BATCHES = 50
 """Sizes that are tried, in geometric progression."""
 
-_HAIR = 1e-8
+_SLACK = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Goodput:
         """Samples of use per second, shape of ``local``."""
         a_c, b_c, a_n, b_n, a_r, b_r, gamma = self.parameters
         compute_s = a_c + b_c * local
-        more = max(gpus - 2, _HAIR)
-        alone_s = a_r + b_r * more if gpus > 1 else _HAIR
+        more = max(gpus - 2, _SLACK)
+        alone_s = a_r + b_r * more if gpus > 1 else _SLACK
         network_s = a_n + b_n * more if nodes > 1 else alone_s
         last_s = (compute_s**gamma + network_s**gamma) ** (1.0 / gamma)
         batch = gpus * local * (accumulations + 1.0)
@@ -66,10 +66,10 @@ class Goodput:
         least, most = self.local_batch
         batch = np.geomspace(max(self.first_batch, least * gpus), self.max_batch, BATCHES)
         share = batch / gpus
-        steps = np.ceil(share / most - _HAIR) - 1.0
+        steps = np.ceil(share / most - _SLACK) - 1.0
         if gpus == 1:
             steps = np.where(share > self.first_batch, np.maximum(steps, 1.0), steps)
-        local = np.ceil(share / (steps + 1.0) - _HAIR)
+        local = np.ceil(share / (steps + 1.0) - _SLACK)
         allowed = (least <= local) & (local <= most)
         value = np.where(allowed, self.value(nodes, gpus, local, steps), 0.0)
         k = int(value.argmax())

@@ -14,7 +14,7 @@ from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
 EXACT = Limits(gap=0.0, time_s=60.0)
-HAIR = 1e-9
+SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _largest_sum(
     options: Sequence[tuple[Ints, Floats]], pools: Sequence[int], least: float
 ) -> float | None:
     """Largest sum of speeds with at most one option each; with a least speed, exactly one."""
-    kept = [(v[s >= least - HAIR], s[s >= least - HAIR]) for v, s in options]
+    kept = [(v[s >= least - SLACK], s[s >= least - SLACK]) for v, s in options]
     if least > 0 and any(not speed.size for _, speed in kept):
         return None
     if not any(speed.size for _, speed in kept):

@@ -190,19 +190,19 @@ class _Simulation:
 
         In the published code the count of nodes overwrites the count of sets.
         """
-        deal = 0
+        added = 0
         for count in range(1, wanted + 1):
-            deal = count
+            added = count
             if self._span(gang) <= self.free:
                 sets.append(self._make(gang))
-                deal = self._span(gang) - 1
-        if deal <= 0:
+                added = self._span(gang) - 1
+        if added <= 0:
             return
         members = [member for one in sets for member in one.jobs]
         for one in sets:
             if one.jobs:
                 one.jobs, one.load = [], 0.0
-        self._deal(sets, members)
+        self._assign(sets, members)
 
     def _shrink(self, sets: list[NodeSet], wanted: int) -> None:
         members: list[Member] = []
@@ -210,9 +210,9 @@ class _Simulation:
             gone = sets.pop(0)
             members += gone.jobs
             self.free += gone.nodes
-        self._deal(sets, members)
+        self._assign(sets, members)
 
-    def _deal(self, sets: list[NodeSet], members: Sequence[Member]) -> None:
+    def _assign(self, sets: list[NodeSet], members: Sequence[Member]) -> None:
         for member in members:
             sets[0].take(member)
             sets.sort(key=lambda one: one.load)

@@ -113,7 +113,7 @@ class _Simulation:
             self._end(now)
             self._arrive(now)
             self.lists.move()
-            self._deal(now)
+            self._assign(now)
             self.review_s += now  # as published: not a period, it soon lies beyond every event
 
     def _next_event(self) -> float:
@@ -142,7 +142,7 @@ class _Simulation:
             self.lists.add(Live(job.name, job.gpus, job.submit_s, now, job.duration_s))
             self.arrived += 1
 
-    def _deal(self, now: float) -> None:
+    def _assign(self, now: float) -> None:
         """Give out all GPUs in the discipline's order."""
         order = self.lists.order()
         free = self.gpus
@@ -158,7 +158,7 @@ class _Simulation:
             elif live.running:
                 live.running = False
                 live.preemptions += 1
-        self.lists.dealt()
+        self.lists.assigned()
 
     def _run(self, live: Live, now: float) -> None:
         if live.running:

@@ -267,7 +267,7 @@ class QueueLists:
         width = live.gpus if live.running else 1
         return published_rank(self.rule.index, live.executed_s * width)
 
-    def dealt(self) -> None:
+    def assigned(self) -> None:
         """After GPUs were dealt out: whoever runs goes to the front of its list."""
         if self.rule.discipline in QUEUED:
             for queue in self.queues:

@@ -40,7 +40,7 @@ class Breach:
     word
         The rule's word, as in its row: ``quota``, ``borrow``, ``minimum_run``,
         ``restart_limit``, ``no_preemption``, ``node_rule``, ``gang_limit``, ``maintenance``.
-    who
+    subject
         Name of the job, or of the tenant for quotas.
     detail
         What was decided.
@@ -49,14 +49,14 @@ class Breach:
     """
 
     word: str
-    who: str
+    subject: str
     detail: str
     rule: Rule | None = None
 
     def __str__(self) -> str:
         stated = "" if self.rule is None else f" ({self.rule.words})"
         kind = "tenant" if self.word in ("quota", "borrow") else "job"
-        return f"{self.word}: {kind} {self.who}: {self.detail}{stated}"
+        return f"{self.word}: {kind} {self.subject}: {self.detail}{stated}"
 
 
 class BrokenRuleError(Exception):

@@ -69,15 +69,17 @@ def _has_room(problem: RoundProblem, model: ModelSlice, row: int, nodes: Ints) -
     parts = model.rows[row].row.shape.parts
     leaf, domain = problem.nodes.leaf[nodes], problem.nodes.domain[nodes]
     scope, most = Scope(int(model.scope[row])), len(parts) - int(model.strict[row])
-    deal = partial(_can_be_dealt, parts, most=most)
+    can_assign = partial(_can_be_assigned, parts, most=most)
     if scope is Scope.NODE:
         return nodes.size > 0
     if scope is Scope.NVLINK:
         return bool(np.bincount(domain, minlength=1).max() >= len(parts))
     if scope is Scope.LEAF:
         hosts = (domain[leaf == host] for host in np.unique(leaf).tolist())
-        return any(deal(_places(host, None), share=0.0) for host in hosts)
-    return deal(_places(leaf, problem.nodes.uplink_gb_per_s), share=float(model.side[row, UPLINK]))
+        return any(can_assign(_places(host, None), share=0.0) for host in hosts)
+    return can_assign(
+        _places(leaf, problem.nodes.uplink_gb_per_s), share=float(model.side[row, UPLINK])
+    )
 
 
 def _places(of_node: Ints, uplinks: Floats | None) -> list[Place]:
@@ -86,7 +88,7 @@ def _places(of_node: Ints, uplinks: Floats | None) -> list[Place]:
     return list(zip(counts.tolist(), limits.tolist(), strict=True))
 
 
-def _can_be_dealt(
+def _can_be_assigned(
     parts: Sequence[int], places: Iterable[Place], *, most: int, share: float
 ) -> bool:
     """Whether parts fit on distinct nodes of places, at most ``most`` in each.

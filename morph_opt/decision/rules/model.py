@@ -79,8 +79,8 @@ class MinimumRun:
     @property
     def words(self) -> str:
         """The rule as a sentence."""
-        who = "jobs" if self.jobs == ("*",) else f"jobs {', '.join(self.jobs)}"
-        return f"minimum_run: {who} run at least {self.seconds:g} s before they are moved"
+        about = "jobs" if self.jobs == ("*",) else f"jobs {', '.join(self.jobs)}"
+        return f"minimum_run: {about} run at least {self.seconds:g} s before they are moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class RestartLimit:
     @property
     def words(self) -> str:
         """The rule as a sentence."""
-        who = "a job" if self.jobs == ("*",) else f"each of {', '.join(self.jobs)}"
-        return f"restart_limit: {who} is restarted at most {self.per_hour} times an hour"
+        about = "a job" if self.jobs == ("*",) else f"each of {', '.join(self.jobs)}"
+        return f"restart_limit: {about} is restarted at most {self.per_hour} times an hour"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ _GONE = 410
 class StatusError(RefusedError):
     """The API server refuses a request, with a status of HTTP."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"{status} {said}")
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status} {message}")
         self.status = status
 
 
@@ -110,11 +110,11 @@ class Api:
             time_s = parsedate_to_datetime(date).timestamp()
         except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
             raise AwayError(f"{verb} {path}: {error}") from None
-        said = " ".join(str(value.get("message", "")).split())[:300]
+        message = " ".join(str(value.get("message", "")).split())[:300]
         if status in (401, 429) or status >= 500:
-            raise AwayError(f"{verb} {path}: {status} {said}")
+            raise AwayError(f"{verb} {path}: {status} {message}")
         if status >= 300:
-            raise StatusError(status, said)
+            raise StatusError(status, message)
         return Reply(value, time_s)
 
     def _send(

@@ -56,7 +56,7 @@ class Kubernetes:
         Of this machine; tests have their own.
     """
 
-    who = "API server"
+    server = "API server"
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Kubernetes:
             jobs, _ = self._api.listed("/apis/batch/v1/jobs")
             nodes, time_s = self._api.listed("/api/v1/nodes")
         except StatusError as error:
-            field = "partitions" if error.status == _ABSENT else self.who
+            field = "partitions" if error.status == _ABSENT else self.server
             why = f": {_RIGHTS}" if error.status == _FORBIDDEN else ""
             raise InputError(f"{error}{why}", field=field) from None
         return Answers(nodes, pods, jobs, time_s)
@@ -111,12 +111,12 @@ class Kubernetes:
         InputError
             If its answers make no sense.
         """
-        said = asked or self.ask()
+        answer = asked or self.ask()
         return read_kube_picture(
-            said.nodes,
-            said.pods,
-            said.jobs,
-            said.time_s,
+            answer.nodes,
+            answer.pods,
+            answer.jobs,
+            answer.time_s,
             self._cluster,
             self._settings,
             self._indices,

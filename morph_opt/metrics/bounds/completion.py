@@ -366,17 +366,17 @@ def _gains(
     Returned is what it costs per configuration and stretch, inf for those that a job has not.
     """
     gain[:] = 0.0
-    dear = np.full((jobs.count.size, windows.job.size), np.inf)
+    cost = np.full((jobs.count.size, windows.job.size), np.inf)
     ends = np.append(windows.first, windows.job.size)
     for c, count in enumerate(jobs.count.tolist()):
         have = slice(0, int(ends[count]))
         job, mine, most = windows.job[have], with_c[:, have], gain[:, have]
         gpus = jobs.gpus[c, job] / jobs.weight[job]
-        dear[c, have] = price[jobs.kind[c, job], windows.cell[have]] * gpus
+        cost[c, have] = price[jobs.kind[c, job], windows.cell[have]] * gpus
         np.multiply(mu[:, have], jobs.rate[c, job], out=mine)
-        np.subtract(mine, dear[c, have], out=mine)
+        np.subtract(mine, cost[c, have], out=mine)
         np.maximum(most, mine, out=most)
-    return dear
+    return cost
 
 
 def _first_best(values: Floats) -> tuple[Floats, Ints]:
@@ -396,7 +396,7 @@ def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats, room: Fl
     """
     job, rows = windows.job, np.arange(windows.job.size)
     mu, gain, part, earned = room
-    dear = _gains(jobs, windows, price, mu, gain, part)
+    cost = _gains(jobs, windows, price, mu, gain, part)
     np.multiply(gain, windows.until_s - windows.begin_s, out=part)
     np.cumsum(part, axis=1, out=earned)
     length = np.diff(windows.first, append=job.size)
@@ -417,7 +417,7 @@ def _paid(jobs: _Jobs, windows: _Windows, price: Floats, mu_of: Floats, room: Fl
     last[job[hit]] = hit
     at = at_mu[last]
     # The first of the configurations that earn most at the mu that was taken; -1: none earns.
-    most, which = _first_best(mu[at[job], rows] * jobs.rate[:, job] - dear)
+    most, which = _first_best(mu[at[job], rows] * jobs.rate[:, job] - cost)
     picked = np.where(most > 0.0, which, -1)
     ends_left = left[at, last] < right[at, last]
     ends_here = (rows == last[job]) & ends_left[job]

@@ -97,11 +97,11 @@ def _excess(jobs: _Jobs, capacity: Floats, from_s: float, prices: Floats, end_s:
     price = prices[jobs.kind]
     mu = price * jobs.step
     free_s = np.maximum(min(end_s, from_s) - jobs.release_s, 0.0)
-    dear_s = np.maximum(end_s - np.maximum(from_s, jobs.release_s), 0.0)
+    expensive_s = np.maximum(end_s - np.maximum(from_s, jobs.release_s), 0.0)
     by_c = jobs.rate_of_c * mu
     by_c -= (price * jobs.gpus).T[:, :, None]
     gain = np.maximum.reduce(by_c, axis=0, initial=0.0)
-    gain *= dear_s[:, None]
+    gain *= expensive_s[:, None]
     paid = mu * (1.0 - free_s * jobs.fastest)[:, None] - gain
     least = np.maximum(np.maximum.reduce(paid, axis=1), 0.0)
     supply = float(capacity @ prices) * max(end_s - from_s, 0.0)

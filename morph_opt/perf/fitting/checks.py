@@ -124,9 +124,9 @@ def check_enough(
         return
     suggested = _suggest(architecture, candidates, runs, belief, wanted, FEWEST - len(runs))
     reason = f"{len(runs)} runs are too few, at least {FEWEST} are needed" if few else ""
-    told = f"the runs cannot tell {'; '.join(missing)}" if missing else ""
+    determined = f"the runs cannot tell {'; '.join(missing)}" if missing else ""
     raise InputError(
-        "; ".join(filter(None, (reason, told)))
+        "; ".join(filter(None, (reason, determined)))
         + ". Runs that would mend it: "
         + ", ".join(f"{plan} on {shape}" for shape, plan in suggested),
         file=file,

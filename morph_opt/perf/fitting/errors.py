@@ -112,9 +112,9 @@ def observed(runs: Sequence[Run]) -> tuple[Outputs, Floats]:
     """
     groups = []
     for run in runs:
-        told = [(phase.parts, phase.seconds) for phase in run.phases]
-        complete = sum(len(parts) for parts, _ in told) == len(PARTS)
-        groups.append(told if complete else [*told, (PARTS, run.iteration_s)])
+        determined = [(phase.parts, phase.seconds) for phase in run.phases]
+        complete = sum(len(parts) for parts, _ in determined) == len(PARTS)
+        groups.append(determined if complete else [*determined, (PARTS, run.iteration_s)])
     outputs = Outputs.of(
         [(run.shape, run.plan) for run in runs],
         [[parts for parts, _ in group] for group in groups],

@@ -96,7 +96,7 @@ class Fit:
         values = np.exp(self.log_constants)
         return Constants(**{n: float(v) for n, v in zip(CONSTANT_NAMES, values, strict=True)})
 
-    def told(self) -> dict[str, float]:
+    def determined(self) -> dict[str, float]:
         """Share of each constant's prior variance that the runs removed, 0 to 1."""
         left = np.diag(self.log_covariance) / self.prior.log_sd**2
         return {n: float(1 - v) for n, v in zip(CONSTANT_NAMES, left, strict=True)}

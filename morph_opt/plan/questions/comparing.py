@@ -86,7 +86,7 @@ def _versus(
     return rows, found
 
 
-def told(name: str, than: str, metric: str, found: Paired) -> str:
+def sentence(name: str, than: str, metric: str, found: Paired) -> str:
     """A paired difference in words."""
     if math.isnan(found.low):
         sure = "one pair has no interval"
@@ -147,7 +147,9 @@ def compare(
     values = evaluator.values(every, statistic)
     per = [values[k * len(seeds) : (k + 1) * len(seeds)] for k in range(len(names))]
     rows, found = _versus(names, per, confidence)
-    said = [told(name, names[0], metric, one) for name, one in zip(names[1:], found, strict=True)]
+    said = [
+        sentence(name, names[0], metric, one) for name, one in zip(names[1:], found, strict=True)
+    ]
     notes = [source.note] if source.note else []
     figures: dict[str, Any] = {
         name: {"mean": one.mean, "lower": one.low, "upper": one.high, "p": one.p}

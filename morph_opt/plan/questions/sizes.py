@@ -79,12 +79,12 @@ def nodes(
         exploration=len(explored),
         first_seed=explored[0] if explored else None,
     )
-    said, figures = _said(search, found, kind.name), _figures(search, found)
+    said, figures = _sentences(search, found, kind.name), _figures(search, found)
     notes = (*search.notes, *filter(None, [source.note]))
     return Answer("nodes", asked, said, figures, HEADER, search.rows(), notes)
 
 
-def _said(search: Search, found: int, kind: str) -> tuple[str, ...]:
+def _sentences(search: Search, found: int, kind: str) -> tuple[str, ...]:
     proof, target = _proof(search, found), search.target
     missed = target.design(_level(proof)).missed
     gpus = search.at(found, 0).cluster.gpus
@@ -96,7 +96,7 @@ def _said(search: Search, found: int, kind: str) -> tuple[str, ...]:
                 f"confirmed on {proof.asked} fresh workloads, {proof.count} of which pass; a size"
                 f" that reaches it in {100 * (target.share + target.margin):g} % is missed with"
                 f" {missed:.1%}",
-                search.said_of(found - 1),
+                search.text_of(found - 1),
             ],
         )
     )

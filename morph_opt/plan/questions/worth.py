@@ -12,7 +12,7 @@ from morph_opt.domain.checked import checked
 from morph_opt.explain import Effort, UnexplainedError
 from morph_opt.plan.answer import Answer
 from morph_opt.plan.ask import Ask
-from morph_opt.plan.questions.comparing import metric_of, told
+from morph_opt.plan.questions.comparing import metric_of, sentence
 from morph_opt.plan.questions.node_classes import classes_of, with_one_more
 from morph_opt.plan.stats import paired, require_shares
 from morph_opt.plan.workloads import distinct
@@ -121,7 +121,7 @@ def worth(
                 "replay",
             ]
         )
-        said.append(told(f"one more {one.name}", "the fleet as it is", metric, found))
+        said.append(sentence(f"one more {one.name}", "the fleet as it is", metric, found))
         figures[one.name] = {"price": price, "difference": found.mean}
     notes = [
         f"prices are of {rounds} rounds of the first workload"

@@ -27,7 +27,7 @@ from morph_opt.policies.gandiva.slices import Host, SliceJob, SliceRules, Slices
 from morph_opt.strict.check import BeliefChecks
 from morph_opt.strict.rules import StateFacts
 
-Dealt = tuple[JobState, int, tuple[int, ...]]
+Assigned = tuple[JobState, int, tuple[int, ...]]
 """A job that runs, its GPUs, and the servers of its host."""
 
 
@@ -84,15 +84,15 @@ class _Hosts(Slices):
             for known in state.jobs
             if known.job.name in self.known
         }
-        return self._dealt(state.time_s)
+        return self._assigned(state.time_s)
 
-    def _dealt(self, now: float) -> dict[str, tuple[int, tuple[int, ...]]]:
+    def _assigned(self, now: float) -> dict[str, tuple[int, tuple[int, ...]]]:
         if self.rules.migrate:
             self._unshare()
             self._defragment()
         self._admit()
         self.rounds.clear()
-        self._deal(now)
+        self._assign(now)
         running = self.rounds[0][1] if self.rounds else []
         given = {number: (gpus, where) for number, gpus, where in running}
         return {
@@ -142,31 +142,31 @@ class GandivaSlices(Policy):
         A gang whose shape no speed is known of, or whose other resources its servers do not have,
         waits for its next turn.
         """
-        dealt = self._follow(state)
-        gangs = {known.job.name: self._gang(known, state) for known, _, _ in dealt}
+        assigned = self._follow(state)
+        gangs = {known.job.name: self._gang(known, state) for known, _, _ in assigned}
         while True:
-            made = self._place(dealt, state)
+            made = self._place(assigned, state)
             short = {
                 known.job.name
-                for known, gpus, _ in dealt
+                for known, gpus, _ in assigned
                 if known.job.name not in made and gpus > gangs[known.job.name]
             }
             if not short:
                 return Decision(Allocation(tuple(made.values())))
             # There are GPUs to grow into, and not what is needed next to them.
-            dealt = [
+            assigned = [
                 (known, gangs[known.job.name] if known.job.name in short else gpus, servers)
-                for known, gpus, servers in dealt
+                for known, gpus, servers in assigned
             ]
 
-    def _place(self, dealt: Sequence[Dealt], state: RoundState) -> dict[str, Assignment]:
-        rest: list[Dealt] = []
+    def _place(self, assigned: Sequence[Assigned], state: RoundState) -> dict[str, Assignment]:
+        rest: list[Assigned] = []
         check = self._checks.on(state.cluster, unknown_may_stay=False)
         before = StateFacts.of(state)
         made: dict[str, Assignment] = {}
         free = {
             node: set(range(state.cluster.nodes[node].type.gpus))
-            for _, _, servers in dealt
+            for _, _, servers in assigned
             for node in servers
         }
 
@@ -177,7 +177,7 @@ class GandivaSlices(Policy):
                 free[node] -= set(gpus)
             made[held.job] = held
 
-        for known, gpus, servers in dealt:
+        for known, gpus, servers in assigned:
             held = known.running
             if held is not None and _is_there(held, gpus, servers):
                 take(held)
@@ -191,7 +191,7 @@ class GandivaSlices(Policy):
                 take(Assignment(known.job.name, plan, where))
         return made
 
-    def _follow(self, state: RoundState) -> list[Dealt]:
+    def _follow(self, state: RoundState) -> list[Assigned]:
         sizes = {node.type.gpus for node in state.cluster.nodes}
         if len(sizes) > 1:
             raise InputError("needs servers of one size", field="--policy gandiva")

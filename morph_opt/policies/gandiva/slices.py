@@ -180,12 +180,12 @@ class Slices:
                 self._unshare()
                 self._defragment()
             self._admit()
-            self._deal(now)
+            self._assign(now)
         return self.slots
 
-    def _leave(self, who: Callable[[Slot], bool]) -> None:
+    def _leave(self, leaves: Callable[[Slot], bool]) -> None:
         for host in self.hosts:
-            host.slots = [slot for slot in host.slots if not who(slot)]
+            host.slots = [slot for slot in host.slots if not leaves(slot)]
         self._dissolve()
 
     def _dissolve(self) -> None:
@@ -338,7 +338,7 @@ class Slices:
 
     # ------------------------------------------------------------ time
 
-    def _deal(self, now: float) -> None:
+    def _assign(self, now: float) -> None:
         running: list[tuple[int, int, tuple[int, ...]]] = []
         for host in self.hosts:
             free = host.capacity

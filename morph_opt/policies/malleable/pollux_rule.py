@@ -177,11 +177,11 @@ class Search:
         found = np.where(reset, task.current[None], found)
         lost = (draw.random((size, jobs, 1)) < 0.1) & (draw.random(states.shape) < 0.1)
         found[lost] = 0
-        who = draw.integers(jobs, size=(size, nodes))
+        rows = draw.integers(jobs, size=(size, nodes))
         p, n = np.ogrid[:size, :nodes]
-        held = found[p, who, n]
+        held = found[p, rows, n]
         room = np.maximum(task.capacity[None, :] - held, 0)
-        found[p, who, n] = held + draw.integers(0, room + 1)
+        found[p, rows, n] = held + draw.integers(0, room + 1)
         return found
 
     def _survivors(self, states: Ints) -> Ints:

@@ -296,10 +296,10 @@ def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, flo
 
     x, y = pairing.first_s, pairing.second_s
     data: dict[str, Any] = {"x": x.astype(np.float32), "y": y.astype(np.float32)}
-    told = [("to the right", "@x{0,0} s"), ("upwards", "@y{0,0} s")]
+    tooltips = [("to the right", "@x{0,0} s"), ("upwards", "@y{0,0} s")]
     if len(pairing.rows) <= MOST_NAMED:
         data["name"] = [short(row.job) for row in pairing.rows]
-        told = [("job", "@name"), *told]
+        tooltips = [("job", "@name"), *tooltips]
     chart = figure(
         name="pairs",
         height=480,
@@ -313,7 +313,7 @@ def draw_pairs(first: str, second: str, pairing: Pairing, ends: tuple[float, flo
         tools="pan,wheel_zoom,box_zoom,reset,save,hover",
         toolbar_location="above",
         active_scroll=None,
-        tooltips=told,
+        tooltips=tooltips,
     )
     chart.xaxis.axis_label = f"JCT by {label(first)} (s)"
     chart.yaxis.axis_label = f"JCT by {label(second)} (s)"

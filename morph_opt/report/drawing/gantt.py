@@ -160,12 +160,12 @@ def _rectangles(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) 
         **common,
     )
     _names(view, chart, axis, visible=visible)
-    told = [
+    tooltips = [
         ("job", "@job_name"), ("model", "@model"), ("plan", "@plan"), ("GPUs", "@gpus"),
         ("on", "@node_name"), ("from", "@from"), ("to", "@to"), ("ended by", "@why"),
         ("beside", "@beside"),
     ]  # fmt: skip
-    chart.add_tools(HoverTool(renderers=[drawn], tooltips=told, attachment="horizontal"))
+    chart.add_tools(HoverTool(renderers=[drawn], tooltips=tooltips, attachment="horizontal"))
 
 
 def _names(view: RunView, chart: figure, axis: TimeAxis, *, visible: bool) -> None:

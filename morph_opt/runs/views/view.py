@@ -221,9 +221,11 @@ def distinct_names(views: Sequence[RunView]) -> list[str]:
     traces = [view.run.summary.trace for view in views]
     folders = ["" if view.run.folder is None else view.run.folder.name for view in views]
     for more in (traces, folders):
-        told = {name: {m for m, n in zip(more, names, strict=True) if n == name} for name in names}
+        labels = {
+            name: {m for m, n in zip(more, names, strict=True) if n == name} for name in names
+        }
         names = [
-            f"{name}, {one}" if len(told[name]) > 1 and one else name
+            f"{name}, {one}" if len(labels[name]) > 1 and one else name
             for name, one in zip(names, more, strict=True)
         ]
     times, seen = Counter(names), Counter[str]()

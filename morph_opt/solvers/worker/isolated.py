@@ -137,13 +137,13 @@ class IsolatedSolver:
         theirs.close()
         self._pipe = ours
         try:
-            said = pickle.loads(ours.recv_bytes()) if ours.poll(START_S) else "it did not answer"
+            answer = pickle.loads(ours.recv_bytes()) if ours.poll(START_S) else "it did not answer"
         except (EOFError, OSError):
-            said = self._last_words()
-        if not isinstance(said, Capabilities):
+            answer = self._last_words()
+        if not isinstance(answer, Capabilities):
             self.close()
-            raise WorkerError(f"the worker for {self._inner} did not start: {said}")
-        self._capabilities = said
+            raise WorkerError(f"the worker for {self._inner} did not start: {answer}")
+        self._capabilities = answer
         return ours
 
     def _last_words(self) -> str:

@@ -69,10 +69,12 @@ def survey_page(folder: Path) -> str:
     formats = {"rows": ",d", "jobs": ",d", "folded": ",d", "GPU-seconds": ",.10g"}
     parts = [_INTRODUCTION, Table(header, rows, "lllr", formats).to_markdown(), "\n"]
     for name, one in found:
-        said = list(one.report.sentences())
-        if said:
+        sentences = list(one.report.sentences())
+        if sentences:
             parts.append(f"\n## {shown(name)}\n\n")
-            parts += [f"- {severity}, `{code}`: {_plain(text)}\n" for severity, code, text in said]
+            parts += [
+                f"- {severity}, `{code}`: {_plain(text)}\n" for severity, code, text in sentences
+            ]
     if broken:
         parts.append("\n## Not read\n\n")
     for name, error in broken:

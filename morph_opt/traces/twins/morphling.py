@@ -16,7 +16,7 @@ from morph_opt.domain.nearest import unknown
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.traces.requested import RequestedSpeeds
-from morph_opt.traces.twins.sampling import deal, match_total, stratified
+from morph_opt.traces.twins.sampling import assign, match_total, stratified
 from morph_opt.traces.twins.stats import Cell, TwinStats, Variants, load_stats, size_class
 
 TWINS = ("base", "bp", "mt", "naive")
@@ -76,7 +76,7 @@ def _jobs(stats: TwinStats, steps: RequestedSpeeds, rng: np.random.Generator) ->
     cells, hours = _work(stats, rng)
     sizes = np.array([size_class(cell.gpus) for cell in cells], dtype=np.int64)
     counts = np.array([phase.jobs for phase in stats.phases]).T
-    phases = deal(hours, counts, [p.gpu_hours for p in stats.phases], rng, sizes)
+    phases = assign(hours, counts, [p.gpu_hours for p in stats.phases], rng, sizes)
     submission_s = _arrivals(stats, phases, rng)
     jobs = []
     for number, index in enumerate(np.argsort(submission_s, kind="stable")):
@@ -107,7 +107,7 @@ def _work(stats: TwinStats, rng: np.random.Generator) -> tuple[list[Cell], Float
         own = [cell for cell in stats.cells if cell.model in models]
         values = stratified(stats.levels, quantiles, sum(c.jobs for c in own), rng)
         values = match_total(values, sum(c.gpu_hours for c in own))
-        bins = deal(values, np.array([[c.jobs for c in own]]), [c.gpu_hours for c in own], rng)
+        bins = assign(values, np.array([[c.jobs for c in own]]), [c.gpu_hours for c in own], rng)
         cells.extend(own[b] for b in bins)
         hours.append(values)
     return cells, np.concatenate(hours)
@@ -193,5 +193,5 @@ def _with_guarantees(
     hours = np.array([steps.gpu_hours(job) for job in jobs])
     yes, yes_hours = variants.guaranteed_jobs, variants.guaranteed_gpu_hours
     counts = np.array([[yes, len(jobs) - yes]])
-    bins = deal(hours, counts, [yes_hours, float(hours.sum()) - yes_hours], rng)
+    bins = assign(hours, counts, [yes_hours, float(hours.sum()) - yes_hours], rng)
     return [replace(job, guaranteed=bool(b == 0)) for job, b in zip(jobs, bins, strict=True)]

@@ -42,7 +42,7 @@ def match_total(values: Floats, total: float) -> Floats:
     return np.asarray(np.where(tail, values * max(factor, 0.1), values), dtype=np.float64)
 
 
-def deal(
+def assign(
     values: Floats,
     counts: Ints,
     totals: Sequence[float],

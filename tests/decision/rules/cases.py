@@ -29,7 +29,7 @@ class Case:
     ----------
     word
         The rule's word.
-    who
+    subject
         Job or tenant that a breach names.
     good
         Decisions that keep the rules: GPUs by node and job.
@@ -38,7 +38,7 @@ class Case:
     """
 
     word: str
-    who: str
+    subject: str
     before: RoundState
     rules: tuple[Rule, ...]
     good: tuple[Grants, ...]

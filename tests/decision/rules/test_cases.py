@@ -102,10 +102,10 @@ def test_the_audit_names_rule_and_job(name: str, i: int) -> None:
     case = CASES[name]
     granted = allocation(case.before, case.bad[i])
     breaches = audit(case.before, granted, OperatorRules(case.rules), sizes(case))
-    assert [(b.word, b.who) for b in breaches] == [(case.word, case.who)]
+    assert [(b.word, b.subject) for b in breaches] == [(case.word, case.subject)]
     said = str(breaches[0])
     assert said.startswith(f"{case.word}: ")
-    assert case.who in said
+    assert case.subject in said
     if breaches[0].rule is not None:
         assert breaches[0].rule.words in said
     assert audit(case.before, granted, OperatorRules()) == ()

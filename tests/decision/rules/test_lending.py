@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from morph_opt.decision.candidates.table import CandidateBuilder
-from morph_opt.decision.rules.lending import _can_be_dealt, could_use
+from morph_opt.decision.rules.lending import _can_be_assigned, could_use
 from morph_opt.domain import A800_NODE, Cluster, Leaf, Node, RoundState, SideDemand
 from tests.policies.worlds import cluster, queued, speeds, state
 
@@ -65,6 +65,6 @@ def test_dealing_parts_is_exact() -> None:
             )
             for way in set(permutations(nodes, len(parts)))
         )
-        assert _can_be_dealt(parts, places, most=at_most, share=share) == possible
+        assert _can_be_assigned(parts, places, most=at_most, share=share) == possible
         answers[possible] += 1
     assert min(answers.values()) > 50, answers

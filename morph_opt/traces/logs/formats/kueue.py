@@ -73,16 +73,16 @@ class KueueReader(KubeReader):
         if not status.has("admission"):
             return asked, []
         admission = status.object("admission", None)
-        used, types, told = Demand(), dict[str, Any](), False
+        used, types, stated = Demand(), dict[str, Any](), False
         for part in admission.objects("podSetAssignments", None, []):
             if part.has("resourceUsage"):
-                told = True
+                stated = True
                 used.add(self.amounts(part.object("resourceUsage", None)))
             if part.has("flavors"):
                 flavors = part.object("flavors", None)
                 if flavors.has(self.resource):
                     types[flavors.text(self.resource)] = None
-        if not told:
+        if not stated:
             return asked, list(types)
         if used != asked:
             self.find("admitted-not-requested")

@@ -39,7 +39,7 @@ class SwfReader(TableReader):
         "-1": "unknown",
         **dict.fromkeys(_PARTS, "unknown"),
     }
-    _said: int | None = None
+    _stated: int | None = None
 
     @classmethod
     def layout(cls, head: Head) -> dict[str, str] | None:
@@ -56,12 +56,12 @@ class SwfReader(TableReader):
         """Note how many jobs the header says there are."""
         found = _MAX_JOBS.match(text)
         if found:
-            self._said = int(found[1])
+            self._stated = int(found[1])
 
     def finish(self) -> None:
         """Compare that with the rows."""
-        if self._said is not None and self._said != self.report.rows:
-            self.report.found("header-disagrees", said=self._said)
+        if self._stated is not None and self._stated != self.report.rows:
+            self.report.found("header-disagrees", said=self._stated)
 
     def row(self, record: Record) -> LogRow:
         """The job of a line."""

@@ -61,7 +61,7 @@ _UNITS = {
 }
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,12})?", re.ASCII)
-_TOLD = re.compile(r"(.+?)(?:\[(\w+)\])?")
+_COLUMN_UNIT = re.compile(r"(.+?)(?:\[(\w+)\])?")
 _DAYS = re.compile(r"([0-9]{1,6}) days?,? ", re.ASCII)
 MILLISECONDS_FROM = 1e11
 """Instants from here on count milliseconds: as seconds they would be of the year 5138."""
@@ -82,14 +82,14 @@ class Column(NamedTuple):
     unit_s: float = 1.0
 
 
-def columns_of(header: Sequence[str], told: str | None) -> dict[str, Column]:
+def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
     """What each column is, by the keys of `USUAL`.
 
     Parameters
     ----------
     header
         Names of the columns.
-    told
+    asked
         ``WHAT=COLUMN,...`` for what is not to be guessed; nothing behind ``=`` is no column.
 
     Raises
@@ -99,7 +99,7 @@ def columns_of(header: Sequence[str], told: str | None) -> dict[str, Column]:
         missing.
     """
     found: dict[str, Column] = {}
-    named = _named(header, told) if told else {}
+    named = _named(header, asked) if asked else {}
     for what, words in USUAL.items():
         if what in named:
             found |= {} if named[what] is None else {what: named[what]}  # type: ignore[dict-item]
@@ -129,10 +129,10 @@ def columns_of(header: Sequence[str], told: str | None) -> dict[str, Column]:
     return found
 
 
-def _named(header: Sequence[str], told: str) -> dict[str, Column | None]:
+def _named(header: Sequence[str], asked: str) -> dict[str, Column | None]:
     """What the user says."""
     found: dict[str, Column | None] = {}
-    for item in told.split(","):
+    for item in asked.split(","):
         what, equals, text = (part.strip() for part in item.partition("="))
         if not equals:
             raise InputError(f"must be WHAT=COLUMN,..., got {item!r}", field="columns")
@@ -143,7 +143,7 @@ def _named(header: Sequence[str], told: str) -> dict[str, Column | None]:
         if not text:
             found[what] = None
             continue
-        parts = (text, None) if text in header else _TOLD.fullmatch(text).groups()  # type: ignore[union-attr]
+        parts = (text, None) if text in header else _COLUMN_UNIT.fullmatch(text).groups()  # type: ignore[union-attr]
         column, unit = parts
         if column not in header:
             rule = f"no column {column!r}{did_you_mean(str(column), header)}; the header has "

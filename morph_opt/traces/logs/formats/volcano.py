@@ -51,7 +51,7 @@ class VolcanoReader(KubeReader):
             self.reasons.append("still-running")
         has_end = ended and state.has("lastTransitionTime")
         end_s = self.instant(state, "lastTransitionTime") if has_end else None
-        told_s = duration_s(status, "runningDuration") if status.has("runningDuration") else None
+        stated_s = duration_s(status, "runningDuration") if status.has("runningDuration") else None
         starts, run_s = self._ran(status, end_s)
         found = LogRow(
             self.name_in(metadata),
@@ -59,8 +59,8 @@ class VolcanoReader(KubeReader):
             self.instant(metadata, "creationTimestamp"),
             starts[0] if starts else None,
             end_s,
-            run_s if starts else told_s,
-            told_s,
+            run_s if starts else stated_s,
+            stated_s,
             asked.gpus,
             status=phase,
             outcome=outcome,

@@ -8,13 +8,13 @@ from morph_opt.domain import Assignment, JobState, RoundState, Trace
 from morph_opt.engine.live import LiveJob
 from morph_opt.events.log import (
     Event,
+    InitialJob,
     NodeChanged,
     NodeStatus,
     Shared,
     Started,
     StartKind,
     Submitted,
-    TakenUp,
 )
 from morph_opt.strict.check import PlacementCheck
 from morph_opt.strict.facts import RunFacts, RunLookup
@@ -85,28 +85,30 @@ def take_up(state: RoundState, trace: Trace, lookup: RunLookup, check: Placement
             paced = lookup.paired_iteration_s(pair, held, running[held.partner])
             assert paced is not None, "the strict check lets no other pair pass"
             seconds = paced
-        active[name] = LiveJob.taken_up(known, order[name], now_s, seconds)
-        events += _said(known, now_s, facts.get(name), seconds)
+        active[name] = LiveJob.of_state(known, order[name], now_s, seconds)
+        events += _events_of(known, now_s, facts.get(name), seconds)
     arrived = sum(job.submission_s <= now_s for job in trace.jobs)
     booked = {name: (held, facts[name]) for name, held in running.items()}
     return Beginning(active, booked, arrived, events)
 
 
-def _said(known: JobState, now_s: float, facts: RunFacts | None, seconds: float) -> list[Event]:
+def _events_of(
+    known: JobState, now_s: float, facts: RunFacts | None, seconds: float
+) -> list[Event]:
     """What the log says of one job."""
     name, held, done = known.job.name, known.running, known.iterations_done
-    said: list[Event] = [
+    of_job: list[Event] = [
         Submitted(known.job.submission_s, name),
-        TakenUp(now_s, name, done, known.executed_s, known.starts, known.first_start_s),
+        InitialJob(now_s, name, done, known.executed_s, known.starts, known.first_start_s),
     ]
     if held is None or facts is None:
-        return said
+        return of_job
     left_s = known.restart_left_s
-    said.append(
+    of_job.append(
         Started(
             now_s, name, StartKind.HELD, held.plan, held.placement, facts.iteration_s, left_s, done
         )
     )
     if held.partner is not None:
-        said.append(Shared(now_s, name, held.partner, seconds, done))
-    return said
+        of_job.append(Shared(now_s, name, held.partner, seconds, done))
+    return of_job

@@ -10,7 +10,7 @@ from morph_opt.metrics.bounds.demands import Timing
 from morph_opt.metrics.bounds.lower import Demands
 
 
-def taken_up_demands(demands: Demands, state: RoundState, timing: Timing) -> Demands:
+def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Demands:
     """The demands of a replay that takes up a state.
 
     A job of the state has the rest of its iterations to do. It cannot be complete before the
