@@ -81,10 +81,10 @@ dist: $(DEV) ## wheel and sdist in dist/, built and checked: contents, metadata,
 	$(PY) -m tests.house.dist dist
 
 example: $(DEV) ## the example report and the timeline of the README, from two replays of base
-	$(PY) -m morph_opt.replay --trace base --objective lookahead --explain --out $(RUNS)-example/lookahead
+	$(PY) -m morph_opt.replay --trace base --explain --out $(RUNS)-example/auto
 	$(PY) -m morph_opt.replay --trace base --policy srtf --out $(RUNS)-example/srtf
-	$(PY) -m morph_opt.report $(RUNS)-example/lookahead $(RUNS)-example/srtf --out reports/example/base.html
-	$(PY) -m morph_opt.report.picture timeline $(RUNS)-example/lookahead --out reports/example/timeline.svg
+	$(PY) -m morph_opt.report $(RUNS)-example/auto $(RUNS)-example/srtf --out reports/example/base.html
+	$(PY) -m morph_opt.report.picture timeline $(RUNS)-example/auto --out reports/example/timeline.svg
 	$(PY) -m benchmarks.reports record example
 
 docs: $(DEV) ## the documentation site, build/site; a broken link is an error
