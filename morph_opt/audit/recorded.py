@@ -226,11 +226,7 @@ def _hosts(row: LogRow) -> tuple[tuple[str, int], ...]:
 
 def _of_run(folder: Path) -> Recorded:
     """Our own run, which knows everything."""
-    from morph_opt.replay.scenario import read_scenario
-    from morph_opt.runs.write import CONFIG
-
-    run = read_run(folder)
-    cluster = read_scenario(folder / CONFIG).cluster
+    run, cluster = read_run(folder), _cluster_of_run(folder)
     intervals: dict[str, list[RunInterval]] = {}
     for row in run.segments:
         hosts = tuple(_parts(row.allocated_gpus, cluster))
@@ -249,6 +245,21 @@ def _of_run(folder: Path) -> Recorded:
         for row in run.jobs
     ]
     return Recorded(_sorted(jobs), (f"{len(jobs)} jobs of our own run",), cluster)
+
+
+def _cluster_of_run(folder: Path) -> Cluster:
+    """Its cluster; a run of what happened beside a real scheduler has no further scenario."""
+    from morph_opt.clusters import cluster_of
+    from morph_opt.clusters.spec import CLUSTER_FIELDS
+    from morph_opt.documents import Fields, read_toml
+    from morph_opt.replay.scenario import read_scenario
+    from morph_opt.replay.why import LIVE
+    from morph_opt.runs.write import CONFIG
+
+    config = Fields(read_toml(folder / CONFIG)[0], "", str(folder / CONFIG), None)
+    if config.given(LIVE):
+        return cluster_of(config.object("cluster", CLUSTER_FIELDS))
+    return read_scenario(folder / CONFIG).cluster
 
 
 def _parts(text: str, cluster: Cluster) -> Iterator[tuple[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from morph_opt.events.log import (
     StopCause,
     Submitted,
 )
+from morph_opt.live.intervals import RunInterval, placed, settle
 from morph_opt.perf.speed import Configuration
 from morph_opt.perf.tables.durations import RIGID_PLAN
 from morph_opt.policies.base import RoundReport
@@ -50,8 +51,11 @@ from morph_opt.runs.summary import summary_json
 from morph_opt.runs.write import CONFIG, RunWriter, create_folder
 
 _DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
-_RANK = {"submit": 1, "start": 2}
-"""Of events of one second: what ends goes before what begins, and a decision is last."""
+_END, _SUBMIT, _SHORT, _START, _OVER, _DOWN, _TURN = range(7)
+"""Of one second: ends go before what begins and ends in it, and that before what goes on."""
+
+_Mark = tuple[float, int, Callable[[Any, float], None], Any]
+"""When, its rank, who takes it, and what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,66 +202,107 @@ class _Log:
         self.submitted_s: dict[str, float] = {}
         self.ran_s: dict[str, float] = {}
         self.shapes: dict[str, set[tuple[Shape, str]]] = {}
-        self._running: dict[str, tuple[float, int]] = {}
-        self._over: set[str] = set()
-        marks = [(float(one["time_s"]), _RANK.get(one["event"], 0), one) for one in found]
-        marks += [(float(turn["time_s"]), 3, turn) for turn in audit.turns]
         self.documents: dict[int, str] = {}
         self.events: list[Event] = []
         self.rows: list[RoundRow] = []
         self._since = 0
-        for at_s, _, one in sorted(marks, key=lambda mark: mark[:2]):
-            self._take(one, at_s - self.zero_s)
+        self._running: dict[str, RunInterval] = {}
+        self._over: set[str] = set()
+        self._down: dict[str, NodeStatus] = {}
+        intervals, marks = self._read(found)
+        settle(intervals)
+        for interval in placed(intervals, cluster):
+            short = interval.start_s == interval.end_s
+            marks.append((interval.start_s, _SHORT if short else _START, self._start, interval))
+            if interval.end:
+                marks.append((interval.end_s, _SHORT if short else _END, self._stop, interval))
+        marks += [(float(one["time_s"]), _TURN, self._decided, one) for one in audit.turns]
+        for at_s, _, take, one in sorted(marks, key=lambda mark: mark[:2]):
+            take(one, at_s - self.zero_s)
         complete = set(self.asked) == self._over
         last_s = self.events[-1].time_s
         reason = EndReason.COMPLETE if complete else EndReason.HORIZON
-        for name, (start_s, _) in self._running.items():
-            self.ran_s[name] = self.ran_s.get(name, 0.0) + last_s - start_s
+        for name, interval in self._running.items():
+            self.ran_s[name] = self.ran_s.get(name, 0.0) + last_s - (interval.start_s - self.zero_s)
         self.events.append(Ended(last_s, reason))
 
-    def _take(self, one: Mapping[str, Any], at_s: float) -> None:
-        if "turn" in one:
-            return self._decided(one, at_s)
-        name, kind = str(one.get("job", "")), one["event"]
-        if kind == "node":
-            self.events.append(NodeChanged(at_s, one["node"], NodeStatus(one["status"])))
-        elif kind == "submit":
-            self.asked[name], self.submitted_s[name] = int(one["gpus"]), at_s
-            self.events.append(Submitted(at_s, name))
-        elif name in self._over or name not in self.asked:
-            return None  # it ran again after its end, which no replay knows
-        elif kind == "start":
-            self._start(one, name, at_s)
-        elif kind == "preempt" and name in self._running:
-            done = self._stop(name, at_s)
-            self.events.append(Preempted(at_s, name, StopCause.POLICY, done, 0.0))
-        elif kind in ("complete", "cancel"):
-            self._over.add(name)
-            ran = name in self._running
-            done = self._stop(name, at_s) if ran else 0.0
-            whole = kind == "complete" and ran
-            self.events.append(Completed(at_s, name) if whole else Cancelled(at_s, name, done))
-        return None
+    def _read(self, found: Sequence[Mapping[str, Any]]) -> tuple[list[RunInterval], list[_Mark]]:
+        """The intervals of all jobs, and what else happened."""
+        intervals: list[RunInterval] = []
+        marks: list[_Mark] = []
+        runs: dict[str, RunInterval] = {}
+        over: set[str] = set()
+        for one in found:
+            name, kind, at_s = str(one.get("job", "")), one["event"], float(one["time_s"])
+            if kind == "node":
+                rank = _END if one["status"] == "up" else _DOWN
+                marks.append((at_s, rank, self._node, one))
+            elif kind == "submit":
+                self.asked[name] = int(one["gpus"])
+                marks.append((at_s, _SUBMIT, self._submit, one))
+            elif name in over or name not in self.asked:
+                continue  # it ran again after its end, which no replay knows
+            elif kind == "start":
+                held = {part["node"]: tuple(part["gpus"]) for part in one.get("nodes", ())}
+                gpus = one.get("gpus") or sum(map(len, held.values()))
+                runs[name] = RunInterval(name, at_s, tuple(held or one["on"]), gpus, held)
+                intervals.append(runs[name])
+            elif kind in ("preempt", "complete", "cancel"):
+                if name in runs:
+                    runs[name].end_s, runs[name].end = max(at_s, runs[name].start_s), kind
+                    del runs[name]
+                if kind != "preempt":
+                    over.add(name)
+                    marks.append((at_s, _OVER, self._gone, one))
+        return intervals, marks
 
-    def _start(self, one: Mapping[str, Any], name: str, at_s: float) -> None:
-        index = self._cluster.node_index
-        placement = Placement.of({index[part["node"]]: part["gpus"] for part in one["nodes"]})
+    def _node(self, one: Mapping[str, Any], at_s: float) -> None:
+        node, status = str(one["node"]), NodeStatus(one["status"])
+        if self._down.get(node, NodeStatus.UP) is status:
+            return
+        self._down[node] = status
+        self.events.append(NodeChanged(at_s, node, status))
+
+    def _submit(self, one: Mapping[str, Any], at_s: float) -> None:
+        name = str(one["job"])
+        self.submitted_s[name] = at_s
+        self.events.append(Submitted(at_s, name))
+
+    def _gone(self, one: Mapping[str, Any], at_s: float) -> None:
+        """A job is over that did not run to its end, as far as is known."""
+        name = str(one["job"])
+        if name not in self._over:
+            self._over.add(name)
+            self.events.append(Cancelled(at_s, name, self.ran_s.get(name, 0.0)))
+
+    def _start(self, interval: RunInterval, at_s: float) -> None:
+        name, index = interval.job, self._cluster.node_index
+        for node in interval.held:  # it was back before a look found it so
+            self._node({"node": node, "status": "up"}, at_s)
+        placement = Placement.of({index[node]: gpus for node, gpus in interval.held.items()})
         kind = self._cluster.nodes[placement.nodes[0]].type.name
         self.shapes.setdefault(name, set()).add((placement.shape, kind))
         done = self.ran_s.get(name, 0.0)
         word = StartKind.FIRST if name not in self.ran_s else StartKind.RESUME
         self.ran_s.setdefault(name, 0.0)
-        self._running[name] = at_s, placement.gpus
+        self._running[name] = interval
         self.events.append(Started(at_s, name, word, RIGID_PLAN, placement, 1.0, 0.0, done))
 
-    def _stop(self, name: str, at_s: float) -> float:
-        start_s, _ = self._running.pop(name)
-        self.ran_s[name] += max(0.0, at_s - start_s)
-        return self.ran_s[name]
+    def _stop(self, interval: RunInterval, at_s: float) -> None:
+        name = interval.job
+        del self._running[name]
+        self.ran_s[name] += interval.end_s - interval.start_s
+        done = self.ran_s[name]
+        if interval.end == "preempt":
+            self.events.append(Preempted(at_s, name, StopCause.POLICY, done, 0.0))
+            return
+        self._over.add(name)
+        whole = interval.end == "complete"
+        self.events.append(Completed(at_s, name) if whole else Cancelled(at_s, name, done))
 
     def _decided(self, turn: Mapping[str, Any], at_s: float) -> None:
-        gpus = sum(held for _, held in self._running.values())
-        active = len(self.asked.keys() - self._over)
+        gpus = sum(interval.gpus for interval in self._running.values())
+        active = len(self.asked.keys() & self.submitted_s.keys() - self._over)
         status, seconds = str(turn["status"]), turn["seconds"]
         if _DOCUMENT.fullmatch(str(turn.get("round"))):
             self.documents[len(self.rows)] = turn["round"]

@@ -97,6 +97,8 @@ class Memory:
         of the last turn with the GPUs that its decision uses beyond those in use.
     measured
         Speeds that jobs reported.
+    looked_s
+        Instant of the last picture; 0 before the first.
     """
 
     cluster: str = ""
@@ -111,6 +113,7 @@ class Memory:
     since_s: float = 0.0
     idle_gpu_s: float = 0.0
     last_turn: tuple[float, int] = (0.0, 0)
+    looked_s: float = 0.0
 
     def unused(self, now_s: float, gpus: int) -> dict[str, str]:
         """Count GPUs that the decision would use and that stand idle while jobs wait.
@@ -165,14 +168,14 @@ class Memory:
         }
         cluster = picture.live.snapshot.state.cluster
         asked = {k.job.name: k.job.requested_gpus for k in picture.live.snapshot.state.jobs}
-        for seen in picture.jobs.values():
-            places = held.get(seen.name)
-            if seen.rest or not {seen.name} & (
-                asked.keys() | self.jobs.keys() | picture.live.held.keys()
-            ):
-                continue  # part of another, without GPUs, or over before we came
+        for name, seen in picture.jobs.items():
+            # Else it is part of another, without GPUs, or was over before we came.
+            ours = name in asked or name in self.jobs or name in picture.live.held
+            if seen.rest or not (ours or (seen.gpus_held and 0.0 < self.looked_s <= seen.end_s)):
+                continue
+            places = held.get(name)
             parts = [] if places is None else parts_to_json(places, cluster)
-            events += self._job(seen, parts, asked.get(seen.name, 1), now_s)
+            events += self._job(seen, parts, asked.get(name) or seen.gpus_held or 1, now_s)
         for name in self.jobs.keys() - picture.jobs.keys():
             known = self.jobs[name]
             if known.phase in ("waiting", "running"):
@@ -180,13 +183,16 @@ class Memory:
                 events += self._ended(name, known, "vanished", now_s)
             elif known.seen_s < now_s - FORGET_S:
                 del self.jobs[name]
+        self.looked_s = now_s
         return sorted(events, key=lambda event: float(event["time_s"]))
 
     def _nodes(self, picture: Picture) -> Iterator[Happened]:
         state = picture.live.snapshot.state
+        busy = {node for k in state.jobs if k.running for node in k.running.placement.nodes}
         for i, node in enumerate(state.cluster.nodes):
-            word = "drained" if i in state.unavailable else "up"
-            word = "failed" if node.name in picture.silent else word
+            # A node that does not respond is lost when its scheduler takes its jobs away.
+            lost = node.name in picture.silent and i not in busy
+            word = "failed" if lost else "drained" if i in state.unavailable else "up"
             if self.nodes.get(node.name, "up") != word:
                 yield {"event": "node", "time_s": picture.time_s, "node": node.name, "status": word}
             self.nodes[node.name] = word
@@ -197,28 +203,32 @@ class Memory:
             known = self.jobs[name] = Known(seen.submit_s)
             yield {"event": "submit", "time_s": seen.submit_s, "job": name, "gpus": gpus}
         known.seen_s = now_s
-        again = seen.runs and known.phase == "running" and seen.start_s > known.start_s
+        # A run that began and ended between two looks is known by what Slurm says of it afterwards.
+        later = seen.start_s > known.start_s
+        unseen = later and seen.gpus_held > 0
+        again = later and known.phase == "running" and (seen.runs or unseen)
         if known.phase == "running" and (again or not seen.runs):
-            over_s = seen.end_s if seen.over and seen.end_s else min(now_s, seen.start_s or now_s)
-            if seen.over:
-                yield from self._ended(name, known, seen.phase, over_s)
+            if seen.over and not again:
+                yield from self._ended(name, known, seen.phase, seen.end_s or now_s)
             elif seen.phase != "ending" or again or (seen.back and not parts):
-                known.stopped(now_s if seen.waits else over_s)
+                known.stopped(now_s if seen.waits else min(now_s, seen.start_s or now_s))
                 known.phase = "waiting"
                 # A requeue is a submission; that it is over is known from now on.
                 at_s = seen.submit_s if known.start_s < seen.submit_s <= now_s else known.stop_s
                 yield {"event": "preempt", "time_s": at_s, "job": name}
-        if seen.runs and known.phase != "running" and parts:
-            if known.phase not in ("waiting", "running"):
+        if known.phase != "running" and (unseen or (seen.runs and parts)):
+            if known.phase != "waiting":
                 self.ran_again += 1
                 yield {"event": "again", "time_s": now_s, "job": name, "after": known.phase}
             known.phase, known.start_s = "running", seen.start_s
             known.first_start_s = known.first_start_s or seen.start_s
-            known.gpus, known.starts = sum(len(part["gpus"]) for part in parts), known.starts + 1
+            known.gpus = seen.gpus_held or sum(len(part["gpus"]) for part in parts)
+            known.starts += 1
             recent = [at for at in known.recent_s if at > now_s - HOUR_S]
             known.recent_s = [*recent, seen.start_s]
-            yield {"event": "start", "time_s": seen.start_s, "job": name, "nodes": parts}
-        if seen.over and known.phase == "waiting":
+            where = {"on": seen.nodes, "gpus": known.gpus} if unseen else {"nodes": parts}
+            yield {"event": "start", "time_s": seen.start_s, "job": name, **where}
+        if seen.over and known.phase in ("waiting", "running"):
             yield from self._ended(name, known, seen.phase, seen.end_s or now_s)
 
     def _ended(self, name: str, known: Known, word: str, at_s: float) -> Iterator[Happened]:
@@ -257,7 +267,7 @@ def read_memory(folder: Path) -> Memory:
             raise read.error("measured", "is no configuration", f"[{i}]") from None
         if row.iteration_s <= 0.0:
             raise read.error("measured", "must be above 0", f"[{i}].iteration_s")
-    instants = [found.away_s, found.since_s, *found.last_turn, *found.stops_s]
+    instants = [found.away_s, found.since_s, found.looked_s, *found.last_turn, *found.stops_s]
     for known in found.jobs.values():
         instants += [known.submit_s, known.seen_s, known.start_s, known.stop_s, *known.recent_s]
         instants += [known.first_start_s, known.executed_s, known.gpu_s]

@@ -19,7 +19,7 @@ from morph_opt.live.settings import Settings
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.slurm import slurm_round
 from morph_opt.round.live.slurm_fields import hosts, number, text, texts, words
-from morph_opt.round.live.slurm_jobs import array_of
+from morph_opt.round.live.slurm_jobs import array_of, gpus_once_held
 
 OURS = "morph:"
 PARKED, STARTED, STOPPED, RANKED = (f"{OURS}{w}" for w in ("parked", "started", "stopped", "rank"))
@@ -56,7 +56,7 @@ class Seen:
     pinned
         Nodes that it must run on, ours included.
     nodes
-        Nodes that it runs on.
+        Nodes that it runs on, or ran on last.
     special
         What makes it a job that is left alone; "" for a plain one.
     asked_nodes, by_node
@@ -68,6 +68,8 @@ class Seen:
         whether we started it long ago and the scheduler found no room.
     rest
         Whether it is what is missing of a job that runs, and no job of its own.
+    gpus_held
+        Of a job that is over, GPUs that it had on ``nodes``; 0 where it never ran or nobody says.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Seen:
     back: bool = False
     stuck: bool = False
     rest: bool = False
+    gpus_held: int = 0
 
     @property
     def waits(self) -> bool:
@@ -304,6 +307,8 @@ def _seen(row: Fields) -> Seen:
     else:
         phase = min(states).lower()
     requeue = row.raw("requeue", False)
+    nodes = () if phase == _WAITS else hosts(row, "nodes")
+    over = phase not in (_RUNS, _WAITS, "ending")
     return Seen(
         name=str(row.whole("job_id")),
         user=text(row, "user_name"),
@@ -320,10 +325,11 @@ def _seen(row: Fields) -> Seen:
         requeue=bool(requeue),
         restarts=round(number(row, "restart_cnt") or 0.0),
         pinned=hosts(row, "required_nodes"),
-        nodes=hosts(row, "nodes") if phase in (_RUNS, "ending") else (),
+        nodes=nodes,
         special=next(_special(row), ""),
         asked_nodes=round(number(row, "node_count") or 1.0),
         by_node=bool(text(row, "tres_per_node")),
+        gpus_held=gpus_once_held(row) if over and nodes else 0,
     )
 
 

@@ -49,6 +49,7 @@ class FakeJob:
     begin_s: float = 0.0
     requeued_s: float = 0.0
     held: dict[int, list[int]] = field(default_factory=dict)
+    ran_on: list[str] = field(default_factory=list)
     pinned: list[str] = field(default_factory=list)
     start_s: float = 0.0
     first_start_s: float = 0.0
@@ -132,6 +133,7 @@ class FakeSlurm:
                 self._free(job)
                 job.state, job.reason = "PENDING", "BeginTime"
                 job.requeued_s, job.begin_s = self.now_s, self.now_s + AFTER_REQUEUE_S
+                job.ran_on = []
         if present:
             self._schedule()
 
@@ -168,7 +170,9 @@ class FakeSlurm:
         job.held = {}
 
     def _start(self, job: FakeJob, parts: dict[int, int]) -> None:
-        for node, count in parts.items():
+        names = list(self.nodes)
+        job.ran_on = [names[node] for node in sorted(parts)]
+        for node, count in sorted(parts.items()):
             gpus = sorted(self.free[node])[:count]
             assert len(gpus) == count, "Slurm gave GPUs twice"
             self.free[node] -= set(gpus)
@@ -337,7 +341,6 @@ class FakeSlurm:
         )
 
     def _row(self, job: FakeJob) -> dict[str, Any]:
-        names = list(self.nodes)
         detail = [f"gpu:a800:{len(g)}(IDX:{','.join(map(str, g))})" for g in job.held.values()]
         runs = job.state == "RUNNING"
         by_node = f"gres:gpu:{job.gpus // job.nodes}" if job.nodes else ""
@@ -367,7 +370,7 @@ class FakeSlurm:
             "tres_per_task": "",
             "tres_per_socket": "",
             "gres_detail": detail if runs else [],
-            "nodes": ",".join(names[i] for i in job.held) if job.held else "",
+            "nodes": ",".join(job.ran_on),
             "required_nodes": ",".join(job.pinned),
             "restart_cnt": job.restarts,
             "dependency": job.dependency,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from morph_opt.documents import Fields
 from morph_opt.round.live.build import LiveJob
 from morph_opt.round.live.slurm_fields import (
-    Asked,
     asked,
     gres,
     hosts,
@@ -141,8 +140,31 @@ def jobs_of(row: Fields, parts: Parts, site: Site) -> Iterator[LiveJob]:
             yield replace(job, name=name)
 
 
-def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
-    """What a job asks for, where it may run and why it is kept back; 0 GPUs for no GPU job.
+@dataclass(frozen=True, slots=True)
+class _Wants:
+    """GPUs that a record asks for.
+
+    Parameters
+    ----------
+    gpus
+        In all.
+    on_node, on_task
+        On every node, with every task; 0 where it does not say.
+    gpu_type
+        "" for any.
+    nodes
+        Fewest nodes.
+    """
+
+    gpus: int
+    on_node: int
+    on_task: int
+    gpu_type: str
+    nodes: int
+
+
+def _wants(row: Fields) -> _Wants:
+    """What a record asks for.
 
     ``node_count`` of a job that waits is Slurm's guess; the nodes that it insists on are those of
     ``tres_req_str``.
@@ -155,12 +177,26 @@ def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
     )
     sockets = round(number(row, "sockets_per_node") or 0)
     on_node = node.gpus or socket.gpus * sockets
-    if not whole.gpus:
-        tasks = max(1, round(number(row, "tasks") or 1))
-        whole = Asked(on_node * nodes or task.gpus * tasks or socket.gpus * nodes)
     gpus = whole.gpus
+    if not gpus:
+        tasks = max(1, round(number(row, "tasks") or 1))
+        gpus = on_node * nodes or task.gpus * tasks or socket.gpus * nodes
     if on_node and gpus % on_node:
         gpus = on_node * -(-gpus // on_node)
+    kind = next((one.gpu_type for one in (node, whole, task, socket) if one.gpu_type), "")
+    return _Wants(gpus, on_node, task.gpus, kind, nodes)
+
+
+def gpus_once_held(row: Fields) -> int:
+    """GPUs of a job that is over: its ``gres_detail`` is empty then."""
+    wants, nodes = _wants(row), len(hosts(row, "nodes"))
+    return asked(row, "tres_alloc_str").gpus or max(wants.gpus, wants.on_node * nodes)
+
+
+def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
+    """What a job asks for, where it may run and why it is kept back; 0 GPUs for no GPU job."""
+    wants = _wants(row)
+    gpus = wants.gpus
     names = hosts(row, "required_nodes")
     apart = set(words(row, "shared")) & _APART
     barred = set(hosts(row, "excluded_nodes")) | _unfit(row, site)
@@ -168,19 +204,20 @@ def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
         barred |= site.features.keys() - set(names)
     if apart:
         barred |= site.busy
-    grain = 1 if on_node or gpus % max(1, task.gpus) else max(1, task.gpus)
+    grain = 1 if wants.on_node or gpus % max(1, wants.on_task) else max(1, wants.on_task)
+    by_socket = asked(row, "tres_per_socket").gpus and not number(row, "sockets_per_node")
     return replace(
         job,
         gpus=gpus,
-        gpu_type=next((one.gpu_type for one in (node, whole, task, socket) if one.gpu_type), ""),
-        per_node=min(on_node, gpus),
+        gpu_type=wants.gpu_type,
+        per_node=min(wants.on_node, gpus),
         grain=grain,
-        nodes=min(max(nodes, len(names)), max(1, gpus // grain)),
+        nodes=min(max(wants.nodes, len(names)), max(1, gpus // grain)),
         barred=frozenset(barred & site.features.keys()),
         whole="NONE" in apart,
         held=_held(row, site)
-        or _beyond(row, apart, len(names) < nodes if names else False)
-        or ("asks for GPUs by socket without sockets" if socket.gpus and not sockets else ""),
+        or _beyond(row, apart, len(names) < wants.nodes if names else False)
+        or ("asks for GPUs by socket without sockets" if by_socket else ""),
     )
 
 
