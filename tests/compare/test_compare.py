@@ -90,7 +90,7 @@ def test_bad_input_is_one_line(
     for words, complaint in (
         ([folders["moved"]], "two run folders or more"),
         ([folders["moved"], folders["moved"]], "given twice"),
-        ([folders["moved"], "nothing"], "nothing/summary.json"),
+        ([folders["moved"], "nothing"], "nothing: is no run folder (it has no summary.json)"),
     ):
         assert main([str(word) for word in words]) == 2
         captured = capsys.readouterr()

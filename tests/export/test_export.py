@@ -266,7 +266,7 @@ def test_the_command_writes_what_it_says(
         ("{run} --to tables --per-job", "has an effect with --to batsim only"),
         ("{run} --to perfetto --out x.json", "--out: must end in .gz"),
         ("{run} --to batsim --out {run}", "is not empty"),
-        ("nothing --to batsim", "nothing/summary.json"),
+        ("nothing --to batsim", "nothing: is no run folder (it has no summary.json)"),
     ],
 )
 def test_bad_input_is_one_line(
