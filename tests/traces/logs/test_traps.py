@@ -319,6 +319,17 @@ TRAPS: dict[str, Trap] = {
     "total and types disagree": Trap(
         "sacct", (sacct(held="gres/gpu=8,gres/gpu:a=2"),), 8 * 3600, codes={"tres-disagree": 1}
     ),
+    "GPUs that a slurmctld forgot as it began anew": Trap(
+        "sacct",
+        (
+            sacct(
+                asked="billing=1,cpu=1,gres/gpu=4,mem=1M,node=1",
+                held="billing=1,cpu=1,mem=512000M,node=1",
+            ),
+        ),
+        4 * 3600,
+        codes={"requested-not-allocated": 1},
+    ),
     "a step": Trap("sacct", (sacct("7.batch"), sacct()), 8 * 3600, {"step": 1}),
     "the same line twice": Trap("sacct", (sacct(), sacct()), 8 * 3600, {"duplicate": 1}),
     "a heterogeneous job, suspended": Trap(

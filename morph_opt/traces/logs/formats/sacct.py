@@ -232,10 +232,12 @@ class SacctReader(TableReader):
             for field in ("Start", "End")
         )
         held, asked = (self._tres(row, f"{way}TRES", f"{way}GRES") for way in ("Alloc", "Req"))
-        # Of generic resources alone none may be held by a job that runs.
         gone = not cells.get("AllocTRES", "none")
-        used = held if not gone and (held.gpus or start_s is not None) else asked
+        # A slurmctld that begins anew may forget GPUs of what it gave, and keeps what was asked.
+        used = held if held.gpus or held.shared else asked
         self._gpus(used, held, asked)
+        if used is asked and asked.gpus and start_s is not None and not gone:
+            self.find("requested-not-allocated")
         if start_s is None or gone or status in _WAITING:
             self.reasons.append("not-started")
         elif end_s is None or status in _RUNNING:
