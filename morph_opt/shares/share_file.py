@@ -5,7 +5,6 @@ A file is one instance or ``{"instances": [...]}``; the fields are on ``docs/tar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,26 +15,44 @@ import numpy.typing as npt
 
 from formulations.arrays import Floats
 from formulations.shares.problem import PairTable, ShareProblem
-from morph_opt.documents import read_json
+from morph_opt.documents import Fields, names_of, read_json
 from morph_opt.domain import InputError
 from morph_opt.shares.request import ShareRequest
 
-FIELDS = (
-    "id",
-    "worker_types",
-    "cluster",
-    "throughputs",
-    "scale_factors",
-    "weights",
-    "num_steps_remaining",
-    "times_since_start",
-    "cumulative_isolated_time",
-    "entities",
-    "entity_weights",
-    "SLOs",
-    "costs",
-    "pairs",
-)
+_Column = tuple[float | None, ...]
+"""One number per job; null takes the default (an SLO that a job does not have)."""
+_Table = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two jobs on one GPU: the speed of each beside the other, a row per type."""
+
+    jobs: tuple[int, int]
+    throughputs: _Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """An instance as it is written; null is as good as left out."""
+
+    cluster: dict[str, float]
+    throughputs: _Table
+    id: Any = None
+    worker_types: tuple[str, ...] | None = None
+    scale_factors: _Column | None = None
+    weights: _Column | None = None
+    num_steps_remaining: _Column | None = None
+    times_since_start: _Column | None = None
+    cumulative_isolated_time: _Column | None = None
+    entities: tuple[Any, ...] | None = None
+    entity_weights: dict[str, float] | None = None
+    SLOs: _Column | None = None
+    costs: dict[str, float] | None = None
+    pairs: tuple[_Pair, ...] | None = None
+
+
+FIELDS = names_of(_Written)
 """Fields that are read; others are named to the caller."""
 
 LARGEST = 1e30
@@ -120,167 +137,134 @@ def _instance(entry: object, place: int, oversize: bool) -> ShareInstance:
         raise InputError("must be an object", field=f"instance {place}")
     name = str(entry.get("id", place))
     try:
-        types = _types(entry)
+        written = Fields(entry, "", None, None).make(_Written)
+        types = _types(written)
         return ShareInstance(
             name,
             types,
-            _request(entry, types, oversize),
+            _request(written, types, oversize),
             frozenset(key for key in entry if entry[key] is not None),
             tuple(key for key in entry if key not in FIELDS),
         )
     except InputError as error:
-        field = name if error.field is None else f"{name}: {error.field}"
-        raise InputError(error.rule, field=field) from None
+        raise InputError(error.rule, field=f"{name}: {error.field}") from None
     except ValueError as error:  # the problem's own rules name job and rule
         raise InputError(str(error), field=name) from None
 
 
-def _types(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    types = entry.get("worker_types", sorted(_mapping(entry, "cluster")))
-    if not isinstance(types, list) or not all(isinstance(kind, str) for kind in types):
-        raise InputError("must be a list of names", field="worker_types")
+def _types(written: _Written) -> tuple[str, ...]:
+    types = written.worker_types
+    if types is None:
+        types = tuple(sorted(written.cluster))
     if not types or len(set(types)) != len(types):
         raise InputError("must name at least one type, each once", field="worker_types")
-    return tuple(types)
+    return types
 
 
-def _request(entry: Mapping[str, Any], types: Sequence[str], oversize: bool) -> ShareRequest:
-    speed = _table(entry, "throughputs", len(types))
+def _request(written: _Written, types: Sequence[str], oversize: bool) -> ShareRequest:
+    speed = _table("throughputs", written.throughputs, len(types), "one per type")
     jobs = len(speed)
-    ones, zeros = np.ones(jobs), np.zeros(jobs)
-    gang = _column(entry, "scale_factors", jobs, ones)
+    if not jobs:
+        raise InputError("must be a list with a row per job", field="throughputs")
+
+    def column(field: str, default: float) -> Floats:
+        values = getattr(written, field)
+        if values is None:
+            return np.full(jobs, default)
+        if len(values) != jobs:
+            raise InputError(f"must be a list of {jobs} numbers, one per job", field=field)
+        found = _sized(field, values)
+        return np.where(np.isnan(found), default, found)
+
+    gang = column("scale_factors", 1.0)
     if not ((gang == np.floor(gang)) & (gang <= _MOST_GPUS)).all():
         rule = f"must be whole numbers of at most {_MOST_GPUS}"
         raise InputError(rule, field="scale_factors")
-    entity, entity_weight = _entities(entry, jobs)
-    slo_s = _column(entry, "SLOs", jobs, np.full(jobs, np.inf))
+    entity, entity_weight = _entities(written, jobs)
+    no_price = np.ones(len(types))
     return ShareRequest(
         problem=ShareProblem(
             speed,
             gang.astype(np.int64),
-            _by_type(entry, "cluster", types, None),
+            _by_type("cluster", written.cluster, types),
             oversize,
-            _pairs(entry, jobs, len(types)),
+            _pairs(written.pairs or (), jobs, len(types)),
         ),
-        weight=_column(entry, "weights", jobs, ones),
-        steps_left=_column(entry, "num_steps_remaining", jobs, ones),
-        since_s=_column(entry, "times_since_start", jobs, zeros),
-        isolated_s=_column(entry, "cumulative_isolated_time", jobs, zeros),
+        weight=column("weights", 1.0),
+        steps_left=column("num_steps_remaining", 1.0),
+        since_s=column("times_since_start", 0.0),
+        isolated_s=column("cumulative_isolated_time", 0.0),
         arrival=np.arange(jobs, dtype=np.int64),
         entity=entity,
-        slo_s=slo_s,
-        price=_by_type(entry, "costs", types, 1.0),
+        slo_s=column("SLOs", np.inf),
+        price=no_price if written.costs is None else _by_type("costs", written.costs, types),
         entity_weight=entity_weight,
     )
 
 
-def _mapping(entry: Mapping[str, Any], field: str) -> dict[str, Any]:
-    found = entry.get(field)
-    if not isinstance(found, dict) or not found:
-        raise InputError("must be an object with a number per type", field=field)
+def _sized(field: str, values: Sequence[Any], names: Sequence[str] = ()) -> Floats:
+    """Numbers as an array, null as NaN; of a table of names, the names in the same order."""
+    found = np.asarray(values, dtype=float)
+    size = np.abs(found)
+    for place in np.argwhere((size > LARGEST) | ((size > 0.0) & (size < 1.0 / LARGEST))).tolist():
+        below = f".{names[place[0]]}" if names else "".join(f"[{i}]" for i in place)
+        raise InputError(
+            f"must be 0 or of a size between {1 / LARGEST:g} and {LARGEST:g}, "
+            f"got {found[tuple(place)]:g}",
+            field=field + below,
+        )
     return found
 
 
-def _number(value: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"must be a number, got {value!r}", field=field)
-    if value != 0 and not 1.0 / LARGEST <= abs(value) <= LARGEST:
-        raise InputError(
-            f"must be 0 or of a size between {1 / LARGEST:g} and {LARGEST:g}, got {value:g}",
-            field=field,
-        )
-    return float(value)
-
-
-def _by_type(
-    entry: Mapping[str, Any], field: str, types: Sequence[str], default: float | None
-) -> Floats:
-    if default is not None and entry.get(field) is None:
-        return np.full(len(types), default)
-    found = _mapping(entry, field)
+def _by_type(field: str, given: Mapping[str, float], types: Sequence[str]) -> Floats:
     for kind in types:
-        if kind not in found:
+        if kind not in given:
             raise InputError(f"type {kind!r} is missing", field=field)
-    stray = sorted(set(found) - set(types))
+    stray = sorted(set(given) - set(types))
     if stray:
         raise InputError(f"type {stray[0]!r} is not among the worker_types", field=field)
-    return np.asarray([_number(found[kind], f"{field}.{kind}") for kind in types])
+    return _sized(field, [given[kind] for kind in types], types)
 
 
-def _column(entry: Mapping[str, Any], field: str, jobs: int, default: Floats) -> Floats:
-    """One number per job; null takes the default (an SLO that a job does not have)."""
-    values = entry.get(field)
-    if values is None:
-        return default
-    if not isinstance(values, list) or len(values) != jobs:
-        raise InputError(f"must be a list of {jobs} numbers, one per job", field=field)
-    return np.asarray(
-        [
-            default[i] if value is None else _number(value, f"{field}[{i}]")
-            for i, value in enumerate(values)
-        ]
-    )
-
-
-def _table(entry: Mapping[str, Any], field: str, types: int) -> Floats:
-    rows = entry.get(field)
-    if not isinstance(rows, list) or not rows:
-        raise InputError("must be a list with a row per job", field=field)
+def _table(field: str, rows: _Table, width: int, columns: str) -> Floats:
     for i, row in enumerate(rows):
-        if not isinstance(row, list) or len(row) != types:
-            raise InputError(f"must have {types} numbers, one per type", field=f"{field}[{i}]")
-    return np.asarray(
-        [[_number(v, f"{field}[{i}][{j}]") for j, v in enumerate(r)] for i, r in enumerate(rows)]
-    )
+        if len(row) != width:
+            raise InputError(f"must have {width} numbers, {columns}", field=f"{field}[{i}]")
+    return _sized(field, rows)
 
 
-def _entities(entry: Mapping[str, Any], jobs: int) -> tuple[npt.NDArray[np.int64], Floats | None]:
-    owners = entry.get("entities")
-    weights = entry.get("entity_weights")
+def _entities(written: _Written, jobs: int) -> tuple[npt.NDArray[np.int64], Floats | None]:
+    owners, weights = written.entities, written.entity_weights
     if owners is None:
         if weights is not None:
             raise InputError("has no meaning without entities", field="entity_weights")
         return np.zeros(jobs, dtype=np.int64), None
-    if not isinstance(owners, list) or len(owners) != jobs:
+    if len(owners) != jobs:
         raise InputError(f"must be a list of {jobs} names, one per job", field="entities")
-    names = sorted({str(owner) for owner in owners})
-    place = {name: i for i, name in enumerate(names)}
-    index = np.asarray([place[str(owner)] for owner in owners], dtype=np.int64)
-    if weights is None:
-        return index, np.ones(len(names))
-    found = _mapping(entry, "entity_weights")
-    for owner in found:
+    owner_names, index = np.unique([str(owner) for owner in owners], return_inverse=True)
+    names = owner_names.tolist()
+    given = weights or {}
+    for owner in given:
         if owner not in names:
             raise InputError(f"unknown entity {owner!r}", field="entity_weights")
-    values = [_number(found.get(name, 1.0), f"entity_weights.{name}") for name in names]
-    for name, value in zip(names, values, strict=True):
-        if value <= 0.0:
-            raise InputError(f"must be above 0, got {value:g}", field=f"entity_weights.{name}")
-    return index, np.asarray(values)
+    for owner, weight in given.items():
+        if weight <= 0.0:
+            raise InputError(f"must be above 0, got {weight:g}", field=f"entity_weights.{owner}")
+    values = _sized("entity_weights", [given.get(name, 1.0) for name in names], names)
+    return index.astype(np.int64), values
 
 
-def _pairs(entry: Mapping[str, Any], jobs: int, types: int) -> PairTable:
-    rows = entry.get("pairs")
-    if rows is None:
+def _pairs(pairs: Sequence[_Pair], jobs: int, types: int) -> PairTable:
+    if not pairs:
         return PairTable()
-    if not isinstance(rows, list):
-        raise InputError("must be a list", field="pairs")
-    members: list[tuple[int, int]] = []
     speeds: list[Floats] = []
-    for i, row in enumerate(rows):
-        field = f"pairs[{i}]"
-        both = row.get("jobs") if isinstance(row, dict) else None
-        if not isinstance(both, list) or len(both) != 2:
-            raise InputError("must have jobs, two indices", field=field)
-        a, b = (int(_number(job, f"{field}.jobs")) for job in both)
+    for i, pair in enumerate(pairs):
+        field, (a, b) = f"pairs[{i}]", pair.jobs
         if a == b or not (0 <= a < jobs and 0 <= b < jobs):
             raise InputError(f"must name two of the {jobs} jobs, got {(a, b)}", field=field)
-        table = _table(row, "throughputs", 2)
-        if len(table) != types:
-            raise InputError(f"must have {types} rows, one per type", field=f"{field}.throughputs")
-        members.append((a, b))
-        speeds.append(table)
-    if not members:
-        return PairTable()
-    index = np.asarray(members, dtype=np.int64)
+        field += ".throughputs"
+        if len(pair.throughputs) != types:
+            raise InputError(f"must have {types} rows, one per type", field=field)
+        speeds.append(_table(field, pair.throughputs, 2, "one per job"))
+    index = np.asarray([pair.jobs for pair in pairs], dtype=np.int64)
     return PairTable(index[:, 0], index[:, 1], np.stack(speeds))

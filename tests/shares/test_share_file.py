@@ -112,7 +112,11 @@ BAD = {
     "no json": ("{", "is not JSON"),
     "empty": ([], "must be an instance or a list"),
     "a number": ([3], "instance 0: must be an object"),
-    "no throughputs": (entry(throughputs=None), "throughputs: must be a list with a row per job"),
+    "no throughputs": (entry(throughputs=None), "throughputs: must be a list, got null"),
+    "no jobs": (entry(throughputs=[]), "throughputs: must be a list with a row per job"),
+    "no cluster": (entry(cluster=[8]), "cluster: must be an object, got a list"),
+    "tiny": (entry(weights=[1.0, 1e-31] * 4), "weights[1]: must be 0 or of a size between"),
+    "tiny price": (entry(costs={"a": 1, "b": 1e31, "c": 1}), "costs.b: must be 0 or of a size"),
     "short row": (entry(throughputs=[[1.0]]), "throughputs[0]: must have 3 numbers"),
     "text": (entry(throughputs=[[1.0, "x", 2.0]] * 8), "throughputs[0][1]: must be a number"),
     "infinite": (entry(weights=[float("inf")] * 8), "must hold finite numbers, got Infinity"),
@@ -127,7 +131,14 @@ BAD = {
     "owner weight": (entry(entity_weights={"x": 0}), "entity_weights.x: must be above 0"),
     "no owners": (entry(entities=None), "entity_weights: has no meaning without entities"),
     "length": (entry(weights=[1.0]), "weights: must be a list of 8 numbers"),
-    "pair": (entry(pairs=[{"jobs": [0, 0]}]), "pairs[0]: must name two of the 8 jobs"),
+    "pair": (
+        entry(pairs=[{"jobs": [0, 0], "throughputs": [[1, 1]] * 3}]),
+        "pairs[0]: must name two of the 8 jobs",
+    ),
+    "pair of three": (
+        entry(pairs=[{"jobs": [0, 1, 2], "throughputs": [[1, 1]] * 3}]),
+        "pairs[0].jobs: must have 2 numbers, got 3",
+    ),
     "pair rows": (
         entry(pairs=[{"jobs": [0, 1], "throughputs": [[1, 1]]}]),
         "pairs[0].throughputs: must have 3 rows",
