@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from morph_opt.decision.rules.model import (
     Rule,
     TenantQuota,
 )
-from morph_opt.documents import Fields, key_lines, read_toml
+from morph_opt.documents import Fields, key_lines, names_of, plain, read_toml
 from morph_opt.domain import Cluster, InputError
 
 KINDS: dict[str, type[Rule]] = {
@@ -72,7 +71,7 @@ def rules_of(document: Fields) -> OperatorRules:
         _rule(row, kind)
         for name in document
         if (kind := KINDS.get(name)) is not None
-        for row in document.objects(name, [field.name for field in dataclasses.fields(kind)])
+        for row in document.objects(name, names_of(kind))
     ]
     try:
         return OperatorRules(tuple(found), *flags)
@@ -85,11 +84,7 @@ def to_dict(rules: OperatorRules) -> dict[str, Any]:
     data: dict[str, Any] = {flag: True for flag in FLAGS if getattr(rules, flag)}
     names = {kind: name for name, kind in KINDS.items()}
     for rule in rules.rules:
-        row = {
-            field.name: list(value) if isinstance(value, tuple) else value
-            for field in dataclasses.fields(rule)
-            if (value := getattr(rule, field.name)) is not None and value != ()
-        }
+        row = {name: value for name, value in plain(rule).items() if value not in (None, [])}
         if isinstance(rule, TenantQuota) and rule.borrow_gpus is None:
             row["borrow_gpus"] = "unlimited"
         data.setdefault(names[type(rule)], []).append(row)
@@ -97,13 +92,5 @@ def to_dict(rules: OperatorRules) -> dict[str, Any]:
 
 
 def _rule(row: Fields, kind: type[Rule]) -> Rule:
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        if row.given(field.name) or field.default is dataclasses.MISSING:
-            value = row.raw(field.name)
-            # Lists of patterns become tuples; everything else is checked by the rule itself.
-            patterns = isinstance(value, list)
-            values[field.name] = row.value(field.name, tuple[str, ...]) if patterns else value
-    if kind is TenantQuota and values.get("borrow_gpus") == "unlimited":
-        values["borrow_gpus"] = None
-    return row.built(lambda: kind(**values))
+    unlimited = kind is TenantQuota and row.raw("borrow_gpus", 0) == "unlimited"
+    return row.make(kind, **({"borrow_gpus": None} if unlimited else {}))

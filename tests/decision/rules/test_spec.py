@@ -158,15 +158,15 @@ BAD = {
         "minimum_run[0].seconds: must be at least",
     ),
     "endless seconds": ("[[minimum_run]]\nseconds = inf", "must be a finite number"),
-    "seconds in words": ("[[minimum_run]]\nseconds = '5'", "must be a finite number, got '5'"),
+    "seconds in words": ("[[minimum_run]]\nseconds = '5'", "must be a number, got '5'"),
     "no restart at all": (
         "[[restart_limit]]\nper_hour = 0",
         "restart_limit[0].per_hour: must be at least 1, got 0",
     ),
-    "true restarts": ("[[restart_limit]]\nper_hour = true", "must be a whole number, got True"),
+    "true restarts": ("[[restart_limit]]\nper_hour = true", "must be a whole number, got true"),
     "jobs not listed": (
         "[[non_preemptible]]\njobs = 'release'",
-        "non_preemptible[0].jobs: must be a list of patterns, got 'release'",
+        "non_preemptible[0].jobs: must be a list, got 'release'",
     ),
     "jobs are numbers": (
         "[[non_preemptible]]\njobs = [1]",
@@ -177,7 +177,7 @@ BAD = {
     "node rule of nothing": ("[[node_rule]]\njobs = ['*']", "must have one of only_nodes"),
     "node not listed": (
         "[[node_rule]]\njobs = ['*']\nonly_nodes = 'n0'",
-        "node_rule[0].only_nodes: must be a list of patterns",
+        "node_rule[0].only_nodes: must be a list",
     ),
     "gang of none": ("[[gang_limit]]\njobs = ['*']\nleast = 0", "least: must be at least 1"),
     "most below least": (
