@@ -36,6 +36,7 @@ from tests.formulations.worlds.random_rounds import (
     random_level,
     random_round,
 )
+from tests.formulations.worlds.rounds import Candidate, tiny
 
 BLOCKS = blocks(1)
 """Of 15 rounds of each kind; 170 of them are more than 10,000 rounds."""
@@ -159,6 +160,37 @@ def test_small_rounds_go_from_prices_to_the_exact_round(
     kept_to(problem, level, solved, best.selection.value(level))
     assert solved.step in ("prices", "exact")
     assert solved.outcome.status is Status.OPTIMAL
+
+
+SENDS = (0.0, 0.0, 2.0)
+COMPACTED = {
+    # 4 + 4 on two nodes of 6 leaves no node with 4 free; 6 + 2, left out, does.
+    "slots": (6, Candidate(0, (4, 4)), Candidate(0, (6, 2)), Candidate(1, (4,))),
+    # Each job takes the network of both nodes; in the plan that was left out job 0 takes none.
+    "network": (
+        4,
+        Candidate(0, (2, 2), side=SENDS),
+        Candidate(0, (2, 2)),
+        Candidate(1, (2, 2), side=SENDS),
+    ),
+}
+"""GPUs of each of two nodes, what a compact round has of job 0, what it left out, and job 1."""
+
+
+@pytest.mark.parametrize("short", COMPACTED)
+def test_prices_of_what_compact_rounds_left_out_bound_nothing(short: str) -> None:
+    """Two jobs, each worth its GPUs, run at once if one takes a shape that the round has not."""
+    gpus, kept, left_out, other = COMPACTED[short]
+    compact, whole = (
+        tiny([gpus, gpus], [one, other], side=(9.0, 9.0, 4.0)) for one in (kept, left_out)
+    )
+    level = Level("worth", "GPUs", compact.candidates.gpus.astype(float))
+    truth = oracle.best(whole, [level]).value(level)
+    assert oracle.best(compact, [level]).value(level) < truth
+    posed = Posed(compact, (level,), compact=True)
+    solved = Ladder(HighsSolver()).solve(posed, LIMITS)  # type: ignore[arg-type]
+    assert solved.outcome.bound >= truth - 1e-9
+    assert solved.outcome.status is Status.FEASIBLE
 
 
 def test_twice_the_same_bit_by_bit() -> None:

@@ -232,6 +232,15 @@ def test_a_place_that_is_too_small_does_not_hide_a_larger_one(scope: Scope) -> N
     assert places.free == [8, 0, 4]
 
 
+def test_a_round_without_nodes_has_no_place() -> None:
+    problem = tiny([8], [Candidate(0, (4,))])
+    none = {name: getattr(problem.nodes, name)[:0] for name in ("node_class", "open", "leaf")}
+    nodes = replace(problem.nodes, **none, domain=none["leaf"], sets=problem.nodes.sets[:, :0])
+    places = Places(replace(problem, nodes=nodes))
+    assert places.starts(0) is None
+    assert places.spare == [0]
+
+
 def test_a_job_goes_on_only_where_what_it_holds_is_free() -> None:
     # Of 8 GPUs the start takes 4: 6 are not free before it has given them back.
     places = Places(tiny([8], [Candidate(0, (4,))], holds=[Hold(1, 0, 6)]))
