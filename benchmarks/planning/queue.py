@@ -11,7 +11,7 @@ import math
 import random
 
 from morph_opt.domain import Trace
-from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
+from morph_opt.perf.tables.gangs import Gang, GangTable
 from morph_opt.traces import LoadedTrace
 
 
@@ -29,9 +29,9 @@ def mmk(argument: str, *, seed: int) -> LoadedTrace:
     """A trace source: ``benchmarks.planning.queue:mmk/SERVICE_S/GAP_S/JOBS``, jobs of one GPU."""
     service_s, gap_s, jobs = (float(part) for part in argument.split("/"))
     work = drawn(service_s, gap_s, int(jobs), seed)
-    made = [rigid_job(f"j{k}", "queue", 1, at_s, run_s) for k, (at_s, run_s) in enumerate(work)]
-    truth = RigidSeconds([("queue", 1)])
-    return LoadedTrace(Trace.of(f"mmk-{seed}", made), truth, "twin", "an M/M/k queue")
+    gang = Gang(1, "queue")
+    made = [gang.job(f"j{k}", at_s, run_s) for k, (at_s, run_s) in enumerate(work)]
+    return LoadedTrace(Trace.of(f"mmk-{seed}", made), GangTable([gang]), "twin", "an M/M/k queue")
 
 
 def waits_s(work: list[tuple[float, int]], servers: int, interval_s: float) -> list[float]:

@@ -40,7 +40,7 @@ from morph_opt.events.log import (
 )
 from morph_opt.live.intervals import RunInterval, placed, settle
 from morph_opt.perf.speed import Configuration
-from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gangs import RIGID_PLAN
 from morph_opt.policies.base import RoundReport
 from morph_opt.replay.api import result_of_log
 from morph_opt.replay.why import LIVE, document_of

@@ -17,8 +17,8 @@ from morph_opt.documents import read_lines
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.domain._validate import require_finite
 from morph_opt.domain.job import LATEST_S, LEAST_WEIGHT, MOST_ITERATIONS, MOST_WEIGHT
-from morph_opt.perf.tables.durations import RIGID_PLAN
-from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, model_name, read_throughputs
+from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
+from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, read_throughputs
 
 TABLE = "simulation_throughputs.json"
 """Throughput table, relative to the data set's root."""
@@ -174,7 +174,7 @@ def read_trace(
             submission_s = row.arrival_s - first
             job = Job(
                 name=f"job-{number:0{width}d}",
-                model=model_name(row.job_type, row.gang),
+                model=Gang(row.gang, row.job_type).name,
                 submission_s=submission_s,
                 iterations=row.steps,
                 requested_gpus=row.gang,

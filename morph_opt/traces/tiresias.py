@@ -2,7 +2,7 @@
 
 Trace columns: job_id, num_gpu, submit_time, iterations, model_name, duration, interval; times in
 whole seconds. The files tell how long a job runs and not how fast, so a second of its run time
-is one iteration (`morph_opt.perf.tables.durations`).
+is one iteration (`morph_opt.perf.tables.gangs`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from morph_opt.domain import (
 from morph_opt.domain._validate import shown_number
 from morph_opt.domain.catalog import GPU_TYPES
 from morph_opt.domain.job import LATEST_S, MOST_GPUS, MOST_ITERATIONS
-from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
+from morph_opt.perf.tables.gangs import Gang, GangTable
 
 SAMPLES = "yarn-gput1000.csv"
 """GPU-second samples for the Gittins index, relative to the data set's root."""
@@ -120,11 +120,11 @@ def rigid_node(gpus: int, *, cpus: int = 128, memory_gib: float = 256.0) -> Node
 
 
 def trace_of(rows: Sequence[TiresiasRow], *, name: str, description: str = "") -> Trace:
-    """The rows as jobs for `RigidSeconds`: one iteration is one second of run time."""
+    """The rows as jobs for `GangTable`: one iteration is one second of run time."""
     return Trace.of(
         name,
         [
-            rigid_job(f"job-{row.name}", row.model, row.gpus, float(row.submit_s), row.duration_s)
+            Gang(row.gpus, row.model).job(f"job-{row.name}", float(row.submit_s), row.duration_s)
             for row in rows
         ],
         description,
@@ -151,7 +151,7 @@ def parse_name(argument: str) -> tuple[str, int]:
     return base, int(times) if times else 1
 
 
-def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
+def load(root: Path, argument: str) -> tuple[Trace, GangTable, str]:
     """A trace of the data set by short name (``60``, or ``60x10`` with run times times 10).
 
     Parameters
@@ -171,4 +171,4 @@ def load(root: Path, argument: str) -> tuple[Trace, RigidSeconds, str]:
         f", run times x {factor}" if factor > 1 else ""
     )
     trace = trace_of(rows, name=f"tiresias/{argument}", description=notice)
-    return trace, RigidSeconds([(r.model, r.gpus) for r in rows]), notice
+    return trace, GangTable(Gang(row.gpus, row.model) for row in rows), notice

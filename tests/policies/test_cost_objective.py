@@ -17,8 +17,8 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.events.log import SloChange, SloChanged
-from morph_opt.perf.tables.durations import RIGID_PLAN
-from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, model_name
+from morph_opt.perf.tables.gangs import RIGID_PLAN
+from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs
 from morph_opt.policies.objectives.deadlines import SloNames, prices_of, slo_left_s
 from morph_opt.policies.registry import PolicyOptions, make_objective, make_policy
 from morph_opt.replay.api import replay
@@ -34,7 +34,7 @@ OPTIONS = {"milp": PolicyOptions(objective="cost", gap=0.0), "gavel:cost": Polic
 
 
 def job(name: str, iterations: int = 4000, deadline_s: float | None = None) -> Job:
-    return Job(name, model_name(*KEY), 0.0, iterations, 1, RIGID_PLAN, deadline_s=deadline_s)
+    return Job(name, f"{KEY[0]} x{KEY[1]}", 0.0, iterations, 1, RIGID_PLAN, deadline_s=deadline_s)
 
 
 def at(time_s: float, *jobs: Job, where: Cluster = TWO, restart_s: float = 0.0) -> RoundState:

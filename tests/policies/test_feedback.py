@@ -21,7 +21,7 @@ from morph_opt.domain import (
     Placement,
     RoundState,
 )
-from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds, rigid_job
+from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
 from morph_opt.policies.objectives.feedback import Feedback, _hurried
 from morph_opt.policies.options import PolicyOptions
 from morph_opt.policies.registry import OBJECTIVES, make_objective, make_policy
@@ -34,11 +34,11 @@ from tests.formulations.worlds.solving import EXACT, FORMULATIONS
 from tests.policies import worlds
 from tests.policies.worlds import cluster, counts, job, speeds
 
-SPEEDS = RigidSeconds([("m", 1), ("m", 2), ("m", 4)])
+SPEEDS = GangTable(Gang(gpus, "m") for gpus in (1, 2, 4))
 
 
 def gang(name: str, gpus: int = 1, work: int = 3600, **more: int) -> Job:
-    return replace(rigid_job(name, "m", gpus, 0.0, work), **more)  # type: ignore[arg-type]
+    return replace(Gang(gpus, "m").job(name, 0.0, work), **more)  # type: ignore[arg-type]
 
 
 def round_of(*jobs: JobState, nodes: int = 1, time_s: float = 600.0) -> RoundState:

@@ -6,8 +6,8 @@ import pytest
 
 from morph_opt.domain import InputError, NodeType, Shape, Span
 from morph_opt.domain.catalog import GPU_TYPES
-from morph_opt.perf.tables.durations import RIGID_PLAN
-from morph_opt.perf.tables.gavel import GavelTable, model_name, read_throughputs
+from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
+from morph_opt.perf.tables.gavel import GavelTable, read_throughputs
 from morph_opt.replay import cli
 from morph_opt.traces.gavel import load, read_rows, read_trace
 from morph_opt.traces.twins.gavel import TYPES, gavel_twin, twin_throughputs
@@ -45,7 +45,7 @@ def test_throughputs_alone_spread_and_in_pairs(tmp_path):
     assert table.types == ("k80", "v100")
     assert table.paired["v100"][("A (batch size 4)", 1), ("B", 1)] == (3.0, 1.0)
     speeds = GavelTable(table)
-    wide = model_name("B", 4)
+    wide = Gang(4, "B").name
     v100 = node("V100", 2)
     assert speeds.iteration_s(wide, node("V100", 4), Shape((4,)), RIGID_PLAN, Span.NODE) == 1 / 6
     assert speeds.iteration_s(wide, v100, Shape((2, 2)), RIGID_PLAN, Span.LEAF) == 1 / 3

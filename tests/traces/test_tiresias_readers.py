@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.published.parts.tiresias_samples import read_samples
 from morph_opt.domain import InputError, Shape, Span
-from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds
+from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
 from morph_opt.traces.tiresias import load, read_trace_rows, rigid_node
 from morph_opt.traces.twins.tiresias import tiresias_twin, twin_samples
 
@@ -47,7 +47,7 @@ def test_samples(tmp_path):
 
 
 def test_skewed_models_are_offered_consolidated_only():
-    speeds = RigidSeconds([("vgg", 4), ("resnet", 4)], skewed=("vgg",))
+    speeds = GangTable([Gang(4, "vgg", skewed=True), Gang(4, "resnet")])
     node = rigid_node(4)
     shapes = {
         model: [row.shape.label for row in speeds.configurations(model, node, 8, Span.LEAF)]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from morph_opt.domain import ExecutionPlan, InputError, NodeType, PlanFamily, Shape, Span
 from morph_opt.perf.ests import UNIT_S, elastic_model
-from morph_opt.perf.speed import Configuration
+from morph_opt.perf.speed import Configuration, require_model
 
 LONGEST_S = 10**6
 """Of a worker's mini-batch: steps of all workers stay whole numbers of 64 bits."""
@@ -42,12 +42,7 @@ class ElasticTable:
 
     def worker_units(self, model: str, gpu_type: str) -> int | None:
         """See `morph_opt.perf.ests.ElasticSpeeds`."""
-        if model not in self._units:
-            raise InputError(
-                f"unknown model {model!r}, the speed model 'elastic' knows "
-                + ", ".join(self.models()[:8]),
-                field="model",
-            )
+        require_model(model, self._units, self.name)
         return self._units[model].get(gpu_type)
 
     def iteration_s(

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.documents import read_json
-from morph_opt.domain import Cluster, ExecutionPlan, InputError, NodeType, Shape, Span
-from morph_opt.domain.shape import partitions
-from morph_opt.perf.speed import Configuration, require_model
-from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.domain import Cluster, ExecutionPlan, InputError, NodeType, Shape
+from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable
 
 _SPREAD = "_unconsolidated"
 _KEY = re.compile(r"""\((['"])([^'"\\]+)\1, ([0-9]{1,9})\)""")
@@ -32,11 +30,6 @@ FASTEST, SLOWEST = 1e9, 1e-9
 
 Key = tuple[str, int]
 """Job type and gang size."""
-
-
-def model_name(job_type: str, gang: int) -> str:
-    """Name under which the speed model knows a job type with a gang size."""
-    return f"{job_type} x{gang}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +182,8 @@ def _speed(value: Any, place: str) -> float:
     return float(value)
 
 
-class GavelTable:
-    """Gavel's throughputs as a speed model; models are `model_name` of (job type, gang).
+class GavelTable(GangTable):
+    """Gavel's throughputs as a speed model; a job type is the kind of its gangs.
 
     A shape on one node runs at the consolidated speed; on several nodes at the unconsolidated
     one, where the table has it.
@@ -208,19 +201,9 @@ class GavelTable:
     def __init__(
         self, throughputs: GavelThroughputs, name: str = "gavel", also: Iterable[Key] = ()
     ) -> None:
+        super().__init__(Gang(gpus, kind) for kind, gpus in (*throughputs.job_keys(), *also))
         self.throughputs = throughputs
-        self._name = name
-        self._keys = {model_name(*key): key for key in (*throughputs.job_keys(), *also)}
-        self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
-
-    @property
-    def name(self) -> str:
-        """Shown in run folders."""
-        return self._name
-
-    def models(self) -> Sequence[str]:
-        """Names of the models, sorted."""
-        return sorted(self._keys)
+        self.name = name
 
     def require_cluster(self, cluster: Cluster) -> None:
         """Refuse a cluster with a GPU type that the table does not have.
@@ -231,29 +214,6 @@ class GavelTable:
             Naming the type.
         """
         self.throughputs.require_types([kind.name for kind in cluster.gpu_types])
-
-    def iteration_s(
-        self,
-        model: str,
-        node_type: NodeType,
-        shape: Shape,
-        plan: ExecutionPlan,
-        span: Span,  # noqa: ARG002 - part of the protocol
-    ) -> float | None:
-        """Seconds per step of the gang, or None where it cannot run.
-
-        Raises
-        ------
-        InputError
-            If the model is unknown.
-        """
-        key = self._key(model)
-        if shape.gpus != key[1] or plan != RIGID_PLAN or shape.parts[0] > node_type.gpus:
-            return None
-        kind = node_type.gpu_type.name.lower()
-        tables = self.throughputs.alone if shape.nodes == 1 else self.throughputs.spread
-        speed = tables.get(kind, {}).get(key, 0.0)
-        return 1.0 / speed if speed > 0 else None
 
     @property
     def measures_pairs(self) -> bool:
@@ -276,7 +236,7 @@ class GavelTable:
         InputError
             If a model is unknown.
         """
-        one, two = self._key(models[0]), self._key(models[1])
+        one, two = (_key_of(self._gang(model)) for model in models)
         fits = shape.nodes == 1 and shape.gpus <= node_type.gpus
         if not fits or one[1] != shape.gpus or two[1] != shape.gpus or set(plans) != {RIGID_PLAN}:
             return None
@@ -284,27 +244,13 @@ class GavelTable:
         own, other = table.get((one, two)) or table.get((two, one), (0.0, 0.0))[::-1]
         return (1.0 / own, 1.0 / other) if own > 0 and other > 0 else None
 
-    def configurations(
-        self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """The gang's shapes on such nodes, fewest nodes first.
+    def _seconds(self, gang: Gang, node_type: NodeType, shape: Shape) -> float | None:
+        """Seconds per step of the gang."""
+        kind = node_type.gpu_type.name.lower()
+        tables = self.throughputs.alone if shape.nodes == 1 else self.throughputs.spread
+        speed = tables.get(kind, {}).get(_key_of(gang), 0.0)
+        return 1.0 / speed if speed > 0 else None
 
-        Raises
-        ------
-        InputError
-            If the model is unknown.
-        """
-        gang = self._key(model)[1]
-        key = (model, node_type.gpu_type.name, node_type.gpus, max_gpus)
-        if key not in self._cache:
-            rows = []
-            for shape in partitions(gang, node_type.gpus) if gang <= max_gpus else ():
-                seconds = self.iteration_s(model, node_type, shape, RIGID_PLAN, span)
-                if seconds is not None:
-                    rows.append(Configuration(shape, RIGID_PLAN, seconds))
-            self._cache[key] = tuple(rows)
-        return self._cache[key]
 
-    def _key(self, model: str) -> Key:
-        require_model(model, self._keys, self._name)
-        return self._keys[model]
+def _key_of(gang: Gang) -> Key:
+    return gang.kind, gang.gpus

@@ -29,7 +29,7 @@ from morph_opt.domain import (
 )
 from morph_opt.domain.shape import partitions
 from morph_opt.perf.speed import Configuration
-from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gangs import RIGID_PLAN
 from morph_opt.round.snapshot import Snapshot
 from morph_opt.round.speeds import SpeedRow, SpeedTable
 

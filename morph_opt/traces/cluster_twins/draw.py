@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from morph_opt.domain import SEEDS, InputError, Job, Trace
-from morph_opt.perf.tables.durations import RIGID_PLAN, RigidSeconds, rigid_model
+from morph_opt.domain import SEEDS, InputError, Trace
+from morph_opt.perf.tables.gangs import Gang, GangTable
 from morph_opt.traces.cluster_twins.facts import ClusterFacts, load_facts
 from morph_opt.traces.cluster_twins.joint import joint_table
 from morph_opt.traces.options import MOST_JOBS, NODE_GPUS, TWIN_OPTIONS
@@ -93,7 +93,7 @@ def cluster_twin(
     jobs: int | None = None,
     gpus: int | None = None,
     days: float | None = None,
-) -> tuple[Trace, RigidSeconds]:
+) -> tuple[Trace, GangTable]:
     """Generate the twin of a cluster.
 
     Parameters
@@ -123,35 +123,21 @@ def cluster_twin(
     tenants = _tenants(size.jobs, rng)
     types = [one.name for one in facts.types]
     spec = f"{name}/{argument}" if argument else name
-    trace = Trace(
-        spec,
-        tuple(
-            Job(
-                f"job-{number}",
-                rigid_model(types[kind], gang),
-                at,
-                seconds,
-                gang,
-                RIGID_PLAN,
-                tenant=f"tenant-{tenant}",
-            )
-            for number, (kind, seconds, gang, at, tenant) in enumerate(
-                zip(
-                    kinds.tolist(),
-                    run_s.tolist(),
-                    sizes.tolist(),
-                    submission_s.tolist(),
-                    tenants.tolist(),
-                    strict=True,
-                )
-            )
-        ),
+    # Every gang counts as skewed: it is offered on the fewest nodes that hold it.
+    gangs = [
+        Gang(gpus_of, types[kind], skewed=True)
+        for kind, gpus_of in zip(kinds.tolist(), sizes.tolist(), strict=True)
+    ]
+    rows = zip(gangs, submission_s.tolist(), run_s.tolist(), tenants.tolist(), strict=True)
+    made = [
+        gang.job(f"job-{number}", at_s, seconds, f"tenant-{tenant}")
+        for number, (gang, at_s, seconds, tenant) in enumerate(rows)
+    ]
+    notice = (
         f"{spec}: generated statistical twin of {facts.what}, {size.jobs:,} jobs in "
-        f"{size.days:g} days for {size.gpus:,} GPUs (seed {seed}), not the original",
+        f"{size.days:g} days for {size.gpus:,} GPUs (seed {seed}), not the original"
     )
-    gangs = sorted({(types[k], g) for k, g in zip(kinds.tolist(), sizes.tolist(), strict=True)})
-    # Every type counts as skewed: its gangs are offered on the fewest nodes that hold them.
-    return trace, RigidSeconds(gangs, types)
+    return Trace.of(spec, made, notice), GangTable(gangs)
 
 
 def _restricted(share: Floats, facts: ClusterFacts, gpus: int) -> Floats:

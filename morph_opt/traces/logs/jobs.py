@@ -17,8 +17,7 @@ from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Tr
 from morph_opt.domain.nearest import unknown
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.perf.tables.anchored import AnchoredSeconds, Gang, curve_of
-from morph_opt.perf.tables.durations import RIGID_PLAN
+from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang, GangTable, curve_of
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.logs.demand import ROUND_S
 from morph_opt.traces.logs.reading.reader import Reader
@@ -44,7 +43,7 @@ def _require_mapping(mapped: LogOptions) -> None:
 
 
 def _scaling(mapped: LogOptions) -> str:
-    """Curve of anchored jobs; see `morph_opt.perf.tables.anchored.curve_of`."""
+    """Curve of anchored jobs; see `morph_opt.perf.tables.gangs.curve_of`."""
     return mapped.scaling or "linear"
 
 
@@ -206,7 +205,7 @@ def _gangs(
     added_s = 0.0
     jobs = []
     for row, name in zip(rows, _unique(rows), strict=True):
-        gang = Gang(int(row.gpus), _types(row) if mapped.gpu_types != "ignore" else ())
+        gang = Gang(int(row.gpus), types=_types(row) if mapped.gpu_types != "ignore" else ())
         gangs[gang] = None
         seconds = max(1, round(row.run_s or 0.0))
         added_s += float(row.gpus) * (seconds - (row.run_s or 0.0))
@@ -225,7 +224,7 @@ def _gangs(
     if typed and mapped.gpu_types == "ignore":
         account.changed.append(f"GPU types of {typed:,} jobs ignored")
     _attempts(rows, account)
-    return jobs, AnchoredSeconds(list(gangs), scaling)
+    return jobs, GangTable(gangs, scaling)
 
 
 def _sampled(

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from morph_opt.domain import InputError, Job, Trace
-from morph_opt.perf.tables.durations import RIGID_PLAN
-from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, Key, model_name
+from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
+from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, Key
 from morph_opt.traces.twins.sampling import stratified
 
 GAVEL_TWIN = "gavel-96"
@@ -170,7 +170,7 @@ def gavel_twin(seed: int = 0, *, slos: bool = False) -> tuple[Trace, GavelTable]
         jobs.append(
             Job(
                 f"job-{number:02d}",
-                model_name(*key),
+                Gang(gang, key[0]).name,
                 float(arrivals[number]),
                 steps,
                 gang,

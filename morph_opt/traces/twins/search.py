@@ -14,7 +14,7 @@ import numpy as np
 
 from morph_opt.domain import InputError, Job, Range, Trace
 from morph_opt.domain.trace import Search
-from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
+from morph_opt.perf.tables.gangs import Gang, GangTable
 
 SEARCH_TWIN = "search-twin"
 """Name of the twin."""
@@ -33,7 +33,7 @@ _GANGS = ((1, 2, 4), (0.6, 0.25, 0.15))
 _MODEL = "trial"
 
 
-def search_twin(argument: str, seed: int = 0) -> tuple[Trace, RigidSeconds]:
+def search_twin(argument: str, seed: int = 0) -> tuple[Trace, GangTable]:
     """The twin of this seed, or one search of ``argument`` trials, with its speed model.
 
     Raises
@@ -50,16 +50,16 @@ def search_twin(argument: str, seed: int = 0) -> tuple[Trace, RigidSeconds]:
             raise InputError(rule, field="trace")
         TRIALS.require("trace", int(argument))
         jobs, searches = _search(rng, 0, int(argument), 0.0, WORK_S)
-        gangs, name = [(_MODEL, 1)], f"{SEARCH_TWIN}/{argument}"
+        gangs, name = [Gang(1, _MODEL)], f"{SEARCH_TWIN}/{argument}"
     else:
         jobs, searches, gangs, name = _day(rng)
     notice = f"{name}: generated hyper-parameter searches (seed {seed}), not an original"
-    return Trace.of(name, jobs, notice, searches), RigidSeconds(gangs)
+    return Trace.of(name, jobs, notice, searches), GangTable(gangs)
 
 
 def _job(name: str, gpus: int, submit_s: float, work_s: int) -> Job:
     """A gang that reports after a minute of work."""
-    job = rigid_job(name, _MODEL, gpus, submit_s, work_s)
+    job = Gang(gpus, _MODEL).job(name, submit_s, work_s)
     return replace(job, feedback_iterations=min(FEEDBACK_S, work_s))
 
 
@@ -75,7 +75,7 @@ def _search(
 
 def _day(
     rng: np.random.Generator,
-) -> tuple[list[Job], list[Search], list[tuple[str, int]], str]:
+) -> tuple[list[Job], list[Search], list[Gang], str]:
     """Searches, and jobs of other users that report as well but belong to none."""
     jobs: list[Job] = []
     searches: list[Search] = []
@@ -91,4 +91,4 @@ def _day(
         work_s = round(float(np.clip(rng.lognormal(np.log(WORK_S), 1.2), 120, 40_000)))
         name = f"other-{number:03d}"
         jobs.append(_job(name, gang, float(at), work_s))
-    return jobs, searches, [(_MODEL, gang) for gang in sizes], SEARCH_TWIN
+    return jobs, searches, [Gang(gang, _MODEL) for gang in sizes], SEARCH_TWIN

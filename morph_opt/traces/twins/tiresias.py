@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from morph_opt.domain import InputError, Trace
-from morph_opt.perf.tables.durations import RigidSeconds
+from morph_opt.perf.tables.gangs import Gang, GangTable
 from morph_opt.traces.tiresias import TiresiasRow, trace_of
 from morph_opt.traces.twins.sampling import stratified
 
@@ -38,7 +38,7 @@ def twin_samples() -> npt.NDArray[np.float64]:
     return np.asarray(np.exp(np.interp(middle, levels, np.log(values))), dtype=np.float64)
 
 
-def tiresias_twin(seed: int = 0) -> tuple[Trace, RigidSeconds]:
+def tiresias_twin(seed: int = 0) -> tuple[Trace, GangTable]:
     """The twin trace of this seed with its speed model.
 
     Raises
@@ -67,8 +67,7 @@ def tiresias_twin(seed: int = 0) -> tuple[Trace, RigidSeconds]:
         f"{TIRESIAS_TWIN}: generated statistical twin of Tiresias' workloads (seed {seed}), "
         "not an original"
     )
-    gangs_of = [(row.model, row.gpus) for row in rows]
     return (
         trace_of(rows, name=TIRESIAS_TWIN, description=notice),
-        RigidSeconds(gangs_of, _SKEWED),
+        GangTable(Gang(row.gpus, row.model, skewed=row.model in _SKEWED) for row in rows),
     )

@@ -18,7 +18,7 @@ from morph_opt.domain.shape import MOST_PARTS
 from morph_opt.metrics.bounds import demands
 from morph_opt.metrics.bounds.demands import why_impossible
 from morph_opt.perf.speed import Configuration
-from morph_opt.perf.tables.durations import RigidSeconds, rigid_model
+from morph_opt.perf.tables.gangs import Gang, GangTable
 
 RIGID = ExecutionPlan.parse("dp")
 
@@ -87,9 +87,10 @@ def test_comparisons_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_whether_a_job_fits_asks_types_of_nodes_and_not_nodes() -> None:
     """100,000 nodes of 8: a gang of 12 fits on two of them, one of 800,001 on none."""
-    speeds = RigidSeconds([("vgg19", 12)])
+    gang = Gang(12, "vgg19")
+    speeds = GangTable([gang])
     cluster = parse_short("100000x8:V100")
-    job = Job("a", rigid_model("vgg19", 12), 0.0, 10, 12, RIGID)
+    job = Job("a", gang.name, 0.0, 10, 12, RIGID)
     assert why_impossible(job, speeds, cluster) is None
     larger = replace(job, requested_gpus=800_001)
     assert "800000" in (why_impossible(larger, speeds, cluster) or "")

@@ -19,7 +19,7 @@ from morph_opt.domain import (
 )
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.events.log import NodeStatus, Started
-from morph_opt.perf.tables.durations import RigidSeconds, rigid_job
+from morph_opt.perf.tables.gangs import Gang, GangTable
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.policy import GandivaSlices
 from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices
@@ -28,7 +28,7 @@ from morph_opt.traces.tiresias import rigid_node
 from tests.engine.toys import ToySpeeds, job
 
 GANGS = (1, 1, 1, 2, 2, 4, 8)
-SPEEDS = RigidSeconds([("m", gang) for gang in GANGS])
+SPEEDS = GangTable(Gang(gang, "m") for gang in GANGS)
 CONFIG = ReplayConfig(restart_s=20.0, migrate_s=5.0, resume_s=1.0)
 
 
@@ -46,7 +46,7 @@ def drawn(seed: int, count: int, widest: int) -> list[SliceJob]:
 def trace_of(jobs: list[SliceJob]) -> Trace:
     return Trace.of(
         "slices",
-        [rigid_job(f"{j.name:03d}", "m", j.gpus, j.submit_s, int(j.work_s)) for j in jobs],
+        [Gang(j.gpus, "m").job(f"{j.name:03d}", j.submit_s, int(j.work_s)) for j in jobs],
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from morph_opt.domain import A800_NODE, InputError, Span
-from morph_opt.perf.tables.anchored import AnchoredSeconds, Gang, curve_of
+from morph_opt.perf.tables.gangs import Gang, GangTable, curve_of
 from morph_opt.replay.cli import main
 from morph_opt.replay.scenario import Scenario, read_scenario
 from morph_opt.runs.read import Run
@@ -123,9 +123,9 @@ def test_tenants_guarantees_and_types(tmp_path: Path) -> None:
 def test_a_type_is_known_by_its_name_or_the_part_before_a_dash(
     types: tuple[str, ...], fits: bool
 ) -> None:
-    gang = Gang(2, types)
+    gang = Gang(2, types=types)
     assert gang.fits(A800_NODE) == fits
-    rows = AnchoredSeconds([gang]).configurations(gang.name, A800_NODE, 8, Span.NODE)
+    rows = GangTable([gang]).configurations(gang.name, A800_NODE, 8, Span.NODE)
     assert bool(rows) == fits
 
 
@@ -162,14 +162,14 @@ def test_who_grants_the_request_replays_the_same_under_any_curve(
 def test_other_numbers_of_gpus_run_by_the_curve() -> None:
     """At 4 GPUs, Amdahl with P = 0.8: S(4) = 1/0.4 = 2.5, S(8) = 1/0.3, S(1) = 1, S(2) = 1/0.6."""
     gang = Gang(4)
-    rows = AnchoredSeconds([gang], "amdahl:0.8").configurations(gang.name, A800_NODE, 64, Span.NODE)
+    rows = GangTable([gang], "amdahl:0.8").configurations(gang.name, A800_NODE, 64, Span.NODE)
     by_gpus = {row.shape.gpus: row.iteration_s for row in rows}
     assert by_gpus == pytest.approx({1: 2.5, 2: 1.5, 4: 1.0, 8: 0.75, 16: 2.5 * 0.25})
 
 
 def test_a_gang_goes_from_a_fourth_to_four_times_its_gpus() -> None:
     gang = Gang(12)
-    rows = AnchoredSeconds([gang], "linear").configurations(gang.name, A800_NODE, 999, Span.NODE)
+    rows = GangTable([gang], "linear").configurations(gang.name, A800_NODE, 999, Span.NODE)
     assert sorted({row.shape.gpus for row in rows}) == [4, 8, 12, 16, 24, 32, 40, 48]
     assert {row.shape.nodes for row in rows if row.shape.gpus == 24} == {3}
 
