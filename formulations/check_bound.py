@@ -230,7 +230,7 @@ class _Definition:
                 free -= np.asarray(need)
             free = free[scarce]
             if (free >= -MARGIN).all():
-                # Generous, as demands are rounded: what fits by a hair must count as fitting.
+                # Generous, as demands are rounded: what just fits must count as fitting.
                 free = free + MARGIN * np.maximum(1.0, capacity[scarce])
                 slots = _fill(tuple(free.tolist()), self.kinds.vectors[t], price)
                 best = max(best, sum(pays for _, pays in on) + slots)

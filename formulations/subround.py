@@ -76,7 +76,7 @@ def residual_round(
     on: Bools,
     offered: Bools | None = None,
 ) -> SubRound:
-    """The round of some jobs on some nodes, everybody else as decided.
+    """The round of some jobs on some nodes, all others as decided.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ FIGURES: dict[str, Callable[[Logs, int | None], Plot]] = {
     "T1": lambda logs, _: wholes.summary(logs),
     "B1": wholes.load,
     "B2": lambda logs, _: wholes.arrivals(logs),
-    "B3": lambda logs, _: wholes.who_waits(logs),
+    "B3": lambda logs, _: wholes.queueing_by_group(logs),
 }
 """Every figure by name."""
 

@@ -161,7 +161,7 @@ def arrivals(logs: Logs) -> Plot:
     return Plot("B2", "Arrivals and users", panels, notes, table)
 
 
-def who_waits(logs: Logs) -> Plot:
+def queueing_by_group(logs: Logs) -> Plot:
     """B3."""
     panels: list[Panel] = []
     rows: list[Sequence[Cell]] = []

@@ -78,7 +78,7 @@ GUESS = "regression"
 """Of `morph_opt.policies.sizes`; to be changed with it, and rows of another are dropped."""
 
 
-def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
+def _with_estimates(contender: Contender, *durations: str) -> Iterator[Contender]:
     """A contender that knows durations, and the same told otherwise."""
     yield contender
     for duration in durations:
@@ -91,7 +91,7 @@ def _told(contender: Contender, *durations: str) -> Iterator[Contender]:
 
 def _each(contender: Contender) -> Iterator[Contender]:
     """A contender with durations known, wrong by a factor, and unknown."""
-    return _told(replace(contender, knows_durations=True), "noisy:0.7", "blind")
+    return _with_estimates(replace(contender, knows_durations=True), "noisy:0.7", "blind")
 
 
 CALIBRATED = ("naive", "base", "bp", "mt")
@@ -119,7 +119,7 @@ def _gavel(name: str) -> Contender:
 CONTENDERS = (
     *_each(Contender(REFERENCE, "milp", core=True)),
     *_each(Contender("MILP `jct`", "milp", "jct", core=True)),
-    *_told(
+    *_with_estimates(
         Contender("MILP `lookahead`", "milp", "lookahead", knows_durations=True, core=True),
         "noisy:0.7",
     ),

@@ -58,9 +58,9 @@ def drawn(seed: int, count: int, load: float, belief: str) -> list[Drawn]:
         limit_s = 60.0 * math.ceil(work_s * draw.uniform(1.2, 4.0) / 60.0)
         gpus = draw.choice(SIZES)
         wrong = estimates.lognormvariate(0.0, 0.5)
-        said_s = {"exact": work_s, "unknown": limit_s}.get(belief, work_s * wrong)
+        estimated_s = {"exact": work_s, "unknown": limit_s}.get(belief, work_s * wrong)
         words = (
-            f"morph checkpoint model=net{gpus} iterations={max(1, round(said_s))} plan=dp "
+            f"morph checkpoint model=net{gpus} iterations={max(1, round(estimated_s))} plan=dp "
             f"gpus={max(1, gpus // 2)}-{min(16, 2 * gpus)}"
         )
         found.append(Drawn(at_s, gpus, work_s, limit_s, words))

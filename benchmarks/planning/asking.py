@@ -75,5 +75,5 @@ class Meter:
 
 
 def _now() -> tuple[float, float]:
-    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    uses = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return time.perf_counter(), sum(use.ru_utime + use.ru_stime for use in uses)

@@ -113,11 +113,17 @@ def backtest(
     figures = _figures(rows)
     notes = ("a forecast whose continuations all agree is closed; it counts on neither side",)
     return Answer(
-        "backtest", asked, _said(figures), figures, HEADER, [one.cells() for one in rows], notes
+        "backtest",
+        asked,
+        _sentences(figures),
+        figures,
+        HEADER,
+        [one.cells() for one in rows],
+        notes,
     )
 
 
-def _said(figures: Mapping[str, int | float]) -> tuple[str, ...]:
+def _sentences(figures: Mapping[str, int | float]) -> tuple[str, ...]:
     closed = f"{figures['closed']} were closed, {figures['closed_right']} of them as forecast"
     if not figures["open"]:
         return "no forecast was open: nothing is known of the interval", closed

@@ -13,7 +13,7 @@ from morph_opt.documents.style import BLUE, GREEN, INK, ORANGE, looks
 
 Row = Mapping[str, Any]
 WHISKERS: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.5, "ms": 4.0}
-APART = 0.009
+OFFSET = 0.009
 """Between what stands at one place, as a part of the axis."""
 WORDS = {"jct_s": "JCT (s)", "queued_s": "time in the queue (s)"}
 
@@ -64,7 +64,7 @@ def cost_against_service(
         found = looks([_policy(name) for name in evidence])
         every = [row for rows in evidence.values() for row in _replayed(rows)]
         prices = [node_price * row["nodes"] for row in every] or [0.0]
-        apart = APART * (max(prices) - min(prices))
+        offset = OFFSET * (max(prices) - min(prices))
         ends = [target]
         for place, (name, look) in enumerate(zip(evidence, found, strict=True)):
             shown = [row for row in _replayed(evidence[name]) if row["mean_lower"] is not None]
@@ -73,7 +73,7 @@ def cost_against_service(
                 np.asarray([r[f"mean_{end}"] for r in shown]) for end in ("lower", "upper")
             )
             ends += [*low, *high]
-            aside = apart * (place - 0.5 * (len(found) - 1))
+            aside = offset * (place - 0.5 * (len(found) - 1))
             axes.errorbar(
                 [row["nodes"] * node_price + aside for row in shown],
                 mean,

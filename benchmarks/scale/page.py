@@ -134,10 +134,10 @@ def _table(rows: Sequence[Row]) -> str:
                 f"{middle['columns_s']:.3f}",
                 f"{middle['solve_s']:.3f}",
                 f"{max(row.solve_s for row in group):.3f}",
-                _said(middle["nodes_s"]),
+                _formatted(middle["nodes_s"]),
                 f"{100 * middle['gap']:.4f}",
                 f"{100 * max(row.gap for row in group):.4f}",
-                _said(100 * middle["gap_of_gain"]),
+                _formatted(100 * middle["gap_of_gain"]),
                 ", ".join(steps) or "-",
                 f"{max(row.peak_mib for row in group):.0f}",
             )
@@ -145,7 +145,7 @@ def _table(rows: Sequence[Row]) -> str:
     return Table(head, tuple(body)).to_markdown()
 
 
-def _said(value: float) -> str:
+def _formatted(value: float) -> str:
     return f"{value:.3f}" if np.isfinite(value) else "-"
 
 

@@ -80,5 +80,5 @@ def disagreements(rows: Sequence[Row]) -> list[str]:
         f"{row.objective:.9g}, bound {row.bound:.9g}; best known {row.best:.9g}, bound "
         f"{row.best_bound:.9g}"
         for row in rows
-        if row.lie
+        if row.false_claim
     ]

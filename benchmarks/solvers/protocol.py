@@ -78,7 +78,7 @@ class Row:
         return self.solver, self.instance, self.seed
 
     @property
-    def lie(self) -> bool:
+    def false_claim(self) -> bool:
         """Whether it claims what the best-known values disprove.
 
         An objective above the proven bound, a bound below the best-known objective, a claim of
@@ -95,13 +95,13 @@ class Row:
 
     @property
     def solved(self) -> bool:
-        """Optimal within the gap, and not a lie."""
-        return self.status == "optimal" and not self.lie
+        """Optimal within the gap, and not a false claim."""
+        return self.status == "optimal" and not self.false_claim
 
     @property
     def outcome(self) -> str:
         """``solved``, ``feasible``, ``none`` (a limit came first), ``failed`` or ``wrong``."""
-        if self.lie:
+        if self.false_claim:
             return "wrong"
         words = {"optimal": "solved", "feasible": "feasible", "no_solution": "none"}
         return words.get(self.status, "failed")

@@ -116,12 +116,12 @@ def _pools(problem: RoundProblem, types: GangTypes, of: Ints) -> list[list[int]]
     )
     pools: dict[tuple[float, ...], list[int]] = {}
     for q in of.tolist():
-        apart = (-1, -1)
+        separate = (-1, -1)
         if types.strict[q]:
             kinds = np.flatnonzero(types.counts[q])
-            apart = (0, int(kinds[0])) if kinds.size == 1 else (1, q)
-            apart = (2, int(first[q])) if first[q] == last[q] else apart
-        pools.setdefault((*alike[q].tolist(), *apart), []).append(q)
+            separate = (0, int(kinds[0])) if kinds.size == 1 else (1, q)
+            separate = (2, int(first[q])) if first[q] == last[q] else separate
+        pools.setdefault((*alike[q].tolist(), *separate), []).append(q)
     return list(pools.values())
 
 

@@ -1,7 +1,7 @@
 """Early feedback, then equal turns, then use: rounds as time slices.
 
-Page ``docs/formulations/feedback.md``. Levels over jobs at their request: who has not reported yet
-is served shortest first, everybody then by how far he is behind his share of the time.
+Page ``docs/formulations/feedback.md``. Levels over jobs at their request: those that have not
+reported yet are served shortest first, then all by how far they are behind their share of time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def soon(interval_s: float, charge_s: Floats, left_s: Floats) -> Floats:
 
 
 def turn(interval_s: float, charge_s: Floats, weight: Floats) -> Floats:
-    """Worth of running somebody in his turn: what of the round is not start-up, weighed."""
+    """Worth of running a job in its turn: what of the round is not start-up, weighed."""
     return weight * np.maximum(0.0, interval_s - charge_s) / interval_s
 
 

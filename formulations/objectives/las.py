@@ -3,7 +3,7 @@
 Level k is queue k: the service of its jobs, each counted up to the speed of its request, in order
 of arrival or of another key (``gittins.md``). A lower queue never costs a higher one anything: the
 levels are ranked, there is no weight that could flip. The last level gives what is left to
-everybody (malleable jobs only).
+all jobs (malleable jobs only).
 
 Preemption is priced inside every level: a start is worth its speed times H / (H + restart).
 """

@@ -2,7 +2,7 @@
 
 `Jct` adds up completion rates and does not know what a GPU-second is worth to those who wait. On
 one fluid machine that serves the least remaining work first the worth is known: a GPU-second at
-instant ``s`` delays everybody who ends after ``s``, so its price is their weight over the GPUs.
+instant ``s`` delays all jobs that end after ``s``, so its price is their weight over the GPUs.
 Page: ``docs/formulations/lookahead.md``.
 """
 

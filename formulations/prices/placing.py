@@ -23,7 +23,7 @@ SLACK = 1e-9
 
 
 def decided_by_prices(problem: RoundProblem, rounding: Rounding) -> Selection:
-    """A decision from prices: dealt, shed, placed; `formulations.round.check` says if it is one."""
+    """A decision from prices: rounded, repaired, placed; `formulations.round.check` judges it."""
     return Placing(problem, rounding).placed(rounding.repaired(rounding.rounded()))
 
 

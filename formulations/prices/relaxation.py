@@ -54,7 +54,7 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     concern, which, times = np.unique(
         row[of] * jobs + members.job[member], return_inverse=True, return_counts=True
     )
-    about, whom = concern // jobs, concern % jobs
+    about, jobs_of = concern // jobs, concern % jobs
     borrows = np.zeros(rules.count, dtype=bool)
     borrows[rules.row[rules.kind == RULE_U]] = True
     alone = (times == np.bincount(row, minlength=rules.count)[about]) & ~borrows[about]
@@ -62,7 +62,7 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     fine[where[of[theirs & ~keeps[of]]]] = False
     # Rows that ask for something rule out whatever of their job does not stand in them.
     asks = (rules.lower > SLACK) | (rules.upper < -SLACK)
-    asked = np.bincount(whom[alone & asks[about]], minlength=jobs)
+    asked = np.bincount(jobs_of[alone & asks[about]], minlength=jobs)
     kept = np.bincount(member[theirs & asks[row[of]] & keeps[of]], minlength=members.job.size)
     fine[members.option[kept < asked[members.job]]] = False
     return fine, asked == 0

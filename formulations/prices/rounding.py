@@ -1,11 +1,11 @@
-r"""From prices to a choice: the master deals the cuts to the jobs, what is over is shed.
+r"""From prices to a choice: the master assigns cuts to jobs, what exceeds a limit is repaired.
 
 Every cut of the search is a choice of every job. A linear program takes the convex combination of
 cuts that is worth most within the limits (Dantzig, Wolfe 1960); at most one more cut than there are
 rows is in it. Each job then follows one of these cuts, in the shares of the combination: jobs stand
 in the order of what they use, and take their cuts by a golden-ratio sequence, so that every stretch
-of that order is dealt in nearly the right shares. What is still too much is shed where it loses
-least per unit released.
+of that order has them in nearly the right shares. What is still too much is given up where that
+loses least per unit released.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from formulations.prices.relaxation import Relaxation
 GOLDEN = 0.6180339887498949
 SLACK = 1e-9
 PASSES = 20
-"""How often each row is relieved at most."""
+"""How often each row is repaired at most."""
 
 
 class Rounding:
@@ -93,14 +93,14 @@ class Rounding:
         cuts = [self._chosen.cuts[at] for at in active.tolist()]
         options = np.asarray([cut.choice for cut in cuts])
         choice: Ints = options[0].copy()
-        apart = np.flatnonzero((options != options[0]).any(axis=0))
-        if not apart.size:
+        differing = np.flatnonzero((options != options[0]).any(axis=0))
+        if not differing.size:
             return choice
         use = self.relaxation.options_use(0)
         for row in range(1, min(self.relaxation.shared.count, 6)):
             use = use + (row + 1) * 1e3 * self.relaxation.options_use(row)
-        keys = [at_choice(use, own) for own in options[:, apart]]
-        order = apart[np.lexsort(keys)]
+        keys = [at_choice(use, own) for own in options[:, differing]]
+        order = differing[np.lexsort(keys)]
         turn = np.mod((np.arange(order.size) + 0.5) * GOLDEN, 1.0)
         share = np.cumsum(self._share[active])
         taken = np.minimum(np.searchsorted(share, turn * share[-1], side="right"), len(cuts) - 1)
@@ -144,11 +144,11 @@ class Rounding:
         loss = np.concatenate([(kept[owner] - self.reduced[option])[fewer], kept[quits]])
         gain = np.concatenate([released[fewer], whole[quits]])
         to = np.concatenate([option[fewer], np.full(int(quits.sum()), -1)])
-        whose = np.concatenate([owner[fewer], jobs[quits]])
+        job_of = np.concatenate([owner[fewer], jobs[quits]])
         ratio = loss / gain
         order = np.lexsort([gain, ratio])
-        _, first = np.unique(whose[order], return_index=True)
+        _, first = np.unique(job_of[order], return_index=True)
         order = order[np.sort(first)]
         enough = int(np.searchsorted(np.cumsum(gain[order]), excess - SLACK)) + 1
         picked = order[:enough]
-        choice[whose[picked]] = to[picked]
+        choice[job_of[picked]] = to[picked]

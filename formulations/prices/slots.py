@@ -167,9 +167,9 @@ class SlotRelaxation(Relaxation):
         same = self._cells.node_class[:, None] == self._kinds.node_class[None, :]
         slot = np.where(same, pi[None, :], 0.0)
         plain = Prices.of_rows(self._problem, self._base, prices[: self._base.count])
-        return replace(plain, slot=slot, stay=self._going_on(pi))
+        return replace(plain, slot=slot, stay=self._stay_prices(pi))
 
-    def _going_on(self, pi: Floats) -> Floats:
+    def _stay_prices(self, pi: Floats) -> Floats:
         """What each hold of those who go on pays, shape (H,)."""
         nodes, holds, kinds = self._problem.nodes, self._problem.holds, self._kinds
         paid = np.zeros(holds.count)

@@ -250,7 +250,7 @@ def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
 def _may_come(
     problem: RoundProblem, starts: CandidateTable, members: MemberTable, held: Held
 ) -> Bools:
-    """Whether everybody of an option in place may be on a node that it holds, shape (E,).
+    """Whether all jobs of an option in place may be on a node that it holds, shape (E,).
 
     Of which class the named nodes of an option are is `_may_be_there`'s to say.
     """

@@ -54,7 +54,7 @@ def keep_and_fill(problem: RoundProblem, level: Level) -> Selection:
 
 
 def _kept(problem: RoundProblem, level: Level) -> Ints:
-    """Choice in which everybody stays who may, as far as the rules allow."""
+    """Choice in which every job stays that may, as far as the rules allow."""
     jobs, rules = problem.jobs, problem.rules
     options = problem.options
     staying = options.stay.copy()

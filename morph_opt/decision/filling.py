@@ -59,8 +59,8 @@ def with_stays(problem: RoundProblem, level: Level, selection: Selection, may: B
         Options in question, shape (O,).
     """
     options, nodes = problem.options, problem.nodes
-    apart = (selection.choice == NONE) & (options.stay != NONE) & ~same_gpus(options.gang)
-    stopped = np.flatnonzero(apart)
+    stops = (selection.choice == NONE) & (options.stay != NONE) & ~same_gpus(options.gang)
+    stopped = np.flatnonzero(stops)
     stopped = stopped[may[options.stay[stopped]]]
     if not stopped.size:
         return selection

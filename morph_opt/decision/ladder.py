@@ -5,10 +5,10 @@ step           what it does
 =============  =====================================================================================
 ``knapsack``   the round as a knapsack over GPUs: its bound, its choice on nodes, or branch and
                bound by its tables; where these are too large it is left out
-``prices``     a bound by prices, a choice dealt from their cuts, nodes for it
+``prices``     a bound by prices, a choice rounded from their cuts, nodes for it
 ``slots``      the same with a price for every size of slot on nodes, where shapes make the gap
-``residual``   the jobs that lose most, or decide by a hair, and some nodes as an exact round, the
-               others as decided; again while that helps
+``residual``   the jobs that lose most, or whose choice is close, and some nodes as an exact round,
+               the others as decided; again while that helps
 ``exact``      the exact round without the options that the bound shows to be in no better decision
 =============  =====================================================================================
 

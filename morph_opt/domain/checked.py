@@ -117,13 +117,13 @@ def _taken(name: str, value: Any, note: Any) -> Any:
     if own is not value and _takes_own(own, note):
         return own
     if not _fits(value, note):
-        raise InputError(f"must be {_words(note)}, got {said(value)}", field=name)
+        raise InputError(f"must be {_words(note)}, got {shown(value)}", field=name)
     if isinstance(value, str) and not value and Path in _alternatives(note):
         raise InputError("must not be empty", field=name)
     return value
 
 
-def said(value: object) -> str:
+def shown(value: object) -> str:
     """A refused value as a message repeats it."""
     if isinstance(value, type):
         return f"the class {value.__name__}"

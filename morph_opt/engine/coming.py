@@ -83,7 +83,7 @@ class NodeStatuses:
         self._next = next(self._events, None)
         return event
 
-    def take_up(self, state: RoundState) -> None:
+    def begin_from(self, state: RoundState) -> None:
         """Begin with what a state has; events up to then are behind it."""
         while self.next_s <= state.time_s:
             self._next = next(self._events, None)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from morph_opt.domain import Assignment, Cluster, Job, RoundState, Trace
 from morph_opt.engine.coming import Completions, NodeStatuses
 from morph_opt.engine.config import ReplayConfig
-from morph_opt.engine.initial import take_up
+from morph_opt.engine.initial import begin_from
 from morph_opt.engine.live import LiveJob, changes
 from morph_opt.engine.node_events import NodeEvent
 from morph_opt.engine.searches import Searches
@@ -103,7 +103,7 @@ class Engine:
         self._settled: list[tuple[float, int, Event]] = []
         self._events: list[Event] = []
         if initial is not None:
-            self._take_up(initial)
+            self._begin_from(initial)
 
     @property
     def now_s(self) -> float:
@@ -212,11 +212,11 @@ class Engine:
 
     # --- a state to begin with ----------------------------------------------------------------
 
-    def _take_up(self, state: RoundState) -> None:
+    def _begin_from(self, state: RoundState) -> None:
         """Begin with what a state has, as if the engine had come to it by itself."""
-        begin = take_up(state, self._trace, self._lookup, self._check)
+        begin = begin_from(state, self._trace, self._lookup, self._check)
         self._boundary = self._config.boundary_at_or_after(state.time_s) - 1
-        self._nodes.take_up(state)
+        self._nodes.begin_from(state)
         self._arrived = begin.arrived
         self._active.update(begin.active)
         self._events = begin.events

@@ -43,7 +43,9 @@ class Beginning:
     events: list[Event]
 
 
-def take_up(state: RoundState, trace: Trace, lookup: RunLookup, check: PlacementCheck) -> Beginning:
+def begin_from(
+    state: RoundState, trace: Trace, lookup: RunLookup, check: PlacementCheck
+) -> Beginning:
     """A state as the engine has it.
 
     Parameters

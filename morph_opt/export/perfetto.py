@@ -81,7 +81,7 @@ def _slices(view: RunView) -> Iterator[Record]:
     for job, segment in sorted(view.segments, key=lambda row: (row[1].start_s, row[0])):
         start, end = _us(segment.start_s), _us(segment.end_s)
         startup = _us(segment.start_s + segment.startup_s) - start
-        args = _told(view, job, segment)
+        args = _details(view, job, segment)
         for node, gpus in segment.placement.parts:
             for gpu in gpus:
                 # Two jobs on the same GPU overlap in time: the later one has a thread of its own.
@@ -94,7 +94,7 @@ def _slices(view: RunView) -> Iterator[Record]:
                     yield about | {"name": STARTUP, "cat": STARTUP, "dur": startup}
 
 
-def _told(view: RunView, job: int, segment: Segment) -> Record:
+def _details(view: RunView, job: int, segment: Segment) -> Record:
     row = view.jobs[job]
     return {
         "model": row.model,

@@ -40,7 +40,7 @@ def reported_s(record: JobRecord) -> float | None:
         instant = _instant_of(segment, wanted)
         if instant is not None:
             return instant
-    # Rounding may leave the last iteration of a whole job a hair behind its completion.
+    # Rounding may leave the last iteration of a whole job slightly behind its completion.
     return record.finish_s if wanted == record.job.iterations else None
 
 

@@ -45,7 +45,7 @@ _MAKESPAN: tuple[tuple[str, _Stage], ...] = (
     ("work", lambda d: work_makespan_s(d.jobs, sum(d.gpus))),
 )
 STAGES = {"jct": _JCT, "makespan": _MAKESPAN}
-"""Bounds from cheap to dear; the first that is above the target decides."""
+"""Bounds from cheap to expensive; the first that is above the target decides."""
 
 
 def _stages(slo: Slo) -> tuple[tuple[str, _Stage], ...]:
@@ -131,8 +131,8 @@ class Evaluator:
     def refused(self, scenario: Scenario, slo: Slo, *, expensive: bool = True) -> Verdict | None:
         """A proof that the scenario does not reach the SLO, if a bound has one.
 
-        The dear bound is left out without ``expensive``, and where the cheap ones are far below the
-        target: it takes a good part of a replay's time.
+        The expensive bound is left out without ``expensive``, and where the cheap ones are far
+        below the target: it takes a good part of a replay's time.
         """
         cell = _cell(scenario)
         known = self._known.setdefault(cell.key, {})

@@ -228,7 +228,7 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         ),
         PolicySpec(
             "las", partial(_queued, "las", False, False),
-            "least attained service first, spare GPUs to everybody",
+            "least attained service first, spare GPUs to all jobs",
             "Tiresias", _LAS, _QUEUES, _MEMORY, own_times=f"{_LIMITS}, {_AMORTISED}",
         ),
         PolicySpec(
@@ -265,7 +265,7 @@ _GAVEL_RULES = {
     "cost": ("on shares for the most work per dollar, SLOs kept", "formulations/cost.md"),
     "fifo": ("on shares by arrival", _FAIR),
     "srpt": ("on shares by remaining time", _FAIR),
-    "isolated": ("a private 1/n of the cluster for everybody", _FAIR),
+    "isolated": ("a private 1/n of the cluster for each job", _FAIR),
 }
 
 
@@ -422,12 +422,12 @@ BASELINES: dict[str, BaselineSpec] = {
         ),
         PolicySpec(
             "tiresias:2d-las", partial(_rigid, False),
-            "requested gangs by attained service, dealt out again every round",
+            "requested gangs by attained service, assigned anew every round",
             "Tiresias", _LAS, _QUEUES, _MEMORY, own_times=_LIMITS,
         ),
         PolicySpec(
             "tiresias:gittins", partial(_rigid, True),
-            "requested gangs by Gittins index, dealt out again every round",
+            "requested gangs by Gittins index, assigned anew every round",
             "Tiresias", _GITTINS, _QUEUES, _MEMORY, own_times=_SIZES,
         ),
         *(_gavel(policy) for policy in _GAVEL_RULES),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import said
+from morph_opt.domain.checked import shown
 from morph_opt.extend import import_path
 
 
@@ -36,7 +36,7 @@ def lent_as(word: str, value: Any) -> tuple[str, Callable[..., Any]]:
     made = isinstance(value, type) and issubclass(value, Policy | Objective)
     if not callable(value) or (made and not issubclass(value, kind)):
         rule = (
-            f"must be a name, an object of mo.{kind.__name__} or what makes one, got {said(value)}"
+            f"must be a name, an object of mo.{kind.__name__} or what makes one, got {shown(value)}"
         )
         raise InputError(rule, field=word)
     if missing := sorted(getattr(value, "__abstractmethods__", ())):

@@ -22,7 +22,7 @@ class Fifo(FillingPolicy):
         Speeds (only which configurations exist matters).
     skip_blocked
         Whether later jobs may pass a blocked head of the queue (backfilling without
-        reservations). Without it the head blocks everybody behind it.
+        reservations). Without it the head blocks all jobs behind it.
     """
 
     timeless = True
@@ -75,7 +75,7 @@ class EqualSplit(FillingPolicy):
 
     The share is the number of open GPUs divided by the number of active jobs, at least 1. A job
     whose smallest configuration is larger may have that. A running job that holds between half
-    its limit and its limit stays, so that an arrival does not restart everybody; the others take,
+    its limit and its limit stays, so that an arrival does not restart all jobs; the others take,
     in order of submission, their fastest configuration within the limit that fits. A running job
     for which nothing fits keeps what it has if that is still free.
     """

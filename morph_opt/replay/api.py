@@ -248,7 +248,7 @@ def _driven(
         create_folder(out, files)
     writer = RunWriter(out)
     try:
-        run.drive(writer, _take_up(run, writer, out) if resume else False)
+        run.drive(writer, _repeat_recorded(run, writer, out) if resume else False)
     except BaseException:
         writer.close()
         raise
@@ -282,7 +282,7 @@ def _result(
     return ReplayResult(history, jobs, parts)
 
 
-def _take_up(run: Drive, writer: RunWriter, folder: Path) -> bool:
+def _repeat_recorded(run: Drive, writer: RunWriter, folder: Path) -> bool:
     """Repeat what an interrupted run recorded; False if it recorded nothing."""
     recorded = Recorded(folder)
     run.repeat(recorded, folder)

@@ -18,7 +18,7 @@ from morph_opt.clusters.spec import CLUSTER_FIELDS
 from morph_opt.documents import Fields, exists, key_lines, read_toml, toml_text
 from morph_opt.documents.options import options_table, read_options
 from morph_opt.domain import Cluster, InputError, Trace, default_cluster
-from morph_opt.domain.checked import checked, said
+from morph_opt.domain.checked import checked, shown
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.domain.options import given, settings
 from morph_opt.engine.config import ReplayConfig
@@ -307,7 +307,7 @@ def _name_of(word: str, value: Any) -> str | None:
         return lent_as(word, value)[0]
     trace = getattr(value, "trace", value)
     if not isinstance(trace, Trace):
-        rule = f"must be a name, a file, a Trace or what load_trace gives, got {said(value)}"
+        rule = f"must be a name, a file, a Trace or what load_trace gives, got {shown(value)}"
         raise InputError(rule, field=word)
     return f"given:{re.sub(r'[^0-9A-Za-z]', '_', trace.name)[:100]}_{trace.sha256[:8]}"
 

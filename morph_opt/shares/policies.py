@@ -177,7 +177,7 @@ def cost(
     if outcome.x is None:
         dropped = _dropped(problem, floor, solver)
         floor = floor.copy()
-        # A hair of slack: the MILP keeps its rows to 1e-6 only.
+        # A little slack: the MILP keeps its rows to 1e-6 only.
         floor[list(dropped)] = 0.0
         floor *= 1.0 - 1e-6
     shares = _value(problem, value, floor, solve)

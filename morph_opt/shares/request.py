@@ -122,7 +122,7 @@ def shares_of(policy: str, request: ShareRequest, solve: Solve) -> Shares:
         target = request.problem.agnostic() if policy == "fairness-agnostic" else request.problem
         full = filled(target, found, floor, solve=solve)
         after = measured(policy, request, full.x, full.pair_x)
-        # Filling up may cost the hair that it needs, and nothing else.
+        # Filling up may cost the slack that it needs, and nothing else.
         if abs(after - value) <= PROOF / 2 * abs(value):
             found, value = full, after
     bound = value if policy in LEXICOGRAPHIC else found.bound

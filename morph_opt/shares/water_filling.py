@@ -136,7 +136,7 @@ class _Paper:
 
     @property
     def ended(self) -> bool:
-        """Whether everybody stands at the top in the last state."""
+        """Whether all jobs are at the top in the last state."""
         return bool(self.states[-1][1].all())
 
     def follow(self, count: int) -> None:
@@ -214,15 +214,15 @@ class _Filling:
         return Demands(p.speed, p.gang, p.capacity, base, rate * self.unit)
 
     def _holding(self) -> Demands:
-        """Everybody keeps the present level, nobody asks for more."""
+        """All jobs keep the present level, none asks for more."""
         return self._demands(self.level, np.zeros_like(self.level))
 
     def _freeze_infeasible(self) -> bool:
-        """Freeze everybody who cannot rise while all keep their levels; whether there was anybody.
+        """Freeze jobs whose level cannot rise; return whether any was frozen.
 
         Each model maximises the sum of the rises of the undecided, up to `SOME` of the way to
-        the top each, so that there is room for many. Who rises in it can; when its bound is 0,
-        nobody of those left can.
+        the top each, so that there is room for many. Jobs that rise in it can; when its bound is 0,
+        none of those left can.
         """
         holding = self._holding()
         undecided, pattern = ~self.frozen, forced_patterns(holding)
@@ -235,7 +235,7 @@ class _Filling:
             if outcome.x is None or outcome.row_duals is None:
                 return False
             asked = np.flatnonzero((pattern < 0) & ((holding.base > 0) | (room > 0)))
-            # The duals also bound what would be left without the hair that the bases leave.
+            # The duals also bound what would be left without the slack that the bases leave.
             push = np.abs(outcome.row_duals[-asked.size :]) / self.problem.speed[asked].max(axis=1)
             slack = self.level[asked] * self.unit[asked] - holding.base[asked]
             if outcome.objective - float(push @ np.maximum(slack, 0.0)) <= RISE / SOME:

@@ -139,7 +139,7 @@ class Answer:
 
 
 class Adapter(ABC):
-    """Base of all adapters: hands over once, then concludes by the same rules for everybody.
+    """Base of all adapters: hands over once, then concludes by the same rules for all.
 
     An adapter only says how its library is called and what its codes mean (`Answer`). What the
     outcome is, is decided here: the incumbent is rechecked against the rows, a claim of

@@ -57,7 +57,7 @@ def test_outcomes() -> None:
 )
 def test_lies_are_seen(lie: dict[str, object]) -> None:
     row = replace(GOOD, **lie)  # type: ignore[arg-type]
-    assert row.lie
+    assert row.false_claim
     assert row.outcome == "wrong"
     assert not row.solved
     assert measures.disagreements([row, GOOD]) == measures.disagreements([row])
@@ -65,7 +65,7 @@ def test_lies_are_seen(lie: dict[str, object]) -> None:
 
 def test_an_answer_within_the_gap_is_no_lie() -> None:
     assert replace(GOOD, objective=9.991, bound=10.0).solved
-    assert not replace(GOOD, status="feasible", objective=5.0, bound=12.0).lie
+    assert not replace(GOOD, status="feasible", objective=5.0, bound=12.0).false_claim
 
 
 def test_what_is_not_solved_is_charged_the_limit() -> None:

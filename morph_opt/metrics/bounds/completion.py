@@ -263,7 +263,7 @@ def _below(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float
 def _queue_prices(jobs: _Jobs, finish_s: Floats, kind: Ints, edges_s: Floats) -> Floats:
     """Prices, shape (types, cells), if jobs ended at these instants on these types.
 
-    On one fluid machine a GPU-second delays everybody who ends after it: its price is their
+    On one fluid machine a GPU-second delays all jobs that end after it: its price is their
     weight over the GPUs.
     """
     middle_s = 0.5 * (edges_s[:-1] + edges_s[1:])

@@ -28,19 +28,19 @@ def initial_demands(demands: Demands, state: RoundState, timing: Timing) -> Dema
         left = found.iterations_left / found.job.iterations
         # Where two jobs may share GPUs a start stands in the release, not in the durations.
         early_s = timing.boundary_at_or_after(demand.submission_s) * timing.interval_s
-        apart_s = max(0.0, demand.release_s - early_s)
-        restart_s = timing.first_start_of(found.job.model) - apart_s
+        start_up_s = max(0.0, demand.release_s - early_s)
+        restart_s = timing.first_start_of(found.job.model) - start_up_s
         if found.running is not None:
             return replace(
                 demand,
                 release_s=max(state.time_s, demand.submission_s),
                 duration_s=left * (demand.duration_s - restart_s),
             )
-        again_s = min(_least_s(found), restart_s + apart_s)
+        again_s = min(_least_s(found), restart_s + start_up_s)
         return replace(
             demand,
             release_s=max(first_s, early_s),
-            duration_s=again_s * (apart_s == 0.0) + left * (demand.duration_s - restart_s),
+            duration_s=again_s * (start_up_s == 0.0) + left * (demand.duration_s - restart_s),
         )
 
     return replace(demands, jobs=tuple(rest(demand) for demand in demands.jobs))

@@ -97,7 +97,7 @@ def choose_runs(
     free = np.array([pair not in seen for pair in candidates], dtype=bool)
     if free.sum() < count:
         raise InputError(f"asks for {count} runs, {free.sum()} are left", field="count")
-    outputs = Outputs.of(candidates, [_told(plan, timers) for _, plan in candidates])
+    outputs = Outputs.of(candidates, [_parts_of(plan, timers) for _, plan in candidates])
     groups = [np.flatnonzero(outputs.at == index) for index in range(len(candidates))]
     totals = np.array([group[0] for group in groups])
     # the total is what phases sum up to
@@ -122,7 +122,7 @@ def choose_runs(
     return chosen
 
 
-def _told(plan: ExecutionPlan, timers: Timers | None) -> list[tuple[str, ...]]:
+def _parts_of(plan: ExecutionPlan, timers: Timers | None) -> list[tuple[str, ...]]:
     """Parts of the iteration time, and of the phases if runs report them."""
     phases = booked(plan, timers) if timers else ()
     return [PARTS, *(parts for parts in phases if parts)]

@@ -124,7 +124,7 @@ class PackedSlices(Policy):
             {i: known[name].job.requested_gpus for i, name in enumerate(alone)},
         )
         for i, j in by_trial(task)[1]:
-            # Who runs stays where he is, and the other comes to him.
+            # The running job stays where it is, and the other comes to it.
             first, second = sorted((alone[i], alone[j]), key=lambda n: known[n].running is None)
             groups[key_of[first]] = (first, second)
             del groups[key_of[second]]

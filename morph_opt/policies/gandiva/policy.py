@@ -62,7 +62,7 @@ class _Hosts(Slices):
     def follow(
         self, state: RoundState, gangs: dict[str, int]
     ) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """Who runs in a round, with his GPUs and the servers of the host."""
+        """Jobs that run in a round, each with its GPUs and the servers of the host."""
         here = {known.job.name for known in state.jobs}
         gone = {id(slot) for name, slot in self.known.items() if name not in here}
         self.known = {name: slot for name, slot in self.known.items() if name in here}
@@ -137,7 +137,7 @@ class GandivaSlices(Policy):
         self._follow(state)
 
     def decide(self, state: RoundState) -> Decision:
-        """Deal GPUs: who goes on keeps his, who comes back takes as many where he was.
+        """Assign GPUs: running jobs keep theirs; resumed jobs get as many on their previous nodes.
 
         A gang whose shape no speed is known of, or whose other resources its servers do not have,
         waits for its next turn.

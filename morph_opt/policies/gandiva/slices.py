@@ -127,7 +127,7 @@ class Host:
 
 
 Round = tuple[float, list[tuple[int, int, tuple[int, ...]]]]
-"""Boundary; job, GPUs and servers of everybody who runs."""
+"""Boundary; job, GPUs and servers of every running job."""
 
 
 class Slices:

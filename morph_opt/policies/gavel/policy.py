@@ -3,7 +3,7 @@
 ``gavel:<policy>`` takes any name of `morph_opt.shares.request.SHARE_POLICIES`. The
 mechanism is that of `morph_opt.policies.gavel.mechanism`; placement, which the published simulator
 leaves out, is the engine's, and a gang that finds no nodes is skipped. Its rounds are 360 s long
-also where the engine decides more often: at other boundaries everybody stays (with 60 s rounds and
+also where the engine decides more often: at other boundaries all jobs stay (with 60 s rounds and
 a start-up of minutes, jobs that take turns would never make a step).
 """
 

@@ -165,7 +165,7 @@ def held_by(filling: Filling) -> list[Way | None]:
 
 
 def open_gpus(filling: Filling) -> int:
-    """GPUs that may be dealt out, those of drained nodes that are still held included."""
+    """GPUs that may be assigned, those of drained nodes that are still held included."""
     nodes, holds = filling.problem.nodes, filling.problem.holds
     free = float(nodes.capacity[nodes.node_class, 0][nodes.open].sum())
     return round(free + float(holds.demand[~nodes.open[holds.node], 0].sum()))

@@ -84,8 +84,8 @@ class PolluxRound:
         Parameters
         ----------
         quirks
-            As the published code: on a node with two jobs that are spread over nodes, everybody
-            behind the second loses the node, spread or not; otherwise spread ones only.
+            As the published code: on a node with two jobs that are spread over nodes, all jobs
+            behind the second lose the node, spread or not; otherwise spread ones only.
         """
         found = states.copy()
         held = found > 0

@@ -49,7 +49,7 @@ class Feedback(Objective[tuple[Turns, Any]]):
         self.remembers = then is not None and then.remembers
 
     def observe(self, state: RoundState) -> tuple[Turns, Any]:
-        """How far everybody is from its report and from its turn."""
+        """How far each job is from its report and from its turn."""
         jobs = state.jobs
         asked = np.asarray([s.job.requested_gpus for s in jobs], dtype=np.float64)
         left_s = np.asarray([self._left_s(s, state) for s in jobs])

@@ -1,6 +1,6 @@
 """Tiresias in the round engine: rigid gangs, queues by attained service, preemptive.
 
-All GPUs are dealt out again at every boundary from the top queue down; in a queue running jobs
+All GPUs are assigned anew at every boundary from the top queue down; in a queue running jobs
 come before waiting ones, first come first served (``tiresias:2d-las``) or highest Gittins index
 first (``tiresias:gittins``); what does not fit is skipped. The published event-driven simulator
 is `benchmarks.published.simulators.tiresias`.
@@ -60,7 +60,7 @@ class RigidQueues(FillingPolicy):
         return super().decide(state)
 
     def fill(self, filling: Filling) -> None:
-        """Everybody from the top queue down; who can stays put."""
+        """All jobs from the top queue down; those that can stay put."""
         states = filling.view.states
 
         def place(job: int) -> tuple[float, float, float]:

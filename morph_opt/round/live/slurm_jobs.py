@@ -29,7 +29,7 @@ _RUNS = frozenset(
     ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED")
 )
 _WAITS = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
-_APART = frozenset(("NONE", "USER", "MCS", "TOPO"))
+_EXCLUSIVE = frozenset(("NONE", "USER", "MCS", "TOPO"))
 """Values of ``shared`` of jobs that keep others away from their nodes."""
 
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
@@ -67,7 +67,7 @@ def runs(row: Fields) -> bool:
 
 def keeps_away(row: Fields) -> bool:
     """Whether it shares its nodes with nothing (``--exclusive``), or not with every job."""
-    return bool(_APART & set(words(row, "shared")))
+    return bool(_EXCLUSIVE & set(words(row, "shared")))
 
 
 def held_parts(row: Fields, with_gpus: Mapping[str, int]) -> Parts | None:
@@ -198,11 +198,11 @@ def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
     wants = _wants(row)
     gpus = wants.gpus
     names = hosts(row, "required_nodes")
-    apart = set(words(row, "shared")) & _APART
+    exclusive = set(words(row, "shared")) & _EXCLUSIVE
     barred = set(hosts(row, "excluded_nodes")) | _unfit(row, site)
     if names:
         barred |= site.features.keys() - set(names)
-    if apart:
+    if exclusive:
         barred |= site.busy
     grain = 1 if wants.on_node or gpus % max(1, wants.on_task) else max(1, wants.on_task)
     by_socket = asked(row, "tres_per_socket").gpus and not number(row, "sockets_per_node")
@@ -214,9 +214,9 @@ def _waiting(row: Fields, job: LiveJob, site: Site) -> LiveJob:
         grain=grain,
         nodes=min(max(wants.nodes, len(names)), max(1, gpus // grain)),
         barred=frozenset(barred & site.features.keys()),
-        whole="NONE" in apart,
+        whole="NONE" in exclusive,
         held=_held(row, site)
-        or _beyond(row, apart, len(names) < wants.nodes if names else False)
+        or _beyond(row, exclusive, len(names) < wants.nodes if names else False)
         or ("asks for GPUs by socket without sockets" if by_socket else ""),
     )
 
@@ -236,12 +236,12 @@ def _held(row: Fields, site: Site) -> str:
     return "" if reason in _ROOM else f"kept back by Slurm: {reason}"
 
 
-def _beyond(row: Fields, apart: set[str], more_nodes: bool) -> str:
+def _beyond(row: Fields, exclusive: set[str], more_nodes: bool) -> str:
     """What a job asks for that a round cannot pose; "" if nothing is known."""
     if het := round(number(row, "het_job_id") or 0):
         return f"component of heterogeneous job {het}: all of them start or none, not decided"
-    if apart - {"NONE"}:
-        return f"asks for nodes of its own kind of jobs (--exclusive={min(apart).lower()})"
+    if exclusive - {"NONE"}:
+        return f"asks for nodes of its own kind of jobs (--exclusive={min(exclusive).lower()})"
     if more_nodes:
         return f"asks for {text(row, 'required_nodes')[:60]} and further nodes: not decided"
     if text(row, "resv_name"):
