@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from morph_opt.replay import cli
 from morph_opt.replay.scenario import Scenario
 from morph_opt.replay.setup import prepare
 from morph_opt.replay.telling.watching import watched
-from morph_opt.round import decide_round, read_snapshot
+from morph_opt.round import decide_round, read_snapshot, reader
 
 MORE = ["--trace", "naive", "--quiet", "--until-s", "1500"]
 CLUSTER = """
@@ -85,6 +86,13 @@ def here(folder: Path) -> None:
     )
 
 
+@pytest.fixture
+def speeds_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States of a run name the same file of speeds, which is most of what there is to read."""
+    monkeypatch.setattr(reader, "read_speeds", cache(reader.read_speeds))
+
+
+@pytest.mark.usefixtures("speeds_read_once")
 @pytest.mark.parametrize("objective", ["throughput", "jct"])
 def test_dumped_states_decide_as_the_replay_did(
     objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,6 +136,7 @@ def test_dumped_states_decide_as_the_replay_did(
     assert any(state.failed for state, _ in recording.seen.values())
 
 
+@pytest.mark.usefixtures("speeds_read_once")
 @pytest.mark.parametrize(
     ("asked", "packing"),
     [
