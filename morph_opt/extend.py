@@ -188,9 +188,17 @@ def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs
     try:
         return own(*args, **kwargs)
     except TypeError as error:
-        if signature is not None:
+        if signature is None:
+            raise InputError(f"{rule}: {error}", field=field) from error
+        frames = list(traceback.walk_tb(error.__traceback__))[1:]
+        if not all(_is_pythons(frame.f_globals) for frame, _ in frames):
             raise
-        raise InputError(f"{rule}: {error}", field=field) from error
+        raise InputError(f"{rule}; it is of Python's own library", field=field) from error
+
+
+def _is_pythons(module: Mapping[str, Any]) -> bool:
+    """Whether code is of the standard library: what it says of wrong arguments helps nobody."""
+    return str(module.get("__name__")).split(".")[0] in sys.stdlib_module_names
 
 
 def import_path(made: Any) -> str:

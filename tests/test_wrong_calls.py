@@ -10,6 +10,7 @@ import pytest
 
 import morph_opt as mo
 from morph_opt.__main__ import main
+from morph_opt.replay.why import stretches
 
 STATE = Path(__file__).parents[1] / "docs" / "schema" / "example-state.json"
 
@@ -219,11 +220,76 @@ traces lint nowhere.csv | nowhere.csv
 traces show naive | choose from lint, describe, capacity, survey
 audit nowhere | nowhere
 report nowhere | nowhere: is no run folder (it has no summary.json)
+plan worth --b | unrecognized arguments: --b (see python -m morph_opt.plan worth --help)
+plan worth --metrc x | --metrc x (did you mean '--metric'?) (see python -m morph_opt.plan worth
+plan nodes --max-node 0 | (did you mean '--max-nodes'?)
+plan nodes --slo avg?jct_s<=9 --max-nodes 0 | --max-nodes: must be a whole number from 1
+plan nodes --slo avg?jct_s<=9 --trace {place}/folder | must be a file, it is a folder
+plan nodes --slo avg?jct_s<=9 --trace naive --on locl:3 | (did you mean 'local'?)
+plan nodes --slo avg?jct_s<=nan --trace naive | needs a finite target, got nan
+plan nodes --slo avg?jct_s<=9 --at-load nan | --at-load: must be a number from 0.01
+plan nodes --slo avg?jct_s<=9 --trace naive --options=--gapp?0.1 | did you mean '--gap'?
+plan nodes --slo avg?jct_s<=9 --trace naive --out {place}/own.csv | is no folder
+plan nodes --slo | --slo: expected one argument
+plan fleet --slo avg?jct_s<=9 --types V1000 --prices V1000=3 | --types: unknown GPU type 'V1000'
+plan fleet --slo avg?jct_s<=9 --types V100 --prices V100 | must look like NAME=NUMBER
+plan growth --slo avg?jct_s<=9 --loads 1,x | did you mean '--load'?
+plan compare --a --policy?fifo --b --policyy?srtf | did you mean '--policy'?
+plan eta --from slrum:a,b | (did you mean 'slurm'?)
+plan eta --state {place}/folder | must be a file, it is a folder
+plan eta --state {state} --job nobody | the state has no job 'nobody'
+plan eta --state {state} --history tabel:own.csv | unknown format 'tabel' (did you mean 'table'?)
+traces lnt {place}/own.csv | argument COMMAND: invalid choice: 'lnt' (did you mean 'lint'?)
+traces lint tabel:own.csv | unknown format 'tabel' (did you mean 'table'?)
+traces lint table: | names no file: give table:PATH
+traces lint {place}/own.csv --columns submitt=submit | (did you mean 'submit'?)
+traces lint {place}/own.csv --json {place}/folder | it is a folder
+traces describe {place}/own.csv --out {place}/own.csv | own.csv: is a file, not a folder
+traces capacity {place}/own.csv --trace tabel:own.csv --cluster 2x8 | did you mean 'table'?
+traces survey {place}/own.csv | own.csv: must be a folder, it is a file
+traces survey nowhere | nowhere: there is no such folder
+audit tabel:own.csv --cluster 2x8 | unknown format 'tabel' (did you mean 'table'?)
+audit table: | names no file: give table:PATH
+audit table:{place}/folder --cluster 2x8 | must be a file, it is a folder
+audit table:{place}/own.csv --every nan | --every: must be a number from 0.001
+explain {place}/folder a | folder: is no run folder (it has no summary.json)
+explain nowhere a | nowhere: is no run folder (it has no summary.json)
+explain {place}/own.csv a | own.csv: is no run folder (it has no summary.json)
+explain {place}/run a | run: explains the policy milp only, not 'fifo'
+compare {place}/folder | folder: is no run folder (it has no summary.json)
+compare {place}/run | RUN: needs two run folders or more, got
+compare {place}/run {place}/folder | folder: is no run folder
+export {place}/run --to perfeto | (did you mean 'perfetto'?)
+export {place}/run --to tables --out {place}/own.csv | is a file, not a folder
+policies fif | unknown policy or objective 'fif' (did you mean 'fifo'?)
+policies lookahed | (did you mean 'lookahead'?)
+solvers highss | unknown solver 'highss' (did you mean 'highs'?)
+solvers check cplex | unknown solver 'check'; known are highs
+topology draw 2x8 --ot x.svg | --ot x.svg (did you mean '--out'?)
+topology show {place}/folder | must be a file, it is a folder
+perf predict --modle gpt2 | (did you mean '--model'?)
+perf predict --model gpt3 --shape 8 | unknown model 'gpt3' (did you mean 'gpt2'?)
+live act --confg x.toml | (did you mean '--config'?)
+live observe --config {place}/own.csv | own.csv, line 1: is not TOML
+replay --trace {place}/folder | must be a file, it is a folder
+replay --policy os.path:join | 'os.path:join' must be callable as policy(belief, options)
+replay --objective os.path:join | must be callable as objective(belief, options)
+replay --interval nan | --interval: must be a number from 0.1
+replay --interval -1 | --interval: must be a number from 0.1
+replay --rules {place}/folder | must be a file, it is a folder
+replay --resume {place}/own.csv | own.csv: is no run folder
+round --state {place}/empty.json | empty.json, line 1: is not JSON
+round --state {state} --objective jctt | (did you mean 'jct'?)
+round --from slrm:a,b | (did you mean 'slurm'?)
+sweep run {place}/folder | must be a file, it is a folder
+sweep status {place}/own.csv | own.csv: is no folder of a sweep
+data fetch gavl | unknown data set 'gavl' (did you mean 'gavel'?)
+shares {place}/empty.json | empty.json, line 1: is not JSON
 compare nowhere elsewhere | nowhere: is no run folder
 export nowhere --to perfetto | nowhere
 export nowhere | --to
 explain nowhere job | nowhere
-solvers check nope | nope
+solvers nope | unknown solver 'nope'
 policies nope | nope
 perf nope | nope
 topology show 8x | 8x8
@@ -270,7 +336,7 @@ def test_wrong_calls(
 
 def test_there_are_enough_of_both() -> None:
     assert len(_lines(CALLS)) >= 58
-    assert len(_lines(LINES)) >= 40
+    assert len(_lines(LINES)) >= 100
     called = {name for name in mo.__all__ if f"mo.{name}" in CALLS}
     assert called | {"InputError"} == set(mo.__all__)
 
@@ -286,6 +352,29 @@ def test_numbers_of_numpy_are_taken_as_pythons_own() -> None:
     assert cell.key == mo.sweep.Cell(same.replaced(interval_s=30.0, skip_impossible=True)).key
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, an empty folder, an empty file and a run."""
+    found = tmp_path_factory.mktemp("place")
+    (found / "own.csv").write_text("job,submit,gpus,duration\na,0,1,60\nb,10,2,100\n")
+    (found / "folder").mkdir()
+    (found / "empty.json").touch()
+    mo.Scenario("naive", "8x8", policy="fifo").run(out=found / "run")
+    return found
+
+
+def test_a_slip_in_the_name_of_a_job_is_told(place: Path) -> None:
+    with pytest.raises(mo.InputError, match=r"no job 'gpt2-00' \(did you mean 'gpt2-0'\?\)"):
+        stretches(mo.read_run(place / "run").events, "gpt2-00", 0.0, 1.0)
+
+
+@pytest.mark.parametrize("command", ["policies", "solvers"])
+def test_one_name_alone_is_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name = {"policies": "lookahead", "solvers": "highs"}[command]
+    assert main([command, name]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [name]
+
+
 @pytest.mark.parametrize(("line", "answer"), _cases(LINES))
 def test_wrong_lines(
     line: str,
@@ -293,9 +382,10 @@ def test_wrong_lines(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    place: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = line.format(state=STATE).split()
+    words = line.format(state=STATE, place=place).split()
     assert main([word.replace("?", " ") for word in words]) == 2
     said = capsys.readouterr()
     assert said.out == ""

@@ -13,6 +13,7 @@ from morph_opt.domain import Cluster, InputError
 from morph_opt.round.live.hostlist import expand_hosts
 from morph_opt.runs.read import read_run
 from morph_opt.traces.logs import LogRow, Reading, Scan, log_format
+from morph_opt.traces.logs.registry import require_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ def read_recorded(spec: str, how: Reading) -> Recorded:
         If there is no such format or file, or a row is malformed.
     """
     word, colon, path = spec.partition(":")
-    if not colon or not path:
+    require_format(spec, "FORMAT:PATH")
+    if not colon:
         raise InputError(f"must be FORMAT:PATH, like sacct:jobs.txt, got {spec[:80]!r}")
     if word == RUN:
         if how != Reading():

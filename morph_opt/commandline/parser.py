@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -43,7 +43,10 @@ class _HelpAll(argparse._HelpAction):
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """Sub-commands; the help of one says by itself what the list of them says of it."""
+    """Sub-commands; the help of one says by itself what the list of them says of it.
+
+    What a sub-command does not know is refused by its own parser, beside its own options.
+    """
 
     renamed: Mapping[str, str] = {}
     """What to type in place of a command that there was once."""
@@ -53,6 +56,13 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
         text = str(settings.get("help") or "")
         sentence = text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")
         return super().add_parser(name, **{"description": sentence, **settings})
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """As of argparse."""
+        super().__call__(parser, namespace, values, option)
+        rest = getattr(namespace, argparse._UNRECOGNIZED_ARGS_ATTR, [])
+        if rest:
+            self._name_parser_map[values[0]].refuse(rest)
 
 
 class LineParser(argparse.ArgumentParser):
@@ -73,7 +83,7 @@ class LineParser(argparse.ArgumentParser):
 
     def add_subparsers(self, **settings: Any) -> argparse._SubParsersAction[Any]:
         """As of argparse; what follows the command is left to the command's own parser."""
-        action = super().add_subparsers(**{"action": _Commands, **settings})
+        action = super().add_subparsers(**{"action": _Commands, "metavar": "COMMAND", **settings})
         action.type = str
         return action
 
@@ -151,21 +161,17 @@ class LineParser(argparse.ArgumentParser):
         """As of argparse; what is not known is refused with what was probably meant."""
         parsed, rest = self.parse_known_args(args, namespace)
         if rest:
-            known = list(self._options())
-            near = "".join(
-                did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
-            )
-            self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+            self.refuse(rest)
         found: argparse.Namespace = parsed
         return found
 
-    def _options(self) -> Iterator[str]:
-        """Options of this parser and of those of its sub-commands."""
-        for action in self._actions:
-            yield from (word for word in action.option_strings if word.startswith("--"))
-            if isinstance(action, argparse._SubParsersAction):
-                for inner in action.choices.values():
-                    yield from inner._options()
+    def refuse(self, rest: Sequence[str]) -> NoReturn:
+        """Say which words are known to nobody, and what was probably meant by options."""
+        known = [word for action in self._actions for word in action.option_strings]
+        near = "".join(
+            did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
+        )
+        self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """As of argparse; a word that is no choice is refused with what was probably meant."""
@@ -178,14 +184,20 @@ class LineParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, rule)
 
     def _given(self, words: Sequence[str]) -> list[str]:
-        """Options among the words, in order; one that is given twice is refused."""
+        """Options among the words, in order; one that is unknown or given twice is refused.
+
+        An unknown one comes before what is missing: it may be what was meant to be given.
+        """
         found: list[str] = []
-        for word in words:
-            if word == "--":
+        for at, word in enumerate(words):
+            if word == "--" or (self._subparsers is not None and word[:1] != "-"):
                 break
             option = word.partition("=")[0]
             action = self._option_string_actions.get(option)
             if action is None:
+                if option.startswith("--") and " " not in word:
+                    value = words[at + 1 : at + 2] if "=" not in word else []
+                    self.refuse([word, *(one for one in value if one[:1] != "-")])
                 continue
             if option in found and not isinstance(action, argparse._AppendAction):
                 self.error(f"argument {option}: given twice")

@@ -78,7 +78,8 @@ def run_command(
         return BROKEN_PIPE  # who read has enough: nothing is wrong
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""  # none: a stream
-        _say(f"error: {what}{error.strerror or error}", error)
+        text = "is a file, not a folder" if error.errno == errno.EEXIST else error.strerror
+        _say(f"error: {what}{text or error}", error)
         return BAD_INPUT if error.filename and error.errno in WRONG_PATH else FAILED
     except failures() as error:
         _say(f"error: {error}", error)

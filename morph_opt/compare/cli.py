@@ -38,9 +38,9 @@ def _run(options: argparse.Namespace) -> int:
     from morph_opt.report.api import report
     from morph_opt.runs.views import open_runs
 
-    if len(options.runs) < 2:
-        raise InputError("needs two run folders or more", field="RUN")
     views = open_runs(options.runs)
+    if len(views) < 2:
+        raise InputError(f"needs two run folders or more, got {options.runs[0]}", field="RUN")
     text = "\n\n".join(comparison_blocks(views, markdown=options.markdown))
     if options.out is not None:
         report(options.runs, options.out)

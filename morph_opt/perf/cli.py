@@ -12,6 +12,7 @@ from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.documents import TOML_BYTES, read_text, write_atomically
 from morph_opt.domain import A800_NODE, GPU_TYPES, ExecutionPlan, InputError, Shape
+from morph_opt.domain.nearest import unknown
 
 if TYPE_CHECKING:
     from morph_opt.perf.analytic.model import ModelEntry
@@ -141,7 +142,7 @@ def _outline(options: argparse.Namespace) -> ModelEntry:
     found = {entry.architecture.name: entry for entry in entries}
     if options.model not in found:
         raise InputError(
-            f"unknown model {options.model!r}, known are {', '.join(sorted(found))}",
+            unknown("model", options.model, sorted(found)),
             file=file,
             field="--model",
         )

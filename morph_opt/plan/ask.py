@@ -111,7 +111,7 @@ def _changed(scenario: Scenario) -> dict[str, Any]:
     return changed
 
 
-def node_type_of(name: str | None, gpus: int | None = None) -> NodeType:
+def node_type_of(name: str | None, gpus: int | None = None, field: str = "--node-type") -> NodeType:
     """A node of the catalog with GPUs of this type.
 
     Raises
@@ -124,4 +124,4 @@ def node_type_of(name: str | None, gpus: int | None = None) -> NodeType:
             raise InputError("must not be empty")
         return sized_node(A800_NODE.gpus if gpus is None else gpus, name)
     except InputError as error:
-        raise InputError(error.rule, field="--node-type") from error
+        raise InputError(error.rule, field=field) from error

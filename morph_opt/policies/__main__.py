@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.domain import InputError
+from morph_opt.domain.nearest import unknown
 
 if TYPE_CHECKING:
     from morph_opt.policies.spec import PolicySpec
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m morph_opt.policies", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
     parser.add_argument("--markdown", action="store_true", help="as the tables of docs/policies.md")
+    parser.only("--markdown", "has every name: give none", lambda given: not given.names)
     return parser
 
 
@@ -29,18 +33,24 @@ def _print_tables(given: argparse.Namespace) -> int:
     from morph_opt.policies.options import OPTIONS
     from morph_opt.policies.registry import OBJECTIVES, POLICIES
 
+    everything: list[PolicySpec[object]] = [*POLICIES.values(), *OBJECTIVES.values()]
+    names = dict.fromkeys(spec.name for spec in everything)
+    for name in given.names:
+        if name not in names:
+            raise InputError(unknown("policy or objective", name, names), field="NAME")
     if given.markdown:
         tables = (objectives_table, baselines_table, times_table, options_table)
         print("\n\n".join(table() for table in tables))
         return 0
-    everything: list[PolicySpec[object]] = [*POLICIES.values(), *OBJECTIVES.values()]
     width = max(len(spec.name) for spec in everything)
     for title, specs in (
         ("policies (--policy)", POLICIES.values()),
         ("objectives of the policy milp (--objective)", OBJECTIVES.values()),
     ):
-        print(f"{title}:")
-        for spec in specs:
+        wanted = [spec for spec in specs if not given.names or spec.name in given.names]
+        if wanted:
+            print(f"{title}:")
+        for spec in wanted:
             options = "".join(f" [{OPTIONS[name].flag}]" for name in spec.options)
             print(f"  {spec.name:<{width}}  {spec.rule}{options}")
     return 0

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError, Range, RoundState
+from morph_opt.domain.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from morph_opt.events.log import Event
@@ -81,7 +82,9 @@ def stretches(events: Sequence[Event], job: str, from_s: float, until_s: float) 
             found.append(Stretch(since_s, event.time_s, words))
         since_s, words = event.time_s, now
     if not found and not words:
-        raise InputError(f"the run has no job {job!r}", field="job")
+        names = {one.job for one in events if isinstance(one, Submitted)}
+        rule = f"the run has no job {job!r}{did_you_mean(job, sorted(names))}"
+        raise InputError(rule, field="job")
     if words:
         found.append(Stretch(since_s, last_s, words))
     joined: list[Stretch] = []
@@ -172,13 +175,14 @@ def why(
     from morph_opt.runs.write import CONFIG
 
     path = Path(folder)
+    run = read_run(path)
     config = Fields(read_toml(path / CONFIG)[0], "", str(path / CONFIG), None)
     scenario = None if config.given(LIVE) else read_scenario(path / CONFIG)
     live = config.object(LIVE, None, {})
     policy = live.text("policy") if scenario is None else scenario.scheduler.policy
     if policy != "milp":
         raise InputError(f"explains the policy milp only, not {policy!r}", file=str(path))
-    events = tuple(read_run(path).events)
+    events = tuple(run.events)
     found = stretches(events, job, from_s, until_s)
     if not found:
         until = "the end" if math.isinf(until_s) else f"{until_s / HOUR_S:g} h"

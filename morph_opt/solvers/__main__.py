@@ -9,11 +9,14 @@ from dataclasses import fields
 
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.domain import InputError
+from morph_opt.domain.nearest import unknown
 
 
 def make_parser() -> LineParser:
     """The parser."""
-    return LineParser(prog="python -m morph_opt.solvers", description=__doc__)
+    parser = LineParser(prog="python -m morph_opt.solvers", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,15 +24,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(make_parser(), _print_table, arguments)
 
 
-def _print_table(_given: argparse.Namespace) -> int:
+def _print_table(given: argparse.Namespace) -> int:
     from morph_opt.solvers.base import Capabilities
-    from morph_opt.solvers.registry import installed, make_solver, unavailable
+    from morph_opt.solvers.registry import ENTRIES, installed, make_solver, unavailable
     from morph_opt.solvers.selfcheck import clash, installed_versions, refused
     from morph_opt.solvers.worker.isolated import WorkerError
 
+    missing = unavailable()
+    wanted = given.names or [*installed(), *missing]
+    for name in wanted:
+        if name not in ENTRIES:
+            raise InputError(unknown("solver", name, ENTRIES), field="NAME")
     flags = [field.name for field in fields(Capabilities)]
     print("solver         " + " ".join(flags))
-    for name in installed():
+    for name in wanted:
+        if name in missing:
+            print(f"{name:<14} not installed: {missing[name]}")
+            continue
         try:
             can = make_solver(f"worker:{name}").capabilities
         except (InputError, WorkerError) as error:
@@ -39,8 +50,6 @@ def _print_table(_given: argparse.Namespace) -> int:
             f"{name:<14} "
             + " ".join(("yes" if getattr(can, f) else "-").center(len(f)) for f in flags)
         )
-    for name, how in unavailable().items():
-        print(f"{name:<14} not installed: {how}")
     versions = installed_versions()
     trouble = [sentence for sentence in (refused(versions), clash(versions)) if sentence]
     for sentence in trouble:

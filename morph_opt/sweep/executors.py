@@ -18,6 +18,7 @@ from typing import Any
 
 from morph_opt.documents import read_json
 from morph_opt.domain import InputError
+from morph_opt.domain.nearest import did_you_mean
 from morph_opt.extend import extension, made_by
 
 FIELD = "--on"
@@ -114,10 +115,12 @@ def require_named(on: str) -> None:
 
 def _found(on: str) -> Any:
     """What has an import path."""
-    named = ":" in on and not on.startswith("local:")
+    head, _, name = on.partition(":")
+    named = name.rpartition(":")[2].isidentifier() and head != "local"
     found = extension("morph_opt.executors", on) if named else None
     if found is None:
-        rule = f"must be local:N, dask:ADDRESS or package.module:executor, got {on!r}"
+        near = did_you_mean(head, ("local", "dask"))
+        rule = f"must be local:N, dask:ADDRESS or package.module:executor, got {on!r}{near}"
         raise InputError(rule, field=FIELD)
     return found
 

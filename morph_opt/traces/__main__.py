@@ -12,7 +12,7 @@ from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import require_no_input, write_atomically
 from morph_opt.domain import InputError
 from morph_opt.traces.logs.arguments import add_reading, reading_of
-from morph_opt.traces.logs.registry import LOG_FORMATS
+from morph_opt.traces.logs.registry import LOG_FORMATS, require_format
 
 # Commands that read logs ask here for what they have in common.
 __all__ = ["add_reading", "main", "make_parser", "reading_of"]
@@ -114,6 +114,7 @@ def _capacity(given: argparse.Namespace) -> int:
 
     spec = log_of(given.trace)
     if spec is None:
+        require_format(given.trace, "--trace")
         raise InputError(f"must be a log, FORMAT:PATH, got {given.trace!r}", field="--trace")
     require_no_input(given.out, given.path, Path(spec.path))
     known, how = spec.reader, reading_of(given)

@@ -14,7 +14,7 @@ from morph_opt.data import dataset, find, locate
 from morph_opt.documents import exists, is_file
 from morph_opt.domain import InputError, Trace
 from morph_opt.domain.checked import checked
-from morph_opt.domain.nearest import nearest, unknown
+from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_kind, require_parts
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.traces import easyscale, gavel, tiresias
@@ -27,7 +27,13 @@ from morph_opt.traces.format import STATE_TRACE, LoadedTrace, TraceFormat
 from morph_opt.traces.logs.guess import also, looks_like
 from morph_opt.traces.logs.options import load_spec
 from morph_opt.traces.logs.reading.scan import Scan
-from morph_opt.traces.logs.registry import ENTRY_POINT_GROUP, LOG_FORMATS, LogSpec, windowed
+from morph_opt.traces.logs.registry import (
+    ENTRY_POINT_GROUP,
+    LOG_FORMATS,
+    LogSpec,
+    require_format,
+    windowed,
+)
 from morph_opt.traces.morphling import WORKLOADS, read_tables, read_workload
 from morph_opt.traces.options import LOG_OPTIONS, TWIN_OPTIONS
 from morph_opt.traces.resampled import RESAMPLED, resample, split_resampled
@@ -390,12 +396,8 @@ def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrac
     if source is not None:
         return source[0](source[1], seed=seed, **options)
     path = Path(spec)
-    word = spec.partition(":")[0]
-    if word in LOG_FORMATS and spec == f"{word}:":
-        raise InputError(f"{spec} names no file: give {word}:PATH", field="trace")
-    if word != spec and not exists(path) and nearest(word, LOG_FORMATS) is not None:
-        raise InputError(unknown("format", word, LOG_FORMATS), field="trace")
-    if path.suffix == ".csv" or (exists(path) and not path.is_dir()):
+    require_format(spec, "trace")
+    if path.suffix == ".csv" or exists(path):
         return _load_file(path)
     more = "or give a CSV file, or a log as FORMAT:PATH"
     raise InputError(unknown("trace", spec, known_traces(), more), field="trace")

@@ -130,7 +130,7 @@ def _priced(types: Sequence[str], prices: Mapping[str, float]) -> list[NodeType]
     if len(set(types)) < len(types):
         raise InputError("names a type twice", field="--types")
     kinds = []
-    for kind in map(node_type_of, types):
+    for kind in (node_type_of(name, field="--types") for name in types):
         gpu = kind.gpu_type
         if gpu.name not in prices:
             raise InputError(f"has no price of {gpu.name}", field="--prices")

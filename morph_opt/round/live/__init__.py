@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from morph_opt.domain import InputError
+from morph_opt.domain.nearest import did_you_mean
 from morph_opt.round.live.build import Live
 from morph_opt.round.live.kueue import read_kueue
 from morph_opt.round.live.slurm import read_slurm
@@ -29,7 +30,8 @@ def read_live(spec: str) -> Live:
     names = files.split(",")
     if word not in SOURCES or not colon or not all(names):
         known = ", ".join(f"{name}:FILE,FILE" for name in SOURCES)
-        raise InputError(f"must be one of {known}, got {spec[:120]!r}", field="--from")
+        near = "" if word in SOURCES else did_you_mean(word, SOURCES)
+        raise InputError(f"must be one of {known}, got {spec[:120]!r}{near}", field="--from")
     return SOURCES[word](names)
 
 

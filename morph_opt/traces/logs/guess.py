@@ -13,7 +13,7 @@ from morph_opt.traces.logs.formats.table import OwnTableReader, columns_of
 from morph_opt.traces.logs.reading.reader import Head, Reader, TableReader
 from morph_opt.traces.logs.reading.records import json_items, json_keys, table_lines
 from morph_opt.traces.logs.reading.row import Reading
-from morph_opt.traces.logs.registry import LOG_FORMATS, LogSpec, log_format
+from morph_opt.traces.logs.registry import LOG_FORMATS, LogSpec, log_format, require_format
 
 
 class UnknownFormat(InputError):
@@ -114,6 +114,7 @@ def chosen(log: str | Path, word: str | None, how: Reading) -> Chosen:
     spec = None if isinstance(log, Path) or is_file(Path(log)) else LogSpec.of(log)
     if spec is not None:
         return Chosen(Path(spec.path), spec.reader, replace(how, window=spec.window))
+    require_format(str(log))
     word, layout = guessed(Path(log))
     missing = {name: value for name, value in layout.items() if getattr(how, name) is None}
     how = replace(how, **missing)  # type: ignore[arg-type]  # names of text options

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
+from morph_opt.documents import exists
 from morph_opt.domain import InputError
-from morph_opt.domain.nearest import unknown
+from morph_opt.domain.nearest import nearest, unknown
 from morph_opt.extend import extension
 from morph_opt.traces.logs.formats.acme import AcmeReader, HeliosReader
 from morph_opt.traces.logs.formats.batsim import BatsimReader
@@ -81,6 +83,22 @@ def format_name(spec: str) -> str | None:
     if own is not None:
         return own[1]
     return head if head in LOG_FORMATS or _own(head) is not None else None
+
+
+def require_format(spec: str, field: str | None = None) -> None:
+    """Refuse what was meant to be ``FORMAT:PATH``: a format without a file, or nearly a format.
+
+    Raises
+    ------
+    InputError
+        Naming the format that is near.
+    """
+    word, colon, path = spec.partition(":")
+    if colon and not path and word in LOG_FORMATS:
+        raise InputError(f"{spec} names no file: give {word}:PATH", field=field)
+    near = colon and word not in LOG_FORMATS and nearest(word, LOG_FORMATS) is not None
+    if near and not exists(Path(spec)):
+        raise InputError(unknown("format", word, LOG_FORMATS), field=field)
 
 
 @dataclass(frozen=True, slots=True)

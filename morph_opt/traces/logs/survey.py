@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from morph_opt.documents import exists
 from morph_opt.domain import InputError
 from morph_opt.domain.errors import shown
 from morph_opt.table import Table
@@ -48,6 +49,9 @@ def survey_page(folder: Path) -> str:
     InputError
         If no file below the folder is a log.
     """
+    if not folder.is_dir():
+        rule = "must be a folder, it is a file" if exists(folder) else "there is no such folder"
+        raise InputError(rule, file=str(folder))
     listed = list(survey(folder))
     found = [(name, one) for name, one in listed if isinstance(one, Lint)]
     broken = [(name, one) for name, one in listed if isinstance(one, InputError)]

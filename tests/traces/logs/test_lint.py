@@ -288,6 +288,7 @@ def test_a_survey_has_facts_and_no_rows(tmp_path: Path) -> None:
     assert "| `helios.csv` | helios |  | 2 | 2 | 0 | 346,200 |" in text
     assert "other" not in text
     assert str(tmp_path) not in text
+    (tmp_path / "logs" / "none").mkdir()
     with pytest.raises(InputError, match="has no log of a known format"):
         survey_page(tmp_path / "logs" / "none")
 
