@@ -115,21 +115,16 @@ class OwedShares:
     type_of_class: Ints
 
 
-def share_levels(
-    problem: RoundProblem,
-    data: OwedShares,
-    horizon_s: float = HORIZON_S,
-    amortise_s: float = AMORTISE_S,
-) -> tuple[Level, ...]:
+def share_levels(problem: RoundProblem, data: OwedShares) -> tuple[Level, ...]:
     """The levels ``share`` and ``spare``."""
     options, members, gang = problem.options, problem.options.members, data.gang
     speed = np.where(data.speed > 0, data.speed, 1.0)
-    behind = np.maximum(data.lag_s, 0.0) / horizon_s
+    behind = np.maximum(data.lag_s, 0.0) / HORIZON_S
     want = np.minimum(1.0, data.share + behind)
     urgency = gang[:, None] * (1.0 + behind)
     owner, kind = members.job, data.type_of_class[options.node_class[members.option]]
     served = 1.0 / (members.iteration_s * speed[owner, kind])
-    mean = amortise_s / (amortise_s + members.startup_s)
+    mean = AMORTISE_S / (AMORTISE_S + members.startup_s)
     owed = urgency[owner, kind] * np.minimum(served, want[owner, kind]) * mean
     return (
         Level.of(problem, "share", "GPUs owed", owed),

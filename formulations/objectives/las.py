@@ -45,21 +45,17 @@ class Queues:
     gpus: Ints
 
 
-def levels(
-    problem: RoundProblem, data: Queues, *, rigid: bool = False, amortise_s: float = AMORTISE_S
-) -> tuple[Level, ...]:
+def levels(problem: RoundProblem, data: Queues, *, rigid: bool = False) -> tuple[Level, ...]:
     """One level per queue that has jobs, then, for malleable jobs, the rest.
 
     Parameters
     ----------
     rigid
         Only the requested number of GPUs counts.
-    amortise_s
-        See `AMORTISE_S`.
     """
     members = problem.options.members
     speed = relative_speed(problem)
-    mean = amortise_s / (amortise_s + members.startup_s)
+    mean = AMORTISE_S / (AMORTISE_S + members.startup_s)
     served = _rank(data)[members.job] * np.minimum(1.0, speed) * mean
     barred = _barred(problem, data.gpus) if rigid else np.zeros(speed.size, dtype=bool)
     found = []

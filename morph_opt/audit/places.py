@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from morph_opt.audit.recorded import Recorded, RecordedJob, RunInterval
 from morph_opt.domain import Cluster, InputError
+from morph_opt.domain.packing import Parts, emptiest_first, tightest
 
 Free = npt.NDArray[np.int64]
 
@@ -125,7 +126,12 @@ class Places:
         per_node = self.per_node(job)
         for name in self._by_type:
             mine = able[self._by_type[name][able]]
-            if mine.size and _taken(job.gpus, per_node, mine, free, self.size):
+            if not mine.size:
+                continue
+            each = per_node or min(job.gpus, int(self.size[mine].max()))
+            parts = tightest(job.gpus, each, free, mine)
+            if parts is not None:
+                _remove(parts, free)
                 return True
         return False
 
@@ -138,33 +144,14 @@ class Places:
             job = replace(job, gpus=one.gpus, nodes=None)
         if self.take(job, free):
             return 0
-        left = one.gpus
-        for at in np.argsort(-free, kind="stable").tolist():
-            part = min(left, int(free[at]))
-            free[at] -= part
-            left -= part
-            if not left:
-                break
-        return left
+        parts = emptiest_first(one.gpus, 1, free, np.arange(free.size))
+        _remove(parts, free)
+        return one.gpus - sum(part for _, part in parts)
 
 
-def _taken(
-    gpus: int, per_node: int | None, able: npt.NDArray[np.int64], free: Free, size: Free
-) -> bool:
-    """Take GPUs on nodes of one type."""
-    each = per_node or min(gpus, int(size[able].max()))
-    whole, rest = divmod(gpus, each)
-    chosen: list[tuple[int, int]] = []
-    for count, part in ((whole, each), (int(rest > 0), rest)):
-        taken = {at for at, _ in chosen}
-        fits = [at for at in able[free[able] >= part].tolist() if at not in taken] if count else []
-        if len(fits) < count:
-            return False
-        fits.sort(key=lambda at: (free[at], at))
-        chosen += [(at, part) for at in fits[:count]]
-    for at, part in chosen:
-        free[at] -= part
-    return True
+def _remove(parts: Parts, free: Free) -> None:
+    for node, part in parts:
+        free[node] -= part
 
 
 def free_gpus(places: Places, held: Sequence[tuple[RecordedJob, RunInterval]]) -> tuple[Free, int]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from morph_opt.domain import Cluster
+from morph_opt.metrics.gpu_types import covered_s, stretches_by_gpu
 from morph_opt.metrics.history import History, JobRecord
 
 HOUR_S = 3600.0
@@ -103,25 +104,10 @@ def job_cost_usd(record: JobRecord, cluster: Cluster) -> float | None:
 
 def _bill(records: Sequence[JobRecord], cluster: Cluster) -> float | None:
     """Price of the hours in which GPUs were held; by several jobs at once counts once."""
-    held: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for record in records:
-        for segment in record.segments:
-            for node, gpus in segment.placement.parts:
-                for gpu in gpus:
-                    held.setdefault((node, gpu), []).append((segment.start_s, segment.end_s))
     total = 0.0
-    for (node, _), spans in sorted(held.items()):
+    for (node, _), stretches in sorted(stretches_by_gpu(records).items()):
         price = cluster.nodes[node].type.gpu_type.price_per_hour
         if price is None:
             return None
-        total += price * _covered_s(spans) / HOUR_S
+        total += price * covered_s(stretches) / HOUR_S
     return total
-
-
-def _covered_s(spans: list[tuple[float, float]]) -> float:
-    """Seconds that at least one span covers."""
-    covered, until = 0.0, float("-inf")
-    for start_s, end_s in sorted(spans):
-        covered += max(0.0, end_s - max(start_s, until))
-        until = max(until, end_s)
-    return covered

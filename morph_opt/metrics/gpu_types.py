@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from morph_opt.domain import Cluster
-from morph_opt.metrics.history import History
+from morph_opt.metrics.history import History, JobRecord
 from morph_opt.metrics.schedule import began_s
 
 Gpu = tuple[int, int]
@@ -29,18 +30,18 @@ def gpu_utilization_by_type(history: History, cluster: Cluster) -> dict[str, flo
         counts[node.type.gpu_type.name] += node.type.gpus
     length_s = history.ended.time_s - began_s(history)
     held_s: defaultdict[str, float] = defaultdict(float)
-    for (node_index, _), stretches in _stretches(history).items():
-        held_s[nodes_gpu_type[node_index]] += _covered_s(stretches)
+    for (node_index, _), stretches in stretches_by_gpu(history.jobs).items():
+        held_s[nodes_gpu_type[node_index]] += covered_s(stretches)
     return {
         name: held_s[name] / (counts[name] * length_s) if length_s > 0.0 else 0.0
         for name in sorted(counts)
     }
 
 
-def _stretches(history: History) -> dict[Gpu, list[Stretch]]:
+def stretches_by_gpu(records: Iterable[JobRecord]) -> dict[Gpu, list[Stretch]]:
     """From when to when each GPU was held, by (node index, GPU index)."""
     found: defaultdict[Gpu, list[Stretch]] = defaultdict(list)
-    for record in history.jobs:
+    for record in records:
         for segment in record.segments:
             for node, gpus in segment.placement.parts:
                 for gpu in gpus:
@@ -48,7 +49,7 @@ def _stretches(history: History) -> dict[Gpu, list[Stretch]]:
     return found
 
 
-def _covered_s(stretches: list[Stretch]) -> float:
+def covered_s(stretches: list[Stretch]) -> float:
     """Length of the union."""
     total_s, until_s = 0.0, float("-inf")
     for start_s, end_s in sorted(stretches):

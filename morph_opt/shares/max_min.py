@@ -38,12 +38,12 @@ TURNS = 24
 PATIENCE = 4
 
 
-def lp_solver(name: str = "highs") -> Solve:
+def lp_solver() -> Solve:
     """A function that solves continuous models, however scaled, with one thread.
 
     The bound of its outcomes is recomputed from the row duals where all columns have a box.
     """
-    solver = make_solver(name)
+    solver = make_solver("highs")
     limits = Limits(gap=0.0, time_s=600.0, threads=1)
 
     def solve(model: LinearModel) -> Outcome:

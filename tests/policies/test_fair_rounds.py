@@ -227,11 +227,9 @@ def test_goals_are_a_function_of_the_tables_and_of_what_was_observed(name: str) 
         assert old.value.tolist() == new.value.tolist()
 
 
-@pytest.mark.parametrize(
-    "options", [{"limits_gpu_s": (5.0, 1.0)}, {"starvation_knob": -1.0}, {"amortise_s": 0.0}]
-)
+@pytest.mark.parametrize("options", [{"limits_gpu_s": (5.0, 1.0)}, {"starvation_knob": -1.0}])
 def test_bad_queue_parameters_are_refused(options) -> None:
-    with pytest.raises(ValueError, match=r"ascending|at least 0|above 0"):
+    with pytest.raises(ValueError, match=r"ascending|at least 0"):
         QueuedService(**options)
 
 

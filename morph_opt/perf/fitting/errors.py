@@ -21,6 +21,9 @@ from morph_opt.perf.analytic.terms import parts_s
 from morph_opt.perf.fitting.discrepancy import Pair, Scales, Shared
 from morph_opt.perf.fitting.runs import Run
 
+_STEP = 1e-4
+"""Of a derivative, in logarithms."""
+
 _PASSES = [PARTS.index("forward"), PARTS.index("backward")]
 
 
@@ -156,14 +159,14 @@ class Evaluator:
         size = held.sum(axis=1)
         return held / size[:, None], size / parts.sum(axis=1)
 
-    def jacobian(self, log_constants: Floats, step: float = 1e-4) -> tuple[Floats, Floats]:
+    def jacobian(self, log_constants: Floats) -> tuple[Floats, Floats]:
         """Logarithms and their derivatives, shapes (outputs,) and (outputs, constants)."""
         base = self.logs(log_constants)
         slope = np.empty((len(base), len(log_constants)))
         for index in range(len(log_constants)):
             moved = log_constants.copy()
-            moved[index] += step
-            slope[:, index] = (self.logs(moved) - base) / step
+            moved[index] += _STEP
+            slope[:, index] = (self.logs(moved) - base) / _STEP
         return base, slope
 
     def _parts(self, log_constants: Floats) -> Floats:

@@ -37,7 +37,7 @@ def pair_speeds(speeds: SpeedModel) -> PairSpeeds | None:
     return None
 
 
-def require_pair_speeds(speeds: SpeedModel, field: str = "--packing") -> PairSpeeds:
+def require_pair_speeds(speeds: SpeedModel) -> PairSpeeds:
     """The pairs that a speed model measures.
 
     Raises
@@ -47,5 +47,6 @@ def require_pair_speeds(speeds: SpeedModel, field: str = "--packing") -> PairSpe
     """
     found = pair_speeds(speeds)
     if found is None:
-        raise InputError(f"the speed table {speeds.name!r} measures no pairs of jobs", field=field)
+        rule = f"the speed table {speeds.name!r} measures no pairs of jobs"
+        raise InputError(rule, field="--packing")
     return found

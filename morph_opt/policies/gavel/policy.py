@@ -48,8 +48,6 @@ class GavelRounds(FillingPolicy):
         Speeds that the policy goes by.
     policy
         Share policy.
-    reset_s
-        Least time between two solves of the shares.
     entity_weights
         See `morph_opt.policies.objectives.share_book.ShareBook`.
     book
@@ -60,14 +58,12 @@ class GavelRounds(FillingPolicy):
         self,
         belief: SpeedModel,
         policy: str,
-        reset_s: float = RESET_S,
         entity_weights: Mapping[str, float] | None = None,
         book: Book | None = None,
     ) -> None:
         super().__init__(belief)
         self.name = f"gavel:{policy}"
         self._policy = policy
-        self._reset_s = reset_s
         self._book: Book = book or ShareBook(belief, policy, entity_weights)
         self._mechanism = Mechanism(0, 0)
         self._numbers: dict[str, int] = {}
@@ -99,7 +95,7 @@ class GavelRounds(FillingPolicy):
     def due(self, state: RoundState, names: Iterable[str]) -> bool:
         """Whether it is time to solve the shares again, or nobody of these is in them."""
         last = self._mechanism.reset_s
-        if last == 0.0 or state.time_s - last >= self._reset_s:
+        if last == 0.0 or state.time_s - last >= RESET_S:
             return True
         numbers = (self._numbers.get(name) for name in names)
         return not any(self._mechanism.known[n] for n in numbers if n is not None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.objectives import las
-from formulations.objectives.las import AMORTISE_S, Queues
+from formulations.objectives.las import Queues
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
-from morph_opt.domain import InputError, RoundState
+from morph_opt.domain import RoundState
 from morph_opt.policies.tiresias.queues import QUEUE_LIMITS_GPU_S, GittinsIndex, ServiceBook
 
 
@@ -27,8 +27,6 @@ class QueuedService(Objective[Queues]):
         Order inside a queue by this index instead of arrival.
     rigid
         Only the requested number of GPUs counts.
-    amortise_s
-        See `formulations.objectives.las`.
     """
 
     def __init__(
@@ -39,15 +37,11 @@ class QueuedService(Objective[Queues]):
         starvation_knob: float = 0.0,
         index: GittinsIndex | None = None,
         rigid: bool = False,
-        amortise_s: float = AMORTISE_S,
     ) -> None:
-        if not amortise_s > 0:
-            raise InputError("amortise_s must be above 0", field=name)
         self.name = name
         self._book = ServiceBook(limits_gpu_s, starvation_knob)
         self._index = index
         self._rigid = rigid
-        self._amortise_s = amortise_s
 
     def observe(self, state: RoundState) -> Queues:
         """Queues and requests of the snapshot; promotions are remembered, where there are any."""
@@ -67,4 +61,4 @@ class QueuedService(Objective[Queues]):
 
     def levels(self, problem: RoundProblem, data: Queues) -> tuple[Level, ...]:
         """One level per queue that has jobs, then, for malleable jobs, the rest."""
-        return las.levels(problem, data, rigid=self._rigid, amortise_s=self._amortise_s)
+        return las.levels(problem, data, rigid=self._rigid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.objectives.fairness import AMORTISE_S, HORIZON_S, OwedShares, share_levels
+from formulations.objectives.fairness import OwedShares, share_levels
 from formulations.round.tables import Level, RoundProblem
 from morph_opt.decision.objective import Objective
 from morph_opt.domain import RoundState
@@ -52,25 +52,13 @@ class FollowShares(Objective[OwedShares]):
         See `morph_opt.shares.request.SHARE_POLICIES`.
     packing
         Lets pairs of jobs on the same GPUs count in the target shares; None: no pairs.
-    horizon_s, amortise_s
-        See `formulations.objectives.fairness`.
     """
 
-    def __init__(
-        self,
-        belief: SpeedModel,
-        policy: str,
-        packing: PairSpeeds | None = None,
-        *,
-        horizon_s: float = HORIZON_S,
-        amortise_s: float = AMORTISE_S,
-    ) -> None:
+    def __init__(self, belief: SpeedModel, policy: str, packing: PairSpeeds | None = None) -> None:
         self.name = policy
         self.book = ShareBook(belief, policy)
         if packing is not None:
             self.book.pack(packing)
-        self._horizon_s = horizon_s
-        self._amortise_s = amortise_s
 
     def observe(self, state: RoundState) -> OwedShares:
         """Shares that are due, and what each job has missed of its own."""
@@ -93,4 +81,4 @@ class FollowShares(Objective[OwedShares]):
 
     def levels(self, problem: RoundProblem, data: OwedShares) -> tuple[Level, ...]:
         """The levels ``share`` and ``spare``."""
-        return share_levels(problem, data, self._horizon_s, self._amortise_s)
+        return share_levels(problem, data)

@@ -11,11 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from formulations.arrays import Ints
 from morph_opt.decision.rules import TenantQuota
 from morph_opt.documents import Fields, parse_json
 from morph_opt.domain import InputError
 from morph_opt.domain.cluster import MOST_GPUS_PER_NODE
 from morph_opt.domain.job import MOST_GPUS
+from morph_opt.domain.packing import Parts, emptiest_first, tightest
 from morph_opt.round.live.build import Live, LiveJob, LiveNode, live_round
 from morph_opt.round.live.kube_fields import instant_of, is_ready, meta_of, name_of
 from morph_opt.round.snapshot import read_text
@@ -224,40 +228,37 @@ def _queue_of(
 
 def _packed(nodes: Sequence[LiveNode], jobs: Iterable[LiveJob]) -> tuple[list[LiveJob], list[str]]:
     """The jobs with places for those that run, largest first; and who fits nowhere."""
-    free = {node.name: list(range(node.gpus)) for node in nodes}
+    free = np.asarray([node.gpus for node in nodes], dtype=np.int64)
     placed: list[LiveJob] = []
     lost: list[str] = []
     for job in sorted(jobs, key=lambda one: -one.gpus):
         if job.started_s is None:
             placed.append(job)
             continue
-        able = [n for n in nodes if not job.groups or n.groups & set(job.groups)]
-        by_type: dict[str, list[LiveNode]] = defaultdict(list)
-        for node in able:
-            by_type[node.gpu_type].append(node)
+        by_type: dict[str, list[int]] = defaultdict(list)
+        for at, node in enumerate(nodes):
+            if not job.groups or node.groups & set(job.groups):
+                by_type[node.gpu_type].append(at)
         parts = next(filter(None, (_places(job, own, free) for own in by_type.values())), None)
         if parts is None:
             lost.append(job.name)
             continue
-        held = tuple((name, tuple(free[name].pop(0) for _ in range(n))) for name, n in parts)
-        placed.append(replace(job, parts=held))
+        held = []
+        for at, gpus in parts:
+            first = nodes[at].gpus - int(free[at])
+            held.append((nodes[at].name, tuple(range(first, first + gpus))))
+            free[at] -= gpus
+        placed.append(replace(job, parts=tuple(held)))
     return placed, lost
 
 
-def _places(
-    job: LiveJob, nodes: Sequence[LiveNode], free: dict[str, list[int]]
-) -> list[tuple[str, int]] | None:
+def _places(job: LiveJob, nodes: Sequence[int], free: Ints) -> Parts | None:
     """GPUs on nodes for one job: the fullest node that takes all of it, else the emptiest first."""
-    tight = [n.name for n in nodes if len(free[n.name]) >= job.gpus]
-    if tight:
-        return [(min(tight, key=lambda name: len(free[name])), job.gpus)]
-    parts, left = [], job.gpus
-    for name in sorted((n.name for n in nodes), key=lambda name: -len(free[name])):
-        take = min(left, len(free[name]) // job.grain * job.grain)
-        if take:
-            parts.append((name, take))
-            left -= take
-    return None if left else parts
+    able = np.asarray(nodes, dtype=np.int64)
+    parts = tightest(job.gpus, job.gpus, free, able) or emptiest_first(
+        job.gpus, job.grain, free, able
+    )
+    return parts if sum(gpus for _, gpus in parts) == job.gpus else None
 
 
 def _quotas(

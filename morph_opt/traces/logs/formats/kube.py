@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import ClassVar
 
 from morph_opt.documents import Fields, kind_of
-from morph_opt.domain import InputError
 from morph_opt.traces.logs.reading.reader import MOST_GPUS, Head, JsonReader, fields_of, whole_if
 from morph_opt.traces.logs.reading.records import Record
 from morph_opt.traces.logs.reading.row import Gpus
@@ -132,13 +131,6 @@ class KubeReader(JsonReader):
         space = metadata.text("namespace", "")
         name = metadata.text("name")
         return f"{space}/{name}" if space else name
-
-    def instant(self, fields: Fields, name: str) -> float:
-        """An RFC 3339 time."""
-        try:
-            return self.clock.seconds(fields.text(name))
-        except InputError as error:
-            raise fields.error(name, error.rule) from None
 
     def judge(self, demand: Demand) -> None:
         """Note why such a demand cannot be replayed."""

@@ -35,8 +35,8 @@ class KueueReader(KubeReader):
             if one.text("status") == "True"
         }
         admitted, finished = conditions.get("Admitted"), conditions.get("Finished")
-        start_s = None if admitted is None else self.instant(admitted, "lastTransitionTime")
-        end_s = None if finished is None else self.instant(finished, "lastTransitionTime")
+        start_s = None if admitted is None else self.seconds(admitted, "lastTransitionTime")
+        end_s = None if finished is None else self.seconds(finished, "lastTransitionTime")
         past_s = float(next((status.whole(n, least=0) for n in _PAST if status.has(n)), 0))
         if start_s is None and not (end_s is not None and past_s):
             self.reasons.append("not-started")
@@ -51,7 +51,7 @@ class KueueReader(KubeReader):
         found = LogRow(
             self.name_in(metadata),
             record.line,
-            self.instant(metadata, "creationTimestamp"),
+            self.seconds(metadata, "creationTimestamp"),
             start_s,
             end_s,
             None if end_s is None else last_s + past_s,

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from morph_opt.documents import Fields
-from morph_opt.domain import InputError
 from morph_opt.traces.logs.reading.fold import folded_attempts
 from morph_opt.traces.logs.reading.reader import (
     NOTHING,
@@ -48,7 +47,7 @@ class PhillyReader(JsonReader):
         job = LogRow(
             fields.text("jobid"),
             record.line,
-            self._instant(fields, "submitted_time"),
+            self.seconds(fields, "submitted_time"),
             None,
             None,
             None,
@@ -85,16 +84,10 @@ class PhillyReader(JsonReader):
             start_s=start_s, end_s=end_s, run_s=run_s, gpus=gpus, nodes=len(machines) or None
         )
 
-    def _instant(self, fields: Fields, name: str) -> float:
-        try:
-            return self.clock.seconds(fields.text(name))
-        except InputError as error:
-            raise fields.error(name, error.rule) from None
-
     def _instant_or_none(self, fields: Fields, name: str) -> float | None:
         if not fields.has(name) or fields.text(name) in NOTHING:
             return None
-        return self._instant(fields, name)
+        return self.seconds(fields, name)
 
 
 def _text(fields: Fields, name: str) -> str:

@@ -50,13 +50,13 @@ class VolcanoReader(KubeReader):
         elif phase in _RUNNING:
             self.reasons.append("still-running")
         has_end = ended and state.has("lastTransitionTime")
-        end_s = self.instant(state, "lastTransitionTime") if has_end else None
+        end_s = self.seconds(state, "lastTransitionTime") if has_end else None
         stated_s = duration_s(status, "runningDuration") if status.has("runningDuration") else None
         starts, run_s = self._ran(status, end_s)
         found = LogRow(
             self.name_in(metadata),
             record.line,
-            self.instant(metadata, "creationTimestamp"),
+            self.seconds(metadata, "creationTimestamp"),
             starts[0] if starts else None,
             end_s,
             run_s if starts else stated_s,
@@ -77,7 +77,7 @@ class VolcanoReader(KubeReader):
         if end_s is None:
             return [], 0.0
         changes = sorted(
-            (self.instant(one, "lastTransitionTime"), one.text("status", ""))
+            (self.seconds(one, "lastTransitionTime"), one.text("status", ""))
             for one in status.objects("conditions", None, [])
             if one.has("lastTransitionTime")
         )

@@ -196,8 +196,8 @@ class Reader(ABC):
         self.reasons.append("unknown-status")
         return "unknown"
 
-    def seconds(self, row: Row, field: str) -> float:
-        """An absolute time of a cell."""
+    def seconds(self, row: Row | Fields, field: str) -> float:
+        """An absolute time of a cell, or of a field of an object."""
         return self._clocked(row.text(field), row, field)
 
     def seconds_or_none(self, row: Row, field: str) -> float | None:
@@ -205,7 +205,7 @@ class Reader(ABC):
         text = row.cells.get(field, "")
         return None if text in NOTHING else self._clocked(text, row, field)
 
-    def _clocked(self, text: str, row: Row, field: str) -> float:
+    def _clocked(self, text: str, row: Row | Fields, field: str) -> float:
         try:
             return self.clock.seconds(text)
         except InputError as error:

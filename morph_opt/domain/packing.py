@@ -1,0 +1,44 @@
+"""Nodes that a gang is taken to be on, where a log or a queue does not say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.arrays import Ints
+
+Parts = list[tuple[int, int]]
+"""Pairs of a node and GPUs there."""
+
+
+def tightest(gpus: int, each: int, free: Ints, able: Ints) -> Parts | None:
+    """Parts of ``each`` GPUs and one of the rest, each on the fullest node with room; None if none.
+
+    Parameters
+    ----------
+    gpus, each
+        Of the gang, and of its parts.
+    free
+        Free GPUs by node, shape (N,).
+    able
+        Nodes that it may be on; of equally full ones the first is taken.
+    """
+    whole, rest = divmod(gpus, each)
+    found: Parts = []
+    for count, part in ((whole, each), (int(rest > 0), rest)):
+        fits = able[(free[able] >= part) & ~np.isin(able, [node for node, _ in found])]
+        if fits.size < count:
+            return None
+        order = np.argsort(free[fits], kind="stable")[:count]
+        found += [(node, part) for node in fits[order].tolist()]
+    return found
+
+
+def emptiest_first(gpus: int, grain: int, free: Ints, able: Ints) -> Parts:
+    """As many of the GPUs as there are, in multiples of a grain, from the emptiest node on."""
+    found: Parts = []
+    for node in able[np.argsort(-free[able], kind="stable")].tolist():
+        part = min(gpus, int(free[node]) // grain * grain)
+        if part > 0:
+            found.append((node, part))
+            gpus -= part
+    return found
