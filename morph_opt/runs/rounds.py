@@ -65,7 +65,9 @@ def round_row(
 
     ``short`` is how many promises were broken, and by which fractions in sum.
     """
-    guarantees_short, guarantee_shortfall = short
+    # Most rounds of a long replay are like the one before, and keep its report.
+    if short != (report.guarantees_short, report.guarantee_shortfall):
+        report = replace(report, guarantees_short=short[0], guarantee_shortfall=short[1])
     starts = restarts = preemptions = 0
     decided: RoundDecided | None = None
     for event in events:
@@ -87,9 +89,7 @@ def round_row(
         jobs=decided.active,
         running=decided.running,
         gpus_used=decided.gpus,
-        report=replace(
-            report, guarantees_short=guarantees_short, guarantee_shortfall=guarantee_shortfall
-        ),
+        report=report,
         starts=starts,
         restarts=restarts,
         preemptions=preemptions,

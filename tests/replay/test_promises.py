@@ -25,7 +25,7 @@ POLICIES = (
 def run_of(folder: Path, policy: str) -> mo.Run:
     (folder / "jobs.csv").write_text(JOBS, encoding="utf-8")
     scenario = mo.Scenario(str(folder / "jobs.csv"), "1x8", policy=policy)
-    scenario = scenario.replaced(until_s=6000.0, restart_s=10.0)
+    scenario = scenario.replaced(until_s=6000.0, interval_s=240.0, restart_s=10.0)
     return scenario.run(folder / "run")
 
 

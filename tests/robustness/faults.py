@@ -12,6 +12,7 @@ import contextlib
 import csv
 import errno
 import importlib
+import io
 import itertools
 import os
 import random
@@ -31,6 +32,8 @@ from tests.robustness.fuzz import REPORT, bad_line
 from tests.robustness.liars import LIES, lied_to
 
 SAME = "events.jsonl", "jobs.csv", "config.toml"
+SOLVERS = {"highspy", "ortools", "pyscipopt", "pulp", "cvxpy"}
+"""Libraries that may start threads."""
 MOST_S = 300.0
 """Longest that one run may take."""
 
@@ -176,7 +179,8 @@ class Case:
 
     def _import_what_it_needs(self) -> None:
         """Import here what the run imports on its way: each child would do it anew, for longer
-        than it runs. No run is made here, so that no thread of a solver is forked."""
+        than it runs. What solves nothing is run here, too, and children find it remembered; other
+        runs are not, so that no thread of a solver is forked."""
         names = self._parent / "modules.txt"
 
         def told_at_the_end() -> None:
@@ -189,9 +193,13 @@ class Case:
             os._exit = end  # type: ignore[assignment]
 
         assert self.start(self.folder(), told_at_the_end).wait() == 0, self.said()
-        for name in names.read_text("utf-8").splitlines():
+        modules = names.read_text("utf-8").splitlines()
+        for name in modules:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        if SOLVERS.isdisjoint(modules):
+            with contextlib.redirect_stdout(io.StringIO()):
+                assert replay_main([*self.words, "--out", str(self.folder()), "--quiet"]) == 0
 
     def start(self, folder: Path, before: Callable[[], object] = lambda: None) -> Child:
         """Begin the run, or resume it if it has begun."""
@@ -362,7 +370,11 @@ def two_writers(case: Case, count: int, seed: int) -> Row:
     while len(ends) < count:
         folder = case.folder()
         first = case.start(folder)
-        time.sleep(draw.uniform(0.0, case.seconds))
+        # From when it writes on: before, there is nothing to take up, and most of a run is before.
+        until = time.monotonic() + case.seconds
+        while not folder.exists() and time.monotonic() < until:
+            time.sleep(0.001)
+        time.sleep(draw.uniform(0.0, 0.1 * case.seconds))
         with _stopped(first):
             begun = folder.exists() and not (folder / SAME[0]).exists()
             wrong = _refused(case.start(folder)) if begun else ""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -266,6 +267,14 @@ def fits(facts: ModelFacts, plan: ExecutionPlan, shape: Shape, node_type: NodeTy
     batch that the ranks do not divide, more stages than layers, too little memory on the GPU or
     on the host. Where tensor-parallel groups lie is `tensor_group`'s question.
     """
+    return _reason(facts, plan, shape, node_type)
+
+
+@lru_cache(maxsize=1 << 16)
+def _reason(
+    facts: ModelFacts, plan: ExecutionPlan, shape: Shape, node_type: NodeType
+) -> str | None:
+    # Every replay of a process asks the same of the same tables: a third of a short one.
     return judge(facts, plan, shape, node_type).reason
 
 
