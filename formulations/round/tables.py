@@ -349,7 +349,16 @@ class Level:
 
     @classmethod
     def of(cls, problem: RoundProblem, name: str, unit: str, worth: Floats) -> Level:
-        """The goal to which an option is what it is worth to its members together, shape (M,).
+        """The goal to which an option is what it is worth to its members together.
+
+        Parameters
+        ----------
+        problem
+            The round, whose options and members the goal is about.
+        name, unit
+            Of the goal, for readers.
+        worth
+            Of each member of each option (``problem.options.members``), shape (M,), in the unit.
 
         Raises
         ------

@@ -42,7 +42,15 @@ class Objective(ABC, Generic[Data]):
 
     @abstractmethod
     def levels(self, problem: RoundProblem, data: Data) -> tuple[Level, ...]:
-        """Goals, most important first; the last one is what the round is said to be worth."""
+        """Goals, most important first; the last one is what the round is said to be worth.
+
+        Parameters
+        ----------
+        problem
+            The round: jobs (J), candidates (K), nodes (N), and options (O) with members (M).
+        data
+            What `data` read of the state; None for objectives without any.
+        """
 
     def slo_changes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Jobs whose SLO was given up in the round observed last, and those whose holds again."""
@@ -86,7 +94,15 @@ class Stateless(Objective[None]):
         """Nothing."""
 
     def levels(self, problem: RoundProblem, data: None = None) -> tuple[Level, ...]:
-        """See `goals`."""
+        """What `goals` says.
+
+        Parameters
+        ----------
+        problem
+            The round.
+        data
+            Nothing.
+        """
         del data
         return self.goals(problem)
 

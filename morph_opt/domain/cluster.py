@@ -221,7 +221,22 @@ class Cluster:
     @classmethod
     @checked
     def uniform(cls, nodes: int, node_type: NodeType, name: str | None = None) -> Cluster:
-        """A flat cluster of ``nodes`` equal nodes named ``node-0`` onwards."""
+        """A flat cluster of equal nodes named ``node-0`` onwards.
+
+        Parameters
+        ----------
+        nodes
+            How many, at least 1.
+        node_type
+            What each of them is.
+        name
+            Of the cluster; None: by its size and GPU type.
+
+        Raises
+        ------
+        InputError
+            If the number of nodes is out of range.
+        """
         require_int("nodes", nodes, at_least=1, at_most=MOST_NODES)
         width = len(str(nodes - 1))
         return cls(

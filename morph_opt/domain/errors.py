@@ -78,7 +78,13 @@ class InputError(ValueError):
     def located(
         self, *, file: str | None = None, line: int | None = None, field: str | None = None
     ) -> InputError:
-        """The same complaint with the place filled in where it was unknown."""
+        """The same complaint with the place filled in where it was unknown.
+
+        Parameters
+        ----------
+        file, line, field
+            Of the place; what the complaint knows already stays.
+        """
         return InputError(
             self.rule,
             file=self.file if self.file is not None else file,

@@ -47,7 +47,13 @@ class StartPrices:
 
     @classmethod
     def of(cls, restart_s: float, migrate_s: float | None, resume_s: float | None) -> StartPrices:
-        """The prices, each that is not given being the next dearer one."""
+        """The prices.
+
+        Parameters
+        ----------
+        restart_s, migrate_s, resume_s
+            Seconds of start-up, see `StartPrices`; None: as much as the next expensive kind.
+        """
         migrate = restart_s if migrate_s is None else migrate_s
         return cls(restart_s, migrate, migrate if resume_s is None else resume_s)
 
@@ -57,7 +63,15 @@ class StartPrices:
         return self.resume_s == self.restart_s
 
     def of_start(self, kept: Assignment | None, plan: ExecutionPlan, where: Placement) -> float:
-        """Price of a start; ``kept`` is what the job holds or held last, None if that is lost."""
+        """Price of a start, in seconds.
+
+        Parameters
+        ----------
+        kept
+            What the job holds or held last; None if that is lost.
+        plan, where
+            What it starts in.
+        """
         if kept is None or plan != kept.plan or where.gpus != kept.placement.gpus:
             return self.restart_s
         return self.resume_s if same_place(kept.placement, where) else self.migrate_s

@@ -111,7 +111,17 @@ class Trace:
         description: str = "",
         searches: Iterable[Search] = (),
     ) -> Trace:
-        """A trace of these jobs, sorted by submission (stable)."""
+        """A trace of these jobs, sorted by submission (stable).
+
+        Parameters
+        ----------
+        name, description
+            For readers.
+        jobs
+            In any order.
+        searches
+            Searches whose trials are among the jobs.
+        """
         ordered = tuple(sorted(jobs, key=lambda job: job.submission_s))
         return cls(name, ordered, description, tuple(searches))
 

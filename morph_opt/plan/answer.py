@@ -49,6 +49,8 @@ class Answer:
         The evidence table; a column ``decided_by`` says what decided each row.
     notes
         What a reader has to know of this answer (few weeks of history, not monotone ...).
+    not_modelled
+        What no replay knows, and the reader has to.
     """
 
     question: str

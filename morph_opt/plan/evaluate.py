@@ -131,8 +131,13 @@ class Evaluator:
     def refused(self, scenario: Scenario, slo: Slo, *, expensive: bool = True) -> Verdict | None:
         """A proof that the scenario does not reach the SLO, if a bound has one.
 
-        The expensive bound is left out without ``expensive``, and where the cheap ones are far
-        below the target: it takes a good part of a replay's time.
+        Parameters
+        ----------
+        scenario, slo
+            What is to reach what.
+        expensive
+            Whether to compute the bound that takes a good part of a replay's time, unless the
+            cheap ones are far below the target.
         """
         cell = _cell(scenario)
         known = self._known.setdefault(cell.key, {})
@@ -167,8 +172,12 @@ class Evaluator:
     ) -> list[Verdict]:
         """Verdicts in order; those that a bound decides are not replayed.
 
-        A replay ends where it misses the SLO for certain, unless it is to be ``whole``: for those
-        who ask for its value, too.
+        Parameters
+        ----------
+        scenarios, slo
+            What is to reach what.
+        whole
+            Whether a replay goes on where it misses the SLO for certain, for the sake of its value.
         """
         found: list[Verdict | None] = [self.refused(scenario, slo) for scenario in scenarios]
         self.save()
@@ -180,6 +189,13 @@ class Evaluator:
 
     def values(self, scenarios: Sequence[Scenario], metric: Slo) -> list[float]:
         """The statistic of each replay.
+
+        Parameters
+        ----------
+        scenarios
+            What is replayed.
+        metric
+            Which statistic of which figure; its target does not matter.
 
         Raises
         ------

@@ -43,6 +43,13 @@ def needed(share: float, confidence: float, attempt: int = 1) -> int:
     >>> [needed(share, 0.95) for share in (0.9, 0.95, 0.99)]
     [36, 72, 368]
 
+    Parameters
+    ----------
+    share, confidence
+        What is to be confirmed, and how surely, both between 0 and 1.
+    attempt
+        Which of several tests it is, from 1.
+
     Raises
     ------
     InputError

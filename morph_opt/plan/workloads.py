@@ -53,7 +53,15 @@ class Source:
         return resampled_spec(self.trace, load=self.load, blocks=self.blocks)
 
     def put(self, scenario: Scenario, seed: int) -> Scenario:
-        """A scenario under one of its workloads."""
+        """A scenario under one of its workloads.
+
+        Parameters
+        ----------
+        scenario
+            Whose jobs and failures are replaced.
+        seed
+            Which workload.
+        """
         return scenario.replaced(
             workload=replace(scenario.workload, trace=self.spec, seed=seed),
             failures=replace(scenario.failures, seed=seed),

@@ -15,8 +15,8 @@ from morph_opt.traces.options import TRACE_OPTIONS, TraceOptions
 class Workload(TraceOptions):
     """Which jobs are run.
 
-    Beside the options it records digests of the jobs (``sha256``) and of the state, so that a
-    resumed run cannot get others; None before they are loaded.
+    Beside the options it records digests of the jobs (``sha256``) and of the state
+    (``state_sha256``), so that a resumed run cannot get others; None before they are loaded.
 
     Raises
     ------

@@ -202,6 +202,13 @@ class Run:
         Nothing is kept for it while a replay runs: the run's decisions are repeated up to there,
         and that round alone is solved and priced again.
 
+        Parameters
+        ----------
+        job
+            Its name in the trace.
+        at_s
+            Seconds of simulated time.
+
         Raises
         ------
         InputError

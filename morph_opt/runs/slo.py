@@ -159,6 +159,13 @@ class Slo:
     def value(self, summary: Mapping[str, Any], jobs: Callable[[], Sequence[JobRow]]) -> float:
         """The statistic of a run.
 
+        Parameters
+        ----------
+        summary
+            Its figures, as in ``summary.json``.
+        jobs
+            Reads the rows of its jobs, where the figures are not enough.
+
         Raises
         ------
         UnfinishedError

@@ -84,9 +84,16 @@ class Order:
 @checked
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A finished cell: its files by name, seconds of wall time, and where it ran.
+    """A finished cell.
 
-    ``files`` is `MISSED` alone where the replay was ended.
+    Parameters
+    ----------
+    files
+        Contents by name; `MISSED` alone where the replay was ended.
+    wall_s, host
+        Seconds of wall time, and where it ran.
+    attempts
+        How often it was begun.
     """
 
     files: dict[str, bytes]
@@ -121,7 +128,13 @@ class Failure:
     attempts: int = 1
 
     def may_change(self, limits: Limits, before: Limits) -> bool:
-        """Whether another run may end otherwise with these limits in place of those before."""
+        """Whether another run may end otherwise.
+
+        Parameters
+        ----------
+        limits, before
+            Of another run, and of the one that failed.
+        """
         most = float("inf")
         if self.kind == "time":
             return limits.seconds > before.seconds

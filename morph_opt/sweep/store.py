@@ -148,6 +148,13 @@ class CellStore:
     def put(self, cell: Cell, outcome: Done | Failure, limits: Limits) -> Found:
         """Keep a result; one that is there already stays, a failure that is there goes.
 
+        Parameters
+        ----------
+        cell, outcome
+            What ran, and how it ended.
+        limits
+            Under which it ran.
+
         Raises
         ------
         OSError

@@ -32,6 +32,13 @@ def growth(
     Each load is tested once, on the same seeds, so that a larger load has the jobs of a smaller one
     and more; the loads together err with at most ``1 - confidence`` (Bonferroni).
 
+    Parameters
+    ----------
+    ask, slo, of_workloads, confidence, seeds
+        As of `morph_opt.plan.nodes`; the fleet is that of ``ask``.
+    loads
+        Factors on the number of jobs, ascending; 1.0 is the load of ``ask``.
+
     Raises
     ------
     InputError

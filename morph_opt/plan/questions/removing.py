@@ -108,6 +108,11 @@ def remove(
     Nodes go one at a time as long as the SLO holds on the exploration workloads; what is left is
     confirmed on fresh ones, and a step is taken back where it is not.
 
+    Parameters
+    ----------
+    ask, slo, of_workloads, confidence, indifference, exploration, seeds
+        As of `morph_opt.plan.nodes`; the fleet is that of ``ask``.
+
     Raises
     ------
     InputError

@@ -86,8 +86,21 @@ def worth(
 
     Parameters
     ----------
+    ask
+        Trace, fleet, policy and so on.
+    metric
+        Statistic and figure that are compared, such as ``"p90 queued_s"``.
+    seeds
+        Of the workloads, two at least.
+    confidence
+        Of the interval of each difference.
     every
         Rounds that are priced: those whose number is a multiple of it, of the first workload.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or there are fewer than two workloads.
     """
     require_shares(confidence=confidence)
     if every < 1:
