@@ -12,6 +12,8 @@ from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices import Prices, Relaxation, choose_prices, price_bound, shared_rows
 from formulations.prices.bound import rounded_up
 from formulations.prices.places import Places
+from formulations.prices.placing import Placing
+from formulations.prices.rounding import Rounding
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.tables import Level, RoundProblem, Scope
 from tests.campaigns import blocks
@@ -230,6 +232,19 @@ def test_a_place_that_is_too_small_does_not_hide_a_larger_one(scope: Scope) -> N
     places = Places(problem)
     assert places.starts(0) == (1, 2)
     assert places.free == [8, 0, 4]
+
+
+def test_what_a_gang_over_classes_gives_back_counts_in_each_of_them() -> None:
+    # It holds all of nodes 0 and 1, and is worth more on the two GPUs of node 1 alone.
+    starts = [
+        Candidate(0, (2,)),
+        Candidate(0, (4, 2), classes=(0, 1)),
+        Candidate(0, (2,), node_class=1),
+    ]
+    problem = tiny([4, 2, 4], starts)
+    relaxation = Relaxation(problem, Level("worth", "points", np.asarray([1.0, 2.0, 3.0])))
+    rounding = Rounding(relaxation, choose_prices(relaxation))
+    assert Placing(problem, rounding).placed(np.asarray([1])).choice.tolist() == [2]
 
 
 def test_a_round_without_nodes_has_no_place() -> None:
