@@ -103,7 +103,12 @@ class Filling:
 
     def start(self, job: int, candidates: Iterable[int] | None = None) -> bool:
         """Start a job in the first of these candidates that fits, of all of its own if None."""
+        gpus = self.problem.candidates.gpus
+        # Most of a long queue ends here: it asks for more than all nodes together have free.
+        free = np.maximum(self.room.nodes[:, 0], 0.0).sum() + 0.5
         for candidate in self.candidates(job) if candidates is None else candidates:
+            if gpus[candidate] > free:
+                continue
             found = place_parts(self.problem, candidate, self.room)
             if found is not None:
                 self.choice[job] = candidate

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from formulations.round.decode import Room, place_parts
+from formulations.round.tables import RoundProblem
 from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.registry import PolicyOptions, make_policy
@@ -43,6 +45,20 @@ def test_fifo_stops_at_a_blocked_head() -> None:
 
 def test_fifo_skip_lets_others_pass() -> None:
     assert decide("fifo:skip", state(cluster(8), *queue())) == {"a": 2, "c": 4, "d": 1}
+
+
+def test_nodes_are_sought_only_for_what_all_that_is_free_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sought: list[int] = []
+
+    def counted(problem: RoundProblem, candidate: int, room: Room) -> tuple[int, ...] | None:
+        sought.append(int(problem.candidates.gpus[candidate]))
+        return place_parts(problem, candidate, room)
+
+    monkeypatch.setattr("morph_opt.policies.filling.place_parts", counted)
+    decide("fifo:skip", state(cluster(8), *queue()))
+    assert set(sought) == {2, 4, 1}  # the 8 of "b" are more than the 6 that "a" leaves
 
 
 @pytest.mark.parametrize("name", ["fifo", "fifo:skip"])
