@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from benchmarks.comparison.records import REFERENCE
@@ -292,6 +293,7 @@ def is_core(contender: Contender, field: Field) -> bool:
     return contender.core and not (ranked and contender.objective in ("jct", "lookahead"))
 
 
+@cache
 def scenario_of(field: Field, seed: int, contender: Contender) -> Scenario:
     """What is replayed."""
     sized: dict[str, Any] = dict(field.sized)

@@ -247,6 +247,13 @@ def test_what_a_gang_over_classes_gives_back_counts_in_each_of_them() -> None:
     assert Placing(problem, rounding).placed(np.asarray([1])).choice.tolist() == [2]
 
 
+def test_what_is_left_is_used_to_the_last_gpu() -> None:
+    problem = tiny([4], [Candidate(0, (4,))])
+    relaxation = Relaxation(problem, Level("worth", "points", np.ones(1)))
+    rounding = Rounding(relaxation, choose_prices(relaxation))
+    assert Placing(problem, rounding).placed(np.asarray([-1])).choice.tolist() == [0]
+
+
 def test_a_round_without_nodes_has_no_place() -> None:
     problem = tiny([8], [Candidate(0, (4,))])
     none = {name: getattr(problem.nodes, name)[:0] for name in ("node_class", "open", "leaf")}

@@ -26,7 +26,7 @@ from tests.perf.worlds import entry, pairs, true_runs
 
 
 def made_up(model: str) -> Table:
-    runs = true_runs(model, pairs(model, 8)[::4], noise=0.03, seed=7)
+    runs = true_runs(model, pairs(model, 8)[::6], noise=0.03, seed=7)
     last = runs[-1]
     runs[-1] = Run(last.shape, last.plan, 0.4 * last.iteration_s)
     return Table(
