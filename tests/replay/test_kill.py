@@ -1,4 +1,4 @@
-"""SIGKILL in the middle, resume, same bytes: with real processes."""
+"""SIGKILL in the middle of a real process, resume in this one, same bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import PATIENCE_S, until
+from morph_opt.replay.cli import main
+from tests.waiting import until
 
 COMMAND = [sys.executable, "-m", "morph_opt.replay"]
 RUN = ["--trace", "tests.engine.toys:trace/60", "--policy", "tests.engine.toys:make_shuffler"]
@@ -22,17 +23,8 @@ def searching(root: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(root)}
 
 
-def finished(arguments: list[str], root: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=root,
-        env=searching(root),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def finished(arguments: list[str]) -> None:
+    assert main(arguments) == 0
 
 
 def killed_after(more: int, words: list[str], log: Path, root: Path) -> int:
@@ -57,9 +49,9 @@ def killed_after(more: int, words: list[str], log: Path, root: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kill") / "whole"
-    finished([*RUN, "--out", str(folder)], project_root)
+    finished([*RUN, "--out", str(folder)])
     return folder
 
 
@@ -70,7 +62,7 @@ def test_kill_and_resume(whole: Path, tmp_path: Path, project_root: Path, rounds
     had = killed_after(rounds, [*RUN, "--out", str(folder)], log, project_root)
     total = (whole / "events.jsonl").read_bytes().count(b'"event":"round"')
     assert rounds <= had < total
-    finished(["--resume", str(folder), "--allow-code", "--quiet"], project_root)
+    finished(["--resume", str(folder), "--allow-code", "--quiet"])
     for name in ("events.jsonl", "jobs.csv", "config.toml"):
         assert (folder / name).read_bytes() == (whole / name).read_bytes()
     assert {p.name for p in folder.iterdir()} == {p.name for p in whole.iterdir()}
@@ -82,5 +74,5 @@ def test_killed_twice(whole: Path, tmp_path: Path, project_root: Path) -> None:
     again = ["--resume", str(folder), "--allow-code", "--quiet"]
     assert killed_after(20, [*RUN, "--out", str(folder)], log, project_root) >= 20
     assert killed_after(40, again, log, project_root) >= 60
-    finished(again, project_root)
+    finished(again)
     assert (folder / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()

@@ -129,12 +129,13 @@ def test_cells_that_go_well_share_a_process(here: Path, monkeypatch: pytest.Monk
     assert together[2].failure is not None
     assert together[2].failure.kind == "signal"
     worker.end_idle()
-    for cell, one in zip(cells[:2] + cells[3:], together[:2] + together[3:], strict=True):
-        alone = run_cells([cell], here / "b", on="local:1", limits=once)[0]
-        worker.end_idle()
-        for name, head in (("jobs.csv", 0), ("events.jsonl", 1)):
-            mine, other = (f.file(name).read_bytes().splitlines()[head:] for f in (alone, one))
-            assert mine == other
+    assert all(one.failure is None for one in together[:2] + together[3:])
+    # The second had a process that another had used; the others began theirs.
+    alone = run_cells([cells[1]], here / "b", on="local:1", limits=once)[0]
+    worker.end_idle()
+    for name, head in (("jobs.csv", 0), ("events.jsonl", 1)):
+        mine, other = (f.file(name).read_bytes().splitlines()[head:] for f in (alone, together[1]))
+        assert mine == other
     # Where memory is limited, what earlier cells left would count: a process each.
     started.clear()
     run_cells(cells[:2], here / "c", on="local:1", limits=Limits(memory_mib=4000))
