@@ -28,12 +28,16 @@ class Start:
         Indices on each of them; the scheduler may take others.
     shape
         What it is to ask for; None for what it asks for already.
+    park_s
+        Instant until which it is parked first, where the scheduler might start it by itself
+        meanwhile; 0 where something keeps it back.
     """
 
     job: str
     nodes: tuple[str, ...]
     gpus: tuple[tuple[int, ...], ...]
     shape: Shape | None = None
+    park_s: int = 0
 
     kind = "start"
     power = "placement"

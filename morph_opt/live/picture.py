@@ -192,6 +192,28 @@ class Picture:
     doors: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     objects: Any = None
 
+    def fingerprint(self) -> str:
+        """What a change of makes a turn due: jobs, where they are, and nodes."""
+        state = self.live.snapshot.state
+        jobs = sorted(
+            (
+                s.name,
+                s.phase,
+                s.held,
+                s.comment,
+                s.partition,
+                s.nodes,
+                s.start_s,
+                s.begin_s,
+                s.pinned,
+                s.back,
+                s.stuck,
+            )
+            for s in self.jobs.values()
+        )
+        held = sorted((k.job.name, k.running is None) for k in state.jobs)
+        return repr((jobs, held, sorted(state.unavailable), sorted(self.silent)))
+
     def restless(self) -> str:
         """Why nothing may be stopped now; "" if it may: jobs may have ended unseen."""
         if self.time_s < self.boot_s + 2.0 * self.message_s:

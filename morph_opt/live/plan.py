@@ -114,7 +114,11 @@ def _started(
         parts = [(cluster.nodes[node].name, len(gpus)) for node, gpus in held.placement.parts]
         reshape = _reshape(parts, seen, posed, settings)
         nodes, gpus = tuple(name for name, _ in parts), tuple(g for _, g in held.placement.parts)
-        intent = Start(seen.name, nodes, gpus, reshape)
+        # Parked for long enough, or gated: nothing else starts it while it is decided about.
+        parked = seen.parked_until_s is not None
+        kept = parked and seen.begin_s > picture.time_s + settings.park_s / 4.0
+        park_s = 0 if kept or seen.gated else round(picture.time_s + settings.park_s)
+        intent = Start(seen.name, nodes, gpus, reshape, park_s)
         short = [name for name, many in parts if free.get(name, 0) < many]
         if short:
             yield Planned(intent, "postponed", f"waits for GPUs of {short[0]}")

@@ -23,7 +23,8 @@ Run = Callable[[Command, float], str]
 
 _AWAY = ("unable to contact", "connection refused", "connect failure", "socket timed out",
          "zero bytes were transmitted", "unexpected message", "communication connection failure",
-         "unable to establish", "transport endpoint", "timed out")  # fmt: skip
+         "unable to establish", "transport endpoint", "timed out", "missing socket",
+         "protocol authentication error")  # fmt: skip
 _JOBS = ("squeue", "--json", "--states=all")
 """Later releases than 22.05 leave out jobs that are over unless they are told not to."""
 _NODES, _NODES_2205 = ("scontrol", "show", "nodes", "--json"), ("sinfo", "--json")
@@ -62,6 +63,23 @@ def run_slurm(command: Command, limit_s: float) -> str:
     if any(word in answer.lower() for word in _AWAY):
         raise AwayError(answer)
     raise RefusedError(answer or f"exit status {done.returncode}")
+
+
+def listed(text: str, command: str) -> Any:
+    """What a command has listed, parsed.
+
+    Raises
+    ------
+    AwayError
+        If it lists errors: without slurmctld 22.05 prints such a document with no job, or no node,
+        in it, and ends as if all were well.
+    InputError
+        If it is no document.
+    """
+    found = parse_json(text, command)
+    if isinstance(found, dict) and (errors := found.get("errors")):
+        raise AwayError(f"{command}: {str(errors)[:200]}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +161,7 @@ class Slurm:
             If its answers make no sense.
         """
         answer = asked or self.ask()
-        jobs, nodes = (
-            parse_json(answer.jobs, "squeue --json"),
-            parse_json(answer.nodes, "sinfo --json"),
-        )
+        jobs, nodes = listed(answer.jobs, "squeue --json"), listed(answer.nodes, "sinfo --json")
         return read_picture(answer.config, jobs, nodes, submitted_s, self._settings)
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
@@ -256,7 +271,7 @@ class Slurm:
     def _leases(self) -> list[tuple[str, str]]:
         """Jobs with the lease's name that wait, oldest first, with what is written on them."""
         text = self._run(_JOBS, self._settings.timeout_s)
-        rows: list[dict[str, Any]] = parse_json(text, "squeue --json")["jobs"]
+        rows: list[dict[str, Any]] = listed(text, "squeue --json")["jobs"]
         found = [
             (int(row["job_id"]), str(row.get("admin_comment") or ""))
             for row in rows

@@ -1,6 +1,8 @@
 """Intents as commands of Slurm.
 
-Every start, place and shape is one command: Slurm does all of it or nothing.
+Start, place and shape are one command, for a job that nothing but that command can start: given
+nodes for a job that runs there, Slurm takes them for those that it is to keep, gives up its others,
+and only then finds that it waits no more.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ def words_of(intent: Intent, time_s: float) -> tuple[Command, ...]:
         where = (f"ReqNodeList={','.join(intent.nodes)}",)
         shape = () if intent.shape is None else _shape(intent.shape)
         mark = f"AdminComment={STARTED}@{time_s:.0f}"
-        return (_update(job, *shape, *where, "StartTime=now", mark),)
+        first = words_of(Park(job, intent.park_s), time_s) if intent.park_s else ()
+        return (*first, _update(job, *shape, *where, "StartTime=now", mark))
     if isinstance(intent, Stop):
         marked = _update(job, f"AdminComment={STOPPED}@{time_s:.0f}")
         # ``Incomplete`` keeps a job that has just ended from running again.

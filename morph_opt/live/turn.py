@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
 import socket
 import time
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +13,15 @@ from typing import Any
 from morph_opt import __version__
 from morph_opt.decision.rules import NonPreemptible, OperatorRules, read_rules
 from morph_opt.domain import InputError
-from morph_opt.live.intents import Stop
+from morph_opt.live.execution import Executor
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
 from morph_opt.live.picture import Picture
-from morph_opt.live.plan import Planned, difference, free_gpus
+from morph_opt.live.plan import difference, free_gpus
 from morph_opt.live.posed import Posed, posed
 from morph_opt.live.record import COMMANDS, STATUS, Folder, digest
-from morph_opt.live.scheduler import AwayError, Command, RefusedError, Scheduler
+from morph_opt.live.scheduler import AwayError, RefusedError, Scheduler
 from morph_opt.live.settings import Settings
+from morph_opt.live.status import metrics_of, opted_in, status_of
 from morph_opt.policies.options import PolicyOptions
 from morph_opt.round import RoundDecision, Snapshot, decide_round, parse_snapshot, to_text
 
@@ -91,6 +89,8 @@ class Controller:
         except BaseException:
             self.folder.close()
             raise
+        acts = mode.word == ACT
+        self.executor = Executor(scheduler, settings, self.memory, self.folder, acts)
         self.last_s, self.last_seen = -1e18, ""
         self.last_texts: object = None
         self.leased_s, self.no_lease = -1e18, ""
@@ -123,13 +123,16 @@ class Controller:
         InputError
             If its answers make no sense, or are of another cluster.
         """
-        began_s = time.perf_counter()
         try:
-            answer = self.scheduler.ask()
+            return self._step()
         except AwayError:
             self.memory.away_s = self.scheduler.clock()
             self.folder.counts["away"] += 1
             raise
+
+    def _step(self) -> bool:
+        began_s = time.perf_counter()
+        answer = self.scheduler.ask()
         now_s = answer.time_s
         due = now_s - self.last_s >= self.settings.interval_s or self._settling(now_s)
         leased = self.mode.word != ACT or now_s - self.leased_s < self.settings.lease_s / 3.0
@@ -141,7 +144,7 @@ class Controller:
             return False
         self._begin(picture)
         self.pending += self.memory.take(picture)
-        seen = _fingerprint(picture)
+        seen = picture.fingerprint()
         self.last_texts = answer.seen
         if not due and seen == self.last_seen:
             return False
@@ -218,7 +221,11 @@ class Controller:
         planned = difference(picture, found, decision, self.memory, self.settings)
         worth = _worth(decision, snapshot, self.mode)
         decide_s = time.perf_counter() - began_s
-        commands = self._carry_out(picture, planned, decision)
+        forbidden = self._forbidden(picture, decision)
+        commands = self.executor.carry_out(planned, picture, forbidden)
+        if self.mode.word == ADVISE:
+            lines = [line for record in commands for line in record.get("commands", ())]
+            self.folder.write_text(COMMANDS, "".join(f"TZ=UTC {line}\n" for line in lines))
         act_s = time.perf_counter() - began_s - decide_s
         unused = self.memory.unused(picture.time_s, _more_gpus(decision, snapshot))
         self.memory.turns += 1
@@ -248,67 +255,12 @@ class Controller:
         self.folder.log(entry)
         self.pending = []
         write_memory(self.folder.path, self.memory)
-        self._show(picture, found, entry)
-
-    def _carry_out(
-        self, picture: Picture, planned: list[Planned], decision: RoundDecision
-    ) -> list[dict[str, Any]]:
-        """Do, or say, what is planned; returns a record of every command."""
-        stop_all = self._forbidden(picture, decision)
-        if self.mode.word == ACT and not stop_all:
-            # First written, then done: a controller that is killed in between leaves its word.
-            ready = [one.intent for one in planned if not one.outcome]
-            answer = [shlex.join(c) for one in ready for c in self.scheduler.commands(one, picture)]
-            if answer:
-                now_s = self.scheduler.clock()
-                self.folder.log({"doing": self.memory.turns, "clock_s": now_s, "commands": answer})
-        records = []
-        failed: set[str] = set()
-        for one in planned:
-            intent = one.intent
-            outcome, why = one.outcome, one.why
-            if not outcome and stop_all:
-                outcome, why = "postponed", stop_all
-            if not outcome and intent.power not in self.settings.powers:
-                outcome, why = "limited", f"no power {intent.power!r}"
-            commands = self.scheduler.commands(intent, picture)
-            if not outcome and self.mode.word != ACT:
-                outcome = "would"
-            if not outcome and (against := self.scheduler.against(intent, picture)):
-                outcome, why = "postponed", against
-            if not outcome:
-                outcome, why = self._do(one, commands, failed)
-                if why and outcome == "postponed":
-                    stop_all = why
-            self.folder.counts[outcome] += 1
-            record: dict[str, Any] = {"kind": intent.kind, "job": intent.job, "outcome": outcome}
-            if outcome == "would":  # of the others the line before has them
-                record["commands"] = [shlex.join(command) for command in commands]
-            records.append(record | ({"why": why} if why else {}))
-        if self.mode.word == ADVISE:
-            lines = [line for r in records for line in r.get("commands", ())]
-            text = "".join(f"TZ=UTC {line}\n" for line in lines)
-            self.folder.write_text(COMMANDS, text)
-        return records
-
-    def _do(self, one: Planned, commands: tuple[Command, ...], failed: set[str]) -> tuple[str, str]:
-        if one.intent.job in failed:
-            return "postponed", ""
-        try:
-            for command in commands:
-                self.scheduler.do(command)
-        except RefusedError as error:
-            failed.add(one.intent.job)
-            return "refused", str(error)
-        except AwayError as error:
-            self.memory.away_s = self.scheduler.clock()
-            return "postponed", f"{self.scheduler.server} is away: {error}"
-        if isinstance(one.intent, Stop) and one.intent.power == "stops":
-            self.memory.stops_s.append(self.scheduler.clock())
-        elif isinstance(one.intent, Stop) and one.intent.job in self.memory.jobs:
-            self.memory.jobs[one.intent.job].launches_failed += 1
-        self.folder.counts[f"{one.intent.kind}s"] += 1
-        return "did", ""
+        ours = opted_in(picture, self.settings)
+        figures = metrics_of(entry, self.folder.counts, picture, self.memory, ours)
+        self.folder.write_metrics(figures)
+        left = found.left_alone
+        said = [*status_of(entry, self.mode.word, picture.cluster, len(ours), left)]
+        self.folder.write_text(STATUS, "\n".join([*said, self.memory.sentence()]) + "\n")
 
     def _forbidden(self, picture: Picture, decision: RoundDecision) -> str:
         """Why nothing at all may be done now; "" if it may."""
@@ -320,54 +272,6 @@ class Controller:
         if self.no_lease:
             return self.no_lease
         return "" if decision.decision.report.status != "infeasible" else "infeasible"
-
-    def _show(self, picture: Picture, found: Posed, entry: Mapping[str, Any]) -> None:
-        """Metrics and the status of a turn."""
-        seconds, counts = entry["seconds"], self.folder.counts
-        ours = [
-            s
-            for s in picture.jobs.values()
-            if not s.over and not s.not_ours(self.settings, picture.time_s)
-        ]
-        parked = sum(s.gated or s.parked_until_s is not None for s in ours if s.waits)
-        alive = [seen for seen in picture.jobs.values() if not seen.over]
-        self.folder.write_metrics(
-            {
-                **{f'turn_seconds{{part="{part}"}}': seconds[part] for part in seconds},
-                "last_turn_timestamp_seconds": picture.time_s,
-                "turns_total": self.memory.turns,
-                **{
-                    f'commands_total{{outcome="{word}"}}': counts[word]
-                    for word in ("did", "would", "refused", "postponed", "limited")
-                },
-                "starts_total": counts["starts"],
-                "stops_total": counts["stops"],
-                "stops_last_hour": len(self.memory.stops_s),
-                "away_total": counts["away"],
-                "worth": entry["worth"] or 0.0,
-                "free_gpus": entry["free_gpus"],
-                "jobs_opted_in": len(ours),
-                "jobs_foreign": len(alive) - len(ours),
-                "jobs_parked": parked,
-                "jobs_ran_again_total": self.memory.ran_again,
-            }
-        )
-        kinds = Counter(f"{r['kind']} {r['outcome']}" for r in entry["commands"])
-        lines = [
-            f"turn {entry['turn']} of {self.mode.word} on {picture.cluster}: {len(ours)} jobs take "
-            f"part, {entry['waits']} wait, {entry['free_gpus']} GPUs free",
-            f"decision {entry['status']}, worth {entry['worth']}; "
-            + (", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())) or "nothing to do"),
-            f"read {seconds['read']:.2f} s, decide {seconds['decide']:.2f} s, "
-            f"act {seconds['act']:.2f} s",
-            self.memory.sentence(),
-        ]
-        for record in entry["commands"][:12]:
-            why = f" ({record['why']})" if "why" in record else ""
-            lines.append(f"  {record['kind']} {record['job']}: {record['outcome']}{why}")
-        for job, why in list(found.left_alone.items())[:12]:
-            lines.append(f"  left alone {job}: {why}")
-        self.folder.write_text(STATUS, "\n".join(lines) + "\n")
 
     def run(self, turns: int | None, watch: bool) -> int:
         """Take turns; returns how many.
@@ -400,29 +304,6 @@ class Controller:
 def read_own_rules(file: str | None) -> OperatorRules:
     """The operator's rules of a file; none without one."""
     return OperatorRules() if file is None else read_rules(file)
-
-
-def _fingerprint(picture: Picture) -> str:
-    """What a change of makes a turn due: jobs, where they are, and nodes."""
-    state = picture.live.snapshot.state
-    jobs = sorted(
-        (
-            s.name,
-            s.phase,
-            s.held,
-            s.comment,
-            s.partition,
-            s.nodes,
-            s.start_s,
-            s.begin_s,
-            s.pinned,
-            s.back,
-            s.stuck,
-        )
-        for s in picture.jobs.values()
-    )
-    held = sorted((k.job.name, k.running is None) for k in state.jobs)
-    return repr((jobs, held, sorted(state.unavailable), sorted(picture.silent)))
 
 
 def _worth(decision: RoundDecision, snapshot: Snapshot, mode: Mode) -> float | None:

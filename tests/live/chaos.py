@@ -25,17 +25,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 from morph_opt.domain import Cluster, InputError
+from morph_opt.live.scheduler import AwayError
+from morph_opt.live.slurm import listed
 from morph_opt.round.live.slurm import slurm_round
 from tests.live.accounting import SACCT, misread
-from tests.live.counted import Counted, record
+from tests.live.counted import Counted, blame, commands_of, forgot, record, runs_of
 from tests.live.real import RealSlurm, cluster, missing, until
 from tests.live.scripts import COMMAND, JOB, SETTINGS
 
 KILL_EVERY_S = 13.0
 LIMIT_S = 240.0
 JOBS = ("squeue", "--json", "--states=all")
-FORGETS_S = 15.0
-"""A slurmctld that is killed may not have written down what happened so long before."""
+GONE = (RuntimeError, ValueError, subprocess.TimeoutExpired, TimeoutError, AwayError)
+"""What asking a daemon that is away comes to."""
 
 
 def plain(value: object) -> object:
@@ -148,6 +150,7 @@ class Run:
         plan = self.plan()
         while time.monotonic() - began_s < LIMIT_S:
             self.alive()
+            self.slurm.controller_up()
             self.sample()
             now_s = time.monotonic() - began_s
             if self.chaos and self.at_work() > KILL_EVERY_S:
@@ -168,12 +171,17 @@ class Run:
         with suppress(RuntimeError):
             self.slurm.run("scontrol", "release", held)
         with suppress(TimeoutError):
-            until("the last job", lambda: self.alive() or self.over(set()), 90.0)
+            until("the last job", self.ended, 90.0)
         self.finish()
         self.count()
         if self.slurm.slurmdbd:
             self.read_accounts()
         return self.out
+
+    def ended(self) -> bool:
+        """Whether all jobs are over, while who should run does."""
+        self.alive()
+        return self.slurm.controller_up() and self.over(set())
 
     def watched(self) -> None:
         """Observe a turn, which acting asks for; the machine may be busy."""
@@ -234,7 +242,7 @@ class Run:
                 self.killed_s += [time.time()] * (how is signal.SIGKILL)
                 time.sleep(self.draw.uniform(5.0, 15.0))
                 slurm.start_controller()
-                until("slurmctld", lambda: "UP" in slurm.run("scontrol", "ping", check=False))
+                until("slurmctld", slurm.controller_up)
             elif what == "drain":
                 slurm.run("scontrol", "update", "NodeName=n3", "State=DRAIN", "Reason=disk")
             elif what == "resume":
@@ -259,12 +267,13 @@ class Run:
 
     def cluster(self) -> Cluster:
         """What Slurm answers as ``round --from`` reads it, which refuses what is held twice."""
-        answers = [("squeue", json.loads(self.slurm.run(*JOBS, timeout=8.0)))]
+        jobs = self.slurm.run(*JOBS, timeout=8.0)
         try:
             nodes = self.slurm.run("scontrol", "show", "nodes", "--json", timeout=8.0)
         except RuntimeError:  # 22.05
             nodes = self.slurm.run("sinfo", "--json", timeout=8.0)
-        return slurm_round([*answers, ("nodes", json.loads(nodes))]).snapshot.state.cluster
+        answers = [("squeue", listed(jobs, "squeue")), ("nodes", listed(nodes, "nodes"))]
+        return slurm_round(answers).snapshot.state.cluster
 
     def sample(self) -> None:
         """No GPU is held twice, by the reader that refuses such a picture."""
@@ -274,7 +283,7 @@ class Run:
             self.out.held_twice += "another's" in str(error)
             self.out.unread += "another's" not in str(error)
             self.out.notes.append(str(error))
-        except (RuntimeError, ValueError, subprocess.TimeoutExpired):
+        except GONE:
             pass  # slurmctld is away
 
     def over(self, but: set[str]) -> bool:
@@ -301,26 +310,21 @@ class Run:
         out, rows = self.out, self.rows()
         out.jobs = len(self.mine)
         for job, tag in self.mine.items():
-            row = rows.get(job, {})
-            file = self.folder / "jobs" / f"{tag}.log"
-            lines = file.read_text().splitlines() if file.exists() else []
+            row, lines = rows.get(job, {}), self.told(tag)
             words = [line.split()[0] for line in lines]
             ended = words.index("end") if "end" in words else None
             if ended is not None and "start" in words[ended:]:
-                at_s = [float(line.split()[1]) for line in lines]
-                began = max(i for i, word in enumerate(words[:ended]) if word == "start")
-                again = words.index("start", ended)
-                kind = self.blame(job, at_s[began], at_s[ended], at_s[again])
+                kind = blame(job, lines, self.changes.read_text().splitlines())
                 setattr(self.out, kind, getattr(self.out, kind) + 1)
                 out.notes.append(f"job {job} ran again, {kind}: {lines}")
             if job in self.cancelled:
                 continue
             if ended is None or row.get("job_state") != "COMPLETED":
-                forgot = ended is not None and self.forgot(lines)
-                out.forgotten += forgot
-                out.lost += not forgot
+                known = ended is None or not forgot(lines, self.killed_s)
+                out.forgotten += not known
+                out.lost += known
                 state = row.get("job_state"), row.get("state_reason")
-                out.notes.append(f"job {job} {state} {'forgotten' if forgot else 'lost'}: {words}")
+                out.notes.append(f"job {job} {state} {'lost' if known else 'forgotten'}: {lines}")
             out.restarts += int(str(row.get("restart_cnt") or 0))
             mark = str(row.get("admin_comment") or "")
             out.left_marked += mark.startswith("morph:") and row.get("job_state") == "PENDING"
@@ -330,62 +334,32 @@ class Run:
                 out.notes.append(f"foreign {job}: {before} {self.facts(rows.get(job, {}))}")
         self.count_commands(rows)
 
+    def told(self, tag: str) -> list[str]:
+        """What a job wrote down."""
+        file = self.folder / "jobs" / f"{tag}.log"
+        return file.read_text().splitlines() if file.exists() else []
+
     def read_accounts(self) -> None:
         """What slurmdbd knows, through the readers of logs."""
         log = self.folder / "sacct.txt"
         time.sleep(6.0)  # slurmctld sends what it has to say in batches
-        log.write_text(self.slurm.run(*SACCT))
-        ran = {} if self.chaos else {job: self.ran(tag) for job, tag in self.mine.items()}
-        found = misread(log, self.cluster(), self.submitted_s, ran)
-        self.out.misread = len(found)
+        ran = {} if self.chaos else {job: runs_of(self.told(tag)) for job, tag in self.mine.items()}
+        try:
+            until("slurmctld", self.slurm.controller_up)
+            log.write_text(self.slurm.run(*SACCT))
+            found = misread(log, self.cluster(), self.submitted_s, ran)
+        except GONE as error:
+            self.out.unread += 1
+            found = [f"no accounts: {error}"]
+        else:
+            self.out.misread = len(found)
         self.out.notes += found
-
-    def ran(self, tag: str) -> list[tuple[float, float]]:
-        """When a job ran, by its own word."""
-        file = self.folder / "jobs" / f"{tag}.log"
-        lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-        starts = [float(words[1]) for words in lines if words[0] == "start"]
-        ends = [float(words[1]) for words in lines if words[0] != "start"]
-        return list(zip(starts, ends, strict=False))
-
-    def forgot(self, lines: Sequence[str]) -> bool:
-        """Whether slurmctld was killed too soon to know that a job had begun or ended."""
-        at_s = [float(line.split()[1]) for line in lines]
-        return any(0.0 < kill_s - one < FORGETS_S for kill_s in self.killed_s for one in at_s)
-
-    def blame(self, job: str, began_s: float, end_s: float, again_s: float) -> str:
-        """Why a job ran again: a stop behind its end, one before it that did not end it, or none.
-
-        Parameters
-        ----------
-        began_s, end_s, again_s
-            When it began last before its end, ended, and began again.
-        """
-        lines = [line.split() for line in self.changes.read_text().splitlines()]
-        refused = {words[0] for words in lines if words[1] == "refused"}
-        stops_s = [
-            float(words[1])
-            for words in lines
-            if words[2:] == ["requeue", "Incomplete", job] and words[0] not in refused
-        ]
-        if any(end_s < at_s < again_s for at_s in stops_s):
-            return "ran_again"
-        return "unreached" if any(began_s < at_s <= end_s for at_s in stops_s) else "by_slurm"
 
     def count_commands(self, rows: dict[str, dict[str, object]]) -> None:
         """Every job with our mark has its command in the log."""
-        logs = (self.folder / name / "audit.jsonl" for name in ("live", "second"))
-        lines = [line for log in logs if log.exists() for line in log.read_text().splitlines()]
-        done: set[str] = set()
-        for line in lines:
-            with suppress(ValueError):
-                entry = json.loads(line)
-                if "doing" in entry:
-                    said = " ".join(entry["commands"])
-                    done |= set(re.findall(r"(?:JobId=|Incomplete )([0-9]+)", said))
-                else:
-                    did = [one["outcome"] == "did" for one in entry.get("commands", ())]
-                    self.out.commands += sum(did)
+        logs = [self.folder / name / "audit.jsonl" for name in ("live", "second")]
+        texts = [log.read_text() for log in logs if log.exists()]
+        done, self.out.commands = commands_of([line for t in texts for line in t.splitlines()])
         for job, row in rows.items():
             marked = re.match("morph:", str(row.get("admin_comment") or ""))
             if job in self.mine and marked and job not in done:
@@ -431,7 +405,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.record is not None:
                 record(given.record, row)
             print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
-            for note in out.notes if out.faults else ():
+            for note in out.notes:
                 print(f"  {note}", flush=True)
     finally:
         if not faults:

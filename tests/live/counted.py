@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+
+FORGETS_S = 15.0
+"""A slurmctld that is killed may not have written down what happened so long before."""
 
 
 @dataclass(slots=True)
@@ -58,3 +65,69 @@ def record(path: Path, row: dict[str, object]) -> None:
         if fresh:
             writer.writeheader()
         writer.writerow(row)
+
+
+def runs_of(lines: Sequence[str]) -> list[tuple[float, float]]:
+    """When a job ran, by its own word."""
+    words = [line.split() for line in lines]
+    starts = [float(one[1]) for one in words if one[0] == "start"]
+    ends = [float(one[1]) for one in words if one[0] != "start"]
+    return list(zip(starts, ends, strict=False))
+
+
+def forgot(lines: Sequence[str], killed_s: Sequence[float]) -> bool:
+    """Whether slurmctld was killed too soon to know of the start or the end of a job's last run.
+
+    Parameters
+    ----------
+    lines
+        What the job wrote down.
+    killed_s
+        When slurmctld was killed.
+    """
+    words = [line.split() for line in lines]
+    last = max((i for i, one in enumerate(words) if one[0] == "start"), default=0)
+    at_s = [float(one[1]) for one in words[last:]]
+    return any(0.0 < kill_s - one < FORGETS_S for kill_s in killed_s for one in at_s)
+
+
+def blame(job: str, lines: Sequence[str], changes: Sequence[str]) -> str:
+    """Why a job ran again: a stop behind its end, one before it that did not end it, or none.
+
+    Parameters
+    ----------
+    lines
+        What the job wrote down, an end and a start behind it among them.
+    changes
+        What reached Slurm's own command: id, instant, words; or id and ``refused``.
+    """
+    words = [line.split() for line in lines]
+    kinds, at_s = [one[0] for one in words], [float(one[1]) for one in words]
+    ended = kinds.index("end")
+    began_s = max(at for kind, at in zip(kinds[:ended], at_s, strict=False) if kind == "start")
+    end_s, again_s = at_s[ended], at_s[kinds.index("start", ended)]
+    said = [line.split() for line in changes]
+    refused = {one[0] for one in said if one[1] == "refused"}
+    stops_s = [
+        float(one[1])
+        for one in said
+        if one[2:] == ["requeue", "Incomplete", job] and one[0] not in refused
+    ]
+    if any(end_s < stop_s < again_s for stop_s in stops_s):
+        return "ran_again"
+    return "unreached" if any(began_s < stop_s <= end_s for stop_s in stops_s) else "by_slurm"
+
+
+def commands_of(lines: Sequence[str]) -> tuple[set[str], int]:
+    """Jobs that an audit log has commands for, and how many were carried out."""
+    jobs: set[str] = set()
+    did = 0
+    for line in lines:
+        with suppress(ValueError):  # cut by a kill
+            entry = json.loads(line)
+            if "doing" in entry:
+                said = " ".join(entry["commands"])
+                jobs |= set(re.findall(r"(?:JobId=|Incomplete )([0-9]+)", said))
+            else:
+                did += sum(one["outcome"] == "did" for one in entry.get("commands", ()))
+    return jobs, did

@@ -21,6 +21,26 @@ EPOCH_S = 1_795_000_000.0
 KILL_S = 1.0
 AFTER_REQUEUE_S = 121.0
 MESSAGE_S = 5.0
+UNLISTED: dict[str, dict[str, Any]] = {
+    "squeue": {
+        "meta": {"Slurm": {"release": "22.05.8"}},
+        "errors": [
+            {
+                "description": "Failed while looking for jobs",
+                "error_number": -1,
+                "error": "Unspecified error",
+                "source": "slurm_load_jobs",
+            }
+        ],
+        "jobs": [],
+    },
+    "sinfo": {
+        "meta": {"Slurm": {"release": "22.05.8"}},
+        "errors": [{"error": "Unspecified error", "errno": -1}],
+        "nodes": [],
+    },
+}
+"""What 22.05 prints without slurmctld, with exit status 0; 24.11 prints nothing and ends with 1."""
 
 
 @dataclass(slots=True)
@@ -58,6 +78,7 @@ class FakeJob:
     done_s: float = 0.0
     restarts: int = 0
     ran_again: int = 0
+    resized: int = 0
     told_s: float = 0.0
     over: bool = False
     dependency: str = ""
@@ -91,6 +112,7 @@ class FakeSlurm:
         self.draw = random.Random(seed)
         self.boot_s, self.away_until_s = EPOCH_S - 1e6, 0.0
         self.hidden: set[int] = set()
+        self.unlisted = ""
         self.skew_s = 0.0
         self.doors: dict[str, int] = {}
         self.touched: list[Command] = []
@@ -253,6 +275,8 @@ class FakeSlurm:
         if self.now_s < self.away_until_s:
             raise AwayError("Unable to contact slurm controller (connect failure)")
         words = list(command)
+        if words[0] == self.unlisted:
+            return json.dumps(UNLISTED[self.unlisted])
         if words[:3] == ["scontrol", "show", "config"]:
             return self._config()
         if words[:2] == ["squeue", "--json"]:
@@ -310,6 +334,9 @@ class FakeSlurm:
     def _update(self, job: FakeJob, given: dict[str, str]) -> None:
         if job.over:
             raise RefusedError("Job/step already completing or completed")
+        kept = given.get("ReqNodeList", "").split(",")
+        if job.state == "RUNNING" and set(kept) <= set(job.ran_on):
+            job.resized += 1  # and refused all the same
         if job.state == "RUNNING" and set(given) - {"AdminComment"}:
             raise RefusedError("Job is no longer pending execution")
         for key, value in given.items():

@@ -109,7 +109,7 @@ class RealSlurm:
         for i in range(NODES):
             self.start_node(i)
         try:
-            until("slurmctld", lambda: "UP" in self._ping())
+            until("slurmctld", self.controller_up)
             until("slurmd", lambda: self._idle() == NODES)
         except TimeoutError as late:
             said = [line for file in ("slurmctld.log", "n1.log") for line in self._tail(file)]
@@ -147,6 +147,17 @@ class RealSlurm:
     def start_controller(self) -> None:
         """Begin slurmctld, which may have been killed."""
         self._spawn("slurmctld", "slurmctld", "-D", "-f", self.env["SLURM_CONF"])
+
+    def controller_up(self) -> bool:
+        """Whether slurmctld answers; one that has ended by itself begins again, as under systemd.
+
+        It does so where it was killed before it had kept what slurmdbd told it, and slurmdbd is
+        away.
+        """
+        begun = self._started.get("slurmctld")
+        if begun is not None and begun.poll() is not None:
+            self.start_controller()
+        return "UP" in self._ping()
 
     def stop_controller(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End slurmctld; the cluster's jobs run on."""
@@ -246,7 +257,7 @@ class RealSlurm:
             "TaskPlugin=task/none", "SelectType=select/cons_tres", "MpiDefault=none",
             "SelectTypeParameters=CR_Core", "ReturnToService=2", "SwitchType=switch/none",
             "KillWait=2", "MessageTimeout=5", "SlurmdTimeout=20", "SlurmctldTimeout=5",
-            "JobRequeue=1", "MinJobAge=300", "PriorityType=priority/basic",
+            "JobRequeue=1", "MinJobAge=1800", "PriorityType=priority/basic",
             "SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=1,"
             "default_queue_depth=500,bf_max_job_test=500,bf_window=2880,bf_resolution=1",
             *self.settings, *nodes,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.counted import blame, forgot
 from tests.live.real import end_all, processes, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,3 +57,28 @@ def test_a_step_that_has_another_title_is_found(tmp_path: Path) -> None:
     finally:
         other.kill()
         other.wait()
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ([], "by_slurm"),
+        (["a 5.0 requeue Incomplete 7"], "by_slurm"),  # the stop that it had begun again behind
+        (["a 25.0 requeue Incomplete 7"], "unreached"),
+        (["a 31.0 requeue Incomplete 7"], "ran_again"),
+        (["a 31.0 requeue Incomplete 7", "a refused"], "by_slurm"),
+        (["a 31.0 requeue Incomplete 77"], "by_slurm"),
+    ],
+)
+def test_who_is_to_blame_for_a_job_that_ran_again(changes: list[str], kind: str) -> None:
+    lines = ["start 1 0 n1", "stop 6", "start 20 1 n1", "end 30", "start 40 2 n1"]
+    assert blame("7", lines, changes) == kind
+
+
+def test_what_slurmctld_cannot_have_forgotten_is_lost() -> None:
+    lines = ["start 1 0 n1", "stop 6", "start 100 1 n1", "end 130"]
+    assert forgot(lines, [135.0])
+    assert forgot(lines, [105.0])
+    assert not forgot(lines, [3.0]), "of a run before the last"
+    assert not forgot(lines, [160.0])
+    assert not forgot(lines, [])
