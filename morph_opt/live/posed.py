@@ -179,12 +179,13 @@ def posed(
         if known.running is None and why:
             alone[name] = why
             continue
+        one = _with_history(known, memory.jobs.get(name), stated[name], settings)
         if known.running is not None:
             keeps = why or spent or _keeps(seen, stated[name], settings, picture)
+            keeps = keeps or _about_to_end(one, stated[name])
             if keeps:
                 alone[name] = keeps
                 fixed.append(name)
-        one = _with_history(known, memory.jobs.get(name), stated[name], settings)
         modelled = None if speeds is None or why else _modelled(one, stated[name], speeds, cluster)
         if modelled is not None:
             one, rows[modelled.job.model] = modelled, None
@@ -197,7 +198,7 @@ def posed(
     own = [rule for rule in own if not isinstance(rule, NonPreemptible) or rule in rules.rules]
     if fixed:
         own.append(NonPreemptible(tuple(fixed)))
-    if settings.powers & {"stops"} and len(fixed) < sum(job.running is not None for job in jobs):
+    if "stops" in settings.powers and len(fixed) < sum(job.running is not None for job in jobs):
         own += [MinimumRun(settings.minimum_run_s), RestartLimit(settings.restarts_per_hour)]
     names = {job.job.name for job in jobs}
     own = [rule for rule in own if _about(rule, names)]
@@ -240,6 +241,19 @@ def _keeps(seen: Seen | None, stated: Stated, settings: Settings, picture: Pictu
     if set(seen.nodes) & picture.silent:
         return "a node of it does not respond"
     return picture.restless()
+
+
+def _about_to_end(state: JobState, stated: Stated) -> str:
+    """Why a job is not stopped that is said to end now; "" for others.
+
+    A stop that comes between a job's last word and its scheduler's knowing of it makes it run
+    again. What it could be worth is less than the restart costs. A job that goes on for longer
+    than that behind what was said of it is one like any other.
+    """
+    left_s = state.job.iterations - state.executed_s
+    if stated.left is not None:
+        left_s = stated.left * (stated.iteration_s or 1.0)
+    return "ends within what a restart costs" if abs(left_s) < state.restart_s else ""
 
 
 def _with_history(

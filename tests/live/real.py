@@ -156,6 +156,7 @@ class RealSlurm:
         """
         begun = self._started.get("slurmctld")
         if begun is not None and begun.poll() is not None:
+            time.sleep(1.0)
             self.start_controller()
         return "UP" in self._ping()
 
