@@ -44,22 +44,21 @@ def difference(
     scheduler says that they are free.
     """
     granted = decision.decision.allocation.by_job()
-    names = [known.job.name for known in posed.snapshot.state.jobs]
     stops, starts, waits = [], [], []
-    for name in names:
+    for known in posed.snapshot.state.jobs:
+        name, running = known.job.name, known.running
         seen, held = picture.jobs.get(name), granted.get(name)
         if seen is None:
             continue
         if seen.runs and name not in posed.left_alone:
-            running = next(k.running for k in posed.snapshot.state.jobs if k.job.name == name)
             if held is None or (running is not None and _moved(held, running)):
                 stops.append(Stop(name))
         elif seen.waits and held is not None:
-            starts.append((seen, held))
+            starts.append((seen, held, known.job.requested_gpus))
         elif seen.waits:
             waits.append(seen)
     if "placement" not in settings.powers:
-        return list(_ranked([seen for seen, _ in starts], waits, settings))
+        return list(_ranked([seen for seen, *_ in starts], waits, settings))
     cluster = posed.snapshot.state.cluster
     return [
         *_returned(picture, settings),
@@ -102,7 +101,7 @@ def _parked(waits: list[Seen], time_s: float, settings: Settings) -> Iterator[Pl
 
 
 def _started(
-    starts: list[tuple[Seen, Assignment]],
+    starts: list[tuple[Seen, Assignment, int]],
     cluster: Cluster,
     picture: Picture,
     posed: Posed,
@@ -110,9 +109,10 @@ def _started(
 ) -> Iterator[Planned]:
     free = free_gpus(picture)
     count = 0
-    for seen, held in starts:
+    for seen, held, asked_gpus in starts:
         parts = [(cluster.nodes[node].name, len(gpus)) for node, gpus in held.placement.parts]
-        reshape = _reshape(parts, seen, posed, settings)
+        free_to = "shape" in settings.powers and posed.stated[seen.name].malleable
+        reshape = _reshape([many for _, many in parts], seen, asked_gpus) if free_to else None
         nodes, gpus = tuple(name for name, _ in parts), tuple(g for _, g in held.placement.parts)
         # Parked for long enough, or gated: nothing else starts it while it is decided about.
         parked = seen.parked_until_s is not None
@@ -147,16 +147,13 @@ def free_gpus(picture: Picture) -> dict[str, int]:
     return free
 
 
-def _reshape(
-    parts: list[tuple[str, int]], seen: Seen, posed: Posed, settings: Settings
-) -> Shape | None:
-    """The shape that a job is given; None where it has it already, or may not be given one."""
-    job = next(k.job for k in posed.snapshot.state.jobs if k.job.name == seen.name)
-    counts = {many for _, many in parts}
-    if "shape" not in settings.powers or not posed.stated[seen.name].malleable or len(counts) > 1:
-        return None
-    total, nodes = sum(many for _, many in parts), len(parts)
-    if total == job.requested_gpus and nodes == seen.asked_nodes:
+def _reshape(counts: list[int], seen: Seen, asked_gpus: int) -> Shape | None:
+    """The shape of a job with so many GPUs on its nodes; None where it asks for that already.
+
+    Uneven counts cannot be asked for.
+    """
+    total, nodes = sum(counts), len(counts)
+    if len(set(counts)) > 1 or (total == asked_gpus and nodes == seen.asked_nodes):
         return None
     return Shape(total, nodes, seen.by_node)
 

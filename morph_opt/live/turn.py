@@ -213,10 +213,10 @@ class Controller:
             marked=self.mode.word == ACT,
             measured=self.mode.measured,
         )
-        document = found.document()
-        name = self.folder.write_round(turn, document)
+        text = to_text(found.document())
+        name = self.folder.write_round(turn, text)
         # What is decided is what is kept: the document, as anybody reads it.
-        snapshot = parse_snapshot(to_text(document), file=name)
+        snapshot = parse_snapshot(text, file=name)
         decision = decide_round(snapshot, self.mode.options, policy=self.mode.policy)
         planned = difference(picture, found, decision, self.memory, self.settings)
         worth = _worth(decision, snapshot, self.mode)
@@ -227,7 +227,8 @@ class Controller:
             lines = [line for record in commands for line in record.get("commands", ())]
             self.folder.write_text(COMMANDS, "".join(f"TZ=UTC {line}\n" for line in lines))
         act_s = time.perf_counter() - began_s - decide_s
-        unused = self.memory.unused(picture.time_s, _more_gpus(decision, snapshot))
+        more_gpus = _more_gpus(decision, snapshot)
+        unused = self.memory.unused(picture.time_s, more_gpus)
         self.memory.turns += 1
         self.memory.observed += self.mode.word != ACT
         free, waits = sum(free_gpus(picture).values()), _waiting(found)
@@ -237,12 +238,12 @@ class Controller:
             "round": name,
             "decision": digest(decision.to_json()),
             "status": decision.decision.report.status,
-            "value": decision.to_json()["value"],
+            "value": decision.value,
             "worth": worth,
             "jobs": len(snapshot.state.jobs),
             "waits": waits,
             "free_gpus": free,
-            "would_use_gpus": _more_gpus(decision, snapshot),
+            "would_use_gpus": more_gpus,
             **unused,
             "happened": self.pending,
             "commands": commands,
@@ -308,17 +309,17 @@ def read_own_rules(file: str | None) -> OperatorRules:
 
 def _worth(decision: RoundDecision, snapshot: Snapshot, mode: Mode) -> float | None:
     """Value of the decision less that of keeping what runs and starting nothing."""
-    value = decision.to_json()["value"]
+    value = decision.value
     running = tuple(known for known in snapshot.state.jobs if known.running is not None)
     if value is None or not running:
-        return None if value is None else float(value)
+        return value
     own = snapshot.rules or OperatorRules()
     # Rules about single jobs, which may not be there, say nothing where everything stays.
     general = (rule for rule in own.rules if not hasattr(rule, "jobs"))
     rules = replace(own, rules=(*general, NonPreemptible(("*",))))
     state = replace(snapshot.state, jobs=running)
     kept = decide_round(Snapshot(state, snapshot.speeds, rules), mode.options, policy=mode.policy)
-    return float(value) - (kept.to_json()["value"] or 0.0)
+    return value - (kept.value or 0.0)
 
 
 def _waiting(found: Posed) -> int:

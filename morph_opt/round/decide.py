@@ -71,6 +71,11 @@ class RoundDecision:
         return chosen(self.policy, self.options, [one.job for one in self.snapshot.state.jobs])
 
     @property
+    def value(self) -> float | None:
+        """Value of the objective, to the digits that documents have; None where there is none."""
+        return rounded(self.decision.report.objective)
+
+    @property
     def beyond(self) -> tuple[str, ...]:
         """Jobs that get more GPUs than they ask for, each with both numbers."""
         granted = self.decision.allocation.by_job()
@@ -85,7 +90,7 @@ class RoundDecision:
     def to_json(self) -> dict[str, Any]:
         """The document ``morph-opt/round-decision/1``; holds no wall time."""
         state, report = self.snapshot.state, self.decision.report
-        solves = self.policy == "milp"
+        solves, chosen = self.policy == "milp", self.chosen
         granted = self.decision.allocation.by_job()
         return {
             "schema": DECISION_SCHEMA,
@@ -93,10 +98,10 @@ class RoundDecision:
             "time_s": state.time_s,
             "policy": self.policy,
             "objective": self.options.objective if solves else None,
-            **({} if self.chosen is None else {"chosen": self.chosen}),
+            **({} if chosen is None else {"chosen": chosen}),
             "solver": self.options.solver if solves else None,
             "status": report.status,
-            "value": rounded(report.objective),
+            "value": self.value,
             "bound": rounded(report.bound),
             "gap": rounded(report.gap),
             "bound_by": report.bound_by or None,
