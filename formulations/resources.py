@@ -82,7 +82,7 @@ RESOURCES = (
         optional=True,
     ),
 )
-"""The first is the one that patterns and shapes count."""
+"""What nodes have and jobs hold; the first is the one that patterns and shapes count."""
 
 SIDES = RESOURCES[1:]
 """Side resources: what is held next to GPUs."""

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("formulations", "morph_opt")
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- generated: python -m tests.imports -->\n", "<!-- /generated -->"
+WHERE = "<!-- generated: python -m tests.imports, QUESTIONS -->\n"
 
 Graph = Mapping[str, frozenset[str]]
 
@@ -154,6 +155,53 @@ WALK = (
 """Where one job's data go, leg by leg: each module imports the next, which is no higher."""
 
 
+QUESTIONS = (
+    ("an option of the scheduler: its flag, range and help", "policies.options", "PolicyOptions"),
+    ("a resource of nodes; a new one is a row there", "formulations.resources", "RESOURCES"),
+    ("how long an iteration takes", "perf.speed", "SpeedModel"),
+    ("a policy by its name", "policies.registry", "POLICIES"),
+    ("an objective by its name", "policies.catalog", "OBJECTIVES"),
+    ("what a round is worth", "decision.objective", "Objective"),
+    ("a rule of the operator", "decision.rules.model", "OperatorRules"),
+    ("a snapshot becomes the tables of a round", "decision.pose", "RoundPoser"),
+    ("the rows of a round's model", "formulations.node_pattern", "build"),
+    ("how a round is solved, and what makes its answer proven", "decision.ladder", "Ladder"),
+    ("a solver's answer is not believed", "solvers.recheck", "judge"),
+    ("whether a placement is allowed, for engine and policies", "strict.check", "PlacementCheck"),
+    ("jobs advance, and pay for a restart", "engine.engine", "Engine"),
+    ("a figure of `summary.json`", "runs.summary", "Summary"),
+    ("a format of logs; a new one is a class", "traces.logs.reading.reader", "Reader"),
+    ("what is done to a real cluster", "live.intents", ""),
+)  # fmt: skip
+"""What a newcomer looks for, with the module, and the name there, that answers it."""
+
+
+def answers() -> str:
+    """The questions as a table; what a name is, its own docstring says."""
+    lines = ["", "| where is | in | which says of itself |", "|---|---|---|"]
+    for question, module, name in QUESTIONS:
+        said = documented(modules()[full(module)], name)
+        place = f"{full(module)}.{name}".removesuffix(".")
+        lines.append(f"| {question} | `{place}` | {said} |")
+    return "\n".join([*lines, "", ""])
+
+
+def documented(path: Path, name: str) -> str:
+    """First paragraph on a module, or on a function, class or constant that it defines."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        text = None if name else ast.get_docstring(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            text = ast.get_docstring(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if name in (ast.unparse(target) for target in targets):
+                text = str(ast.literal_eval(after.value))
+        if text is not None:
+            return " ".join(text.partition("\n\n")[0].split())
+    raise LookupError(f"{path} defines no documented {name}")
+
+
 def full(module: str) -> str:
     """The dotted name of a module of `WALK`."""
     return module if module.startswith("formulations") else f"morph_opt.{module}"
@@ -189,18 +237,19 @@ def _wrapped(names: Iterable[str]) -> str:
     return f"\n{'':<18}".join(line.rstrip() for line in lines)
 
 
-def block(text: str) -> str:
+def block(text: str, begin: str = BEGIN) -> str:
     """What stands between the markers of the page."""
-    found = re.search(f"{re.escape(BEGIN)}(.*?){re.escape(END)}", text, re.DOTALL)
+    found = re.search(f"{re.escape(begin)}(.*?){re.escape(END)}", text, re.DOTALL)
     assert found, f"{PAGE} has no markers"
     return found[1]
 
 
 def main() -> int:
     """Redraw the page."""
-    before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{begin}{drawn()}{END}{after}", encoding="utf-8")
+    for begin, text in ((WHERE, answers()), (BEGIN, drawn())):
+        before, _, rest = PAGE.read_text("utf-8").partition(begin)
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{begin}{text}{END}{after}", encoding="utf-8")
     return 0
 
 

@@ -6,7 +6,20 @@ import itertools
 
 import pytest
 
-from tests.imports import PAGE, WALK, block, circles, drawn, floors, full, imports, room_of, rooms
+from tests.imports import (
+    PAGE,
+    WALK,
+    WHERE,
+    answers,
+    block,
+    circles,
+    drawn,
+    floors,
+    full,
+    imports,
+    room_of,
+    rooms,
+)
 
 
 def test_circles_are_found() -> None:
@@ -39,3 +52,8 @@ def test_a_job_never_climbs(leg: tuple[str, ...]) -> None:
 def test_the_page_shows_the_imports_as_they_are() -> None:
     shown = block(PAGE.read_text("utf-8"))
     assert shown == drawn(), "docs/architecture.md is stale: python -m tests.imports"
+
+
+def test_the_page_answers_where_things_are() -> None:
+    shown = block(PAGE.read_text("utf-8"), WHERE)
+    assert shown == answers(), "docs/architecture.md is stale: python -m tests.imports"
