@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from morph_opt.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
 from morph_opt.domain._validate import require_finite
+from morph_opt.perf.over import SpeedsOver
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 
-class BiasedModel:
+class BiasedModel(SpeedsOver):
     """Another model with the times of one plan family multiplied.
 
     Parameters
@@ -25,7 +26,7 @@ class BiasedModel:
 
     def __init__(self, base: SpeedModel, family: PlanFamily, factor: float) -> None:
         require_finite("factor", factor, above=0.0)
-        self._base = base
+        super().__init__(base)
         self._family = family
         self._factor = factor
 
@@ -34,10 +35,6 @@ class BiasedModel:
         """That of the base with family and factor."""
         return f"{self._base.name}[{self._family} x {self._factor:g}]"
 
-    def models(self) -> Sequence[str]:
-        """Names that the base knows."""
-        return self._base.models()
-
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
@@ -45,14 +42,15 @@ class BiasedModel:
         seconds = self._base.iteration_s(model, node_type, shape, plan, span)
         return None if seconds is None else seconds * self._bias(plan)
 
-    def configurations(
-        self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """Those of the base, biased."""
-        rows = self._base.configurations(model, node_type, max_gpus, span)
-        return tuple(
-            replace(row, iteration_s=row.iteration_s * self._bias(row.plan)) for row in rows
-        )
+    def _own(
+        self,
+        model: str,  # noqa: ARG002 - all models alike
+        node_type: NodeType,  # noqa: ARG002
+        rows: Sequence[Configuration],
+        span: Span,  # noqa: ARG002
+    ) -> Iterable[Configuration]:
+        for row in rows:
+            yield replace(row, iteration_s=row.iteration_s * self._bias(row.plan))
 
     def _bias(self, plan: ExecutionPlan) -> float:
         return self._factor if plan.family is self._family else 1.0

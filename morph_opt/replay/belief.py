@@ -8,12 +8,14 @@ configuration that the truth cannot run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import ExecutionPlan, InputError, NodeType, Shape, Span
 from morph_opt.domain.nearest import unknown
 from morph_opt.perf.ests import elastic_speeds
+from morph_opt.perf.over import SpeedsOver, span_of
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.tried import KEPT, PRIOR, TriedModel
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 BELIEFS = ("truth", "model", "table", "measured")
 
 
-class FeasibleBelief:
+class FeasibleBelief(SpeedsOver):
     """Believed times on the configurations that are truly possible.
 
     Parameters
@@ -40,9 +42,8 @@ class FeasibleBelief:
     """
 
     def __init__(self, belief: SpeedModel, truth: SpeedModel) -> None:
+        super().__init__(truth)
         self._belief = belief
-        self._truth = truth
-        self._cache: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
 
     @property
     def name(self) -> str:
@@ -51,30 +52,24 @@ class FeasibleBelief:
 
     def models(self) -> Sequence[str]:
         """Models that both know, sorted."""
-        return sorted(set(self._belief.models()) & set(self._truth.models()))
+        return sorted(set(self._belief.models()) & set(self._base.models()))
 
     def iteration_s(
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Believed seconds per iteration, or None if the truth cannot run it."""
-        if self._truth.iteration_s(model, node_type, shape, plan, span) is None:
+        if self._base.iteration_s(model, node_type, shape, plan, span) is None:
             return None
         return self._belief.iteration_s(model, node_type, shape, plan, span)
 
-    def configurations(
-        self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """The truth's configurations, in its order, with believed times."""
-        key = (model, node_type, max_gpus, span)
-        if key not in self._cache:
-            rows = []
-            for row in self._truth.configurations(model, node_type, max_gpus, span):
-                across = span if row.shape.nodes > 1 else Span.NODE
-                seconds = self._belief.iteration_s(model, node_type, row.shape, row.plan, across)
-                if seconds is not None:
-                    rows.append(Configuration(row.shape, row.plan, seconds, row.side))
-            self._cache[key] = tuple(rows)
-        return self._cache[key]
+    def _own(
+        self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
+    ) -> Iterable[Configuration]:
+        for row in rows:
+            across = span_of(row.shape, span)
+            seconds = self._belief.iteration_s(model, node_type, row.shape, row.plan, across)
+            if seconds is not None:
+                yield replace(row, iteration_s=seconds)
 
 
 def parse_belief(text: str) -> tuple[str, float | None]:

@@ -20,6 +20,7 @@ from formulations.arrays import Floats
 from morph_opt.domain import ExecutionPlan, NodeType, Shape, Span
 from morph_opt.domain._validate import require_finite
 from morph_opt.perf.fitting.discrepancy import Pair, Scales, covariance
+from morph_opt.perf.over import SpeedsOver, span_of
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 LEARNING = Scales(run=0.01, shape=0.03, ragged=0.10, plan=0.15, reach=0.05, degree=0.05)
@@ -73,7 +74,7 @@ class _Solved:
     weights: Floats
 
 
-class OnlineModel:
+class OnlineModel(SpeedsOver):
     """Speed model that corrects another one by what was observed.
 
     Parameters
@@ -103,14 +104,13 @@ class OnlineModel:
         news: float = NEWS,
         observations: Iterable[Observation] = (),
     ) -> None:
-        self._base = base
+        super().__init__(base)
         self._scales = scales
         self._family = family
         self._news = news
         self._seen: dict[str, dict[_Key, float]] = {}
         self._gaps: dict[str, dict[_Key, float]] = {}
         self._solved: dict[str, _Solved] = {}
-        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
         self._pending = list(observations)
         self._version = len(self._pending)
 
@@ -123,10 +123,6 @@ class OnlineModel:
     def version(self) -> int:
         """Number of observations accepted."""
         return self._version
-
-    def models(self) -> Sequence[str]:
-        """Names that the base knows."""
-        return self._base.models()
 
     def observations(self) -> list[Observation]:
         """All accepted observations, sorted; giving them to a new object restores this one."""
@@ -176,25 +172,14 @@ class OnlineModel:
             return observed
         return believed * float(self._factors(model, node_type, [(shape, plan)])[0])
 
-    def configurations(
-        self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """Those of the base, in its order, with corrected times."""
-        self._restore(node_type)
-        key = (model, node_type, max_gpus, span)
-        if key not in self._rows:
-            rows = self._base.configurations(model, node_type, max_gpus, span)
-            self._rows[key] = tuple(self._corrected(model, node_type, rows, span))
-        return self._rows[key]
-
-    def _corrected(
+    def _own(
         self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
     ) -> Iterable[Configuration]:
+        self._restore(node_type)
         seen = self._seen.get(node_type.name, {})
         factors = self._factors(model, node_type, [(row.shape, row.plan) for row in rows])
         for row, factor in zip(rows, factors, strict=True):
-            across = span if row.shape.nodes > 1 else Span.NODE
-            observed = seen.get((model, row.shape, row.plan, across))
+            observed = seen.get((model, row.shape, row.plan, span_of(row.shape, span)))
             seconds = row.iteration_s * float(factor) if observed is None else observed
             yield replace(row, iteration_s=seconds)
 

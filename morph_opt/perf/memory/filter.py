@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from morph_opt.domain import ExecutionPlan, NodeType, PlanFamily, Shape, Span
 from morph_opt.perf.ests import elastic_speeds
 from morph_opt.perf.memory.facts import ModelFacts, facts_of
 from morph_opt.perf.memory.plan import fits, plan_memory, tensor_group
+from morph_opt.perf.over import SpeedsOver
 from morph_opt.perf.speed import Configuration, SpeedModel
 
 PROBES = tuple(
@@ -29,15 +30,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    model: str
-    node_type: NodeType
-    max_gpus: int
-    span: Span
-
-
-class MemoryFilter:
+class MemoryFilter(SpeedsOver):
     """Speed model that offers what another one offers, less what does not fit.
 
     Offloading plans get their host memory as side demand where the other model gives none.
@@ -60,29 +53,24 @@ class MemoryFilter:
         facts: Mapping[str, ModelFacts] | None = None,
         tensor_inside_nvlink: bool = True,
     ) -> None:
-        self._speeds = speeds
+        super().__init__(speeds)
         self._facts = {model: facts_of(model, facts) for model in speeds.models()}
         self._tensor_inside_nvlink = tensor_inside_nvlink
-        self._rows: dict[_Key, tuple[Configuration, ...]] = {}
         self._reasons: dict[tuple[str, NodeType, Shape, ExecutionPlan, bool], str | None] = {}
 
     @property
     def name(self) -> str:
         """That of the filtered model: the times are its own."""
-        return self._speeds.name
+        return self._base.name
 
     @property
     def unjudged(self) -> tuple[str, ...]:
         """Models without facts; nothing of theirs is refused."""
         return tuple(model for model, facts in self._facts.items() if facts is None)
 
-    def models(self) -> Sequence[str]:
-        """Names of the models, sorted."""
-        return self._speeds.models()
-
     def worker_units(self, model: str, gpu_type: str) -> int | None:
         """Workers take turns within the memory of one; see `morph_opt.perf.ests`."""
-        known = elastic_speeds(self._speeds)
+        known = elastic_speeds(self._base)
         return None if known is None else known.worker_units(model, gpu_type)
 
     def why_not(
@@ -111,23 +99,17 @@ class MemoryFilter:
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Seconds per iteration, or None if that cannot run or is unknown."""
-        seconds = self._speeds.iteration_s(model, node_type, shape, plan, span)
+        seconds = self._base.iteration_s(model, node_type, shape, plan, span)
         if seconds is None or self.why_not(model, node_type, shape, plan, span) is not None:
             return None
         return seconds
 
-    def configurations(
-        self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """What the filtered model offers and what fits, in its order, as a cached tuple."""
-        key = _Key(model, node_type, max_gpus, span)
-        if key not in self._rows:
-            self._rows[key] = tuple(
-                self._with_host_memory(model, row)
-                for row in self._speeds.configurations(model, node_type, max_gpus, span)
-                if self.why_not(model, node_type, row.shape, row.plan, span) is None
-            )
-        return self._rows[key]
+    def _own(
+        self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
+    ) -> Iterable[Configuration]:
+        for row in rows:
+            if self.why_not(model, node_type, row.shape, row.plan, span) is None:
+                yield self._with_host_memory(model, row)
 
     def _with_host_memory(self, model: str, row: Configuration) -> Configuration:
         facts = self._facts[model]
@@ -150,7 +132,7 @@ class MemoryFilter:
         Rows of the filtered model first, in its order; then the `PROBES` that it does not
         offer, on one node, for 1, 2, 4, ... GPUs and a whole node.
         """
-        rows = self._speeds.configurations(model, node_type, max_gpus, span)
+        rows = self._base.configurations(model, node_type, max_gpus, span)
         asked = {(row.shape, row.plan): None for row in rows}
         largest = min(max_gpus, node_type.gpus)
         sizes = {1 << bit for bit in range(largest.bit_length()) if 1 << bit <= largest}

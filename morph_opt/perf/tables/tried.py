@@ -11,10 +11,11 @@ Which configurations and pairs are possible is a fact, as for any belief: they f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from morph_opt.domain import ExecutionPlan, NodeType, Range, Shape, Span
+from morph_opt.perf.over import SpeedsOver, span_of
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.pairs import pair_speeds
 
@@ -29,7 +30,7 @@ _Where = tuple[str, NodeType, Shape, ExecutionPlan]
 _Pair = tuple[tuple[str, str], tuple[ExecutionPlan, ExecutionPlan], NodeType, Shape]
 
 
-class TriedModel:
+class TriedModel(SpeedsOver):
     """Speeds of pairs and places that were tried, and priors of the others.
 
     Parameters
@@ -55,19 +56,18 @@ class TriedModel:
 
     def __init__(self, truth: SpeedModel, kept: float = PRIOR) -> None:
         KEPT.require("belief", kept)
-        self._truth = truth
+        super().__init__(truth)
         self._pairs = pair_speeds(truth)
         self._kept = kept
         self._version = 0
         self._places: dict[_Where, dict[Span, float]] = {}
         self._shared: dict[_Pair, tuple[float, float]] = {}
         self._alone: dict[tuple[str, NodeType, int], dict[tuple[int, ExecutionPlan], float]] = {}
-        self._rows: dict[tuple[str, NodeType, int, Span], tuple[Configuration, ...]] = {}
 
     @property
     def name(self) -> str:
         """That of the truth, with ``+tried``."""
-        return f"{self._truth.name}+tried"
+        return f"{self._base.name}+tried"
 
     @property
     def version(self) -> int:
@@ -81,11 +81,7 @@ class TriedModel:
 
     def fresh(self) -> TriedModel:
         """The same before anything was tried."""
-        return TriedModel(self._truth, self._kept)
-
-    def models(self) -> Sequence[str]:
-        """Names that the truth knows."""
-        return self._truth.models()
+        return TriedModel(self._base, self._kept)
 
     def observe(
         self,
@@ -99,9 +95,9 @@ class TriedModel:
         """Take in what a job alone was seen to need; returns whether that changes an answer."""
         believed = self.iteration_s(model, node_type, shape, plan, span)
         seen = self._places.setdefault((model, node_type, shape, plan), {})
-        if believed is None or _at(shape, span) in seen:
+        if believed is None or span_of(shape, span) in seen:
             return False
-        seen[_at(shape, span)] = iteration_s
+        seen[span_of(shape, span)] = iteration_s
         self._rows.clear()
         self._version += believed != iteration_s
         return believed != iteration_s
@@ -127,23 +123,17 @@ class TriedModel:
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Measured seconds per iteration, else the prior; None if the truth cannot run it."""
-        if self._truth.iteration_s(model, node_type, shape, plan, span) is None:
+        if self._base.iteration_s(model, node_type, shape, plan, span) is None:
             return None
         return self._believed_s(model, node_type, shape, plan, span)
 
-    def configurations(
-        self, model: str, node_type: NodeType, max_gpus: int, span: Span
-    ) -> Sequence[Configuration]:
-        """The truth's configurations, in its order, with believed times."""
-        key = (model, node_type, max_gpus, span)
-        if key not in self._rows:
-            rows = []
-            for row in self._truth.configurations(model, node_type, max_gpus, span):
-                seconds = self._believed_s(model, node_type, row.shape, row.plan, span)
-                if seconds is not None:
-                    rows.append(replace(row, iteration_s=seconds))
-            self._rows[key] = tuple(rows)
-        return self._rows[key]
+    def _own(
+        self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
+    ) -> Iterable[Configuration]:
+        for row in rows:
+            seconds = self._believed_s(model, node_type, row.shape, row.plan, span)
+            if seconds is not None:
+                yield replace(row, iteration_s=seconds)
 
     def paired_iteration_s(
         self,
@@ -171,7 +161,7 @@ class TriedModel:
         self, model: str, node_type: NodeType, shape: Shape, plan: ExecutionPlan, span: Span
     ) -> float | None:
         """Of what the truth can run."""
-        at = _at(shape, span)
+        at = span_of(shape, span)
         seen = self._places.get((model, node_type, shape, plan), {})
         if at in seen:
             return seen[at]
@@ -190,13 +180,8 @@ class TriedModel:
         key = (model, node_type, most)
         if key not in self._alone:
             best: dict[tuple[int, ExecutionPlan], tuple[int, float]] = {}
-            for row in self._truth.configurations(model, node_type, most, Span.LEAF):
+            for row in self._base.configurations(model, node_type, most, Span.LEAF):
                 what, how = (row.shape.gpus, row.plan), (row.shape.nodes, row.iteration_s)
                 best[what] = min(best.get(what, how), how)
             self._alone[key] = {what: seconds for what, (_, seconds) in best.items()}
         return self._alone[key]
-
-
-def _at(shape: Shape, span: Span) -> Span:
-    """The span of a shape: one node has its own, whatever was asked."""
-    return span if shape.nodes > 1 else Span.NODE
