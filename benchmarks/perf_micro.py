@@ -83,7 +83,7 @@ def llama_table(root: Path, threads: int) -> MeasuredTable:
         if seconds > 0.0 and int(row["cpu_threads"]) == threads:
             plan = public_plan(row["exec_plan"], shape.gpus)
             rows.append(Measurement(LLAMA, GPU, shape, plan, seconds))
-    return MeasuredTable.of(rows)
+    return MeasuredTable(rows)
 
 
 def static_plans(limit: Limit) -> dict[str, ExecutionPlan]:
@@ -194,7 +194,7 @@ FOUR = 4
 
 def pair_table(root: Path) -> MeasuredTable:
     """Measured times of both models."""
-    return MeasuredTable.of(
+    return MeasuredTable(
         Measurement(name, GPU, run.shape, run.plan, run.iteration_s)
         for name in PAIR
         for run in read_public(root / "simulator" / "traces" / name / "placements.csv")[0]

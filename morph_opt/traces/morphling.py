@@ -203,7 +203,7 @@ def read_tables(root: Path) -> MeasuredTable:
     paths = sorted(folder.glob("*/placements.csv"))
     if not paths:
         raise InputError("has no <model>/placements.csv", file=str(folder))
-    return MeasuredTable.of([m for path in paths for m in read_table(path)])
+    return MeasuredTable([m for path in paths for m in read_table(path)])
 
 
 def read_table(path: Path) -> list[Measurement]:

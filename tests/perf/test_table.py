@@ -21,7 +21,7 @@ ROWS = [
     row("8+8", "pp2-tp8-dp1", 0.9),
     row("1", "zero-dp", 2.0, "vit"),
 ]
-TABLE = MeasuredTable.of(ROWS)
+TABLE = MeasuredTable(ROWS)
 
 
 def seconds(shape: str, plan: str, node: NodeType = A800_NODE, span: Span = Span.LEAF) -> object:
@@ -61,12 +61,12 @@ def test_other_gpu_types_have_no_configurations() -> None:
 
 def test_a_configuration_measured_twice_is_refused() -> None:
     with pytest.raises(InputError, match=r"bert on A800-80GB with dp\+ga on 8 occurs twice"):
-        MeasuredTable.of([*ROWS, row("8", "dp+ga", 0.6)])
+        MeasuredTable([*ROWS, row("8", "dp+ga", 0.6)])
 
 
 def test_an_empty_table_is_refused() -> None:
     with pytest.raises(InputError, match="no rows"):
-        MeasuredTable.of([])
+        MeasuredTable([])
 
 
 def test_an_unknown_model_is_named_with_the_known_ones() -> None:

@@ -59,7 +59,7 @@ World = tuple[Trace, Cluster, SpeedModel]
 def gangs(unit_s: float, *, mixed: bool) -> World:
     """Seven jobs of three models and two tenants on four nodes, of two types or of one."""
     kinds = KINDS if mixed else KINDS[:1]
-    table = MeasuredTable.of(
+    table = MeasuredTable(
         Measurement(model, kind.gpu_type.name, Shape.parse(shape), DP, time * slower * unit_s)
         for model, times in SECONDS.items()
         for shape, time in times.items()

@@ -44,7 +44,7 @@ Times = Mapping[str, Mapping[str, float]]
 
 def speeds(rows: Times, side: SideDemand | None = None) -> MeasuredTable:
     """``{"m": {"4": 2.0, "2+2 dp+gc": 3.0}}``: seconds per iteration by shape and plan."""
-    return MeasuredTable.of(
+    return MeasuredTable(
         Measurement(
             model,
             GPU,
@@ -169,7 +169,7 @@ def _random_table(draw: np.random.Generator, where: Cluster, most: int) -> Measu
                 seen.add((shape, plan))
                 seconds = float(draw.uniform(0.5, 1.5)) * 8 / shape.gpus**0.8
                 rows.append(Measurement(model, GPU, shape, plan, seconds))
-    return MeasuredTable.of(rows)
+    return MeasuredTable(rows)
 
 
 def _random_job(

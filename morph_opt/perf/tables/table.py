@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from morph_opt.domain import (
     ExecutionPlan,
@@ -82,7 +81,7 @@ class MeasuredTable:
 
     def __init__(self, measurements: Iterable[Measurement], name: str = "table") -> None:
         require_name("table.name", name)
-        self._name = name
+        self.name = name
         self._times: dict[tuple[str, str, Shape, ExecutionPlan], float] = {}
         self._rows: dict[tuple[str, str], list[Configuration]] = {}
         self._cache: dict[tuple[str, str, int, int], tuple[Configuration, ...]] = {}
@@ -100,16 +99,6 @@ class MeasuredTable:
         if not self._times:
             raise InputError("the table has no rows", field=name)
         self._models = tuple(sorted({model for model, _ in self._rows}))
-
-    @classmethod
-    def of(cls, measurements: Iterable[Measurement], *, name: str = "table") -> Self:
-        """The table of these measurements; see the class for the rules."""
-        return cls(measurements, name)
-
-    @property
-    def name(self) -> str:
-        """Shown in run folders."""
-        return self._name
 
     def models(self) -> Sequence[str]:
         """Names of the measured models, sorted."""
@@ -130,7 +119,7 @@ class MeasuredTable:
         InputError
             If the model is unknown.
         """
-        require_model(model, self._models, self._name)
+        require_model(model, self._models, self.name)
         if shape.parts[0] > node_type.gpus:
             return None
         return self._times.get((model, node_type.gpu_type.name, shape, plan))
@@ -149,15 +138,13 @@ class MeasuredTable:
         InputError
             If the model is unknown.
         """
-        require_model(model, self._models, self._name)
+        require_model(model, self._models, self.name)
         gpu_type = node_type.gpu_type.name
         key = (model, gpu_type, node_type.gpus, max_gpus)
-        found = self._cache.get(key)
-        if found is None:
-            found = tuple(
+        if key not in self._cache:
+            self._cache[key] = tuple(
                 row
                 for row in self._rows.get((model, gpu_type), ())
                 if row.shape.parts[0] <= node_type.gpus and row.shape.gpus <= max_gpus
             )
-            self._cache[key] = found
-        return found
+        return self._cache[key]
