@@ -221,9 +221,16 @@ def require_kind(made: Any, kind: type, source: str, field: str) -> None:
         Naming both types.
     """
     if not isinstance(made, kind):
-        wanted = f"{kind.__module__}.{kind.__qualname__}"
-        rule = f"{source} must return a {wanted}, got {kind_of(made)}"
+        rule = f"{source} must return a {_public_name(kind)}, got {kind_of(made)}"
         raise InputError(rule, field=field)
+
+
+def _public_name(kind: type) -> str:
+    """Where a class is imported from: the shortest package that has it among its public names."""
+    parts = kind.__module__.split(".")
+    homes = (".".join(parts[: length + 1]) for length in range(len(parts)))
+    public = (one for one in homes if kind.__name__ in getattr(sys.modules[one], "__all__", ()))
+    return f"{next(public, kind.__module__)}.{kind.__qualname__}"
 
 
 def require_parts(made: Any, name: str, field: str, what: str, parts: tuple[str, ...]) -> Any:

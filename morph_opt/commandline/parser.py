@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from morph_opt.commandline.types import path, text
+from morph_opt.domain.errors import InputError, on_command_line
 from morph_opt.domain.nearest import did_you_mean
 
 
@@ -172,6 +173,22 @@ class LineParser(argparse.ArgumentParser):
             did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
         )
         self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+
+    def as_typed(self, error: InputError) -> InputError:
+        """A refusal of an option's value with the option as it was typed."""
+        option = "--" + str(error.field).replace("_", "-")
+        if error.file or all(option not in one._option_string_actions for one in self._all()):
+            return error
+        with on_command_line():
+            return InputError(error.rule, field=option)
+
+    def _all(self) -> Iterator[LineParser]:
+        """It and the parsers of its sub-commands."""
+        yield self
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for inner in action.choices.values():
+                    yield from inner._all()
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """As of argparse; a word that is no choice is refused with what was probably meant."""

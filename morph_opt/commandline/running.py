@@ -15,6 +15,7 @@ from types import FrameType
 
 from morph_opt.commandline.parser import LineParser
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import on_command_line
 
 BAD_INPUT, FAILED, BUG = 2, 1, 70
 """Exit statuses: the user's to mend; the machine's; ours (EX_SOFTWARE of sysexits.h)."""
@@ -65,12 +66,14 @@ def run_command(
         Exit status. What is not expected is raised; see `as_process`.
     """
     try:
-        status = run(parser.parse_args(arguments))
+        with on_command_line():
+            status = run(parser.parse_args(arguments))
         sys.stdout.flush()
         return status
     except InputError as error:
         # Rules that contradict each other are named one per line.
-        _say(f"error: {error}", error, *(f"  {line}" for line in getattr(error, "lines", ())))
+        more = (f"  {line}" for line in getattr(error, "lines", ()))
+        _say(f"error: {parser.as_typed(error)}", error, *more)
         return BAD_INPUT
     except SystemExit as left:  # of the parser: usage or help
         return left.code if isinstance(left.code, int) else int(left.code is not None)

@@ -19,7 +19,7 @@ _LONGEST = 60
 """Characters of a refused value that a message repeats."""
 
 
-def checked(public: _Public, *, types: bool = True) -> _Public:
+def checked(public: _Public, *, types: bool = True, foreign: bool = False) -> _Public:
     """Refuse what the annotations of a function, or of a class's constructor, do not allow.
 
     They are read at the first call, in the module of the definition: a name that only type
@@ -47,19 +47,20 @@ def checked(public: _Public, *, types: bool = True) -> _Public:
     Notes
     -----
     Without ``types``, names of parameters alone are looked at: who says more of a value than its
-    type, as options do, refuses it in words of its own.
+    type, as options do, refuses it in words of its own. A `ValueError` of what is ``foreign``, of
+    a package that knows no errors of users, becomes an `InputError`.
     """
     if not isinstance(public, type):
-        return cast(_Public, _guarded(public, types))
+        return cast(_Public, _guarded(public, types, foreign))
     kind: Any = public
-    kind.__init__ = _guarded(kind.__init__, types)
+    kind.__init__ = _guarded(kind.__init__, types, foreign)
     return cast(_Public, kind)
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _guarded(function: Any, types: bool) -> Any:
+def _guarded(function: Any, types: bool, foreign: bool) -> Any:
     title = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     signature = inspect.signature(function)
     known = list(signature.parameters.values())
@@ -71,6 +72,16 @@ def _guarded(function: Any, types: bool) -> Any:
     notes: dict[str, Any] = {}
     by_type: set[str] = set()  # parameters of which the type of a value says all
     fitting: set[tuple[str, type]] = set()
+
+    def made(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(str(error)) from error
+
+    run = made if foreign else function
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -91,7 +102,7 @@ def _guarded(function: Any, types: bool) -> Any:
             if name not in given and name not in named:
                 raise TypeError(f"{title}() needs {name}")
         if not types:
-            return function(*arguments, **named)
+            return run(*arguments, **named)
         plain: dict[str, Any] = {}
         for name, value in (given | named).items():
             # Rounds make jobs by the thousand: a type that fitted once is not looked at again.
@@ -106,7 +117,7 @@ def _guarded(function: Any, types: bool) -> Any:
             first = (plain.get(name, value) for name, value in given.items())
             arguments = (*arguments[:skipped], *first)
             named = {name: plain.get(name, value) for name, value in named.items()}
-        return function(*arguments, **named)
+        return run(*arguments, **named)
 
     return call
 
@@ -127,6 +138,8 @@ def shown(value: object) -> str:
     """A refused value as a message repeats it."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
+    if isinstance(value, list) and any(isinstance(one, type) for one in value):
+        return f"[{', '.join(map(shown, value))}]"
     text = repr(value)
     return text if len(text) <= _LONGEST else f"a {type(value).__name__}"
 
@@ -264,3 +277,6 @@ def _one(note: Any) -> str:
         return "a function"
     name = {"ndarray": "array"}.get(name := getattr(origin, "__name__", str(origin)), name)
     return f"{'an' if name[0] in 'AEIOUa' else 'a'} {name}"
+
+
+checked(InputError)  # which cannot check itself

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 MOST_SHOWN = 120
 """Characters of foreign content (a word, a quotation, a field) that a message repeats."""
@@ -34,6 +37,32 @@ def _shown_file(file: str) -> str:
     return shown(file if len(file) <= MOST_RULE // 2 else "..." + file[-MOST_SHOWN:], MOST_RULE)
 
 
+_on_command_line: ContextVar[bool] = ContextVar("on_command_line", default=False)
+_KEYWORDS = {"--job": "jobs", "--load": "loads", "--max-nodes": "most"}
+"""Parameters of public functions that are not called as the option is."""
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Within it, whoever reads a refusal typed options, not keywords."""
+    token = _on_command_line.set(True)
+    try:
+        yield
+    finally:
+        _on_command_line.reset(token)
+
+
+def typed(option: str) -> str:
+    """An option as who reads of it types it: on a command line itself, in Python the keyword.
+
+    >>> typed("--skip-impossible")
+    'skip_impossible'
+    """
+    if _on_command_line.get() or not option.startswith("--"):
+        return option
+    return _KEYWORDS.get(option, option[2:].replace("-", "_"))
+
+
 class InputError(ValueError):
     """Input that the engine refuses, with everything needed to mend it.
 
@@ -42,7 +71,8 @@ class InputError(ValueError):
     rule
         What must hold, as a sentence: ``"must be a positive number, got -3"``.
     file, line, field
-        Where the offending value stands. Left out of the message when unknown.
+        Where the offending value stands. Left out of the message when unknown. An option is
+        named as command lines have it, and told as `typed`.
 
     Notes
     -----
@@ -62,7 +92,7 @@ class InputError(ValueError):
         self.rule = rule
         self.file = file
         self.line = line
-        self.field = field
+        self.field = field = None if field is None else typed(field)
         place = [
             part
             for part in (

@@ -86,7 +86,7 @@ def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
         return of_family(family, arrived_of(family, taken), taken)
     past = load_trace(history, **options)
     days = require_blocks(past.trace, DAYS)
-    found = of_days(past.trace.jobs, days, taken)
+    found = of_days(past.trace.jobs, days, taken, past.clock_s)
     return found if past.account is None else replace(found, speeds=past.truth)
 
 
@@ -219,12 +219,16 @@ def _length_s(jobs: Sequence[Job]) -> float:
 # --- days of a history -------------------------------------------------------------------------
 
 
-def of_days(past: Sequence[Job], days: int, taken: frozenset[str] = frozenset()) -> Coming:
-    """Arrivals that are drawn from the first so many days of a history."""
+def of_days(
+    past: Sequence[Job], days: int, taken: frozenset[str] = frozenset(), clock_s: float = 0.0
+) -> Coming:
+    """Arrivals that are drawn from the first so many days of a history; see `arrivals`."""
     note = f"{days} days of history"
     if days < FEW_BLOCKS:
         note += f": an interval holds {100 * (days - 1) / (days + 1):.0f} % at most"
-    return Coming(lambda a, b, seed: arrivals(past, days, a, b, seed, taken), days, False, note)
+    return Coming(
+        lambda a, b, seed: arrivals(past, days, a, b, seed, taken, clock_s), days, False, note
+    )
 
 
 def arrivals(
@@ -234,19 +238,25 @@ def arrivals(
     until_s: float,
     seed: int,
     taken: frozenset[str] = frozenset(),
+    clock_s: float = 0.0,
 ) -> list[Job]:
     """What may be submitted between two instants: whole days of a history, drawn at random.
 
-    A day is taken as it is, from midnight of the history's clock (its second 0); what is drawn for
-    today is what comes after the present time of day. Of consecutive seeds, each takes another day
-    for today, so that none is taken twice before each was once.
+    A day is taken as it is, from the history's second 0 on; what is drawn for today is what comes
+    after the present time of day. Of consecutive seeds, each takes another day for today, so that
+    none is taken twice before each was once.
+
+    The second 0 is at ``clock_s`` of the log's clock. An instant behind that is of the same clock,
+    as what a scheduler answers now, and jobs come at the time of day at which they came; one before
+    it is of a replay, which counts from the second 0 itself.
     """
     draw = random.Random(f"arrivals/{seed}")
     found = []
-    first, last = int(from_s // DAY_S), int(until_s // DAY_S)
+    begin_s = clock_s % DAY_S if from_s >= clock_s else 0.0
+    first, last = int((from_s - begin_s) // DAY_S), int((until_s - begin_s) // DAY_S)
     for day in range(first, last + 1):
         chosen = seed % days if day == first else draw.randrange(days)
-        shift_s = (day - chosen) * DAY_S
+        shift_s = begin_s + (day - chosen) * DAY_S
         found += [
             _renamed(job, f"+{day}", shift_s, taken)
             for job in history

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import typed
 from morph_opt.plan.evaluate import EARLY, Evaluator, Verdict
 from morph_opt.plan.sequential import error_of, fixed
 from morph_opt.plan.statement import Confirmations, Target
@@ -287,8 +288,9 @@ class Search:
             else (needed(target.share, target.confidence))
         )
         return (
-            f"{text}; if that is their share, about {enough:,} fresh ones would show it (those of "
-            f"--indifference {max(1e-4, seen - target.share):.1g}), instead of another node"
+            f"{text}; if that is their share, about {enough:,} fresh ones would show it (those "
+            f"of {typed('--indifference')} {max(1e-4, seen - target.share):.1g}), instead of "
+            "another node"
         )
 
     def _explored_text(self, size: int) -> str:

@@ -12,6 +12,7 @@ from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.domain import InputError, Job, PlanFamily
 from morph_opt.domain.checked import kind_of
+from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
 from morph_opt.extend import extension, made_by, require_parts
 from morph_opt.perf.speed import SpeedModel
@@ -109,7 +110,9 @@ def _method(options: PolicyOptions) -> RoundMethod:
         )
     if options.formulation != "node_pattern":
         if options.method == "ladder":
-            raise InputError("counts nodes, not with this --formulation", field="--method")
+            raise InputError(
+                f"counts nodes, not with this {typed('--formulation')}", field="--method"
+            )
         return exact
     return Ladder(solver)
 
@@ -324,6 +327,7 @@ def _unknown(what: str, name: str, known: Iterable[str], attribute: str) -> Inpu
     elsewhere = {"policy": OBJECTIVES, "objective": POLICIES}[what]
     if name in elsewhere:
         other = "an objective of the policy milp" if what == "policy" else "a policy"
-        rule = f"{name!r} is {other}: give it as --{'objective' if what == 'policy' else 'policy'}"
+        option = typed("--objective" if what == "policy" else "--policy")
+        rule = f"{name!r} is {other}: give it as {option}"
         return InputError(rule, field=f"--{what}")
     return InputError(unknown(what, name, sorted(known), own), field=f"--{what}")

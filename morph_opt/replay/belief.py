@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import ExecutionPlan, InputError, NodeType, Shape, Span
+from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
 from morph_opt.perf.ests import elastic_speeds
 from morph_opt.perf.over import SpeedsOver, span_of
@@ -102,10 +103,10 @@ def require_belief(scheduler: Scheduler) -> None:
     """
     name, prior = parse_belief(scheduler.belief)
     if prior is not None and not scheduler.packing:
-        rule = "the prior of pairs has an effect together with --packing only"
+        rule = f"the prior of pairs has an effect together with {typed('--packing')} only"
         raise InputError(rule, field="--belief")
     if name == "measured" and scheduler.online_fit:
-        rule = "cannot be combined with --belief measured, which learns by itself"
+        rule = f"cannot be combined with {typed('--belief')} measured, which learns by itself"
         raise InputError(rule, field="--online-fit")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import Cluster, InputError, Job, RoundState, Trace
+from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import did_you_mean
 from morph_opt.domain.options import changed
 from morph_opt.engine.node_events import NodeEvent, merged, random_failures, read_node_events
@@ -238,7 +239,7 @@ def policy_of(
     from morph_opt.policies.registry import make_policy
 
     if scheduler.packing and scheduler.online_fit:
-        raise InputError("cannot be combined with --online-fit", field="--packing")
+        raise InputError(f"cannot be combined with {typed('--online-fit')}", field="--packing")
     if scheduler.packing:
         require_pair_speeds(truth)
 
@@ -345,7 +346,7 @@ def _infeasible_slos_of(
         job, rule = found[0]
         others = f" ({len(found) - 1} more such SLOs)" if len(found) > 1 else ""
         raise InputError(
-            f"{rule}{others}; --skip-impossible drops such SLOs",
+            f"{rule}{others}; {typed('--skip-impossible')} drops such SLOs",
             file=scenario.workload.trace,
             field=f"job {job.name}",
         )
@@ -376,7 +377,7 @@ def _possible(
         job, rule = found[0]
         others = f" ({len(found) - 1} more such jobs)" if len(found) > 1 else ""
         raise InputError(
-            f"can never run: {rule}{others}; --skip-impossible drops such jobs"
+            f"can never run: {rule}{others}; {typed('--skip-impossible')} drops such jobs"
             + _elsewhere(speeds[0], scenario.cluster),
             file=scenario.workload.trace,
             field=f"job {job.name}",
@@ -398,7 +399,8 @@ def _elsewhere(truth: SpeedModel, cluster: Cluster) -> str:
     has = ", ".join(kind.name for kind in cluster.gpu_types)
     return (
         f"; the log's GPU types are {', '.join(strange)}, the cluster has {has}: name one with "
-        "--cluster NODESxGPUS:TYPE, or let jobs run on any with --gpu-types ignore"
+        f"{typed('--cluster')} NODESxGPUS:TYPE, or let jobs run on any with "
+        f"{typed('--gpu-types')} ignore"
     )
 
 

@@ -26,6 +26,7 @@ from morph_opt.documents import (
 from morph_opt.documents import Row as CsvRow
 from morph_opt.domain import ExecutionPlan, InputError, Placement
 from morph_opt.domain.checked import checked
+from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
 from morph_opt.events.log import Event, RoundDecided, event_from_line, label_of
 from morph_opt.metrics.history import Segment, segments_of
@@ -247,7 +248,9 @@ def read_run(folder: str | Path) -> Run:
     """
     path = Path(folder)
     if exists(path / (EVENTS + PARTIAL)):
-        raise InputError("holds a run that is not finished (--resume finishes it)", file=str(path))
+        raise InputError(
+            f"holds a run that is not finished ({typed('--resume')} finishes it)", file=str(path)
+        )
     if not exists(path / SUMMARY):
         rule = (
             f"is no run folder (it has no {SUMMARY}); `replay --out` and `Scenario.run` write one"

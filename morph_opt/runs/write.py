@@ -28,6 +28,7 @@ from morph_opt.documents import (
     write_atomically,
 )
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import typed
 from morph_opt.events.log import Event, RoundDecided, event_from_line, event_to_line
 from morph_opt.runs.rounds import HEADER, RoundRow, row_from_line, row_to_line
 
@@ -56,7 +57,7 @@ def require_free(folder: Path) -> None:
         raise InputError(rule, file=str(folder), field="out") from error
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(
-            "the output folder is not empty (use --resume to finish an interrupted run)",
+            f"the output folder is not empty ({typed('--resume')} finishes an interrupted run)",
             file=str(folder),
             field="out",
         )
@@ -170,6 +171,8 @@ def _open_growing(path: Path) -> IO[bytes]:
         # A link that somebody planted would have the run written into another file.
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise InputError("holds no run that could be finished", file=str(path.parent)) from None
         rule = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
         raise InputError(f"cannot be opened ({rule})", file=str(path)) from error
     file = os.fdopen(descriptor, "r+b", closefd=True) if _is_plain(descriptor) else None

@@ -34,6 +34,8 @@ class LoadedTrace:
         Start-up of a first start, where run times contain it; None for that of the engine.
     notice
         One line for the user; says of a twin that it is a statistical twin, not the original.
+    clock_s
+        Instant of a log's own clock at which the trace's second 0 is.
     """
 
     trace: Trace
@@ -42,6 +44,7 @@ class LoadedTrace:
     notice: str
     account: Account | None = None
     first_start_s: float | None = None
+    clock_s: float = 0.0
 
     def __repr__(self) -> str:
         return f"<LoadedTrace {self.trace.name} ({self.kind}): {len(self.trace.jobs)} jobs>"

@@ -397,10 +397,11 @@ def load_trace(spec: str | Path, *, seed: int = 0, **options: Any) -> LoadedTrac
         return source[0](source[1], seed=seed, **options)
     path = Path(spec)
     require_format(spec, "trace")
-    if path.suffix == ".csv" or exists(path):
+    if path.suffix == ".csv" or (exists(path) and not path.is_dir()):
         return _load_file(path)
     more = "or give a CSV file, or a log as FORMAT:PATH"
-    raise InputError(unknown("trace", spec, known_traces(), more), field="trace")
+    folder = "it is a folder; " if path.is_dir() else ""
+    raise InputError(folder + unknown("trace", spec, known_traces(), more), field="trace")
 
 
 def _source(spec: str) -> tuple[Callable[..., LoadedTrace], str] | None:

@@ -24,7 +24,7 @@ LOG = "job,queued,gpus,start,end\n" + "".join(
 )
 SPEC = "table:logs/x.csv"
 COLUMNS = "--columns submit=queued"
-FEW = "--of-workloads 0.5 --confidence 0.8 --workloads 4 --quiet --json --out out"
+FEW = "--of-workloads 0.5 --confidence 0.8 --workloads 6 --quiet --json --out out"
 SLO = "--slo 'p90 queued_s <= 900'"
 
 
@@ -60,6 +60,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             f"plan growth --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --policy fifo:skip "
             f"{SLO} --load 1:1.5:0.5 {FEW}",
             '"question": "growth"',
+        ),
+        (
+            f"plan fleet --trace {SPEC} --options '{COLUMNS} --gpu-types ignore' --policy fifo "
+            f"{SLO} --types V100 --prices V100=2 --max-nodes 3 --exploration 2 {FEW}",
+            '"question": "fleet"',
+        ),
+        (
+            f"plan remove --trace {SPEC} --options '{COLUMNS}' --cluster 3x4 --policy fifo:skip "
+            f"{SLO} --exploration 2 {FEW}",
+            '"question": "remove"',
+        ),
+        (
+            f"plan worth --trace {SPEC} --options '{COLUMNS}' --cluster 2x4 --policy fifo:skip "
+            "--blocks days --seeds 2 --quiet --json --out out",
+            '"question": "worth"',
         ),
         (
             f"plan compare --trace {SPEC} --options '{COLUMNS}' --cluster 1x4 --a '--policy fifo' "

@@ -9,6 +9,7 @@ import pytest
 
 from morph_opt.commandline import described
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import on_command_line
 from morph_opt.policies.options import MILP_OPTIONS, OPTIONS
 from morph_opt.policies.registry import OBJECTIVES, POLICIES
 from morph_opt.replay.arguments import make_parser, scenario_from
@@ -177,7 +178,7 @@ def test_every_rule_about_effect_has_a_line() -> None:
 
 
 SAMPLES = {
-    "objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5",
+    "objective": "jct", "rules": "r.toml", "entity_weights": "t=2", "gap": "0.5", "solver": "cbc",
     "durations": "blind", "promises": "weight", "waste_filter": "0.3", "feedback_share": "0.3",
 }  # fmt: skip
 
@@ -199,5 +200,8 @@ def test_who_does_not_know_an_option_refuses_it(option: str) -> None:
         if option in known:
             scenario_from(arguments)
         else:
-            with pytest.raises(InputError, match=f"^{OPTIONS[option].flag}: "):
+            with (
+                on_command_line(),
+                pytest.raises(InputError, match=f"^{OPTIONS[option].flag}: "),
+            ):
                 scenario_from(arguments)

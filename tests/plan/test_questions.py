@@ -211,7 +211,11 @@ def test_eta_of_a_state(capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(capsys.readouterr().out)
     rows = {row["what"]: row for row in answer["evidence"]}
     assert rows["finish"]["q10_s"] == rows["finish"]["q90_s"] == pytest.approx(ends["bob-1"])
-    assert answer["notes"] == ["nothing arrives: no history was given"]
+    notes = ["nothing arrives: no history was given", "the policy decides every 60 s"]
+    assert answer["notes"] == notes
+    assert main([*words[:-1], "--quiet"]) == 0
+    said = [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[:4]]
+    assert said == ["alice-1 runs", "bob-1 runs", "bob-2 starts now", "carol-1 starts now"]
     assert main([*words, "--job", "nobody"]) == 2
     assert "the state has no job 'nobody'" in capsys.readouterr().err
 
@@ -230,6 +234,17 @@ def test_arrivals_are_whole_days_at_their_time_of_day() -> None:
     # Consecutive seeds take each day once for today: d0 to d4 come at 10 h and as many seconds.
     today = [arrivals(past, 5, 0.0, 50_000.0, seed)[0].submission_s for seed in range(5)]
     assert today == [36_000.0, 36_001.0, 36_002.0, 36_003.0, 36_004.0]
+
+
+def test_arrivals_come_at_the_time_of_day_of_the_logs_own_clock() -> None:
+    """Its first job came at 5 h; now it is 9 h, months later, or of a replay's clock."""
+    day, hour = 86_400.0, 3_600.0
+    past = [job(f"d{d}", d * day) for d in range(5)]
+    clock_s, now_s = 1_000 * day + 5 * hour, 1_100 * day + 9 * hour
+    found = arrivals(past, 5, now_s, now_s + 3 * day, seed=3, clock_s=clock_s)
+    assert [one.submission_s % day for one in found] == [5 * hour] * 3
+    replayed = arrivals(past, 5, 9 * hour, 9 * hour + 3 * day, seed=3, clock_s=clock_s)
+    assert [one.submission_s % day for one in replayed] == [0.0] * 3
 
 
 def test_what_is_left_of_a_member_is_what_has_not_come() -> None:
@@ -400,7 +415,7 @@ def test_a_replay_that_refuses_its_input_is_no_size_that_fails(tmp_path: Path) -
     """Else a mistyped policy has the answer that no size reaches the target."""
     slo = plan.Slo.parse("avg jct_s <= 9")
     failure = Failure("input", 2, "error: --policy: unknown policy 'nope'")
-    with pytest.raises(InputError, match=r"^--policy: unknown policy"):
+    with pytest.raises(InputError, match=r"^policy: unknown policy"):
         judged(Found("k", tmp_path, failure), slo)
     # Nor is a result that somebody edited.
     done = Found("k", tmp_path)

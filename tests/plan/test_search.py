@@ -125,7 +125,7 @@ def test_a_near_miss_is_told_what_it_takes() -> None:
     said = found.text_of(5)
     assert said.startswith("5 nodes are left open: 47 of 50 fresh workloads pass; if that is their")
     assert f"about {fixed(0.9, 0.94, 0.0375):,} fresh ones would show it" in said
-    assert "--indifference 0.04" in said
+    assert "indifference 0.04" in said
 
 
 def test_what_cannot_be_answered_is_refused() -> None:

@@ -104,7 +104,7 @@ def test_start_up_is_taken_off_the_time_that_is_left() -> None:
 
 def test_a_type_without_a_price_is_named() -> None:
     where = parse_short("1x1:V100+1x1:T4")
-    with pytest.raises(InputError, match=r"prices: .* T4 of cluster .* has none.*--prices T4="):
+    with pytest.raises(InputError, match=r"prices: .* T4 of cluster .* has none.*prices T4="):
         prices_of(where)
     bare = replace(TWO.nodes[0].type.gpu_type, price_per_hour=None)
     kind = replace(TWO.nodes[0].type, gpu_type=bare)

@@ -185,5 +185,5 @@ def test_restarts_as_long_as_rounds_are_refused(capsys: pytest.CaptureFixture[st
     assert main([*words, "--restart-s", "60"]) == 2
     told = capsys.readouterr().err
     assert told == ("error: --restart-s: must be below the round of 60 s for time slices, got 60\n")
-    with pytest.raises(InputError, match="feedback-share"):
+    with pytest.raises(InputError, match="feedback_share"):
         make_policy("milp", SPEEDS, PolicyOptions(objective="jct", feedback_share=0.5))

@@ -63,7 +63,7 @@ def test_the_example_of_an_executor_says_what_it_lacks(monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(HOW_TO))
     monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
     with (
-        pytest.raises(InputError, match=r"--on: needs Ray: pip install"),
+        pytest.raises(InputError, match=r"^on: needs Ray: pip install"),
         executor("on_ray:executor"),
     ):
         raise AssertionError("there is no executor")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from morph_opt.domain import SEEDS, InputError
+from morph_opt.domain import SEEDS, InputError, JobState
 from morph_opt.domain.checked import checked
 from morph_opt.perf.tables.joined import Joined
 from morph_opt.plan.answer import NOT_MODELLED, Answer
@@ -68,7 +68,7 @@ def eta(
     for name in wanted:
         if name not in known:
             rule = f"the state has no job {name!r}; it has {', '.join(known[:8])}"
-            raise InputError(rule, file=state, field="--job")
+            raise InputError(rule, field="--job")
     future = coming(history, known, **(history_options or {})) if history else NOTHING
     prepared = prepare(scenario)
     if future.speeds is not None:
@@ -78,7 +78,8 @@ def eta(
     seeds = range(seed, seed + continuations)
     found = forecast(begin, prepared, future, wanted, seeds)
     rows = [row for name in wanted for row in _rows(name, found[name])]
-    said = tuple(_sentence(name, found[name], begin.time_s) for name in wanted)
+    states = {one.job.name: one for one in begin.jobs}
+    said = tuple(_sentence(states[name], found[name], begin.time_s) for name in wanted)
     asked = {
         "history": history,
         "jobs": wanted,
@@ -91,7 +92,8 @@ def eta(
         for name, one in found.items()
     }
     more = ("remaining work is believed as the state has it, and speeds are known",)
-    notes = tuple(filter(None, [future.note]))
+    asking = f"the policy decides every {scenario.engine.interval_s:g} s"
+    notes = tuple(filter(None, [future.note, asking]))
     return Answer("eta", asked, said, figures, HEADER, rows, notes, (*more, *NOT_MODELLED))
 
 
@@ -116,7 +118,7 @@ def _rows(name: str, one: Forecast) -> list[list[Cell]]:
     return found
 
 
-def _sentence(name: str, one: Forecast, now_s: float) -> str:
+def _sentence(job: JobState, one: Forecast, now_s: float) -> str:
     def words(values: Sequence[float]) -> str:
         return " / ".join(
             "beyond the horizon" if not math.isfinite(v) else f"{max(0.0, v - now_s) / 60.0:.0f}"
@@ -124,6 +126,12 @@ def _sentence(name: str, one: Forecast, now_s: float) -> str:
         )
 
     starts = one.quantiles("start")
-    begun = all(value <= now_s for value in starts)
-    first = "has started" if begun else f"starts in {words(starts)} min"
-    return f"{name} {first}, ends in {words(one.quantiles('finish'))} min (10 / 50 / 90 %)"
+    if job.running is not None:
+        first = "runs"
+    elif job.first_start_s is not None:
+        first = "ran before and waits"
+    elif all(value <= now_s for value in starts):
+        first = "starts now"
+    else:
+        first = f"starts in {words(starts)} min"
+    return f"{job.job.name} {first}, ends in {words(one.quantiles('finish'))} min (10 / 50 / 90 %)"

@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.arrays import Floats
 from morph_opt.domain import Cluster, InputError, JobState, RoundState
+from morph_opt.domain.errors import typed
 
 
 def prices_of(cluster: Cluster) -> Floats:
@@ -23,7 +24,7 @@ def prices_of(cluster: Cluster) -> Floats:
             raise InputError(
                 f"cost needs a price of every GPU type, {kind.name} of cluster {cluster.name!r} "
                 "has none: give price_per_hour of the type in the cluster spec or snapshot, or "
-                f"--prices {kind.name}=DOLLARS_PER_HOUR to a replay",
+                f"{typed('--prices')} {kind.name}=DOLLARS_PER_HOUR to a replay",
                 field="prices",
             )
     return np.asarray([kind.price_per_hour for kind in cluster.gpu_types], dtype=np.float64)

@@ -9,6 +9,7 @@ from typing import Any
 
 from morph_opt.documents import is_file, parse_json
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import typed
 from morph_opt.traces.logs.formats.table import OwnTableReader, columns_of
 from morph_opt.traces.logs.reading.reader import Head, Reader, TableReader
 from morph_opt.traces.logs.reading.records import json_items, json_keys, table_lines
@@ -43,7 +44,7 @@ def guessed(path: Path) -> tuple[str, dict[str, str]]:
     if len(found) > 1:  # a table of any columns may well be one of known columns
         found.pop(OwnTableReader.name, None)
     if len(found) > 1:
-        rule = f"can be {' or '.join(found)}; say which it is with --format"
+        rule = f"can be {' or '.join(found)}; say which it is with {typed('--format')}"
         raise InputError(rule, file=str(path))
     return next(iter(found.items()))
 

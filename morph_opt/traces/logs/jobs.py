@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from morph_opt.domain import A800_NODE, ExecutionPlan, InputError, Job, Span, Trace
+from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
 from morph_opt.perf.analytic.zoo import builtin_model
 from morph_opt.perf.speed import SpeedModel
@@ -139,7 +140,7 @@ def load_log(
     _require_kinds("guarantee", () if mapped.guarantee is None else (mapped.guarantee,), rows)
     account.short = sum((row.run_s or 0.0) < ROUND_S for row in rows)
     account.assumed += _assumed(mapped, scan.report)
-    rows = _shifted(rows, known, account)
+    rows, clock_s = _shifted(rows, known, account)
     if mapped.jobs_as == "sampled":
         jobs, truth = _sampled(rows, mapped, seed, account, str(path))
     else:
@@ -150,7 +151,7 @@ def load_log(
         if mapped.jobs_as != "sampled"
         else (f"{name}: run times and GPUs of a log, models drawn (seed {seed})")
     )
-    return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0)
+    return LoadedTrace(Trace.of(name, jobs, notice), truth, "file", notice, account, 0.0, clock_s)
 
 
 def _assumed(mapped: LogOptions, report: Report) -> Iterator[str]:
@@ -182,19 +183,22 @@ def _timed(row: LogRow, mapped: LogOptions, file: str) -> LogRow:
         return row
     run_s = mapped.run_s or {}
     if row.kind is None or row.kind not in run_s:
-        rule = f"has no run time, and none was given for kind {row.kind!r} (--run-s KIND=S,...)"
+        option = f"{typed('--run-s')} KIND=S,..."
+        rule = f"has no run time, and none was given for kind {row.kind!r} ({option})"
         raise InputError(rule, file=file, line=row.line, field="run_s")
     return row._replace(run_s=run_s[row.kind])
 
 
-def _shifted(rows: list[LogRow], known: type[Reader], account: Account) -> list[LogRow]:
-    """Rows in order of submission, on a clock that counts from the first of them."""
+def _shifted(
+    rows: list[LogRow], known: type[Reader], account: Account
+) -> tuple[list[LogRow], float]:
+    """Rows in order of submission, on a clock that counts from the first of them, and its zero."""
     rows.sort(key=lambda row: row.submit_s)
     if known.relative:
-        return rows
+        return rows, 0.0
     first_s = rows[0].submit_s
     account.changed.append(f"times count from the first job ({first_s:.10g} s of the log's clock)")
-    return [row._replace(submit_s=row.submit_s - first_s) for row in rows]
+    return [row._replace(submit_s=row.submit_s - first_s) for row in rows], first_s
 
 
 def _gangs(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import typed
 from morph_opt.domain.options import asked
 from morph_opt.traces.format import LoadedTrace
 from morph_opt.traces.logs.guess import also, looks_like
@@ -50,7 +51,9 @@ def load_spec(
     given = dict(options or {})
     for option, mode in _MODE_OF.items():
         if option in given and given.get("jobs_as", "rigid") != mode:
-            raise InputError(f"has an effect together with --jobs-as {mode} only", field=option)
+            raise InputError(
+                f"has an effect together with {typed('--jobs-as')} {mode} only", field=option
+            )
     read = {name: value for name, value in given.items() if name in asked(ReadingOptions)}
     how, mapped = Reading(**read, window=spec.window), LogOptions(**given)
     path, known = Path(spec.path), spec.reader

@@ -351,7 +351,7 @@ def test_a_table_without_pairs_is_said_in_one_line() -> None:
     bare = GavelTable(replace(TABLE, paired={"v100": {}}), name="bare")
     assert pair_speeds(bare) is None
     for speeds in (bare, builtin_model()):
-        with pytest.raises(InputError, match=r"--packing.*measures no pairs of jobs"):
+        with pytest.raises(InputError, match=r"^packing.*measures no pairs of jobs"):
             require_pair_speeds(speeds)
 
 

@@ -213,7 +213,7 @@ def test_a_snapshot_of_it_is_the_same_round(
         assert plan(["eta", *words, *out]) == 0
         said.append(capsys.readouterr().out.splitlines()[:2])
     assert said[0] == said[1]
-    assert "ns/small has started, ends in 60" in "".join(said[0])
+    assert "ns/small starts now, ends in 60" in "".join(said[0])
     assert plan(["eta", "--from", source, "--job", "ns/idle", *out]) == 2
     assert "--job: ns/idle waits: it is not active" in capsys.readouterr().err
 

@@ -125,5 +125,5 @@ def test_a_damaged_log_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"events.jsonl.*not in jobs.csv"):
         _ = open_run(copy).segments
     (copy / "events.jsonl").rename(copy / "events.jsonl.partial")
-    with pytest.raises(InputError, match="--resume"):
+    with pytest.raises(InputError, match="resume finishes it"):
         open_run(copy)

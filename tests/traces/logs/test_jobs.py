@@ -204,8 +204,8 @@ def test_sampled_jobs_need_the_recorded_time_and_follow_the_seed(tmp_path: Path)
     ("options", "rule"),
     [
         ({"jobs_as": "elastic"}, "jobs_as: must be rigid or anchored or sampled"),
-        ({"scaling": "linear"}, "scaling: has an effect together with --jobs-as anchored"),
-        ({"mix": {"gpt2": 1.0}}, "mix: has an effect together with --jobs-as sampled"),
+        ({"scaling": "linear"}, "scaling: has an effect together with jobs_as anchored"),
+        ({"mix": {"gpt2": 1.0}}, "mix: has an effect together with jobs_as sampled"),
         ({"jobs_as": "sampled", "mix": {"gpt9": 1.0}}, "mix: unknown model 'gpt9'"),
         ({"procs_per_gpu": 8}, "procs_per_gpu: has no effect on format acme"),
         ({"timezone": "Mars/Olympus"}, "timezone: unknown time zone"),
@@ -284,8 +284,8 @@ def test_a_log_of_other_gpus_says_how_it_can_run(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("submit,gpus,duration,gpu_type\n0,2,600,h100\n5,2,600,a800\n")
     scenario = Scenario(f"table:{path}", "1x8:A800-80GB", policy="fifo")
-    said = "the log's GPU types are h100, the cluster has A800-80GB: name one with --cluster"
-    with pytest.raises(InputError, match=f"{said}.*--gpu-types ignore"):
+    said = "the log's GPU types are h100, the cluster has A800-80GB: name one with cluster"
+    with pytest.raises(InputError, match=f"{said}.*with gpu_types ignore"):
         scenario.run()
     assert scenario.replaced(skip_impossible=True).run().summary.completed == 1
     path.write_text("submit,gpus,duration,gpu_type\n0,2,600,h100\n")

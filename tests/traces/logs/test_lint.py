@@ -74,7 +74,7 @@ def test_a_log_whose_header_was_cut_off_says_so(tmp_path: Path) -> None:
 def test_two_formats_are_an_error_and_no_choice(tmp_path: Path) -> None:
     both = HELIOS.head[0] + ",type"
     path = put(tmp_path, "helios", both + "\n", "log.csv")
-    with pytest.raises(InputError, match="can be acme or helios; say which it is with --format"):
+    with pytest.raises(InputError, match="can be acme or helios; say which it is with format"):
         lint(path)
 
 

@@ -103,10 +103,10 @@ def test_equal_lines_are_one_job_only_where_jobs_have_names(tmp_path: Path) -> N
             "x,y",
             None,
             "line 1: no column is known as submit or as gpus or as duration: the header "
-            "has x, y; name them with --columns submit=COLUMN,gpus=COLUMN,duration=COLUMN, or end=",
+            "has x, y; name them with columns submit=COLUMN,gpus=COLUMN,duration=COLUMN, or end=",
         ),
-        ("submit,gpus", None, "--columns duration=COLUMN, or end=COLUMN"),
-        ("submit,duration,gpu_hours", None, "--columns gpus=COLUMN"),
+        ("submit,gpus", None, "columns duration=COLUMN, or end=COLUMN"),
+        ("submit,duration,gpu_hours", None, "columns gpus=COLUMN"),
         ("submit,req_gpus,alloc_gpus,run", None, "gpus: can be req_gpus or alloc_gpus: say which"),
         ("submit,arrival,gpus,run", None, "submit: can be submit or arrival: say which"),
         ("a,gpus,run", "submit=b", "columns: no column 'b'; the header has a, gpus, run"),

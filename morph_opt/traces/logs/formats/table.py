@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from morph_opt.documents import Row
 from morph_opt.domain import InputError
+from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import did_you_mean, unknown
 from morph_opt.traces.logs.reading.clock import elapsed_s
 from morph_opt.traces.logs.reading.reader import NOTHING, Head, TableReader, cells_row, gpus_of
@@ -108,7 +109,8 @@ def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
             usual = tier.split()
             fitting = [one for one in header if _plain(one, what)[0] in usual]
             if len(fitting) > 1 and what in _ONE_MEANING:
-                rule = f"can be {' or '.join(fitting)}: say which with --columns {what}=COLUMN"
+                option = typed("--columns")
+                rule = f"can be {' or '.join(fitting)}: say which with {option} {what}=COLUMN"
                 raise InputError(rule, field=what)
             if fitting:
                 best = min(fitting, key=lambda one: usual.index(_plain(one, what)[0]))
@@ -121,7 +123,7 @@ def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
         has = ", ".join(header)
         rule = (
             f"no column is known as {' or as '.join(missing)}: the header has {has}; "
-            f"name them with --columns {','.join(f'{what}=COLUMN' for what in missing)}"
+            f"name them with {typed('--columns')} {','.join(f'{what}=COLUMN' for what in missing)}"
         )
         if "duration" in missing:
             rule += ", or end=COLUMN for a duration"
