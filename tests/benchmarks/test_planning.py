@@ -53,11 +53,11 @@ def test_every_part_is_written_and_drawn(
     out = tmp_path / "out"
     words = [
         "--runs", str(tmp_path / "runs"), "--out", str(out),
-        "--trace", "tests.plan.queue:mmk/600/9/20",
+        "--trace", "tests.plan.queue:mmk/300/9/16",
         "--policies", "fifo:skip", "--slo", "avg queued_s <= 200", "--exploration", "2",
         "--share", "0.5", "--confidence", "0.6", *ON,
         "--searches", "2", "--repetitions", "2", "--intervals", "2",
-        "--eta-trace", "tests.plan.queue:mmk/100/20/12", "--eta-cluster", "3x1",
+        "--eta-trace", "tests.plan.queue:mmk/100/20/8", "--eta-cluster", "3x1",
         "--eta-workloads", "2", "--eta-every", "3",
     ]  # fmt: skip
     assert main(words) == 0
@@ -67,7 +67,7 @@ def test_every_part_is_written_and_drawn(
         "statistics.json",
         "load.json",
         "eta.json",
-        "eta-mmk-100-20-12.csv",
+        "eta-mmk-100-20-8.csv",
     }
     assert {file.name for file in out.iterdir()} == names | {"cost.svg", "chance.svg", "eta.svg"}
     text = (out / "README.md").read_text()
@@ -81,8 +81,8 @@ def test_every_part_is_written_and_drawn(
     assert all((out / name).read_text().startswith("<?xml") for name in ("cost.svg", "eta.svg"))
     assert max(map(len, text.splitlines())) < 700
     # Asked again, a workload's forecasts are read; a folder of another question is made anew.
-    figures = json.loads((out / "eta.json").read_text())["mmk-100-20-12"]
-    kept = sorted((tmp_path / "runs" / "eta-mmk-100-20-12").iterdir())
+    figures = json.loads((out / "eta.json").read_text())["mmk-100-20-8"]
+    kept = sorted((tmp_path / "runs" / "eta-mmk-100-20-8").iterdir())
     assert [file.name for file in kept] == ["0.json", "1.json"]
     of_first = json.loads(kept[0].read_text())
     kept[0].write_text(json.dumps(of_first | {"rows": of_first["rows"][:-1]}))
@@ -94,7 +94,7 @@ def test_every_part_is_written_and_drawn(
     assert f"| `fifo:skip` | {nodes[0]} | not asked |  |" in (out / "README.md").read_text()
     assert (out / "cost.svg").exists()
     assert main([*words, "--only", "eta"]) == 0
-    again = json.loads((out / "eta.json").read_text())["mmk-100-20-12"]
+    again = json.loads((out / "eta.json").read_text())["mmk-100-20-8"]
     assert again["forecasts"] == figures["forecasts"] - 1
     assert main([*words[:-1], "4", "--only", "eta"]) == 0
     third = json.loads(kept[0].read_text())
