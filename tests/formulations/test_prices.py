@@ -247,6 +247,19 @@ def test_what_a_gang_over_classes_gives_back_counts_in_each_of_them() -> None:
     assert Placing(problem, rounding).placed(np.asarray([1])).choice.tolist() == [2]
 
 
+def test_a_row_that_is_to_be_free_has_no_price_whatever_the_search_begins_with() -> None:
+    # Two nodes of 4 GB/s, of which each start takes all: its GPUs are not what is short.
+    starts = [Candidate(job, (2, 2), side=(0.0, 0.0, 2.0)) for job in range(2)]
+    problem = tiny([4, 4], starts, side=(9.0, 9.0, 4.0))
+    relaxation = Relaxation(problem, Level("worth", "GPUs", np.full(2, 4.0)))
+    free = relaxation.shared.network
+    assert free.sum() == 1
+    for start in (None, np.ones(free.size)):
+        chosen = choose_prices(relaxation, start, free=free)
+        assert not any(cut.prices[free].any() for cut in chosen.cuts)
+        assert choose_prices(relaxation, start).prices[free] > 0
+
+
 def test_what_is_left_is_used_to_the_last_gpu() -> None:
     problem = tiny([4], [Candidate(0, (4,))])
     relaxation = Relaxation(problem, Level("worth", "points", np.ones(1)))
