@@ -299,7 +299,7 @@ def test_owed_shares_by_hand() -> None:
         lag_s=np.asarray([[900.0, -900.0], [1800.0, 360.0], [0.0, 0.0]]),
         type_of_class=np.asarray([1, 0]),
     )
-    share, spare = share_levels(replace(problem, jobs=jobs), data, 1800.0, 600.0)
+    share, spare = share_levels(replace(problem, jobs=jobs), data)
     # Starts keep 600 / 900, 600 / 900 and 600 / 800 of 600 s. Of the speed asked for they have
     # 1 / (4 x 0.5) = 0.5, 1 / 4 (none asked) and 1 / 0.5 = 2; due are 0.75, 0.5 and min(1, 1.5):
     # 2 (1 + 0.5) x 0.5 x 2/3 = 1, 2 x 0.25 x 2/3 = 1/3 and 4 (1 + 1) x 1 x 0.75 = 6.
