@@ -229,7 +229,10 @@ def test_a_model_without_constants_is_predicted_with_all_its_uncertainty(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["predict", "--model", "bart"], "zoo.toml, --model: unknown model 'bart' (did you mean 'bert'?); known are bert"),
+        (
+            ["predict", "--model", "bart"],
+            "zoo.toml, --model: unknown model 'bart' (did you mean 'bert'?)",
+        ),
         (["predict", "--model", "bert", "--shape", "9"], "no configuration"),
         (["predict", "--model", "llama7", "--shape", "8", "--plan", "dp"], "cannot run dp on 8"),
         (
