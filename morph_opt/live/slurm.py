@@ -208,9 +208,12 @@ class Slurm:
         AwayError
             If slurmctld does not answer.
         """
-        self._owner = owner
+        self._owner, made = owner, ""
         try:
-            job = self._lease_job()
+            if not self._leases():
+                made = self._make_lease_job()
+            # The oldest counts, should two have made one; a job may take a moment to be listed.
+            job = next((job for job, _ in self._leases()), made)
             for _ in range(3):
                 began_s = self.clock()
                 self._require_free(owner, job)
@@ -221,6 +224,8 @@ class Slurm:
                     break
             self._require_free(owner, job)
         except RefusedError as error:
+            if made:  # anybody may submit a job, and not everybody may write on it
+                self.do(("scancel", made))
             if any(word in str(error).lower() for word in _RIGHTS):
                 rule = f"{error}: run as root, as SlurmUser, or as an operator of Slurm"
                 raise InputError(rule, field="lease") from None
@@ -250,23 +255,22 @@ class Slurm:
             if _holder(mark)[0] == self._owner:
                 self.do(("scancel", job))
 
-    def _lease_job(self) -> str:
-        """The parked job that the lease is written on; made where there is none."""
-        if not self._leases():
-            where = [f"--partition={name}" for name in self._settings.partitions[:1]]
-            self.do(
-                (
-                    "sbatch",
-                    "--hold",
-                    f"--job-name={LEASE_NAME}",
-                    "--output=/dev/null",
-                    "--no-requeue",
-                    "--comment=never runs: held by the controller of morph-opt",
-                    *where,
-                    "--wrap=true",
-                )
-            )
-        return self._leases()[0][0]
+    def _make_lease_job(self) -> str:
+        """A parked job that the lease is written on; returns its number."""
+        where = [f"--partition={name}" for name in self._settings.partitions[:1]]
+        command = (
+            "sbatch",
+            "--parsable",
+            "--hold",
+            f"--job-name={LEASE_NAME}",
+            "--output=/dev/null",
+            "--no-requeue",
+            "--comment=never runs: held by the controller of morph-opt",
+            *where,
+            "--wrap=true",
+        )
+        said = self._run(command, self._settings.timeout_s)
+        return said.strip().partition(";")[0]
 
     def _leases(self) -> list[tuple[str, str]]:
         """Jobs with the lease's name that wait, oldest first, with what is written on them."""

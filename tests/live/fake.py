@@ -290,12 +290,12 @@ class FakeSlurm:
             return json.dumps({"meta": {}, "errors": [], "nodes": list(self._nodes())})
         if words[:3] == ["scontrol", "show", "nodes"]:
             raise RefusedError("invalid option --json")
-        if not self.rights:
+        if not self.rights and words[0] == "scontrol":
             raise RefusedError("Access/permission denied for job 1")
         if self.refuse and self.draw.random() < self.refuse and words[0] != "sbatch":
             raise RefusedError("Requested operation is presently disabled")
         self._change(words)
-        return ""
+        return f"{self._next - 1}\n" if words[0] == "sbatch" else ""
 
     def _change(self, words: list[str]) -> None:
         if words[0] == "sbatch":

@@ -25,6 +25,7 @@ def test_bad_inputs_are_one_line_and_nothing_is_done(tmp_path: Path) -> None:
     fake.rights = False
     with pytest.raises(InputError, match=r"lease: Access/permission denied.*run as root"):
         controller(tmp_path / "b", fake)
+    assert [job.state for job in fake.jobs.values()] == ["CANCELLED"], "no lease is left behind"
     fake = FakeSlurm(1)
     with pytest.raises(InputError, match="partitions: no node is in partition 'cpu'; there are"):
         controller(tmp_path / "c", fake, Mode(OBSERVE), partitions=("cpu",)).run(1, False)
