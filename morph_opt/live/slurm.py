@@ -77,8 +77,11 @@ def listed(text: str, command: str) -> Any:
         If it is no document.
     """
     found = parse_json(text, command)
-    if isinstance(found, dict) and (errors := found.get("errors")):
-        raise AwayError(f"{command}: {str(errors)[:200]}")
+    errors = found.get("errors") if isinstance(found, dict) else None
+    if errors:
+        first = errors[0] if isinstance(errors, list) else errors
+        said = first.get("description") or first.get("error") if isinstance(first, dict) else first
+        raise AwayError(f"{command}: {str(said)[:200]}")
     return found
 
 
