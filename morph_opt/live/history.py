@@ -51,8 +51,12 @@ from morph_opt.runs.summary import summary_json
 from morph_opt.runs.write import CONFIG, RunWriter, create_folder
 
 _DOCUMENT = re.compile(r"rounds/[0-9]{8,}\.json\.gz")
-_END, _SUBMIT, _SHORT, _START, _OVER, _DOWN, _TURN = range(7)
-"""Of one second: ends go before what begins and ends in it, and that before what goes on."""
+_END, _SUBMIT, _SHORT, _START, _OVER, _TURN, _DOWN = range(7)
+"""Of one second: ends go before what begins and ends in it, and that before what goes on.
+
+A node closes behind the round that finds it closed: what began there since the last look did so
+while it was open.
+"""
 
 _Mark = tuple[float, int, Callable[[Any, float], None], Any]
 """When, its rank, who takes it, and what it is."""

@@ -227,7 +227,7 @@ class Slurm:
                     break
             self._require_free(owner, job)
         except RefusedError as error:
-            if made:  # anybody may submit a job, and not everybody may write on it
+            if made:  # whoever may submit a job need not have the right to write on it
                 self.do(("scancel", made))
             if any(word in str(error).lower() for word in _RIGHTS):
                 rule = f"{error}: run as root, as SlurmUser, or as an operator of Slurm"
