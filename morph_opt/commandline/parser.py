@@ -60,6 +60,7 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         """As of argparse."""
+        parser.chosen = self._name_parser_map.get(values[0])
         super().__call__(parser, namespace, values, option)
         rest = getattr(namespace, argparse._UNRECOGNIZED_ARGS_ATTR, [])
         if rest:
@@ -81,6 +82,7 @@ class LineParser(argparse.ArgumentParser):
         self.register("type", Path, path)
         self.conditions: dict[str, tuple[Condition, ...]] = {}
         self.rare: set[argparse.Action] = set()
+        self.chosen: LineParser | None = None
 
     def add_subparsers(self, **settings: Any) -> argparse._SubParsersAction[Any]:
         """As of argparse; what follows the command is left to the command's own parser."""
@@ -183,12 +185,10 @@ class LineParser(argparse.ArgumentParser):
             return InputError(error.rule, field=option)
 
     def _all(self) -> Iterator[LineParser]:
-        """It and the parsers of its sub-commands."""
+        """It and the parser of the sub-command that was typed."""
         yield self
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for inner in action.choices.values():
-                    yield from inner._all()
+        if self.chosen is not None:
+            yield from self.chosen._all()
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """As of argparse; a word that is no choice is refused with what was probably meant."""

@@ -36,5 +36,5 @@ def test_a_folder_that_cannot_be_is_refused_at_once(
     line = ["--sizes", "64", "--types", "1", "--out", str(tmp_path / "out")]
     assert main(line) == 2
     shown = capsys.readouterr()
-    assert "File exists" in shown.err
+    assert "is a file, not a folder" in shown.err
     assert not shown.out
