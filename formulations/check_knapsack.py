@@ -31,12 +31,17 @@ def check_knapsack(
     order: Ints,
     after: Floats,
     floors: Iterable[tuple[Level, float, float]] = (),
+    core: tuple[Floats, Ints] | None = None,
 ) -> None:
     """Raise `BoundError` unless the tables prove that no decision is worth more than ``claim``.
 
     ``after[i, c]`` says what the jobs from place i on are worth at most on ``c`` GPUs of each
     class. It does if ``after[D] >= 0`` and, for every option of the i-th job that takes ``a`` GPUs,
     ``after[i, c] >= value + after[i + 1, c - a]``. What a place lacks is added to what is proven.
+
+    With a core, tables need to hold only for options with which a decision may be worth more than
+    ``claim`` at its prices, where a job earns less by them than by its best, and go over the GPUs
+    beyond those that each job takes in all of them.
 
     Parameters
     ----------
@@ -46,6 +51,9 @@ def check_knapsack(
         Shape (D + 1, GPUs of the first class + 1, ...): as many as there are or jobs can use.
     floors
         Goals that rank higher, the least that decisions reach of them, and the weight of each.
+    core
+        Prices of a GPU of each class, shape (T,), and GPUs that each job takes in any case, shape
+        (J, T).
     """
     worth, less = level.value.copy(), 0.0
     for higher, least, weight in floors:
@@ -55,51 +63,66 @@ def check_knapsack(
     if not np.array_equal(np.sort(order), np.arange(jobs)) or not (after < np.inf).all():
         raise BoundError(claim, np.inf)
     what = _what_may_be(problem)
-    shape = np.asarray(after.shape[1:])
-    if after.shape[0] != jobs + 1 or (shape <= what.most).any():
+    values = np.append(worth[what.option], np.zeros(what.job.size - what.option.size))
+    size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
+    if core is not None:
+        what, values = _worth_more(what, values, *core, claim + less + TOLERANCE * size)
+        if np.bincount(what.job, minlength=jobs).min(initial=1) == 0 or (what.most < 0).any():
+            return  # no choice of what is left is a decision
+    if after.shape[0] != jobs + 1 or (np.asarray(after.shape[1:]) <= what.most).any():
         raise BoundError(claim, np.inf)
     place = np.empty(jobs, dtype=np.int64)
     place[order] = np.arange(jobs)
     best = np.full((jobs, what.uses.shape[0]), -np.inf)
-    values = np.append(worth[what.option], np.zeros(what.job.size - what.option.size))
     np.maximum.at(best.reshape(-1), place[what.job] * best.shape[1] + what.which, values)
-    lacks = np.zeros(jobs)
-    some = max(1, AT_ONCE // after[0].size)
-    for first in range(0, jobs, some):
-        block = slice(first, first + some)
-        lacks[block] = _lacking(best[block], what.uses, after[:-1][block], after[1:][block])
+    lacks = _lacking(best, what.uses, after)
     # What is not there counts for nothing, or makes NaN, which no claim reaches.
     proven = float(after[0].flat[-1]) + float(lacks.sum()) - min(0.0, float(after[-1].min())) - less
-    size = float(np.abs(worth).max(initial=0.0)) * jobs + abs(less)
     if not claim >= proven - TOLERANCE * size:
         raise BoundError(claim, proven)
 
 
-def _lacking(best: Floats, uses: Ints, here: Floats, behind: Floats) -> Floats:
-    """By how much each of some jobs breaks its inequalities at most, shape (jobs,).
+def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
+    """By how much the inequalities of each place are broken at most, shape (D,).
 
     Parameters
     ----------
     best
-        What the job is worth at most for each size, -inf where it has none of it, shape (jobs, S).
+        What the job of each place is worth at most for each size, -inf where it has none of it,
+        shape (D, S).
     uses
         GPUs of each size, shape (S, T).
-    here, behind
-        The tables at the jobs' places and at the next ones, shape (jobs, GPUs + 1, ..).
+    after
+        As of `check_knapsack`.
     """
-    wanted, spare = np.full(here.shape, -np.inf), np.empty(here.shape)
-    there = (best > -np.inf).any(axis=0)
-    for worth, gpus in zip(best.T[there], uses[there].tolist(), strict=True):
-        room = (slice(None), *(slice(own, None) for own in gpus))
-        rest = (slice(None), *(slice(0, -own or None) for own in gpus))
-        value = worth.reshape(-1, *(1 for _ in gpus))
-        np.add(behind[rest], value, out=spare[room])
-        np.maximum(wanted[room], spare[room], out=wanted[room])
-    more = wanted > here
-    if not more.any():
-        return np.zeros(best.shape[0])
-    short = np.subtract(wanted, here, out=np.zeros(more.shape), where=more)
-    return np.asarray(short.reshape(best.shape[0], -1).max(axis=1))
+    lacks = np.zeros(best.shape[0])
+    shape, flat = after.shape[1:], after.reshape(-1)
+    count = flat.size // after.shape[0]
+    states = np.arange(count)
+    step = uses @ np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.int64)
+    fits = np.ones((uses.shape[0], count), dtype=bool)
+    for gpus, free in zip(uses.T, np.indices(shape).reshape(len(shape), -1), strict=True):
+        fits &= free >= gpus[:, None]
+    place, size = np.nonzero((best > -np.inf) & (uses < shape).all(axis=1))
+    some = max(1, AT_ONCE // count)
+    for first in range(0, place.size, some):
+        at, use = place[first : first + some], size[first : first + some]
+        if some == 1:
+            gpus = uses[use[0]].tolist()
+            room = tuple(slice(own, None) for own in gpus)
+            rest = tuple(slice(0, -own or None) for own in gpus)
+            here, behind = after[at[0]][room], after[at[0] + 1][rest] + best[at[0], use[0]]
+            more = behind > here
+        else:
+            # Where it does not fit the state is another's, and does not count.
+            here = flat.take((at * count)[:, None] + states)
+            behind = flat.take(((at + 1) * count - step[use])[:, None] + states)
+            behind += best[at, use][:, None]
+            more = (behind > here) & fits[use]
+        if more.any():
+            short = np.subtract(behind, here, out=np.zeros(more.shape), where=more)
+            np.maximum.at(lacks, at, short.reshape(at.size, -1).max(axis=1))
+    return lacks
 
 
 class _MayBe(NamedTuple):
@@ -123,6 +146,39 @@ class _MayBe(NamedTuple):
     most: Ints
 
 
+def _worth_more(
+    what: _MayBe, values: Floats, prices: Floats, fewest: Ints, claim: float
+) -> tuple[_MayBe, Floats]:
+    """What may be in a decision worth more than a claim, and GPUs beyond the fewest of each job."""
+    if not (np.isfinite(prices) & (prices >= 0.0)).all():
+        raise ValueError("prices must be at least 0 and finite")
+    earned = values - (what.uses @ prices)[what.which]
+    best = np.full(fewest.shape[0], -np.inf)
+    np.maximum.at(best, what.job, earned)
+    proven = float(prices @ what.most) + float(best.sum())
+    kept = np.flatnonzero(proven - (best[what.job] - earned) > claim)
+    job = what.job[kept]
+    gpus = what.uses[what.which[kept]] - fewest[job]
+    if (gpus < 0).any():
+        raise BoundError(claim, np.inf)
+    # What is left when every job took its fewest is all that one may take more.
+    room = what.most - fewest.sum(axis=0)
+    fits = (gpus <= room).all(axis=1)
+    kept, job, gpus = kept[fits], job[fits], gpus[fits]
+    more = np.zeros_like(fewest)
+    np.maximum.at(more, job, gpus)
+    uses, which = _distinct(gpus)
+    most = np.minimum(room, more.sum(axis=0))
+    return _MayBe(kept, job, uses, which, most), values[kept]
+
+
+def _distinct(uses: Ints) -> tuple[Ints, Ints]:
+    """Rows without their repetitions, and which of these each is."""
+    stride = np.append(np.cumprod((uses.max(axis=0, initial=0) + 1)[:0:-1])[::-1], 1)
+    _, first, which = np.unique(uses @ stride, return_index=True, return_inverse=True)
+    return uses[first], which
+
+
 @of_tables
 def _what_may_be(problem: RoundProblem) -> _MayBe:
     allowed, idle = allowed_options(problem)
@@ -134,9 +190,8 @@ def _what_may_be(problem: RoundProblem) -> _MayBe:
     # More than all jobs together can use is never used.
     needed = np.zeros((problem.jobs.count, room.size), dtype=np.int64)
     np.maximum.at(needed, job, taken)
-    stride = np.append(np.cumprod((room + 1)[:0:-1])[::-1], 1)
-    _, first, which = np.unique(taken @ stride, return_index=True, return_inverse=True)
-    return _MayBe(mine, job, taken[first], which, np.minimum(room, needed.sum(axis=0)))
+    uses, which = _distinct(taken)
+    return _MayBe(mine, job, uses, which, np.minimum(room, needed.sum(axis=0)))
 
 
 def _gpus_of_options(problem: RoundProblem) -> tuple[Ints, Ints]:

@@ -3,8 +3,19 @@
 docs/formulations/knapsack.md has the mathematics.
 """
 
+from formulations.knapsack.core import losing, priced, rounded
 from formulations.knapsack.items import Items, find_items, least_additions
 from formulations.knapsack.search import Found, best_decision
 from formulations.knapsack.tables import Tables
 
-__all__ = ["Found", "Items", "Tables", "best_decision", "find_items", "least_additions"]
+__all__ = [
+    "Found",
+    "Items",
+    "Tables",
+    "best_decision",
+    "find_items",
+    "least_additions",
+    "losing",
+    "priced",
+    "rounded",
+]

@@ -21,6 +21,24 @@ STAY, PAYS, NOTHING, LOSES = range(4)
 """Kinds of items in the order in which a job takes them where all are worth the same."""
 
 
+class Core(NamedTuple):
+    """What shows that items may be left out: see `formulations.check_knapsack`.
+
+    Parameters
+    ----------
+    prices
+        Of a GPU of each class, shape (T,).
+    fewest
+        GPUs that each job takes in any case, which do not count in its sizes, shape (J, T).
+    worth
+        No decision with another item is worth more.
+    """
+
+    prices: Floats
+    fewest: Ints
+    worth: float
+
+
 @dataclass(frozen=True, slots=True)
 class Items:
     """Items in the order in which the search takes jobs, those of a job in the order of ties.
@@ -44,6 +62,8 @@ class Items:
         What values count of these at least, to be taken off a sum.
     size
         Of the values that a sum has, at most: rounding is a share of it.
+    core
+        By what some items were left out, if any were.
     """
 
     capacity: tuple[int, ...]
@@ -56,6 +76,12 @@ class Items:
     weights: tuple[float, ...]
     promised: float
     size: float
+    core: Core | None = None
+
+    @property
+    def left_out(self) -> float:
+        """No decision with an item that was left out is worth more; -inf where none was."""
+        return -np.inf if self.core is None else self.core.worth
 
     @property
     def gpus(self) -> Ints:
@@ -176,12 +202,11 @@ def _unvalued(problem: RoundProblem) -> _Unvalued:
     needed = np.zeros((jobs, gpus.shape[1]), dtype=np.int64)
     np.maximum.at(needed, job, gpus)
     most = np.minimum(capacity, needed.sum(axis=0))
-    key = gpus @ np.append(np.cumprod((most + 1)[:0:-1])[::-1], 1)
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    sizes, which = numbered(gpus)
     total = gpus.sum(axis=1)
     return _Unvalued(
         tuple(most.tolist()),
-        gpus[first],
+        sizes,
         mine,
         np.where(stuck[rests], -np.inf, 0.0),
         option,
@@ -190,6 +215,14 @@ def _unvalued(problem: RoundProblem) -> _Unvalued:
         total,
         kind,
     )
+
+
+def numbered(gpus: Ints) -> tuple[Ints, Ints]:
+    """Distinct rows, shape (S, T), in lexicographic order, and which of them each is."""
+    width = gpus.max(axis=0, initial=0) + 1
+    key = gpus @ np.append(np.cumprod(width[:0:-1])[::-1], 1)
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    return gpus[first], which
 
 
 def _with_floors(

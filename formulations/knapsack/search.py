@@ -66,13 +66,13 @@ def best_decision(
     known
         A decision that is there already.
     """
-    bound = tables.bound
+    bound, most = tables.bound, tables.best - tables.rounding
     value = -np.inf if known is None else known.value(level)
-    if bound == -np.inf or value >= bound - tables.rounding:
+    if bound == -np.inf or value >= most:
         return Found(known, value, bound, 0)
     choice = first_choice(problem, tables)
     first = placed(problem, choice) if keeps_rules(problem, choice) else None
-    if first is not None and (worth := first.value(level)) >= bound - tables.rounding:
+    if first is not None and (worth := first.value(level)) >= most:
         return Found(first, worth, bound, 0)
     if tables.items.job.size > most_nodes:
         # A choice is whole when each job had its turn: none would be.
@@ -172,7 +172,7 @@ class _Search:
             else:
                 untried.append(self._ranked())
         left_out = max((bound for ranked in untried for _, _, bound in ranked), default=-np.inf)
-        bound = max(self._value, self._unplaced, left_out)
+        bound = max(self._value, self._unplaced, left_out, self._tables.items.left_out)
         return Found(self._best, self._value, bound, seen)
 
     def _ranked(self) -> list[tuple[int, int, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -45,6 +46,8 @@ class Tables:
     def _sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
         """The most that each job is worth on every number of GPUs that is worth taking."""
         items, jobs, gpus = self.items, self.items.job.size, self.items.sizes
+        if items.core is not None:
+            return self._few_sizes()
         place = np.repeat(np.arange(jobs), np.diff(items.start))
         worth = np.full((jobs, gpus.shape[0]), -np.inf)
         np.maximum.at(worth.reshape(-1), place * worth.shape[1] + items.which, items.value)
@@ -65,6 +68,19 @@ class Tables:
             *(own.tolist() for own in where), worth[where].tolist(), strict=True
         ):
             found[job].append((sizes[at], most))
+        return found
+
+    def _few_sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
+        """The same of a core: hardly any of its items is worth less than a smaller one."""
+        items, sizes = self.items, [tuple(row) for row in self.items.sizes.tolist()]
+        start, which, value = items.start.tolist(), items.which.tolist(), items.value.tolist()
+        found: list[list[tuple[tuple[int, ...], float]]] = []
+        for first, last in pairwise(start):
+            most: dict[int, float] = {}
+            for item in range(first, last):
+                if value[item] > most.get(which[item], -np.inf):
+                    most[which[item]] = value[item]
+            found.append([(sizes[size], most[size]) for size in sorted(most)])
         return found
 
     @cached_property
@@ -92,6 +108,11 @@ class Tables:
     @property
     def bound(self) -> float:
         """No decision of the round is worth more; -inf where there is none."""
+        return max(self.best, self.items.left_out)
+
+    @property
+    def best(self) -> float:
+        """No decision with these items is worth more; -inf where there is none."""
         return self.after[0][-1] - self.items.promised
 
     def in_reach(self, least: float) -> Bools:

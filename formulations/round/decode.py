@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -147,12 +149,71 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
         return (pinned, -first[0], -first[1], int(candidates.scope[candidate]), job)
 
     spots: list[tuple[int, ...]] = [()] * problem.jobs.count
+    shelves = _Shelves(problem, room, choice[started]) if _plain(problem, choice[started]) else None
     for job in sorted(started.tolist(), key=rank):
-        found = place_parts(problem, int(choice[job]), room)
+        if shelves is None:
+            found = place_parts(problem, int(choice[job]), room)
+        else:
+            found = shelves.best_fit(int(choice[job]))
         if found is None:
             return None
         spots[job] = found
     return with_partners(problem, Selection(choice, tuple(spots)))
+
+
+def _plain(problem: RoundProblem, chosen: Ints) -> bool:
+    """Whether parts of all these candidates may go on any nodes of their class with room."""
+    table = problem.options.starts
+    scopes, unlimited = table.scope[chosen], np.isposinf(problem.nodes.uplink_gb_per_s).all()
+    return bool(
+        ((scopes == Scope.NODE) | ((scopes == Scope.POD) & unlimited)).all()
+        and not table.node_set[chosen].any()
+        and not (table.strict[chosen] | table.loose[chosen]).any()
+    )
+
+
+class _Shelves:
+    """Open nodes of each class by their free GPUs, for `place_parts` of plain candidates."""
+
+    def __init__(self, problem: RoundProblem, room: Room, chosen: Ints) -> None:
+        nodes, table = problem.nodes, problem.options.starts
+        rows, start = table.parts_of(chosen)
+        asked = list(
+            zip(table.part_class[rows].tolist(), table.demands(rows).tolist(), strict=True)
+        )
+        self._parts = {
+            candidate: asked[first:last]
+            for candidate, (first, last) in zip(
+                chosen.tolist(), pairwise(start.tolist()), strict=True
+            )
+        }
+        self._left: list[list[float]] = room.nodes.tolist()
+        self._nodes: list[list[tuple[float, int]]] = [[] for _ in range(nodes.classes)]
+        kinds = nodes.node_class.tolist()
+        for node in np.flatnonzero(nodes.open).tolist():
+            self._nodes[kinds[node]].append((self._left[node][0], node))
+        for own in self._nodes:
+            own.sort()
+
+    def best_fit(self, candidate: int) -> tuple[int, ...] | None:
+        """Of each part the node with the least free GPUs, of these the first, that has room."""
+        left = self._left
+        taken: list[tuple[int, int]] = []
+        for kind, demand in self._parts[candidate]:
+            own = self._nodes[kind]
+            for at in range(bisect_left(own, (demand[0] - SLACK, -1)), len(own)):
+                node = own[at][1]
+                if all(has >= asked - SLACK for has, asked in zip(left[node], demand, strict=True)):
+                    break
+            else:
+                return None
+            # Other parts of the job go elsewhere: it is back on its shelf when all have a node.
+            del own[at]
+            left[node] = [has - asked for has, asked in zip(left[node], demand, strict=True)]
+            taken.append((kind, node))
+        for kind, node in taken:
+            insort(self._nodes[kind], (left[node][0], node))
+        return tuple(node for _, node in taken)
 
 
 def _placed(problem: RoundProblem, choice: Ints) -> Ints:

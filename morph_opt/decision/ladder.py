@@ -174,13 +174,18 @@ class _Climb:
     ) -> Known:
         """Climb until a decision of one level is within the gap."""
         state = Known(known, -np.inf if known is None else known.value(level))
-        tables = self._by_tables(problem, level, state)
+        tables = self._by_tables(problem, level, state, gap)
         if state.bound == -np.inf or self._done(state, gap):
             return state
         # Prices know no nodes, on which the price of a start may depend.
         if problem.returns.count:
             self._exact(problem, level, state, None, gap)
-        elif tables is not None and problem.candidates.count < SMALL and not self._compact:
+        elif (
+            tables is not None
+            and state.value >= tables.items.left_out
+            and problem.candidates.count < SMALL
+            and not self._compact
+        ):
             kept = tables.items.option[tables.in_reach(state.value)]
             kept = np.sort(kept[(kept >= 0) & (kept < problem.candidates.count)])
             self._exact(problem, level, state, kept, gap)
@@ -188,19 +193,31 @@ class _Climb:
             self._by_prices(problem, level, state, gap)
         return state
 
-    def _by_tables(self, problem: RoundProblem, level: Level, state: Known) -> Tables | None:
+    def _by_tables(
+        self, problem: RoundProblem, level: Level, state: Known, gap: float
+    ) -> Tables | None:
         """The round as a knapsack; its tables, unless they are too large."""
         began = time.perf_counter()
-        tables = tables_of(problem, level, self._floors, TABLES)
+        tables = tables_of(problem, level, self._floors, TABLES, gap)
         if tables is not None:
-            limits = self._part_limits(0.0)
-            found = decided_by_tables(problem, level, tables, state.selection, self._solver, limits)
-            state.selection, state.value, state.bound = found.selection, found.value, found.bound
-            if self._compact:
-                # That no choice of what was kept has nodes says nothing of shapes left out.
-                state.bound = max(found.bound, tables.bound)
+            self._decided(problem, level, state, tables)
+            if state.value < tables.items.left_out and not self._done(state, gap):
+                # What has nodes and is better may lose more than the core does.
+                least = state.value
+                tables = tables_of(problem, level, self._floors, TABLES, gap, least)
+                if tables is not None:
+                    self._decided(problem, level, state, tables)
         self._times.solve_ms += 1e3 * (time.perf_counter() - began)
         return tables
+
+    def _decided(self, problem: RoundProblem, level: Level, state: Known, tables: Tables) -> None:
+        """The best decision by tables, and what nothing exceeds."""
+        limits = self._part_limits(0.0)
+        found = decided_by_tables(problem, level, tables, state.selection, self._solver, limits)
+        state.selection, state.value = found.selection, found.value
+        # That no choice of what was kept has nodes says nothing of shapes left out.
+        bound = max(found.bound, tables.bound) if self._compact else found.bound
+        state.bounded(bound, "knapsack")
 
     def _by_prices(self, problem: RoundProblem, level: Level, state: Known, gap: float) -> None:
         """From prices on."""

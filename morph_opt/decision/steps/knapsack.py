@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from formulations.arrays import Ints
 from formulations.check_knapsack import check_knapsack
-from formulations.knapsack import Found, Tables, best_decision, find_items, least_additions
+from formulations.knapsack import (
+    Found,
+    Items,
+    Tables,
+    best_decision,
+    find_items,
+    least_additions,
+    losing,
+    priced,
+    rounded,
+)
 from formulations.knapsack.search import Placed
 from formulations.round.tables import Level, RoundProblem, Selection
 from morph_opt.decision.ranked import RoundSolver
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits
+from morph_opt.solvers.outcome import Limits, relative_gap
 
 PARTIAL_CHOICES = 2_000
 """Partial choices that are looked at, at most."""
@@ -20,29 +32,85 @@ PARTIAL_CHOICES = 2_000
 EXACT_PLACEMENTS = 8
 """Whole choices for whose nodes a solver is asked, at most."""
 
+LARGE = 400_000
+"""Additions of tables of all items from which on their core is looked for first."""
+
+CORES, FIRST_ITEMS, WIDER = 5, 0.4, 3.0
+"""Cores of one round that are tried at most; items beyond one a job that the first one has, in
+units of jobs; and how much more items of the next one may lose, unless less is enough."""
+
+ROUNDED = 300_000
+"""Additions of tables over a part of the core."""
+
 MANY = 20_000
 """Candidates above which additions are estimated before items are made: below, items cost less."""
 
 
 def tables_of(
-    problem: RoundProblem, level: Level, floors: Sequence[tuple[Level, float]], most: int
+    problem: RoundProblem,
+    level: Level,
+    floors: Sequence[tuple[Level, float]],
+    most: int,
+    gap: float = 0.0,
+    least: float = -np.inf,
 ) -> Tables | None:
     """The tables of a round, checked; None if they take more than ``most`` additions.
+
+    Large ones go over the core alone, the items that can be in a best choice.
 
     Parameters
     ----------
     floors
         Goals that rank higher, and the least that decisions are to reach of them.
+    gap
+        At which a core is wide enough.
+    least
+        A core is to have all items that decisions worth more than this have.
     """
     if problem.candidates.count > MANY and least_additions(problem) > most:
         return None
-    tables = Tables(find_items(problem, level, floors))
-    if tables.takes_more_than(most):
+    items = find_items(problem, level, floors)
+    every = Tables(items)
+    tables: Tables | None = every
+    if every.takes_more_than(min(most, LARGE)):
+        tables = _of_core(items, most, least, gap)
+        if tables is None and not every.takes_more_than(most):
+            tables = every
+    if tables is None:
         return None
     weights = tables.items.weights
     counted = [(*floor, weight) for floor, weight in zip(floors, weights, strict=True)]
-    check_knapsack(problem, level, tables.bound, tables.items.job, tables.table, counted)
+    core = tables.items.core and (tables.items.core.prices, tables.items.core.fewest)
+    check_knapsack(problem, level, tables.bound, tables.items.job, tables.table, counted, core)
     return tables
+
+
+def _of_core(items: Items, most: int, least: float, gap: float) -> Tables | None:
+    """Tables over the core of the items, or over part of it; None if neither has a good choice."""
+    at = priced(items)
+    if at is None:
+        return None
+    slack = at.bound - least
+    if slack == np.inf:
+        more = min(at.loss.size - 1, round((1.0 + FIRST_ITEMS) * items.job.size))
+        slack = float(np.partition(at.loss, more)[more])
+    for _ in range(CORES):
+        core = losing(items, at, slack)
+        value = rounding = -np.inf
+        if core is not None:
+            tables = Tables(core)
+            if tables.takes_more_than(most):
+                break
+            value, rounding = tables.best, tables.rounding
+            if value > -np.inf and relative_gap(value, tables.bound) <= gap:
+                return tables
+        # A choice worth so much shows that no best one loses more.
+        slack = min(at.bound - value + max(rounding, 0.0), WIDER * slack)
+    close = gap * abs(at.bound)
+    if most < ROUNDED or close <= 0.0 or least > -np.inf:
+        return None
+    core = rounded(items, at, close, ROUNDED)
+    return None if core is None else Tables(core)
 
 
 def decided_by_tables(
