@@ -12,8 +12,7 @@ from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.options import add_options, given_options, words_of
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
-from morph_opt.policies.options import OPTIONS, PolicyOptions
-from morph_opt.policies.scheduler import Scheduler
+from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
     from morph_opt.live.scheduler import Scheduler as Beside

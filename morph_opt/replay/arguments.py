@@ -14,8 +14,7 @@ from morph_opt.commandline.types import whole
 from morph_opt.domain import Cluster, InputError, default_cluster
 from morph_opt.domain.options import asked
 from morph_opt.engine.config import ReplayConfig
-from morph_opt.policies.options import OPTIONS
-from morph_opt.policies.scheduler import Scheduler
+from morph_opt.policies.options import OPTIONS, Scheduler
 from morph_opt.replay.scenario import PARTS, Scenario
 from morph_opt.replay.workload import Failures, Workload
 from morph_opt.traces.format import STATE_TRACE

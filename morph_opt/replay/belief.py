@@ -21,7 +21,7 @@ from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.perf.tables.tried import KEPT, PRIOR, TriedModel
 
 if TYPE_CHECKING:
-    from morph_opt.policies.scheduler import Scheduler
+    from morph_opt.policies.options import Scheduler
 
 BELIEFS = ("truth", "model", "table", "measured")
 

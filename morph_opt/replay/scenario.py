@@ -24,7 +24,7 @@ from morph_opt.domain.options import given, settings
 from morph_opt.engine.config import ReplayConfig
 from morph_opt.extend import given_by_value
 from morph_opt.policies.lending import lent_as
-from morph_opt.policies.scheduler import Scheduler
+from morph_opt.policies.options import Scheduler
 from morph_opt.replay.workload import Failures, Workload
 from morph_opt.traces.format import STATE_TRACE
 

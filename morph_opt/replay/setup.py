@@ -35,8 +35,7 @@ from morph_opt.round.reader import read_snapshot
 from morph_opt.traces.format import STATE_TRACE
 
 if TYPE_CHECKING:
-    from morph_opt.policies.options import PolicyOptions
-    from morph_opt.policies.scheduler import Scheduler
+    from morph_opt.policies.options import PolicyOptions, Scheduler
     from morph_opt.replay.scenario import Scenario
     from morph_opt.round.snapshot import Snapshot
     from morph_opt.traces.format import Account, LoadedTrace

@@ -218,8 +218,7 @@ def _kept_reasons(
     from morph_opt.commandline.options import given_options
     from morph_opt.events.log import RoundDecided
     from morph_opt.explain import UnexplainedError
-    from morph_opt.policies.options import OPTIONS, PolicyOptions
-    from morph_opt.policies.scheduler import Scheduler
+    from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
     from morph_opt.round.cli import make_parser as round_parser
     from morph_opt.round.decide import decide_round
     from morph_opt.round.reader import read_snapshot

@@ -14,8 +14,7 @@ from morph_opt.commandline.options import add_options, given_options
 from morph_opt.commandline.types import whole
 from morph_opt.domain import SEEDS, InputError
 from morph_opt.explain.effort import Effort
-from morph_opt.policies.options import OPTIONS, PolicyOptions
-from morph_opt.policies.scheduler import Scheduler
+from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
 
 if TYPE_CHECKING:
     from morph_opt.round.decide import RoundDecision

@@ -14,9 +14,8 @@ from morph_opt.domain import RoundState
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.auto import chosen, objective_for, promises_for
 from morph_opt.policies.objectives.plain import Lookahead, SavedTime
-from morph_opt.policies.options import PolicyOptions
+from morph_opt.policies.options import PolicyOptions, Scheduler
 from morph_opt.policies.registry import make_policy
-from morph_opt.policies.scheduler import Scheduler
 from morph_opt.replay import cli
 from morph_opt.replay.scenario import read_scenario
 from morph_opt.replay.setup import prepare
