@@ -7,6 +7,7 @@ and how long it took is printed as a table. A campaign, minutes long, and no par
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
@@ -71,13 +72,16 @@ def typed(python: str, page: Path, folder: Path) -> Iterator[tuple[str, int, flo
         yield text, done.returncode, time.monotonic() - began, said
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Type the pages (those of `PATHS`); 1 if a command failed."""
-    python, *pages = arguments
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Type the pages; 1 if a command failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.typed_pages", description=__doc__)
+    parser.add_argument("python", help="interpreter of the environment to type them in")
+    parser.add_argument("page", nargs="*", help="pages of docs (those of each person)")
+    options = parser.parse_args(arguments)
     rows, failed = [], False
-    for page in pages or PATHS.values():
+    for page in options.page or PATHS.values():
         with tempfile.TemporaryDirectory() as folder:
-            for text, status, seconds, said in typed(python, ROOT / page, Path(folder)):
+            for text, status, seconds, said in typed(options.python, ROOT / page, Path(folder)):
                 rows.append((page, f"`{text[:70]}`", status, round(seconds, 1)))
                 failed |= status != 0
                 print(rows[-1], said if status else "", file=sys.stderr, flush=True)
@@ -86,4 +90,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

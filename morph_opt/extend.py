@@ -112,9 +112,13 @@ def blamed_on(error: BaseException) -> str | None:
 
     It names the import path or entry point, and file, line and text of the place in the user's
     package that the error passed last: an error of ours that a wrong argument caused is found at
-    the call with that argument.
+    the call with that argument. An `InputError` that the user's own code raises says what it has
+    to say by itself.
     """
     frames = list(traceback.walk_tb(error.__traceback__))
+    raised_in = frames[-1][0].f_globals.get("__name__", "") if frames else ""
+    if isinstance(error, InputError) and str(raised_in).split(".")[0] in _loaded:
+        return None
     for frame, line in reversed(frames):
         name = _loaded.get(str(frame.f_globals.get("__name__", "")).split(".")[0])
         if name is None:

@@ -163,13 +163,11 @@ mo.InputError() | InputError() needs rule
 mo.InputError(5) | rule: must be text, got 5
 mo.Scenario("naive", policy="os.path:join").run() | policy: 'os.path:join' must be callable as
 mo.report([mo.Run]) | each a Run, text or a path, got [the class Run]
-mo.Scheduler(solver="nope") | solver: unknown solver 'nope'; installed are
-mo.Scheduler(policy="fifoo") | policy: unknown policy 'fifoo' (did you mean 'fifo'?)
-mo.Scheduler(objective="jctt") | objective: unknown objective 'jctt' (did you mean 'jct'?)
-mo.Scheduler(policy="lookahead") | of the policy milp: give it as objective
+mo.Scenario("naive", policy="fifoo").run() | policy: unknown policy 'fifoo' (did you mean 'fifo'?)
+mo.Scenario("naive", objective="jctt").run() | unknown objective 'jctt' (did you mean 'jct'?)
+mo.Scenario("naive", policy="lookahead").run() | of the policy milp: give it as objective
 mo.Scheduler(durations="some") | durations: must be true, blind or noisy:SIGMA, got 'some'
 mo.Scheduler(promises="some") | promises: must be rank, weight
-mo.Scenario("naive", policy="fifoo") | policy: unknown policy 'fifoo' (did you mean 'fifo'?)
 mo.Scenario("naive", policy="fifo", objective="jct").run() | objective: policy 'fifo' does not know
 mo.Scenario("naive", "1x1", policy="fifo").run() | skip_impossible drops such jobs
 mo.decide(STATE, policy="fifoo") | policy: unknown policy 'fifoo' (did you mean 'fifo'?)

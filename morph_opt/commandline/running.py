@@ -73,7 +73,7 @@ def run_command(
     except InputError as error:
         # Rules that contradict each other are named one per line.
         more = (f"  {line}" for line in getattr(error, "lines", ()))
-        _say(f"error: {parser.as_typed(error)}", error, *more)
+        _say(f"error: {_blamed_on(error) or parser.as_typed(error)}", error, *more)
         return BAD_INPUT
     except SystemExit as left:  # of the parser: usage or help
         return left.code if isinstance(left.code, int) else int(left.code is not None)
@@ -120,9 +120,7 @@ def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
         if os.environ.get(TRACEBACK_VARIABLE):
             with suppress(OSError):
                 traceback.print_exc()
-        from morph_opt.extend import blamed_on
-
-        foreign = blamed_on(error)
+        foreign = _blamed_on(error)
         if foreign is not None:
             _say(f"error: {foreign}; {TRACEBACK_VARIABLE}=1 shows the way there", error)
             return BAD_INPUT
@@ -133,6 +131,12 @@ def as_process(main: Callable[[Sequence[str] | None], int]) -> int:
             error,
         )
         return BUG
+
+
+def _blamed_on(error: BaseException) -> str | None:
+    from morph_opt.extend import blamed_on
+
+    return blamed_on(error)
 
 
 def _say(line: str, error: BaseException, *more: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from morph_opt.documents.fields import Fields
-from morph_opt.domain.options import Setting, of_a_file, settings
+from morph_opt.domain.options import Setting, settings
 
 _Subject = TypeVar("_Subject")
 
@@ -22,8 +22,7 @@ def read_options(read: Fields, subject: type[_Subject]) -> _Subject:
         Naming file, line and field.
     """
     values = {name: _value(read, one) for name, one in settings(subject).items()}
-    with of_a_file():
-        return read.built(lambda: subject(**values))
+    return read.built(lambda: subject(**values))
 
 
 def read_given(read: Fields, subject: type[Any]) -> dict[str, Any]:

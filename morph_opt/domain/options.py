@@ -8,9 +8,7 @@ refusal of a value, and the tables of ``docs/options.md``: a new field is in all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, TypeVar
@@ -231,24 +229,6 @@ def settings(subject: type[Any]) -> dict[str, Setting]:
 def asked(subject: type[Any]) -> dict[str, Setting]:
     """The fields that are options."""
     return {name: one for name, one in settings(subject).items() if one.option is not None}
-
-
-_of_a_file: ContextVar[bool] = ContextVar("of_a_file", default=False)
-
-
-@contextmanager
-def of_a_file() -> Iterator[None]:
-    """Within it, names of what is registered are those of a run that may be of another machine."""
-    token = _of_a_file.set(True)
-    try:
-        yield
-    finally:
-        _of_a_file.reset(token)
-
-
-def names_are_known() -> bool:
-    """Whether a name that nothing has is refused where it is given already."""
-    return not _of_a_file.get()
 
 
 def require_all(value: Any) -> None:

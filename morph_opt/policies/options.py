@@ -7,15 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from morph_opt.domain import SEEDS, Range
-from morph_opt.domain.options import (
-    Setting,
-    asked,
-    changed,
-    documented,
-    names_are_known,
-    option,
-    require_all,
-)
+from morph_opt.domain.options import Setting, asked, changed, documented, option, require_all
 
 if TYPE_CHECKING:
     from morph_opt.decision.rules import OperatorRules
@@ -177,8 +169,7 @@ class Scheduler(DecisionOptions):
     Raises
     ------
     InputError
-        If a value is out of range, or nothing has a name; names the field, and of a table the
-        name.
+        If a value is out of range; names the field, and of a table the name.
     """
 
     policy: str = option(
@@ -196,17 +187,6 @@ class Scheduler(DecisionOptions):
         metavar="NAME",
     )
     online_fit: bool = option(False, "correct the belief by what running jobs show")
-
-    def __post_init__(self) -> None:
-        DecisionOptions.__post_init__(self)
-        if names_are_known() and (self.policy, self.objective) != ("milp", "auto"):
-            from morph_opt.policies.registry import require_named
-
-            require_named(self.policy, self.objective)
-        if names_are_known() and self.policy == "milp" and self.solver != "highs":
-            from morph_opt.solvers.registry import require_named as require_solver
-
-            require_solver(self.solver)
 
     @property
     def learns(self) -> str:

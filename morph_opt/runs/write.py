@@ -172,7 +172,8 @@ def _open_growing(path: Path) -> IO[bytes]:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            raise InputError("holds no run that could be finished", file=str(path.parent)) from None
+            missing = f"holds no run that could be finished (no {path.name})"
+            raise InputError(missing, file=str(path.parent)) from None
         rule = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
         raise InputError(f"cannot be opened ({rule})", file=str(path)) from error
     file = os.fdopen(descriptor, "r+b", closefd=True) if _is_plain(descriptor) else None

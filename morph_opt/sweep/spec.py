@@ -14,7 +14,7 @@ from morph_opt.documents import Fields, key_lines, names_of, read_json, read_tom
 from morph_opt.domain import InputError
 from morph_opt.domain.checked import checked
 from morph_opt.domain.nearest import did_you_mean
-from morph_opt.domain.options import Setting, asked, of_a_file
+from morph_opt.domain.options import Setting, asked
 from morph_opt.replay.scenario import PARTS, Scenario
 from morph_opt.replay.setup import require_scheduler
 from morph_opt.sweep.cell import Cell
@@ -138,14 +138,13 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     plain = {k: v for k, v in values.items() if "." not in k and k != "cluster"}
     trace, state = plain.get("trace"), plain.get("state")
     cluster = values.get("cluster")
-    with of_a_file():
-        scenario = Scenario(trace, cluster, state=state).replaced(**plain)
+    begin = Scenario(trace, cluster, state=state)
+    scenario = begin.replaced(**plain)
     for name, value in values.items():
         if "." in name:
             part, _, of_part = name.partition(".")
-            with of_a_file():
-                changed = replace(getattr(scenario, part), **{of_part: value})
-                scenario = scenario.replaced(**{part: changed})
+            changed = replace(getattr(scenario, part), **{of_part: value})
+            scenario = scenario.replaced(**{part: changed})
     return scenario
 
 

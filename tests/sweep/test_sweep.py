@@ -15,7 +15,6 @@ import pytest
 import morph_opt as mo
 from benchmarks.readme.cases import SCHEDULERS
 from morph_opt.domain import InputError
-from morph_opt.domain.options import of_a_file
 from morph_opt.replay.arguments import make_parser, scenario_from
 from morph_opt.replay.setup import require_scheduler
 from morph_opt.runs.slo import Slo
@@ -236,8 +235,7 @@ def test_a_cell_of_another_version_is_left_alone(here: Path) -> None:
 def test_no_cell_runs_where_a_scheduler_has_no_name_that_is_known(here: Path) -> None:
     """The first cells are good: they would have run before the bad one was met."""
     trace = mo.Scenario("jobs.csv", "1x8", policy="fifo")
-    with of_a_file():
-        cells = [Cell(trace), Cell(trace.replaced(policy="nope"))]
+    cells = [Cell(trace), Cell(trace.replaced(policy="nope"))]
     with pytest.raises(InputError, match="unknown policy 'nope'"):
         run_cells(cells, here / "o")
     assert not (here / "o").exists()
