@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.table import Table
 
 ROOT = Path(__file__).parents[1]
@@ -72,12 +73,21 @@ def typed(python: str, page: Path, folder: Path) -> Iterator[tuple[str, int, flo
         yield text, done.returncode, time.monotonic() - began, said
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Type the pages; 1 if a command failed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.typed_pages", description=__doc__)
+def make_parser() -> LineParser:
+    """The command line."""
+    parser = LineParser(prog="python -m benchmarks.typed_pages", description=__doc__)
     parser.add_argument("python", help="interpreter of the environment to type them in")
     parser.add_argument("page", nargs="*", help="pages of docs (those of each person)")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    return run_command(make_parser(), _run, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Type the pages; 1 if a command failed."""
     rows, failed = [], False
     for page in options.page or PATHS.values():
         with tempfile.TemporaryDirectory() as folder:
@@ -90,4 +100,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_process(main))
