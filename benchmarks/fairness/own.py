@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.fairness.normalised import least_throughput, life_throughput
 from morph_opt.clusters import load_cluster
-from morph_opt.metrics.fairness import least_throughput, life_throughput
 from morph_opt.policies.registry import PolicyOptions, make_policy
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.table import Table

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.perf.complete import INDEPENDENT
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture
 from morph_opt.perf.analytic.prior import Population, prior, wide_prior
-from morph_opt.perf.fitting.errors import INDEPENDENT
 from morph_opt.perf.fitting.fit import fit
 from morph_opt.perf.fitting.runs import Run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -70,105 +71,20 @@ class Dataset:
         return " or ".join(kinds)
 
 
-def _checksums(name: str) -> Mapping[str, str]:
-    """SHA-256 by path, from ``<name>.sha256`` of this package (the format of ``sha256sum``)."""
-    text = resources.files("morph_opt.data").joinpath(f"{name}.sha256").read_text("utf-8")
-    pairs = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
-    return {path: digest for digest, path in pairs}
+def _datasets() -> dict[str, Dataset]:
+    package = resources.files("morph_opt.data")
+    tables = tomllib.loads(package.joinpath("datasets.toml").read_text("utf-8"))
+    found = {}
+    for name, table in tables.items():
+        listed = package.joinpath(f"{name}.sha256")  # in the format of sha256sum
+        lines = listed.read_text("utf-8").splitlines() if listed.is_file() else ()
+        pairs = (line.split(maxsplit=1) for line in lines if line.strip())
+        checksums = {path: digest for digest, path in pairs}
+        found[name] = Dataset(name, **{"sha256": checksums, **table})
+    return found
 
 
-DATASETS: dict[str, Dataset] = {
-    "morphling": Dataset(
-        name="morphling",
-        title="Morphling artifact (MLSys'25): four workloads, measured tables, profiles",
-        licence="Apache-2.0",
-        repository="AlibabaPAI/reconfigurable-dl-scheduler",
-        commit="80e85248c65c1ae231e2cf8bbfe0918b7af45c98",
-        sha256=_checksums("morphling"),
-    ),
-    "gavel": Dataset(
-        name="gavel",
-        title="Gavel artifact (OSDI'20): throughputs by GPU type, physical and MSR traces",
-        licence="MIT",
-        repository="stanford-futuredata/gavel",
-        commit="c4fa40097339e9608ab71fd64c8bdea96a5e4a4c",
-        sha256=_checksums("gavel"),
-    ),
-    "tiresias": Dataset(
-        name="tiresias",
-        title="Tiresias simulator (NSDI'19): 60-job trace, cluster specs, GPU-time samples",
-        licence="Apache-2.0",
-        repository="SymbioticLab/Tiresias",
-        commit="959f9b08f44fa1b4f2b3aed79b01e4d439264a94",
-        sha256=_checksums("tiresias"),
-    ),
-    "acme": Dataset(
-        name="acme",
-        title="Acme study (NSDI'24): job logs of Seren and Kalos, summary",
-        licence="CC-BY-4.0",
-        repository="InternLM/AcmeTrace",
-        commit="6d6ac9cd15f3b01151ac6ba00ecddd9156f0dc73",
-        sha256=_checksums("acme"),
-        blobs={
-            "data/job_trace/trace_seren.csv": "3133535311d36ecc404d4446e129036a1057c6f2",
-            "data/job_trace/trace_kalos.csv": "6e6c11a6308e403a2b75f3dec2d9cf48263c1a52",
-        },
-        citation="Hu et al., Characterization of Large Language Model Development in the "
-        "Datacenter, NSDI 2024",
-    ),
-    "helios": Dataset(
-        name="helios",
-        title="Helios (SC'21): job logs and daily capacity of four clusters, one archive",
-        licence="CC-BY-4.0",
-        repository="S-Lab-System-Group/HeliosData",
-        commit="159f0caeec16600b9b6017862952a36aae01c43f",
-        sha256={},
-        blobs={"data.zip": "1a48d5e0fb816fe9bbf1ad7086e7dec90923e5c6"},
-        members={
-            "data.zip": {
-                f"data/{cluster}/{file}": f"{cluster}/{file}"
-                for cluster in ("Earth", "Saturn", "Uranus", "Venus")
-                for file in ("cluster_log.csv", "cluster_gpu_number.csv")
-            }
-        },
-        citation="Hu et al., Characterization and Prediction of Deep Learning Workloads in "
-        "Large-Scale GPU Datacenters, SC 2021",
-    ),
-    "philly": Dataset(
-        name="philly",
-        title="Philly (ATC'19): job log, out of an archive of 1 GB",
-        licence="CC-BY-4.0",
-        repository="msr-fiddle/philly-traces",
-        commit="29a1b87fa2d9ed80b83c9e3a37f3a88d382b031d",
-        sha256={
-            "trace-data.tar.gz": "2037ccf63a725a02be718b0e1aeee6142c90b7f62d0d849295120e9f6ba13d2c"
-        },
-        members={"trace-data.tar.gz": {"trace-data/cluster_job_log": "cluster_job_log"}},
-        citation="Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training "
-        "Workloads, USENIX ATC 2019",
-        large=True,
-    ),
-    "openb": Dataset(
-        name="openb",
-        title="OpenB (ATC'23): nodes and pods of a cluster with shared GPUs",
-        licence="Apache-2.0",
-        repository="hkust-adsl/kubernetes-scheduler-simulator",
-        commit="8f3d6417353c5083c6d56617f255fadd8dc306bc",
-        sha256=_checksums("openb"),
-        citation="Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with "
-        "Fragmentation Gradient Descent, USENIX ATC 2023",
-    ),
-    "pollux": Dataset(
-        name="pollux",
-        title="Pollux (OSDI'21): workloads of the artifact, without durations",
-        licence="Apache-2.0",
-        repository="petuum/adaptdl",
-        commit="c793c7089bd307462686339d29707925c461f9a9",
-        sha256=_checksums("pollux"),
-        citation="Qiao et al., Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep "
-        "Learning, OSDI 2021",
-    ),
-}
+DATASETS = _datasets()
 """Data sets by name."""
 
 

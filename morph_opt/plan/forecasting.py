@@ -23,9 +23,6 @@ FIRST_S, HORIZONS = 3600.0, 11
 """First horizon, and how many there are, each twice the one before; 42 days are the last."""
 LAST_S = FIRST_S * 2.0 ** (HORIZONS - 1)
 
-SAME_S = 1e-6
-"""Within which two instants are one."""
-
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -46,21 +43,6 @@ class Forecast:
     def of(self, what: str) -> tuple[float, ...]:
         """Instants of ``start`` or ``finish``."""
         return self.starts_s if what == "start" else self.finishes_s
-
-    def held(self, what: str, came_s: float) -> float:
-        """How much of what came lies in the middle 80 %: 1 inside, 0 outside, a share on an edge.
-
-        Of m draws and what came, what came has any of m + 1 ranks with the same chance; where some
-        are equal (jobs start at boundaries), all of their ranks in equal shares. So the mean over
-        forecasts is 0.8 where what comes is of the same kind as what was drawn (the randomised
-        probability integral transform: Czado, Gneiting and Held 2009).
-        """
-        values = self.of(what)
-        below = sum(value < came_s - SAME_S for value in values)
-        equal = sum(abs(value - came_s) <= SAME_S for value in values) + 1
-        ranks = len(values) + 1
-        low, high = QUANTILES[0] * ranks, QUANTILES[2] * ranks
-        return max(0.0, min(below + equal, high) - max(below, low)) / equal
 
     def quantiles(self, what: str) -> tuple[float, float, float]:
         """At `QUANTILES`: order statistics between which a further draw lies in 80 % of cases.

@@ -6,7 +6,7 @@ the node failures, the solver keeps its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -132,15 +132,6 @@ def require_blocks(history: Trace, blocks: str) -> int:
             field="trace",
         )
     return count
-
-
-def twins(trace: str, seeds: Iterable[int], *, load: float = 1.0) -> tuple[Source, tuple[int, ...]]:
-    """Members of a seeded family.
-
-    >>> twins("base", range(3))[1]
-    (0, 1, 2)
-    """
-    return source_of(trace, load=load), tuple(seeds)
 
 
 def distinct(seeds: Sequence[int]) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.perf.complete import INDEPENDENT
 from benchmarks.perf.population import population
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS
@@ -16,7 +17,6 @@ from morph_opt.perf.fitting.design import choose_runs
 from morph_opt.perf.fitting.discrepancy import covariance
 from morph_opt.perf.fitting.errors import (
     ERRORS,
-    INDEPENDENT,
     Evaluator,
     Outputs,
     covariance_between,

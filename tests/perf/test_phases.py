@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.perf.complete import fit_complete
+from benchmarks.perf.complete import INDEPENDENT, fit_complete
 from benchmarks.perf.public_runs import read_public
 from morph_opt.domain import ExecutionPlan, InputError, Shape
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, PARTS, Features
@@ -16,7 +16,7 @@ from morph_opt.perf.analytic.prior import prior
 from morph_opt.perf.analytic.terms import parts_s
 from morph_opt.perf.fitting.design import choose_runs
 from morph_opt.perf.fitting.discrepancy import Pair
-from morph_opt.perf.fitting.errors import INDEPENDENT, observed
+from morph_opt.perf.fitting.errors import observed
 from morph_opt.perf.fitting.fit import fit, of_constants
 from morph_opt.perf.fitting.runs import Run
 from morph_opt.perf.fitting.runs_csv import read_runs

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.published.cases import INSTANT_S, Case, Difference, NotRun, differences
-from benchmarks.published.parts.gandiva_pairs import best_pairs
+from benchmarks.published.parts.gandiva_pairs import PublishedTask, best_pairs
 from benchmarks.published.parts.part import Document, Part, data_file, listed, same_jobs
 from benchmarks.published.simulators.gandiva import simulate
 from benchmarks.published.simulators.gandiva_feedback import (
@@ -16,9 +16,9 @@ from benchmarks.published.simulators.gandiva_feedback import (
     ranked_optimum,
 )
 from benchmarks.published.simulators.gandiva_search import run_search
+from benchmarks.published.simulators.gandiva_slices import SliceJob, SliceRules, Slices
 from benchmarks.published.simulators.tiresias import RigidJob
-from morph_opt.policies.gandiva.packing import PackingTask, by_trial, gavel_shares
-from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices
+from morph_opt.policies.gandiva.packing import by_trial, gavel_shares
 from morph_opt.traces.tiresias import read_trace_rows
 
 Run = Callable[[], Iterator[Difference]]
@@ -116,12 +116,12 @@ def _slices(_place: str, case: Any, _document: Document) -> list[Case]:
 
 
 def _packing(place: str, case: Any, _document: Document) -> list[Case]:
-    task = PackingTask(
+    task = PublishedTask(
         int(case["gpus"]),
-        float(case["gpu_memory_gib"]),
         {int(j["id"]): float(j["utilisation"]) for j in case["jobs"]},
-        {int(j["id"]): float(j["memory_gib"]) for j in case["jobs"]},
         {(min(a, b), max(a, b)): (float(s), float(t)) for a, b, s, t in case["pairs"]},
+        memory_gib=float(case["gpu_memory_gib"]),
+        needs_gib={int(j["id"]): float(j["memory_gib"]) for j in case["jobs"]},
     )
     greedy = case["greedy"]
     expected = {

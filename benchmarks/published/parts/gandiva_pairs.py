@@ -1,13 +1,34 @@
-"""Gandiva's published choice of pairs."""
+"""Gandiva's published choice of pairs: what the memory of a GPU holds, and the best matching."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from morph_opt.policies.gandiva.packing import PackingTask, Pair
 
 
-def best_pairs(task: PackingTask) -> list[Pair]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedTask(PackingTask):
+    """Jobs that might share, with what they need of the memory of a GPU."""
+
+    memory_gib: float
+    needs_gib: Mapping[int, float]
+
+    def fits(self, one: int, other: int) -> bool:
+        """Whether the memory of a GPU holds both as well."""
+        both_gib = self.needs_gib[one] + self.needs_gib[other]
+        return PackingTask.fits(self, one, other) and both_gib <= self.memory_gib
+
+    def value(self, pairs: Sequence[Pair]) -> float:
+        """Speed in sum: groups share the GPUs equally."""
+        groups = len(self.utilisation) - len(pairs)
+        alone = len(self.utilisation) - 2 * len(pairs)
+        speed = alone + sum(self.together(*pair) for pair in pairs)
+        return min(1.0, self.gpus / max(1, groups)) * speed
+
+
+def best_pairs(task: PublishedTask) -> list[Pair]:
     """The matching of largest value, by enumeration."""
     jobs = sorted(task.utilisation)
     best: list[Pair] = []

@@ -11,7 +11,8 @@ import numpy as np
 from benchmarks.published.cases import Case, Difference, NotRun, differences
 from benchmarks.published.parts.part import Document, Part, listed
 from benchmarks.published.parts.pollux_goodput import Goodput
-from morph_opt.policies.malleable.pollux_rule import Budget, PolluxRound, Search
+from benchmarks.published.simulators.pollux import PublishedRound
+from morph_opt.policies.malleable.pollux_rule import Budget, Search
 
 RESTART_S = 30.0
 """What the published policy takes a change of nodes to cost."""
@@ -30,7 +31,7 @@ def _goodput(raw: Mapping[str, Any]) -> Goodput | None:
     return Goodput((a, b, c, d, e, f, g), (sqr, var), first, largest, (least, most))
 
 
-def _round(case: Mapping[str, Any]) -> tuple[PolluxRound, list[Goodput | None]]:
+def _round(case: Mapping[str, Any]) -> tuple[PublishedRound, list[Goodput | None]]:
     nodes, per_node = int(case["nodes"]), int(case["gpus_per_node"])
     total, fair = nodes * per_node, int(case["fair_gpus"])
     models = [_goodput(raw) for raw in case["jobs"]]
@@ -43,7 +44,7 @@ def _round(case: Mapping[str, Any]) -> tuple[PolluxRound, list[Goodput | None]]:
                 relative[j, n, g] = value / base
     age = np.asarray([float(raw["age_s"]) for raw in case["jobs"]])
     restarts = np.asarray([float(raw["restarts"]) for raw in case["jobs"]])
-    task = PolluxRound(
+    task = PublishedRound(
         relative,
         np.asarray(case["current"], dtype=np.int64).reshape(len(models), nodes),
         np.full(nodes, per_node, dtype=np.int64),
@@ -69,7 +70,7 @@ def _read(_place: str, case: Any, _document: Document) -> list[Case]:
 
 
 def _goodputs(
-    case: Mapping[str, Any], models: list[Goodput | None], task: PolluxRound
+    case: Mapping[str, Any], models: list[Goodput | None], task: PublishedRound
 ) -> Callable[[], Iterator[Difference]]:
     def run() -> Iterator[Difference]:
         for j, (raw, model) in enumerate(zip(case["jobs"], models, strict=True)):
@@ -84,7 +85,9 @@ def _goodputs(
     return run
 
 
-def _allocations(case: Mapping[str, Any], task: PolluxRound) -> Callable[[], Iterator[Difference]]:
+def _allocations(
+    case: Mapping[str, Any], task: PublishedRound
+) -> Callable[[], Iterator[Difference]]:
     def run() -> Iterator[Difference]:
         if not case["allocations"]:
             raise NotRun("no allocation is published")
@@ -104,7 +107,7 @@ def _allocations(case: Mapping[str, Any], task: PolluxRound) -> Callable[[], Ite
     return run
 
 
-def _best(case: Mapping[str, Any], task: PolluxRound) -> Callable[[], Iterator[Difference]]:
+def _best(case: Mapping[str, Any], task: PublishedRound) -> Callable[[], Iterator[Difference]]:
     def run() -> Iterator[Difference]:
         expected = float(case["best"]["fitness"])
         given = np.asarray(case["best"]["gpus"], dtype=np.int64)[None]

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices, Slot
+from benchmarks.published.simulators.gandiva_slices import (
+    SlicedJob,
+    SliceJob,
+    SliceRules,
+    Slices,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ def run_search(
     reports: dict[int, float] = {}
     cancelled: list[float] = []
 
-    def cancel(now: float, slots: Sequence[Slot]) -> Sequence[Slot]:
+    def cancel(now: float, slots: Sequence[SlicedJob]) -> Sequence[SlicedJob]:
         for slot in slots:
             done_s = work_s - slot.left_s
             if slot.job.name not in reports and done_s >= feedback_s:

@@ -61,15 +61,6 @@ ERRORS = Errors(
 )
 """For fits on a few runs."""
 
-INDEPENDENT = Errors(
-    kernels=tuple(
-        Scales(run=kernel.run, ragged=0.06 if part == "stall" else 0.0)
-        for part, kernel in zip(PARTS, ERRORS.kernels, strict=True)
-    ),
-    floor=tuple(1.5 * floor for floor in ERRORS.floor),
-)
-"""For fits on complete tables: whatever the formulas can explain, they shall explain."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outputs:

@@ -37,31 +37,6 @@ been seen yet; moving costs a restart.
 """
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Observation:
-    """One observed iteration time.
-
-    Parameters
-    ----------
-    model, node_type
-        Training model, and name of the node type.
-    shape, plan, span
-        How it ran.
-    iteration_s
-        Seconds per iteration, above 0.
-    """
-
-    model: str
-    node_type: str
-    shape: Shape
-    plan: ExecutionPlan
-    span: Span
-    iteration_s: float
-
-    def __post_init__(self) -> None:
-        require_finite("observation.iteration_s", self.iteration_s, above=0.0)
-
-
 _Key = tuple[str, Shape, ExecutionPlan, Span]
 
 
@@ -81,12 +56,6 @@ class OnlineModel(SpeedsOver):
     ----------
     base
         Predictions before any observation; never changed.
-    scales, family
-        How wrong the base may be, and what errors are shared.
-    news
-        See `NEWS`.
-    observations
-        Observations accepted so far, for example by the object that this one restores.
 
     Notes
     -----
@@ -95,24 +64,12 @@ class OnlineModel(SpeedsOver):
     answers compares it.
     """
 
-    def __init__(
-        self,
-        base: SpeedModel,
-        scales: Scales = LEARNING,
-        *,
-        family: float = FAMILY,
-        news: float = NEWS,
-        observations: Iterable[Observation] = (),
-    ) -> None:
+    def __init__(self, base: SpeedModel) -> None:
         super().__init__(base)
-        self._scales = scales
-        self._family = family
-        self._news = news
         self._seen: dict[str, dict[_Key, float]] = {}
         self._gaps: dict[str, dict[_Key, float]] = {}
         self._solved: dict[str, _Solved] = {}
-        self._pending = list(observations)
-        self._version = len(self._pending)
+        self._version = 0
 
     @property
     def name(self) -> str:
@@ -123,14 +80,6 @@ class OnlineModel(SpeedsOver):
     def version(self) -> int:
         """Number of observations accepted."""
         return self._version
-
-    def observations(self) -> list[Observation]:
-        """All accepted observations, sorted; giving them to a new object restores this one."""
-        found = list(self._pending)
-        for node_type, rows in self._seen.items():
-            for (model, shape, plan, span), seconds in rows.items():
-                found.append(Observation(model, node_type, shape, plan, span, seconds))
-        return sorted(found)
 
     def observe(
         self,
@@ -153,7 +102,7 @@ class OnlineModel(SpeedsOver):
         key = (model, shape, plan, span)
         if believed is None or key in self._seen.get(node_type.name, {}):
             return False
-        if abs(math.log(iteration_s / believed)) < self._news:
+        if abs(math.log(iteration_s / believed)) < NEWS:
             return False
         self._accept(node_type, key, iteration_s)
         self._version += 1
@@ -166,7 +115,6 @@ class OnlineModel(SpeedsOver):
         believed = self._base.iteration_s(model, node_type, shape, plan, span)
         if believed is None:
             return None
-        self._restore(node_type)
         observed = self._seen.get(node_type.name, {}).get((model, shape, plan, span))
         if observed is not None:
             return observed
@@ -175,7 +123,6 @@ class OnlineModel(SpeedsOver):
     def _own(
         self, model: str, node_type: NodeType, rows: Sequence[Configuration], span: Span
     ) -> Iterable[Configuration]:
-        self._restore(node_type)
         seen = self._seen.get(node_type.name, {})
         factors = self._factors(model, node_type, [(row.shape, row.plan) for row in rows])
         for row, factor in zip(rows, factors, strict=True):
@@ -200,8 +147,8 @@ class OnlineModel(SpeedsOver):
     ) -> Floats:
         """Covariance of the base's errors: within a model, and of a family in all models."""
         same = np.array([[a == b for b in right_models] for a in left_models], dtype=float)
-        kind = Scales(run=0.0, shape=0.0, ragged=0.0, plan=self._family, reach=0.0, degree=0.0)
-        within = same * covariance(left, right, self._scales)
+        kind = Scales(run=0.0, shape=0.0, ragged=0.0, plan=FAMILY, reach=0.0, degree=0.0)
+        within = same * covariance(left, right, LEARNING)
         total: Floats = within + covariance(left, right, kind)
         return total
 
@@ -215,7 +162,7 @@ class OnlineModel(SpeedsOver):
             models = tuple(key[0] for key in keys)
             pairs = tuple((key[1], key[2]) for key in keys)
             noise = self._covariance(models, pairs, models, pairs)
-            noise += self._scales.run**2 * np.eye(len(pairs))
+            noise += LEARNING.run**2 * np.eye(len(pairs))
             weights = cho_solve(cho_factor(noise), np.array([gaps[key] for key in keys]))
             self._solved[node_type] = _Solved(models, pairs, weights)
         return self._solved[node_type]
@@ -229,11 +176,3 @@ class OnlineModel(SpeedsOver):
             self._gaps.setdefault(node_type.name, {})[key] = gap
         self._solved.pop(node_type.name, None)
         self._rows = {k: v for k, v in self._rows.items() if k[1].name != node_type.name}
-
-    def _restore(self, node_type: NodeType) -> None:
-        """Take in restored observations, now that their node type is at hand."""
-        mine = [o for o in self._pending if o.node_type == node_type.name]
-        if mine:
-            self._pending = [o for o in self._pending if o.node_type != node_type.name]
-        for o in mine:
-            self._accept(node_type, (o.model, o.shape, o.plan, o.span), o.iteration_s)

@@ -117,9 +117,7 @@ class PackedSlices(Policy):
                     speed[i, j] = kept
         task = PackingTask(
             gpus - _load(others, known),
-            0.0,
             {i: self._utilisation(known[name].job) for i, name in enumerate(alone)},
-            dict.fromkeys(range(len(alone)), 0.0),
             speed,
             {i: known[name].job.requested_gpus for i, name in enumerate(alone)},
         )

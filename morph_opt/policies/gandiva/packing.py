@@ -18,9 +18,9 @@ class PackingTask:
 
     Parameters
     ----------
-    gpus, memory_gib
-        GPUs in all, and the memory of one.
-    utilisation, needs_gib
+    gpus
+        In all.
+    utilisation
         Of each job alone, by its name.
     speed
         Relative speeds of the two jobs of a pair, smaller name first.
@@ -29,9 +29,7 @@ class PackingTask:
     """
 
     gpus: int
-    memory_gib: float
     utilisation: Mapping[int, float]
-    needs_gib: Mapping[int, float]
     speed: Mapping[Pair, tuple[float, float]]
     gang: Mapping[int, int] = field(default_factory=dict)
 
@@ -40,17 +38,10 @@ class PackingTask:
         return sum(self.speed[min(one, other), max(one, other)])
 
     def fits(self, one: int, other: int) -> bool:
-        """Whether the memory of a GPU holds both, and their speeds are known."""
+        """Whether their speeds are known and their gangs equal."""
         known = (min(one, other), max(one, other)) in self.speed
         equal = self.gang.get(one, 1) == self.gang.get(other, 1)
-        return known and equal and self.needs_gib[one] + self.needs_gib[other] <= self.memory_gib
-
-    def value(self, pairs: Sequence[Pair]) -> float:
-        """Speed in sum: groups share the GPUs equally."""
-        groups = len(self.utilisation) - len(pairs)
-        alone = len(self.utilisation) - 2 * len(pairs)
-        speed = alone + sum(self.together(*pair) for pair in pairs)
-        return min(1.0, self.gpus / max(1, groups)) * speed
+        return known and equal
 
 
 def by_trial(task: PackingTask) -> tuple[list[tuple[int, int, bool]], list[Pair]]:

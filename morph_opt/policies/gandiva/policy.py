@@ -7,6 +7,7 @@ business: it comes back to its GPU counts where it was whenever its host still h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 
 from morph_opt.decision.candidates.table import CandidateBuilder
 from morph_opt.domain import (
@@ -23,7 +24,7 @@ from morph_opt.domain.starting import same_place
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.growth import Growth
-from morph_opt.policies.gandiva.slices import Host, SliceJob, SliceRules, Slices, Slot
+from morph_opt.policies.gandiva.slices import Host, HostRules, Hosts, Slot
 from morph_opt.strict.check import BeliefChecks
 from morph_opt.strict.rules import StateFacts
 
@@ -31,8 +32,8 @@ Assigned = tuple[JobState, int, tuple[int, ...]]
 """A job that runs, its GPUs, and the servers of its host."""
 
 
-class _Hosts(Slices):
-    """Hosts round by round; time and work are the engine's.
+class _Followed(Hosts):
+    """Hosts of a replay; time and work are the engine's.
 
     Parameters
     ----------
@@ -41,23 +42,21 @@ class _Hosts(Slices):
     """
 
     def __init__(
-        self, rules: SliceRules, grown: Callable[[JobState, tuple[int, ...], int], int]
+        self, rules: HostRules, grown: Callable[[JobState, tuple[int, ...], int], int]
     ) -> None:
-        super().__init__((), rules)
+        super().__init__(rules)
         self._grown = grown
         self._jobs: dict[int, JobState] = {}
+        self._numbers = count()
         self.closed: frozenset[int] = frozenset()
         self.known: dict[str, Slot] = {}
 
     def _empty(self) -> list[int]:
         return [server for server in super()._empty() if server not in self.closed]
 
-    def _serve(self, slot: Slot, gpus: int, now: float) -> None:
-        slot.gpus, slot.last_end_s, slot.moved = gpus, now + self.rules.quantum_s, False
-
     def _more(self, slot: Slot, host: Host, idle: int) -> int:
-        known, gang = self._jobs[slot.job.name], slot.job.gpus
-        return self._grown(known, host.servers, gang + idle) - gang if idle else 0
+        known = self._jobs[slot.name]
+        return self._grown(known, host.servers, slot.gpus + idle) - slot.gpus if idle else 0
 
     def follow(
         self, state: RoundState, gangs: dict[str, int]
@@ -72,33 +71,17 @@ class _Hosts(Slices):
         for host in [host for host in self.hosts if not self.closed.isdisjoint(host.servers)]:
             self.queue = [*sorted(host.slots, key=lambda slot: slot.turn), *self.queue]
             self.hosts.remove(host)
+        self._jobs = {}
         for known in state.jobs:
             name = known.job.name
             if name not in self.known and gangs[name]:
-                at = SliceJob(len(self.slots), gangs[name], known.job.submission_s, 1.0)
-                self.known[name] = Slot(at, 1.0)
-                self.slots.append(self.known[name])
+                self.known[name] = Slot(next(self._numbers), gangs[name], known.job.submission_s)
                 self.queue.append(self.known[name])
-        self._jobs = {
-            self.known[known.job.name].job.name: known
-            for known in state.jobs
-            if known.job.name in self.known
-        }
-        return self._assigned(state.time_s)
-
-    def _assigned(self, now: float) -> dict[str, tuple[int, tuple[int, ...]]]:
-        if self.rules.migrate:
-            self._unshare()
-            self._defragment()
-        self._admit()
-        self.rounds.clear()
-        self._assign(now)
-        running = self.rounds[0][1] if self.rounds else []
-        given = {number: (gpus, where) for number, gpus, where in running}
+            if name in self.known:
+                self._jobs[self.known[name].name] = known
         return {
-            name: given[slot.job.name]
-            for name, slot in self.known.items()
-            if slot.job.name in given
+            self._jobs[number].job.name: (gpus, where)
+            for number, gpus, where in self._assigned(state.time_s)
         }
 
 
@@ -129,7 +112,7 @@ class GandivaSlices(Policy):
         self._growth = Growth(belief)
         self._any_affinity, self._migrate = any_affinity, migrate
         self.rigid: frozenset[str] = frozenset()
-        self._hosts: _Hosts | None = None
+        self._hosts: _Followed | None = None
         self._cluster: Cluster | None = None
 
     def observe(self, state: RoundState) -> None:
@@ -196,14 +179,14 @@ class GandivaSlices(Policy):
         if len(sizes) > 1:
             raise InputError("needs servers of one size", field="--policy gandiva")
         if self._hosts is None:
-            rules = SliceRules(
+            rules = HostRules(
                 len(state.cluster.nodes),
                 sizes.pop(),
                 migrate=self._migrate,
                 any_affinity=self._any_affinity,
                 quantum_s=state.interval_s,
             )
-            self._hosts = _Hosts(rules, self._grown)
+            self._hosts = _Followed(rules, self._grown)
         self._cluster = state.cluster
         gangs = {known.job.name: self._gang(known, state) for known in state.jobs}
         given = self._hosts.follow(state, gangs)

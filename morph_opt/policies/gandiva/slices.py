@@ -7,63 +7,30 @@ Decisions are made at multiples of the quantum only; jobs complete at their exac
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from morph_opt.domain import InputError
-
 
 @dataclass(frozen=True, slots=True)
-class SliceJob:
-    """A gang with its work.
-
-    Parameters
-    ----------
-    name
-        Of the job; ties of instants are broken by it.
-    gpus, most
-        Gang, and GPUs that it can make use of.
-    submit_s, work_s
-        Submission; seconds on its gang.
-    """
-
-    name: int
-    gpus: int
-    submit_s: float
-    work_s: float
-    most: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SliceRules:
-    """Servers, charges and mechanisms.
+class HostRules:
+    """Servers and mechanisms.
 
     Parameters
     ----------
     servers, per_server
         Servers, and GPUs of each.
-    first_s, resume_s, move_s, resize_s
-        Charges of a first start, of running again after a pause, after a move, with other GPUs.
     migrate
         Whether jobs are moved: off overloaded hosts, together, and to make room for gangs.
     any_affinity
         Whether a gang may join a full host of another size (ours; the paper keeps it waiting).
-    height
-        Most gangs per lane of a host that is oversubscribed; None for any number.
     quantum_s
         Length of a slice.
     """
 
     servers: int
     per_server: int
-    first_s: float = 0.0
-    resume_s: float = 0.0
-    move_s: float = 0.0
-    resize_s: float = 0.0
     migrate: bool = False
     any_affinity: bool = False
-    height: int | None = None
     quantum_s: float = 60.0
 
 
@@ -73,37 +40,25 @@ class Slot:
 
     Parameters
     ----------
-    left_s
-        Work to go.
-    charge_s
-        Start-up to go.
+    name
+        Of the job; ties of instants are broken by it.
+    gpus
+        Its gang.
+    submit_s
+        Submission.
     last_end_s
         End of the last round in which it ran; -1 before.
-    gpus
-        GPUs of that round.
-    moved
-        Whether a move is still to be paid; one before its first start is paid when it runs again.
-    first_s, end_s
-        First boundary with GPUs, and completion.
     """
 
-    job: SliceJob
-    left_s: float
-    charge_s: float = 0.0
+    name: int
+    gpus: int
+    submit_s: float
     last_end_s: float = -1.0
-    gpus: int = 0
-    moved: bool = False
-    first_s: float = -1.0
-    end_s: float = math.inf
-    starts: int = 0
-    resumes: int = 0
-    moves: int = 0
-    resizes: int = 0
 
     @property
     def turn(self) -> tuple[bool, float, float, int]:
         """Deal order: never served first, then by the end of the last round, submission, name."""
-        return self.last_end_s >= 0, self.last_end_s, self.job.submit_s, self.job.name
+        return self.last_end_s >= 0, self.last_end_s, self.submit_s, self.name
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +73,7 @@ class Host:
     @property
     def load(self) -> int:
         """Sum of the gangs, suspended ones included."""
-        return sum(slot.job.gpus for slot in self.slots)
+        return sum(slot.gpus for slot in self.slots)
 
     @property
     def free(self) -> int:
@@ -126,62 +81,25 @@ class Host:
         return self.capacity - self.load
 
 
-Round = tuple[float, list[tuple[int, int, tuple[int, ...]]]]
-"""Boundary; job, GPUs and servers of every running job."""
+Running = list[tuple[int, int, tuple[int, ...]]]
+"""Job, GPUs and servers of every running job, by name."""
 
 
-class Slices:
-    """The whole course of some jobs.
+class Hosts:
+    """Who shares which servers, from boundary to boundary.
 
-    Parameters
+    Attributes
     ----------
-    jobs
-        Any order.
-    rules
-        See `SliceRules`.
-    cancel
-        Asked at every boundary with what runs and waits: who is cancelled.
+    hosts
+        Those that have jobs.
+    queue
+        Jobs that have no host.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[SliceJob],
-        rules: SliceRules,
-        cancel: Callable[[float, Sequence[Slot]], Sequence[Slot]] | None = None,
-    ) -> None:
-        for job in jobs:
-            if not 1 <= job.gpus <= rules.servers * rules.per_server:
-                raise InputError(f"asks for {job.gpus} GPUs", field=f"job {job.name}")
-        self.slots = [Slot(job, job.work_s) for job in jobs]
+    def __init__(self, rules: HostRules) -> None:
         self.rules = rules
         self.hosts: list[Host] = []
         self.queue: list[Slot] = []
-        self.rounds: list[Round] = []
-        self._cancel = cancel
-
-    def run(self) -> list[Slot]:
-        """Until every job is complete or cancelled; in the order of the jobs."""
-        coming = sorted(self.slots, key=lambda slot: (slot.job.submit_s, slot.job.name))
-        now, quantum = 0.0, self.rules.quantum_s
-        while coming or self.queue or self.hosts:
-            now += quantum
-            if not (self.queue or self.hosts):
-                later = math.ceil(coming[0].job.submit_s / quantum) * quantum
-                now = max(now, later)
-            self._leave(lambda slot, now=now: slot.end_s <= now)  # type: ignore[misc]
-            while coming and coming[0].job.submit_s <= now:
-                self.queue.append(coming.pop(0))
-            if self._cancel is not None:
-                gone = self._cancel(now, self.slots)
-                self._leave(lambda slot, gone=gone: slot in gone)  # type: ignore[misc]
-                self.queue = [slot for slot in self.queue if slot not in gone]
-                coming = [slot for slot in coming if slot not in gone]
-            if self.rules.migrate:
-                self._unshare()
-                self._defragment()
-            self._admit()
-            self._assign(now)
-        return self.slots
 
     def _leave(self, leaves: Callable[[Slot], bool]) -> None:
         for host in self.hosts:
@@ -224,15 +142,8 @@ class Slices:
         return self._least_loaded(fitting) or self._open_host(gang)
 
     def _oversubscribed(self, gang: int, hosts: Sequence[Host]) -> Host | None:
-        """A host of the size whatever its load, up to the height; with any affinity any host."""
-        height = self.rules.height
-        same = [
-            host
-            for host in hosts
-            if host.size == gang
-            and (height is None or -(-(host.load + gang) // host.capacity) <= height)
-        ]
-        found = self._least_loaded(same)
+        """A host of the size whatever its load; with any affinity any host."""
+        found = self._least_loaded([host for host in hosts if host.size == gang])
         if found is None and self.rules.any_affinity:
             holding = [host for host in hosts if host.capacity >= gang]
             found = self._least_loaded(holding, gang)
@@ -255,7 +166,6 @@ class Slices:
     def _move(self, slot: Slot, here: Host, there: Host) -> None:
         here.slots.remove(slot)
         there.slots.append(slot)
-        slot.moved = True
 
     def _unshare(self) -> None:
         """The last in turn of an overloaded host goes where there is room, while it can."""
@@ -264,7 +174,7 @@ class Slices:
             heavy.sort(key=lambda host: (-host.load / host.capacity, host.servers[0]))
             for host in heavy:
                 last = max(host.slots, key=lambda slot: slot.turn)
-                there = self._with_room(last.job.gpus)
+                there = self._with_room(last.gpus)
                 if there is not None:
                     self._move(last, host, there)
                     break
@@ -284,12 +194,12 @@ class Slices:
             ]
             room = {id(other): other.free for other in before}
             plan: list[tuple[Slot, Host]] = []
-            for slot in sorted(host.slots, key=lambda slot: (-slot.job.gpus, slot.turn)):
-                fits = [other for other in before if room[id(other)] >= slot.job.gpus]
+            for slot in sorted(host.slots, key=lambda slot: (-slot.gpus, slot.turn)):
+                fits = [other for other in before if room[id(other)] >= slot.gpus]
                 if not fits:
                     break
                 there = min(fits, key=lambda other: (room[id(other)], other.servers[0]))
-                room[id(there)] -= slot.job.gpus
+                room[id(there)] -= slot.gpus
                 plan.append((slot, there))
             if host.slots and len(plan) == len(host.slots):
                 for slot, there in plan:
@@ -299,9 +209,9 @@ class Slices:
     def _admit(self) -> None:
         waiting = []
         for slot in self.queue:
-            host = self._place_of(slot.job.gpus)
+            host = self._place_of(slot.gpus)
             if host is None and self.rules.migrate:
-                host = self._made_room(slot.job.gpus)
+                host = self._made_room(slot.gpus)
             if host is None:
                 waiting.append(slot)
             else:
@@ -323,7 +233,7 @@ class Slices:
         added: list[tuple[Slot, Host, Host]] = []
         for host in emptied:
             for slot in sorted(host.slots, key=lambda slot: slot.turn):
-                there = self._oversubscribed(slot.job.gpus, rest)
+                there = self._oversubscribed(slot.gpus, rest)
                 if there is None:
                     for moved, _, joined in added:
                         joined.slots.remove(moved)
@@ -332,22 +242,26 @@ class Slices:
                 added.append((slot, host, there))
         for slot, host, _ in added:
             host.slots.remove(slot)
-            slot.moved = True
         self._dissolve()
         return self._open_host(gang)
 
     # ------------------------------------------------------------ time
 
-    def _assign(self, now: float) -> None:
-        running: list[tuple[int, int, tuple[int, ...]]] = []
+    def _assigned(self, now: float) -> Running:
+        """Jobs move and are admitted, then every host serves its jobs in turn."""
+        if self.rules.migrate:
+            self._unshare()
+            self._defragment()
+        self._admit()
+        running: Running = []
         for host in self.hosts:
             free = host.capacity
             order = sorted(host.slots, key=lambda slot: slot.turn)
             chosen = []
             for slot in order:
-                if slot.job.gpus <= free:
-                    free -= slot.job.gpus
-                    chosen.append((slot, slot.job.gpus))
+                if slot.gpus <= free:
+                    free -= slot.gpus
+                    chosen.append((slot, slot.gpus))
             if len(chosen) == len(order) and not self.queue:
                 grown = []
                 for slot, gpus in chosen:
@@ -357,33 +271,12 @@ class Slices:
                 chosen = grown
             for slot, gpus in chosen:
                 self._serve(slot, gpus, now)
-                running.append((slot.job.name, gpus, host.servers))
-        if running:
-            self.rounds.append((now, sorted(running)))
+                running.append((slot.name, gpus, host.servers))
+        return sorted(running)
 
-    def _more(self, slot: Slot, host: Host, idle: int) -> int:  # noqa: ARG002 - others look at it
+    def _more(self, slot: Slot, host: Host, idle: int) -> int:
         """GPUs beyond its gang that a job takes of those that are idle on its host."""
-        return max(0, min(idle, slot.job.most - slot.job.gpus))
+        raise NotImplementedError
 
-    def _serve(self, slot: Slot, gpus: int, now: float) -> None:
-        rules = self.rules
-        if slot.last_end_s < 0:
-            slot.first_s, slot.starts, slot.charge_s = now, 1, rules.first_s
-        elif slot.moved:
-            slot.moves += 1
-            slot.charge_s, slot.moved = rules.move_s, False
-        elif slot.last_end_s < now:
-            slot.resumes += 1
-            slot.charge_s = rules.resume_s
-        elif gpus != slot.gpus:
-            slot.resizes += 1
-            slot.charge_s = rules.resize_s
-        slot.gpus, slot.last_end_s = gpus, now + rules.quantum_s
-        speed = gpus / slot.job.gpus
-        needed_s = slot.charge_s + slot.left_s / speed
-        if needed_s <= rules.quantum_s:
-            slot.end_s, slot.left_s = now + needed_s, 0.0
-            return
-        worked_s = max(0.0, rules.quantum_s - slot.charge_s)
-        slot.charge_s = max(0.0, slot.charge_s - rules.quantum_s)
-        slot.left_s -= worked_s * speed
+    def _serve(self, slot: Slot, gpus: int, now: float) -> None:  # noqa: ARG002 - a course counts them
+        slot.last_end_s = now + self.rules.quantum_s

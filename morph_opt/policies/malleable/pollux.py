@@ -89,7 +89,7 @@ class PolluxSearch(PolluxPolicy):
         )
         order = self._order(filling)
         snap = PossibleRows([ways[job] for job in order], int(size.max()))
-        found = Search(_ordered(task, order), self._budget, snap, quirks=False).run()
+        found = Search(_ordered(task, order), self._budget, snap).run()
         wants: list[Want | None] = [None] * len(ways)
         for row, job in zip(found, order, strict=True):
             if row.any():

@@ -70,28 +70,16 @@ class PolluxRound:
         found: Floats = self.values(states).sum(axis=1) / np.maximum(used, 1)
         return found
 
-    def feasible(self, states: Ints) -> Bools:
-        """Node capacity, most GPUs, and one job over several nodes at most per node, shape (P,)."""
-        inside = (states.sum(axis=1) <= self.capacity).all(axis=1)
-        few = (states.sum(axis=2) <= self.most).all(axis=1)
-        wide = ((states > 0).sum(axis=2) > 1)[:, :, None] & (states > 0)
-        found: Bools = inside & few & (wide.sum(axis=1) <= 1).all(axis=1)
-        return found
+    @staticmethod
+    def clashing(wide: Bools) -> Bools:
+        """Of jobs spread over nodes, those that lose a node: all but the first there."""
+        return (wide.cumsum(axis=1) > 1) & wide
 
-    def repaired(self, states: Ints, draw: np.random.Generator, *, quirks: bool = True) -> Ints:
-        """States that keep the limits.
-
-        Parameters
-        ----------
-        quirks
-            As the published code: on a node with two jobs that are spread over nodes, all jobs
-            behind the second lose the node, spread or not; otherwise spread ones only.
-        """
+    def repaired(self, states: Ints, draw: np.random.Generator) -> Ints:
+        """States that keep the limits."""
         found = states.copy()
         held = found > 0
-        wide = (held.sum(axis=2) > 1)[:, :, None] & held
-        clash = wide.cumsum(axis=1) > 1
-        found[(clash if quirks else clash & wide)] = 0
+        found[self.clashing((held.sum(axis=2) > 1)[:, :, None] & held)] = 0
         order = draw.permuted(np.tile(np.arange(self.capacity.size), (*found.shape[:2], 1)), axis=2)
         mixed = np.take_along_axis(found, order, axis=2)
         mixed = _within(mixed, self.most[None, :, None], axis=2)
@@ -128,17 +116,12 @@ class Search:
         Population, generations, seed.
     snap
         Makes rows possible after the repair, on top of the published rules; None: nothing.
-    quirks
-        Of the repair.
     """
 
-    def __init__(
-        self, task: PolluxRound, budget: Budget, snap: Snap | None = None, *, quirks: bool = True
-    ) -> None:
+    def __init__(self, task: PolluxRound, budget: Budget, snap: Snap | None = None) -> None:
         self._task = task
         self._budget = budget
         self._snap = snap
-        self._quirks = quirks
         self._draw = np.random.default_rng(budget.seed)
 
     def run(self) -> Ints:
@@ -154,7 +137,7 @@ class Search:
         return best
 
     def _possible(self, states: Ints) -> Ints:
-        found = self._task.repaired(states, self._draw, quirks=self._quirks)
+        found = self._task.repaired(states, self._draw)
         return found if self._snap is None else self._snap(found)
 
     def _crossed(self, states: Ints) -> Ints:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from benchmarks.published.parts.gandiva_pairs import best_pairs
+from benchmarks.published.parts.gandiva_pairs import PublishedTask, best_pairs
 from benchmarks.published.simulators.gandiva import simulate
 from benchmarks.published.simulators.gandiva_feedback import (
     FeedbackRound,
@@ -15,10 +16,10 @@ from benchmarks.published.simulators.gandiva_feedback import (
     ranked_optimum,
 )
 from benchmarks.published.simulators.gandiva_search import run_search
+from benchmarks.published.simulators.gandiva_slices import SliceJob, SliceRules, Slices
 from benchmarks.published.simulators.tiresias import RigidJob
 from morph_opt.domain import InputError
-from morph_opt.policies.gandiva.packing import PackingTask, by_trial, gavel_shares
-from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices
+from morph_opt.policies.gandiva.packing import by_trial, gavel_shares
 
 
 def ends(jobs, nodes, per_node):
@@ -88,7 +89,7 @@ def test_slices_conserve_work_and_capacity(seed):
         for n in range(14)
     ]
     migrate, any_affinity = bool(seed % 2), seed % 3 != 0
-    rules = SliceRules(3, 4, 5, 1, 9, 3, migrate, any_affinity)
+    rules = SliceRules(3, 4, migrate, any_affinity, first_s=5, resume_s=1, move_s=9, resize_s=3)
     slices = Slices(jobs, rules)
     found = slices.run()
     assert all(np.isfinite(slot.end_s) for slot in found)
@@ -106,14 +107,15 @@ def test_slices_conserve_work_and_capacity(seed):
 
 def test_packing_by_trial_may_miss_the_best():
     speed = {(0, 1): (0.6, 0.6), (0, 2): (0.9, 0.9), (1, 3): (0.9, 0.9)}
-    task = PackingTask(2, 10, {0: 10, 1: 20, 2: 30, 3: 40}, dict.fromkeys(range(4), 5), speed)
+    used, needs = {0: 10, 1: 20, 2: 30, 3: 40}, dict.fromkeys(range(4), 5)
+    task = PublishedTask(2, used, speed, memory_gib=10, needs_gib=needs)
     trials, pairs = by_trial(task)
     assert trials == [(0, 1, True)]
     assert pairs == [(0, 1)]
     assert task.value(pairs) == pytest.approx(2 / 3 * (2 + 1.2))
     assert sorted(best_pairs(task)) == [(0, 2), (1, 3)]
     assert task.value(best_pairs(task)) == pytest.approx(3.6)
-    roomy = PackingTask(4, 10, task.utilisation, task.needs_gib, speed)
+    roomy = replace(task, gpus=4)
     assert by_trial(roomy) == ([], [])
 
 

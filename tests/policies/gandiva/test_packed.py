@@ -42,7 +42,7 @@ def test_pairs_are_those_of_the_trials(seed: int) -> None:
     for (i, j), (one, other) in kept.items():
         slower[f"m{i}", f"m{j}"], slower[f"m{j}", f"m{i}"] = 1 / one, 1 / other
     speeds = PairedToys({f"m{i}": 1.0 for i in range(count)}, counts=(1, 2), slower=slower)
-    task = PackingTask(gpus, 0.0, utilisation, dict.fromkeys(range(count), 0.0), kept, gang)
+    task = PackingTask(gpus, utilisation, kept, gang)
     jobs = [worlds.queued(name, gang[i], model=f"m{i}") for i, name in enumerate(names)]
     policy = PackedSlices(speeds, speeds)
     where = cluster(1, gpus)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.published.simulators.gandiva_slices import SliceJob, SliceRules, Slices
 from morph_opt.domain import (
     Cluster,
     ExecutionPlan,
@@ -22,7 +23,6 @@ from morph_opt.events.log import NodeStatus, Started
 from morph_opt.perf.tables.gangs import Gang, GangTable
 from morph_opt.policies.base import Decision, Policy
 from morph_opt.policies.gandiva.policy import GandivaSlices
-from morph_opt.policies.gandiva.slices import SliceJob, SliceRules, Slices
 from morph_opt.replay import ReplayConfig, replay
 from morph_opt.traces.tiresias import rigid_node
 from tests.engine.toys import ToySpeeds, job

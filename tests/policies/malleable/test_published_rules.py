@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from benchmarks.published.simulators.morphling import (
     heap_order,
 )
 from benchmarks.published.simulators.optimus import OptimusJob, counts, placement
+from benchmarks.published.simulators.pollux import PublishedRound
 from morph_opt.policies.malleable.pollux_rule import Budget, PolluxRound, Search
 from morph_opt.policies.malleable.sia_rule import SiaJob, solve
 from morph_opt.solvers.outcome import Limits
@@ -164,7 +165,7 @@ def test_a_least_batch_above_the_largest_is_taken():
     assert replace(model, max_batch=15, local_batch=(20, 30)).best(1, 1)[0] == 0.0
 
 
-TASK = PolluxRound(
+TASK = PublishedRound(
     # Two jobs, two nodes of 2: one GPU 0.5, two on a node 1, two on two nodes 0.8, four 1.2.
     relative=np.asarray([[[0, 0, 0, 0, 0], [0, 0.5, 1, 0, 0], [0, 0, 0.8, 1.1, 1.2]]] * 2),
     current=np.asarray([[2, 0], [0, 0]]),
@@ -188,7 +189,7 @@ def test_repair_takes_more_than_it_must():
     draw = np.random.default_rng(0)
     states = np.asarray([[[1, 1], [1, 1]]])
     assert TASK.repaired(states, draw)[0].tolist() == [[1, 1], [0, 0]]
-    wide = PolluxRound(
+    wide = PublishedRound(
         np.zeros((3, 3, 5)),
         np.zeros((3, 2), int),
         np.asarray([4, 4]),
@@ -197,7 +198,8 @@ def test_repair_takes_more_than_it_must():
     )
     three = np.asarray([[[1, 1], [1, 1], [1, 0]]])
     assert wide.repaired(three, draw)[0].tolist() == [[1, 1], [0, 0], [0, 0]], "the third as well"
-    assert wide.repaired(three, draw, quirks=False)[0].tolist() == [[1, 1], [0, 0], [1, 0]]
+    ours = PolluxRound(*(getattr(wide, one.name) for one in fields(wide)))
+    assert ours.repaired(three, draw)[0].tolist() == [[1, 1], [0, 0], [1, 0]]
     assert TASK.repaired(np.asarray([[[2, 2], [2, 0]]]), draw)[0].sum(axis=0).tolist() == [2, 2]
 
 
