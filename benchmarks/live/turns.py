@@ -37,7 +37,9 @@ def measured(nodes: int, jobs: int) -> dict[str, Any]:
     draw, fake = random.Random(1), FakeSlurm(nodes)
     took_s, sizes = [], []
     with tempfile.TemporaryDirectory() as folder:
-        one = controller(Path(folder), fake, Mode(ACT), restart_s=60.0, minimum_run_s=600.0)
+        one = controller(
+            Path(folder), fake, Mode(ACT), restart_s=60.0, minimum_run_s=600.0, lease_s=1e4
+        )
         for _ in range(TURNS):
             alive = sum(not job.over for job in fake.jobs.values())
             for _ in range(jobs - alive):

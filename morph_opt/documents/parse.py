@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -174,27 +174,24 @@ def require_bounded(document: Any, file: str | None) -> None:
         if depth > DEPTH:
             raise InputError(f"must be nested at most {DEPTH} levels deep", file=file)
         named = isinstance(here, dict)
-        for name, value in here.items() if named else enumerate(here):
+        items: Iterable[tuple[Any, Any]] = here.items() if named else enumerate(here)
+        for name, value in items:
             kind = type(value)
             if kind is dict or kind is list:
                 waiting.append((value, depth + 1, (path, name)))
                 continue
-            rule = _broken(value, kind)
-            if rule is None and isinstance(name, str) and len(name) > TEXT_CHARACTERS:
+            # Written out: a call for each of a million values is most of what this takes.
+            if kind is str and len(value) > TEXT_CHARACTERS:
+                rule = f"must be text of at most {TEXT_CHARACTERS} characters, got {len(value)}"
+            elif kind is float and not isfinite(value):
+                rule = "must be a finite number"
+            elif kind is int and not -_LARGEST < value < _LARGEST:
+                rule = "must be a finite number, it is larger than a double can hold"
+            elif named and len(name) > TEXT_CHARACTERS:
                 rule = f"must have a name of at most {TEXT_CHARACTERS} characters"
-            if rule is not None:
-                raise InputError(rule, file=file, field=_joined((path, name)))
-
-
-def _broken(value: Any, kind: type) -> str | None:
-    """The limit that a plain value breaks."""
-    if kind is float and not math.isfinite(value):
-        return "must be a finite number"
-    if kind is int and not -_LARGEST < value < _LARGEST:
-        return "must be a finite number, it is larger than a double can hold"
-    if kind is str and len(value) > TEXT_CHARACTERS:
-        return f"must be text of at most {TEXT_CHARACTERS} characters, got {len(value)}"
-    return None
+            else:
+                continue
+            raise InputError(rule, file=file, field=_joined((path, name)))
 
 
 def _joined(path: Any) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +277,13 @@ def read_memory(folder: Path) -> Memory:
     return found
 
 
+def _fields(one: Any) -> dict[str, Any]:
+    """Fields of a dataclass, those below as they are: `dataclasses.asdict` copies every value."""
+    return {own.name: getattr(one, own.name) for own in fields(one)}
+
+
 def write_memory(folder: Path, memory: Memory) -> None:
     """Write ``jobs.json``, whole or not at all."""
-    text = json.dumps({"schema": SCHEMA, **asdict(memory)}, separators=(",", ":"))
+    document = {"schema": SCHEMA, **_fields(memory)}
+    text = json.dumps(document, separators=(",", ":"), default=_fields)
     write_atomically(folder / FILE, text + "\n", durable=False)

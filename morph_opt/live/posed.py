@@ -260,8 +260,7 @@ def _with_history(
     state: JobState, known: Known | None, stated: Stated, settings: Settings
 ) -> JobState:
     """With runs before this one: schedulers count from the last requeue."""
-    job = replace(state.job, weight=stated.weight)
-    total_s = job.iterations
+    total_s = state.job.iterations
     if stated.seconds is not None:
         total_s = max(1, round(stated.seconds))
     executed_s, starts = state.executed_s, state.starts
@@ -284,7 +283,7 @@ def _with_history(
     more["iterations_done"] = max(0.0, min(done, total_s - 1.0))
     return replace(
         state,
-        job=replace(job, iterations=total_s),
+        job=replace(state.job, weight=stated.weight, iterations=total_s),
         executed_s=executed_s,
         starts=starts,
         restart_s=restart_s,

@@ -14,6 +14,8 @@ from morph_opt.audit.report import as_json, as_text
 from morph_opt.clusters import parse_short
 from morph_opt.traces.logs import Reading
 
+ANSWERS = Path(__file__).resolve().parents[1] / "round/live/answers"
+"""``python -m tests.live.answers`` made them."""
 COLUMNS = "JobID|Partition|Submit|Eligible|Start|End|State|NNodes|ReqTRES|AllocTRES|NodeList"
 
 
@@ -145,6 +147,23 @@ def test_components_of_a_heterogeneous_job_wait_together(tmp_path: Path) -> None
     found = audited(tmp_path, "2x8", row(1, 4, 0, 0, 60, "a"), *ran)
     assert by_minute(found, "used") == {10: 4, 20: 16, 30: 16, 40: 16, 50: 16}
     require_sums(found)
+
+
+@pytest.mark.parametrize("release", ["22.05.8", "24.11.5"])
+def test_logs_of_real_releases(release: str) -> None:
+    """L8 to L12: 12 GPUs on two nodes, job 6 requeued from 1 GPU to 4, job 3 to begin later."""
+    log = read_recorded(f"sacct:{ANSWERS / release / 'sacct.txt'}", Reading())
+    found = audit(log, parse_short("8x8"), 1.0)
+    require_sums(found)
+    assert all(one.missing == 0 for one in found.instants)
+    first, second = (job for job in log.jobs if job.name == "6")
+    assert (first.gpus, second.gpus) == (1, 4)
+    assert first.first_s == second.first_s == first.submit_s
+    (before,), (after,) = first.intervals, second.intervals
+    during = [one for one in found.instants if before.start_s <= one.time_s < before.end_s]
+    assert {(one.used, one.waiting) for one in during} == {(23, 0)}
+    alone = [one for one in found.instants if after.end_s - 5.0 <= one.time_s < after.end_s]
+    assert {one.used for one in alone} == {4}
 
 
 _NODES = ("", "a", "b", "c", "a,b", "b,c", "a,b,c")

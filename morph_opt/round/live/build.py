@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from glob import escape
 
 from morph_opt.decision.rules import NodeRule, NonPreemptible, OperatorRules, Rule, TenantQuota
@@ -166,10 +166,11 @@ def live_round(
     models: dict[str, Shapes] = {}
     free = {node.name: set(range(node.gpus)) for node in nodes}
     held: dict[str, str] = {}
+    room = cache(partial(_most_gpus, nodes))
     for asked in sorted(jobs, key=lambda one: (one.submit_s, one.name)):
         job = _of_whole_nodes(asked, nodes) if asked.whole else asked
         if job.started_s is None:
-            reason = job.held or _too_large(job, nodes)
+            reason = job.held or _too_large(job, room(_where(job), job.per_node, job.grain))
             if reason:
                 held[job.name] = reason
                 continue
@@ -213,16 +214,19 @@ def _of_whole_nodes(job: LiveJob, nodes: Sequence[LiveNode]) -> LiveJob:
     return replace(job, gpus=count * each, per_node=each)
 
 
-def _too_large(job: LiveJob, nodes: Sequence[LiveNode]) -> str:
-    """Why a job fits on no node however empty; "" if it fits."""
-    fitting = _fitting(nodes, _where(job))
+def _most_gpus(nodes: Sequence[LiveNode], where: _Where, per_node: int, grain: int) -> int:
+    """GPUs of one type that a job may have where all nodes are empty."""
     room: dict[str, int] = defaultdict(int)
-    for node in fitting:
-        each = job.per_node or job.grain
+    for node in _fitting(nodes, where):
+        each = per_node or grain
         # Who insists on so many GPUs of every node has no more of any.
         fits = node.gpus // each
-        room[node.gpu_type] += each * (min(fits, 1) if job.per_node else fits)
-    most = max(room.values(), default=0)
+        room[node.gpu_type] += each * (min(fits, 1) if per_node else fits)
+    return max(room.values(), default=0)
+
+
+def _too_large(job: LiveJob, most: int) -> str:
+    """Why a job fits on no node however empty, where it may have so many GPUs; "" if it fits."""
     if most >= job.gpus:
         return ""
     where = " in its partition" if job.groups else ""

@@ -105,7 +105,7 @@ def slurm_round(documents: Sequence[tuple[str, Any]]) -> Live:
     ]
     jobs = list(limited(jobs, {array_of(row): limit_of(row) for row in rows if limit_of(row)}))
     # What happened while the answers were written counts as before them.
-    jobs = [replace(job, submit_s=min(job.submit_s, time_s)) for job in jobs]
+    jobs = [replace(job, submit_s=time_s) if job.submit_s > time_s else job for job in jobs]
     closed = {one.node.name: one.why for one in known if one.why}
     for (row, names), held in zip(on, parts, strict=True):
         if held is None or keeps_away(row):

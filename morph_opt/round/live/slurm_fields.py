@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from morph_opt.documents import Fields
@@ -37,9 +38,9 @@ class Asked:
 
 def number(row: Fields, name: str) -> float | None:
     """A number, alone or in an object; None for none and for no limit."""
-    if not row.has(name):
+    value = row.raw(name, None)
+    if value is None:
         return None
-    value = row.raw(name)
     if isinstance(value, dict):
         inner = row.object(name, None)
         if not inner.flag("set", True) or inner.flag("infinite", False):
@@ -55,17 +56,21 @@ def text(row: Fields, name: str) -> str:
 
 def texts(row: Fields, name: str) -> tuple[str, ...]:
     """A text with commas, or a list of texts, as its parts."""
-    if not row.has(name):
+    value: Any = row.raw(name, None)
+    if value is None:
         return ()
-    value: Any = row.raw(name)
     found = value.split(",") if isinstance(value, str) else row.value(name, tuple[str, ...])
     return tuple(one for one in found if one)
 
 
 def words(row: Fields, *names: str) -> tuple[str, ...]:
     """States and flags, each a text or a list of texts, as upper-case words."""
-    found = (one for name in names for one in texts(row, name))
-    return tuple(word.upper() for one in found for word in re.split(r"[+ ]", one) if word)
+    return tuple(word for name in names for one in texts(row, name) for word in _words(one))
+
+
+@lru_cache
+def _words(one: str) -> tuple[str, ...]:
+    return tuple(word for word in re.split(r"[+ ]", one.upper()) if word)
 
 
 def hosts(row: Fields, name: str) -> tuple[str, ...]:
