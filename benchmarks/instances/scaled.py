@@ -3,6 +3,8 @@
 Jobs of ``base`` (seeds 0, 1, ... as many as are needed), 0.625 per GPU, each with a share of its
 work done drawn evenly; restarts of 260 s. A cold round has nobody running. A steady round is what
 a decision of the one before leaves: one in twenty of the running jobs completes, as many arrive.
+A busy round follows from none: seven in ten jobs run, on nodes drawn at random, so that what is
+free lies in pieces and gangs have no whole nodes.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ import numpy as np
 from morph_opt.domain import (
     A800_NODE,
     Allocation,
+    Assignment,
     Cluster,
     ExecutionPlan,
     Job,
     JobState,
     Node,
     NodeType,
+    Placement,
     RoundState,
     Shape,
+    SideDemand,
     Span,
 )
+from morph_opt.domain.placement import gpus_beside
 from morph_opt.perf.speed import Configuration, SpeedModel
 from morph_opt.traces.registry import load_trace
 
@@ -38,9 +44,20 @@ NODES = {
     "ordinary": A800_NODE,
     "odd": replace(A800_NODE, gpus=6),
     "resources": replace(A800_NODE, cpus=48, host_memory_gib=800.0),
+    "busy": A800_NODE,
 }
 """Nodes of the first type: those of `base`; of six GPUs, on which jobs start on every number of
-them; with half the threads and memory, which then run out before the GPUs."""
+them; with half the threads and memory, which then run out before the GPUs; those of `base` again,
+of rounds that begin with most jobs running."""
+
+BUSY_SHARE = 0.7
+"""Of the jobs, those that run in a busy round."""
+
+BUSY_GPUS = {1: 0.52, 2: 0.26, 4: 0.14, 8: 0.08}
+"""GPUs that they are drawn to hold, with the probability of each: nearly all GPUs together."""
+
+TRIES = 40
+"""Nodes that are drawn for a part, at most."""
 
 SLOWER = (1.0, 0.62, 0.35)
 """Speeds of the GPU types relative to the first."""
@@ -129,6 +146,69 @@ def cold_round(
     draw = np.random.default_rng((seed, gpus, types))
     jobs = arrivals(int(JOBS_PER_GPU * gpus), draw, "r0")
     return RoundState(0, 0.0, 60.0, cluster_of(gpus, types, leaves, kind), tuple(jobs))
+
+
+def busy_round(gpus: int, types: int = 1, leaves: int = 1, seed: int = 0) -> RoundState:
+    """A round in which `BUSY_SHARE` of the jobs run, fewer where those drawn find no room."""
+    state = cold_round(gpus, types, leaves, seed, "busy")
+    draw = np.random.default_rng((seed, gpus, types, 1))
+    cluster, speeds = state.cluster, speeds_of(state.cluster)
+    of_type = [cluster.nodes_of(kind) for kind in cluster.node_types]
+    free = [list(range(cluster.node_types[0].gpus)) for _ in cluster.nodes]
+    known: dict[tuple[str, int, int], tuple[Configuration, ...]] = {}
+    jobs, left = list(state.jobs), round(BUSY_SHARE * len(state.jobs))
+    for at in draw.permutation(len(jobs)).tolist():
+        if not left:
+            break
+        job, t = jobs[at].job, int(draw.integers(types))
+        size = int(draw.choice(list(BUSY_GPUS), p=list(BUSY_GPUS.values())))
+        key = job.model, t, job.cpus_per_gpu
+        if key not in known:
+            known[key] = _fastest(speeds, job, cluster.node_types[t])
+        own = [row for row in known[key] if row.shape.gpus == size]
+        row = own[int(draw.integers(len(own)))] if own else None
+        nodes = row and _drawn(draw, of_type[t], free, row.shape.parts)
+        if row and nodes:
+            given = zip(nodes, row.shape.parts, strict=True)
+            where = Placement.of({node: [free[node].pop() for _ in range(g)] for node, g in given})
+            jobs[at] = replace(jobs[at], running=Assignment(job.name, row.plan, where))
+            left -= 1
+    return replace(state, jobs=tuple(jobs))
+
+
+def _drawn(
+    draw: np.random.Generator, nodes: Sequence[int], free: list[list[int]], parts: Sequence[int]
+) -> list[int]:
+    """Different nodes with room for the parts, at random; none if `TRIES` draws of one had none."""
+    found: list[int] = []
+    for part in parts:
+        tried = (nodes[at] for at in draw.integers(0, len(nodes), TRIES).tolist())
+        node = next((n for n in tried if n not in found and len(free[n]) >= part), None)
+        if node is None:
+            return []
+        found.append(node)
+    return found
+
+
+def _fastest(speeds: SpeedModel, job: Job, node_type: NodeType) -> tuple[Configuration, ...]:
+    """The fastest plan of each shape of few GPUs, of those with which nodes can be filled."""
+    best: dict[Shape, Configuration] = {}
+    for row in speeds.configurations(job.model, node_type, max(BUSY_GPUS), Span.POD):
+        sides = row.side.beside(SideDemand(cpus=job.cpus_per_gpu))
+        if gpus_beside(sides, node_type) == node_type.gpus and (
+            row.shape not in best or row.iteration_s < best[row.shape].iteration_s
+        ):
+            best[row.shape] = row
+    return tuple(best.values())
+
+
+def first_round(
+    gpus: int, types: int = 1, leaves: int = 1, seed: int = 0, kind: str = "ordinary"
+) -> RoundState:
+    """The round that a case begins with: a busy one, or one in which every job waits."""
+    if kind == "busy":
+        return busy_round(gpus, types, leaves, seed)
+    return cold_round(gpus, types, leaves, seed, kind)
 
 
 def round_after(state: RoundState, decided: Allocation, seed: int = 0) -> RoundState:

@@ -1,7 +1,7 @@
 """Rounds of 64 to 65,536 GPUs: the ladder's phases, gap and growth, beside its peers.
 
     python -m benchmarks.scale [--sizes 64 512 2048] [--types 1 3] [--rounds 4] [--peers-to 512]
-                               [--sia-to 8192] [--nodes ordinary odd resources] [--leaves 1 4]
+                               [--sia-to 8192] [--nodes ordinary odd resources busy] [--leaves 1 4]
                                [--memory-gib 16] [--out reports/scale]
 
 One thread; every case in a process of its own, so that memory is its own. Times are CPU seconds,

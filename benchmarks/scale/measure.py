@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from benchmarks.instances.scaled import cold_round, round_after, speeds_of
+from benchmarks.instances.scaled import first_round, round_after, speeds_of
 from morph_opt.decision.ladder import COMPACT, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.placement import place
@@ -74,11 +74,11 @@ class Case:
 
 
 def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
-    """A cold round and the rounds that follow it, by the ladder, or by its peers if there are any.
+    """A first round and the rounds that follow it, by the ladder, or by its peers if there are any.
 
     The ladder's decision, to the gap of `LIMITS`, makes the next round for all of them.
     """
-    state = cold_round(one.gpus, one.types, one.leaves, kind=one.nodes)
+    state = first_round(one.gpus, one.types, one.leaves, kind=one.nodes)
     speeds, make = speeds_of(state.cluster), OBJECTIVES[one.objective]
     compact, whole = RoundPoser(speeds, make(), compact_from=COMPACT), RoundPoser(speeds, make())
     peers = tuple(peers)

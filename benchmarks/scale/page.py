@@ -44,7 +44,9 @@ def page(rows: Sequence[Row]) -> str:
         "completes and as many arrive. CPU seconds of one thread, the machine shared with others;",
         f"the gap asked for is {100 * LIMITS.gap:g} %.",
         "Nodes are those of `base`; `odd` have six GPUs, and jobs start on every number of them;",
-        "`resources` have half the threads and memory, which then run out before the GPUs.",
+        "`resources` have half the threads and memory, which then run out before the GPUs. `busy`",
+        "nodes are those of `base` again: in its first round seven in ten jobs run, each on a few",
+        "GPUs of nodes drawn at random, so that free GPUs lie in pieces.",
         "*Columns* is from the snapshot to the tables, *solve* everything from the tables to a",
         "checked decision with nodes and a checked bound, *GPUs* naming the GPUs. The gap is",
         "certified; *of gain* is the same difference over what deciding can gain at all. Rounds of",
@@ -103,7 +105,7 @@ def _points(rows: Sequence[Row]) -> list[tuple[float, float]]:
 def _groups(rows: Sequence[Row]) -> dict[tuple[int, int, int, str, str, str], list[Row]]:
     found: dict[tuple[int, int, int, str, str, str], list[Row]] = {}
     for row in rows:
-        kind = "steady" if row.round else "cold"
+        kind = "steady" if row.round else "busy" if row.nodes == "busy" else "cold"
         key = row.gpus, row.types, row.leaves, row.nodes, row.objective, kind
         found.setdefault(key, []).append(row)
     return found
