@@ -204,37 +204,36 @@ class _Definition:
 
     def _nodes_worth(self) -> float:
         """W, the most that stays and slots pay on a node, of all open nodes together."""
-        nodes, kinds = self.problem.nodes, self.kinds
+        alike: dict[tuple[int, int], list[Gangs]] = {}
         gangs = self._gangs()
-        known: dict[tuple[int, Price, Gangs], float] = {}
-        total = 0.0
-        for n in np.flatnonzero(nodes.open).tolist():
-            t = int(nodes.node_class[n])
-            first, last = int(kinds.first[t]), int(kinds.first[t + 1])
-            price = tuple(self.slot[self.cells.of_node[n], first:last].tolist())
-            on = tuple(sorted(gangs[n].values()))
-            if (t, price, on) not in known:
-                known[t, price, on] = self._node_worth(t, price, on)
-            total += known[t, price, on]
-        return total
+        for n in np.flatnonzero(self.problem.nodes.open).tolist():
+            paying = tuple(gang for gang in gangs[n].values() if gang[1] > 0.0)
+            alike.setdefault((int(self.cells.of_node[n]), len(paying)), []).append(paying)
+        return sum(self._worth_of_nodes(cell, k, own) for (cell, k), own in alike.items())
 
-    def _node_worth(self, t: int, price: Price, gangs: Gangs) -> float:
-        """The most that is paid on a node of a class, over everything that may go on there."""
+    def _worth_of_nodes(self, cell: int, k: int, gangs: list[Gangs]) -> float:
+        """The most that is paid on nodes of a cell, over everything that may go on on each."""
+        t, count = int(self.cells.node_class[cell]), len(gangs)
         capacity, scarce = self.problem.nodes.capacity[t], self.kinds.scarce[t]
-        paying = [gang for gang in gangs if gang[1] > 0.0]
-        best = 0.0
-        for chosen in product((False, True), repeat=len(paying)):
-            on = [gang for gang, continuing in zip(paying, chosen, strict=True) if continuing]
-            free = capacity.copy()
-            for need, _ in on:
-                free -= np.asarray(need)
-            free = free[scarce]
-            if (free >= -MARGIN).all():
-                # Generous, as demands are rounded: what just fits must count as fitting.
-                free = free + MARGIN * np.maximum(1.0, capacity[scarce])
-                slots = _fill(tuple(free.tolist()), self.kinds.vectors[t], price)
-                best = max(best, sum(pays for _, pays in on) + slots)
-        return best
+        price = tuple(self.slot[cell, self.kinds.first[t] : self.kinds.first[t + 1]].tolist())
+        need = np.asarray([[gang[0] for gang in own] for own in gangs]).reshape(
+            count, k, capacity.size
+        )
+        pays = np.asarray([[gang[1] for gang in own] for own in gangs]).reshape(count, k)
+        best = np.zeros(count)
+        for chosen in product((False, True), repeat=k):
+            on = np.asarray(chosen, dtype=bool)
+            free = capacity[scarce] - np.zeros((count, 1))
+            if on.any():
+                free = free - need[:, on][..., scarce].sum(axis=1)
+            fits = np.flatnonzero((free >= -MARGIN).all(axis=1))
+            # Generous, as demands are rounded: what just fits must count as fitting.
+            room = free[fits] + MARGIN * np.maximum(1.0, capacity[scarce])
+            states, which = np.unique(room, axis=0, return_inverse=True)
+            slots = [_fill(tuple(state), self.kinds.vectors[t], price) for state in states.tolist()]
+            paid = pays[fits][:, on].sum(axis=1) + np.asarray(slots)[which.reshape(-1)]
+            best[fits] = np.maximum(best[fits], paid)
+        return float(best.sum())
 
     def _gangs(self) -> list[dict[int, tuple[Price, float]]]:
         """What may go on at each node and pays: the least that it holds and the most it pays."""

@@ -134,7 +134,7 @@ def state_of(one: Seeded) -> RoundState:
         posed = poser.pose(state)
         solved = Ladder(make_solver("highs")).solve(posed, FOLLOWING)
         assert solved.selection is not None
-        state = round_after(state, place(posed, solved.selection))
+        state = round_after(state, place(solved.posed or posed, solved.selection))
     return state
 
 

@@ -37,8 +37,9 @@ def proven(one: Seeded, time_limit_s: float) -> Certificate:
     limits = Limits(gap=1e-4, time_s=time_limit_s)
     solved = Ladder(make_solver("highs")).solve(posed, limits)
     assert solved.selection is not None
-    check(posed.problem, solved.selection)
-    return Certificate(one.name, bound.value, solved.selection.value(posed.worth), bound.prices)
+    decided = solved.posed or posed
+    check(decided.problem, solved.selection)
+    return Certificate(one.name, bound.value, solved.selection.value(decided.worth), bound.prices)
 
 
 def write_certificate(folder: Path, given: Certificate) -> None:

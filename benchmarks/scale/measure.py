@@ -130,6 +130,7 @@ def _measured(
         posed = poser.pose(state)
         columns = time.process_time()
         solved = method.solve(posed, limits)
+        posed = solved.posed or posed
         solve_s = time.process_time() - columns
         if solved.selection is None:
             return None, None

@@ -92,6 +92,8 @@ def choose_prices(
     lp: LinearProgram = scipy_lp,
     free: Bools | None = None,
     radius: float | None = None,
+    close: float = TOLERANCE,
+    grows: float = 1.0,
 ) -> Chosen:
     """Prices of the shared rows at which the bound is least, as far as found.
 
@@ -107,17 +109,28 @@ def choose_prices(
         Rows whose price is to be 0, shape (D,); None: of none.
     radius
         Relative size of the first box; None: small around prices to begin with.
+    close
+        Relative distance to the least bound that is near enough.
+    grows
+        The box becomes so many times as large where the bound falls as the planes have it.
     """
     if radius is None:
         radius = 0.6 if start is None else 0.05
-    return _Search(relaxation, evaluations, lp, free).run(start, radius)
+    return _Search(relaxation, evaluations, lp, free, close, grows).run(start, radius)
 
 
 class _Search:
     def __init__(
-        self, relaxation: Relaxation, evaluations: int, lp: LinearProgram, free: Bools | None
+        self,
+        relaxation: Relaxation,
+        evaluations: int,
+        lp: LinearProgram,
+        free: Bools | None,
+        close: float,
+        grows: float,
     ) -> None:
         self._relaxation = relaxation
+        self._close, self._grows = close, grows
         self._left = evaluations
         self._lp = lp
         shared = relaxation.shared
@@ -158,8 +171,8 @@ class _Search:
         self._left -= 1
         relaxation = self._relaxation
         found = relaxation.at(prices)
-        usage = relaxation.usage(found.choice)
-        slope = relaxation.slope(prices, usage)
+        usage = relaxation.usage(found.choice) if found.usage is None else found.usage
+        slope = relaxation.slope(prices, usage) if found.slope is None else found.slope
         cut = Cut(prices, found.bound, slope, usage, found.choice)
         self._cuts.append(cut)
         if self._best is None or found.bound < self._best[0].value:
@@ -258,7 +271,7 @@ class _Search:
             if found is None:
                 return
             point, floor = found[0][:-1], float(found[0][-1]) * scale
-            if best.value - floor <= TOLERANCE * scale:
+            if best.value - floor <= self._close * scale:
                 held = ((point <= lower) & (lower > least)) | ((point >= upper) & (upper < most))
                 if not held.any():
                     return
@@ -269,6 +282,8 @@ class _Search:
             cut = self._evaluate(prices)
             if cut.value > best.value - 0.1 * (best.value - floor):
                 radius *= 0.5
+            elif cut.value < best.value - 0.5 * (best.value - floor):
+                radius *= self._grows
 
     def _planes(self, rows: Ints, scale: float) -> tuple[Floats, Floats]:
         """The cuts as rows ``slope p - height <= ...`` in units of the bound."""

@@ -83,12 +83,17 @@ class Evaluation:
     choice
         Option that earns it, -1 for nothing, shape (J,); one of several jobs is the choice of all
         of them where none has a better one.
+    slope, usage
+        A subgradient there, and what the choice uses of each row, shapes (D,), where these hang on
+        more than the choice; None where they do not.
     """
 
     bound: float
     size: float
     surplus: Floats
     choice: Ints
+    slope: Floats | None = None
+    usage: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,11 @@ class Relaxation:
         self._sizes: Sizes | None = None
         if self._plain:
             self._sizes = Sizes(problem, self.value, self.possible, self.idle, self.gpus_open)
+
+    @property
+    def group(self) -> Ints | None:
+        """Jobs of one number do as they do at the same prices, -1 for alone, (J,); None: all."""
+        return None
 
     def reduced(self, prices: Floats) -> Floats:
         """Value of each option less its price, shape (O,)."""

@@ -19,6 +19,9 @@ from formulations.prices.relaxation import Relaxation
 
 GOLDEN = 0.6180339887498949
 SLACK = 1e-9
+SHORT = 3.0
+"""Price of a slot that is short in the master, times its own."""
+
 PASSES = 20
 """How often each row is repaired at most."""
 
@@ -48,15 +51,23 @@ class Rounding:
         self.relaxation = relaxation
         self._chosen = chosen
         self.reduced = relaxation.reduced(chosen.prices)
+        words = [word for word, _, _ in relaxation.shared.label]
+        self._slots = np.asarray([word == "slot" for word in words], dtype=bool)
         self._share, self._aux = self._master(lp)
         self.limit: Floats = relaxation.shared.upper - relaxation.shared.aux_use @ self._aux
         # Nodes see to slots by themselves.
-        self.limit[[word in ("slot", "state") for word, _, _ in relaxation.shared.label]] = np.inf
+        self.limit[self._slots] = np.inf
 
     def _master(self, lp: LinearProgram) -> tuple[Floats, Floats]:
         """Share of each cut, and the auxiliary columns; the best cut alone where there is none."""
         shared, cuts = self.relaxation.shared, self._chosen.cuts
-        count, aux = len(cuts), shared.aux_upper.size
+        # What few cuts offer in slots may not be what they ask for: what is short has a price.
+        short = np.flatnonzero(self._slots)
+        lacking = np.zeros((shared.count, short.size))
+        lacking[short, np.arange(short.size)] = -1.0
+        aux_use = np.hstack([shared.aux_use, lacking])
+        aux_upper = np.append(shared.aux_upper, np.full(short.size, np.inf))
+        count, aux = len(cuts), aux_upper.size
         best = np.zeros(count)
         best[int(np.argmin([cut.value for cut in cuts]))] = 1.0
         worth = np.asarray([self.worth(cut.choice) for cut in cuts])
@@ -64,24 +75,26 @@ class Rounding:
         high, low = np.isfinite(shared.upper), np.isfinite(shared.lower)
         matrix = np.vstack(
             [
-                np.hstack([usage[high], shared.aux_use[high]]),
-                -np.hstack([usage[low], shared.aux_use[low]]),
+                np.hstack([usage[high], aux_use[high]]),
+                -np.hstack([usage[low], aux_use[low]]),
             ]
         )
         limit = np.concatenate([shared.upper[high], -shared.lower[low]])
         size = np.maximum(1.0, np.abs(limit))
         whole = np.append(np.ones(count), np.zeros(aux))
         scale = float(np.abs(worth).max(initial=0.0)) or 1.0
+        costs = SHORT * self._chosen.prices[short] + SLACK * scale
         found = lp(
-            np.append(-worth / scale, np.zeros(aux)),
+            np.concatenate([-worth / scale, np.zeros(shared.aux_upper.size), costs / scale]),
             np.vstack([matrix / size[:, None], whole, -whole]),
             np.concatenate([limit / size, [1.0, -1.0]]),
             np.zeros(count + aux),
-            np.append(np.ones(count), shared.aux_upper),
+            np.append(np.ones(count), aux_upper),
         )
         if found is None:
             return best, np.where(np.isfinite(shared.aux_upper), shared.aux_upper, 0.0)
-        return np.where(found[0][:count] > SLACK, found[0][:count], 0.0), found[0][count:]
+        taken = found[0][count : count + shared.aux_upper.size]
+        return np.where(found[0][:count] > SLACK, found[0][:count], 0.0), taken
 
     def worth(self, choice: Ints) -> float:
         """Value of a choice."""
@@ -102,6 +115,12 @@ class Rounding:
         keys = [at_choice(use, own) for own in options[:, differing]]
         order = differing[np.lexsort(keys)]
         turn = np.mod((np.arange(order.size) + 0.5) * GOLDEN, 1.0)
+        group = self.relaxation.group
+        if group is not None:
+            # Jobs on a node follow one cut together, in which the node has settled who goes on.
+            grouped = np.flatnonzero(group[order] >= 0)
+            _, first, of = np.unique(group[order[grouped]], return_index=True, return_inverse=True)
+            turn[grouped] = turn[grouped[first]][of.reshape(-1)]
         share = np.cumsum(self._share[active])
         taken = np.minimum(np.searchsorted(share, turn * share[-1], side="right"), len(cuts) - 1)
         choice[order] = options[taken, order]

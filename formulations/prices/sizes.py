@@ -1,8 +1,9 @@
-"""What jobs may do by the GPUs that it takes, as a dense table: jobs beside classes and sizes.
+"""What jobs may do by what it pays for, as a dense table: jobs beside kinds of starts.
 
 Where nothing but GPUs has a price, of a job's starts on as many GPUs of a class only the one that
-is worth most is ever its best. Large rounds have few sizes, so that a table of sizes by jobs is
-small, and the best of every job is found in a pass over its rows.
+is worth most is ever its best; where slots have one, of those with the same parts. Large rounds
+have few kinds, so that a table of kinds by jobs is small, and the best of every job is found in a
+pass over its rows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from formulations.round.tables import RoundProblem
 
 
 class Sizes:
-    """Starts on one class by class and GPUs, and stays.
+    """Starts by kind, class and GPUs unless said otherwise, and stays.
 
     Parameters
     ----------
@@ -28,26 +29,35 @@ class Sizes:
         Jobs that may have nothing, shape (J,).
     gpus
         GPUs of open nodes that each option holds, shape (O,).
+    kind
+        Of each start, shape (K,): those of a kind pay the same.
 
     Attributes
     ----------
-    node_class, gpus
-        Of each size, shape (S,).
+    kind
+        Those that there are, ascending, shape (S,).
     worth, option
-        The best start of each size and job, -inf and -1 where there is none, shape (S, J).
+        The best start of each kind and job, -inf and -1 where there is none, shape (S, J).
     """
 
     def __init__(
-        self, problem: RoundProblem, value: Floats, possible: Ints, idle: Bools, gpus: Floats
+        self,
+        problem: RoundProblem,
+        value: Floats,
+        possible: Ints,
+        idle: Bools,
+        gpus: Floats,
+        kind: Ints | None = None,
     ) -> None:
         table, options = problem.candidates, problem.options
         jobs, count = problem.jobs.count, table.count
         self._idle = idle
         starts = possible[: int(np.searchsorted(possible, count))]
         width = int(table.gpus.max(initial=0)) + 1
-        kind = table.node_class[starts] * width + table.gpus[starts]
-        known = np.flatnonzero(np.bincount(kind, minlength=1))
-        self.node_class, self.gpus = known // width, (known % width).astype(np.float64)
+        by_size = table.node_class * width + table.gpus if kind is None else kind
+        kind = by_size[starts]
+        self.kind = known = np.flatnonzero(np.bincount(kind, minlength=1))
+        self._node_class, self._gpus = known // width, (known % width).astype(np.float64)
         place = np.zeros(int(known.max(initial=0)) + 1, dtype=np.int64)
         place[known] = np.arange(known.size)
         key = place[kind] * jobs + table.job[starts]
@@ -68,20 +78,24 @@ class Sizes:
 
     def best(self, price: Floats) -> tuple[Floats, Ints]:
         """What each job earns at most at prices of the GPUs of each class, and its option."""
-        surplus = np.where(self._idle, 0.0, -np.inf)
-        row = np.full(surplus.size, -1, dtype=np.int32)
-        paid = (price[self.node_class] * self.gpus).tolist()
-        earned, better = np.empty_like(surplus), np.empty(surplus.size, dtype=bool)
-        for size, pays in enumerate(paid):
-            np.subtract(self.worth[size], pays, out=earned)
-            np.greater(earned, surplus, out=better)
-            np.maximum(surplus, earned, out=surplus)
-            np.copyto(row, size, where=better)
-        starts = np.flatnonzero(row >= 0)
-        choice = np.full(surplus.size, -1, dtype=np.int64)
-        choice[starts] = self.option[row[starts], starts]
+        surplus, choice = self.of_starts(price[self._node_class] * self._gpus)
         stays = self._stay_worth - price[self._stay_class] * self._stay_gpus
         continuing = stays > surplus[self._stay]
         mine = self._stay[continuing]
         surplus[mine], choice[mine] = stays[continuing], self._stay_option[continuing]
+        return surplus, choice
+
+    def of_starts(self, paid: Floats) -> tuple[Floats, Ints]:
+        """What each job earns at most where starts of each kind pay this much, and its option."""
+        surplus = np.where(self._idle, 0.0, -np.inf)
+        row = np.full(surplus.size, -1, dtype=np.int32)
+        earned, better = np.empty_like(surplus), np.empty(surplus.size, dtype=bool)
+        for kind, pays in enumerate(paid.tolist()):
+            np.subtract(self.worth[kind], pays, out=earned)
+            np.greater(earned, surplus, out=better)
+            np.maximum(surplus, earned, out=surplus)
+            np.copyto(row, kind, where=better)
+        starts = np.flatnonzero(row >= 0)
+        choice = np.full(surplus.size, -1, dtype=np.int64)
+        choice[starts] = self.option[row[starts], starts]
         return surplus, choice

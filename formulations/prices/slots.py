@@ -1,44 +1,78 @@
 r"""Slots as rows of the relaxation: what nodes can be cut into, so that shapes have their price.
 
-Jobs that go on at GPU prices are taken as going on; what they leave free on nodes makes states e of
-a class, and a state's nodes are cut by patterns p (Gilmore, Gomory 1961):
+A part that starts takes a slot of its kind; a node that some of its jobs leave offers the slots of
+one of its patterns p (Gilmore, Gomory 1961). At prices pi of slots every node by itself takes
 
-    slots[g]    parts of kind g that start - sum_{e,p} a[p,g] z[e,p] <= 0     price pi[g]
-    states[e]   sum_p z[e,p] <= nodes in state e                             price max_p a[p] pi
+    W[n] = max over subsets S of the jobs on it of  V(free after S) + sum_{j in S} sigma[j,n]
+    V(e) = max over patterns p of the free state e of  a[p] pi
 
-These rows hold for decisions in which the same jobs go on, so they steer. What the prices prove for
-all decisions is `formulations.prices.bound.price_bound` with the prices of going on that
-`SlotRelaxation.prices` adds: as much as the slots that could be cut from what a job gives back.
+and the only rows that are left to price are those of slots: parts of kind g that start are no more
+than the slots of kind g that nodes offer. What a job pays to go on needs no search: on one node the
+bound is least where it pays all that going on is worth above its best start,
+
+    sigma[j] = max(0, stay value[j] - A[j]),    A[j] = the most that j earns by a start, or idle
+
+since its node then decides with all of that at stake whether it goes on. A gang pays a share of it
+on each node, by its GPUs there at first, and then more where it would be let go and less where it
+is kept, until its nodes agree (`SlotRelaxation.share_out`). Whatever is paid proves a bound for
+every decision of the round (`formulations.prices.bound`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
-from itertools import product
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.arrays import Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import distinct_rows
 from formulations.node_pattern.cells import count_parts, find_cells, find_gang_types, find_kinds
-from formulations.node_pattern.patterns import Vector, maximal_patterns
-from formulations.prices.bound import Prices
+from formulations.node_pattern.patterns import SLACK, maximal_patterns
+from formulations.prices.bound import MARGIN, Prices
 from formulations.prices.relaxation import Evaluation, Relaxation, slope_of
+from formulations.prices.sizes import Sizes
 from formulations.round.tables import Level, RoundProblem
 
 MOST_GANGS = 8
-"""Jobs on a node of which every subset is looked at; with more, going on has no price of slots."""
+"""Jobs on a node of which every subset is looked at; further ones pay nothing for going on."""
+
+SHIFTS, SHIFT, FADES = 24, 0.3, 0.95
+"""How often shares of gangs are moved at most; what part of a share at first, and of that later."""
+
+FORCED = 8.0
+"""A job that has no start is taken to lose this much, times the largest value, if it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Open nodes of one class with as many jobs that may go on.
+
+    Parameters
+    ----------
+    node
+        Which, shape (N,).
+    hold
+        Their holds, shape (N, k).
+    continuing
+        Subsets of k jobs, shape (2 ** k, k).
+    state
+        Free state after each subset, shape (N, 2 ** k); the one behind the last where it holds more
+        than there is.
+    """
+
+    node: Ints
+    hold: Ints
+    continuing: Bools
+    state: Ints
 
 
 class SlotRelaxation(Relaxation):
-    """A relaxation with rows of slots behind the others.
+    """A relaxation with rows of slots behind the others, and nodes that decide who goes on.
 
     Parameters
     ----------
     problem, level
         A round without pairs and prices of starts, and its goal.
-    choice
-        Option of each job, shape (J,): who goes on in it is taken as going on.
 
     Raises
     ------
@@ -46,73 +80,99 @@ class SlotRelaxation(Relaxation):
         If a node can be cut in too many ways.
     """
 
-    def __init__(self, problem: RoundProblem, level: Level, choice: Ints) -> None:
+    def __init__(self, problem: RoundProblem, level: Level) -> None:
         super().__init__(problem, level)
-        self._plain, self._sizes = False, None
         self._problem = problem
         self._base = self.shared
         self._cells, self._kinds = find_cells(problem), find_kinds(problem)
         types = find_gang_types(problem, self._kinds, count_parts(problem, self._kinds))
-        self._continuing = choice >= problem.candidates.count
-        self._free = self._free_on_nodes()
-        self._patterns, self._nodes = self._states()
-        self._with_slots(types.of_candidate, types.counts)
+        counts, kind = distinct_rows(types.counts.astype(np.float64))
+        self._counts, self._type = counts, kind[types.of_candidate]
+        if self._plain:
+            fine, idle = self.possible, self.idle
+            self._sizes = Sizes(problem, self.value, fine, idle, self.gpus_open, self._type)
+        self._stay = problem.options.stay
+        self._runs = np.flatnonzero(self._stay >= 0)
+        held = np.flatnonzero(problem.nodes.open[problem.holds.node])
+        self._held, self._holder = held, problem.holds.job[held]
+        gpus = problem.holds.demand[held, 0]
+        self._part = gpus / np.bincount(self._holder, gpus, self.jobs)[self._holder]
+        self._nodes_by_state()
+        self._with_slots()
 
-    def _free_on_nodes(self) -> Floats:
-        """What those who go on leave on every node, shape (N, R)."""
+    @property
+    def group(self) -> Ints | None:
+        """The first open node that each job holds, -1 for none, shape (J,)."""
+        found = np.full(self.jobs, -1, dtype=np.int64)
+        found[self._holder[::-1]] = self._problem.holds.node[self._held[::-1]]
+        return found
+
+    def _nodes_by_state(self) -> None:
+        """Nodes by class and number of jobs, and what is free on them after every subset."""
         nodes, holds = self._problem.nodes, self._problem.holds
-        free = nodes.capacity[nodes.node_class].copy()
-        mine = self._continuing[holds.job]
-        np.subtract.at(free, holds.node[mine], holds.demand[mine])
-        return np.maximum(free, 0.0)
+        of_node = holds.node[self._held]
+        order = np.argsort(of_node, kind="stable")
+        count = np.bincount(of_node, minlength=nodes.count)
+        first = np.cumsum(count) - count
+        self._alike: list[_Alike] = []
+        states: list[tuple[int, Floats]] = []
+        for t in range(nodes.classes):
+            scarce = self._kinds.scarce[t]
+            capacity = nodes.capacity[t, scarce]
+            mine = np.flatnonzero(nodes.open & (nodes.node_class == t))
+            of_class, parts = [], []
+            for k in np.unique(np.minimum(count[mine], MOST_GANGS)).tolist():
+                node = mine[np.minimum(count[mine], MOST_GANGS) == k]
+                at = order[first[node][:, None] + np.arange(k)[None, :]]
+                continuing = (np.arange(2**k)[:, None] >> np.arange(k)[None, :]) & 1 > 0
+                used = np.einsum(
+                    "sk,nkr->nsr", continuing, holds.demand[self._held[at]][..., scarce]
+                )
+                free = np.round(capacity - used, 9).reshape(-1, scarce.size)
+                of_class.append(_Alike(node, at, continuing, np.zeros((node.size, 2**k), np.int64)))
+                parts.append(free)
+            if not mine.size:
+                continue
+            every = np.concatenate(parts)
+            distinct, which = distinct_rows(every)
+            which = np.where((every >= -SLACK).all(axis=1), which + len(states), -1)
+            states += [(t, free) for free in distinct]
+            end = np.cumsum([part.shape[0] for part in parts])
+            for one, own in zip(of_class, np.split(which, end[:-1]), strict=True):
+                self._alike.append(replace(one, state=own.reshape(one.state.shape)))
+        tables: list[Floats] = []
+        for t, free in states:
+            capacity = nodes.capacity[t, self._kinds.scarce[t]]
+            room = np.maximum(free, 0.0) + MARGIN * np.maximum(1.0, capacity)
+            patterns = maximal_patterns(tuple(np.round(room, 9).tolist()), self._kinds.vectors[t])
+            whole = np.zeros((max(1, patterns.shape[0]), self._kinds.count))
+            span = slice(int(self._kinds.first[t]), int(self._kinds.first[t + 1]))
+            whole[: patterns.shape[0], span] = patterns
+            tables.append(whole)
+        self._patterns = np.concatenate([*tables, np.zeros((0, self._kinds.count))])
+        self._first = np.cumsum([0, *(table.shape[0] for table in tables)])[:-1]
+        # One more state that no node can be in.
+        for at, one in enumerate(self._alike):
+            state = np.where(one.state < 0, len(states), one.state)
+            self._alike[at] = replace(one, state=state)
 
-    def _states(self) -> tuple[list[Ints], Floats]:
-        """Patterns of each state over all kinds, and how many nodes are in it."""
-        nodes, kinds = self._problem.nodes, self._kinds
-        count: dict[tuple[int, Vector], int] = {}
-        for n in np.flatnonzero(nodes.open).tolist():
-            t = int(nodes.node_class[n])
-            state = t, tuple(np.round(self._free[n, kinds.scarce[t]], 9).tolist())
-            count[state] = count.get(state, 0) + 1
-        patterns, found = [], []
-        for (t, free), many in sorted(count.items()):
-            own = maximal_patterns(free, kinds.vectors[t])
-            if own.size:
-                whole = np.zeros((own.shape[0], kinds.count), dtype=np.int64)
-                whole[:, int(kinds.first[t]) : int(kinds.first[t + 1])] = own
-                patterns.append(whole)
-                found.append(many)
-        return patterns, np.asarray(found, dtype=np.float64)
-
-    def _with_slots(self, of_candidate: Ints, counts: Ints) -> None:
-        """Put the rows of slots and states, and the patterns as auxiliary columns, behind."""
+    def _with_slots(self) -> None:
+        """Put the rows of slots behind the others."""
         from scipy import sparse
 
-        base, slots, states = self._base, self._kinds.count, len(self._patterns)
-        rows = counts[of_candidate]
-        option, kind = np.nonzero(rows)
+        base, slots = self._base, self._kinds.count
+        option, kind = np.nonzero(self._counts[self._type])
         asks = sparse.csr_array(
-            (rows[option, kind].astype(np.float64), (kind, option)),
-            shape=(slots + states, self.value.size),
+            (self._counts[self._type[option], kind], (kind, option)),
+            shape=(slots, self.value.size),
         )
-        size = [own.shape[0] for own in self._patterns]
-        own = np.concatenate([*self._patterns, np.zeros((0, slots), dtype=np.int64)])
-        of_state = np.repeat(np.arange(states), size)
-        cut = np.vstack([-own.T, (np.arange(states)[:, None] == of_state).astype(np.float64)])
-        aux = np.hstack([base.aux_use, np.zeros((base.count, own.shape[0]))])
-        below = np.hstack([np.zeros((slots + states, base.aux_upper.size)), cut])
         self.shared = replace(
             base,
-            label=(
-                *base.label,
-                *(("slot", g, 0) for g in range(slots)),
-                *(("state", e, 0) for e in range(states)),
-            ),
-            lower=np.append(base.lower, np.full(slots + states, -np.inf)),
-            upper=np.concatenate([base.upper, np.zeros(slots), self._nodes]),
+            label=(*base.label, *(("slot", g, 0) for g in range(slots))),
+            lower=np.append(base.lower, np.full(slots, -np.inf)),
+            upper=np.append(base.upper, np.zeros(slots)),
             use=sparse.csr_array(sparse.vstack([base.use, asks])),
-            aux_use=np.vstack([aux, below]),
-            aux_upper=np.append(base.aux_upper, self._nodes[of_state]),
+            aux_use=np.vstack([base.aux_use, np.zeros((slots, base.aux_upper.size))]),
         )
         self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
 
@@ -121,44 +181,170 @@ class SlotRelaxation(Relaxation):
         """Number of kinds of slots S."""
         return self._kinds.count
 
+    @property
+    def gpus(self) -> Bools:
+        """Rows of GPUs, which have no price beside that of slots, shape (D,)."""
+        return self._is_gpu
+
     def _slots(self) -> slice:
         return slice(self._base.count, self._base.count + self._kinds.count)
 
     def start(self, prices: Floats) -> Floats:
-        """Prices to begin with: half of those of GPUs as they are, the other half on slots."""
+        """Prices to begin with: those of the GPUs in a slot."""
         base, kinds = self._base, self._kinds
         found = np.zeros(self.shared.count)
         found[: base.count] = prices
         gpus = np.flatnonzero(self._is_gpu)
-        found[gpus] *= 0.5
         of_class = np.zeros(self._problem.nodes.classes)
         of_class[[base.label[row][1] for row in gpus.tolist()]] = found[gpus]
+        found[gpus] = 0.0
         found[self._slots()] = of_class[kinds.node_class] * kinds.gpus
         return found
 
-    def best_cuts(self, prices: Floats) -> tuple[Floats, Floats]:
-        """Worth of a node in each state, shape (E,), and slots of each kind in all, shape (S,)."""
-        pi = prices[self._slots()]
-        worth, supply = np.zeros(len(self._patterns)), np.zeros(pi.size)
-        for e, patterns in enumerate(self._patterns):
-            paid = patterns @ pi
-            best = int(np.argmax(paid))
-            worth[e] = paid[best]
-            supply += self._nodes[e] * patterns[best]
-        return worth, supply
+    def _starts(self, prices: Floats) -> tuple[Floats, Ints]:
+        """A: what each job earns at most without going on, and its option, shapes (J,)."""
+        cost = self._counts @ prices[self._slots()]
+        if self._sizes is not None and not prices[: self._base.count].any():
+            return self._sizes.of_starts(cost[self._sizes.kind])
+        every = np.asarray(self.value - self.shared.use.T @ prices)
+        every[self._stay[self._runs]] = -np.inf
+        return self._best_alone(self._all, every[self._all.option])
+
+    def _continuing(self, prices: Floats, alone: Floats) -> tuple[Floats, Floats]:
+        """What going on is worth less rows, -inf where it is ruled out, (J,), and pays, (H,)."""
+        base = self._base
+        stays = self._stay[self._runs]
+        worth = np.full(self.jobs, -np.inf)
+        use = base.use.T.tocsr()[stays] if prices[: base.count].any() else None
+        paid = 0.0 if use is None else use @ prices[: base.count]
+        may = np.zeros(self.value.size, dtype=bool)
+        may[self.possible] = True
+        worth[self._runs] = np.where(may[stays], self.value[stays] - paid, -np.inf)
+        most = FORCED * float(np.abs(self.value).max(initial=0.0))
+        above = np.where(np.isfinite(worth), np.clip(worth - alone, 0.0, most), 0.0)
+        pays = np.zeros(self._problem.holds.count)
+        pays[self._held] = self._part * above[self._holder]
+        return worth, pays
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
-        """See `Relaxation.at`; the prices of states are those that their best cuts are worth."""
-        full = prices.copy()
-        full[self._slots().stop :] = self.best_cuts(prices)[0]
-        return super().at(full, more)
+        """See `Relaxation.at`: the bound of the theorem at these prices, for every decision."""
+        assert more is None
+        pi = prices[self._slots()]
+        alone, start = self._starts(prices)
+        worth, pays = self._continuing(prices, alone)
+        best, which = self._best_patterns(pi)
+        collected, held, offered = self._collected(pays[self._held], best, which)
+        left = worth - np.bincount(self._problem.holds.job, pays, self.jobs)
+        surplus = np.maximum(alone, left)
+        # Who goes on: wherever its nodes have it so, or where going on pays nothing.
+        here = np.bincount(self._holder, self._part * held, self.jobs)
+        nodes = np.bincount(self._holder, minlength=self.jobs) > 0
+        continuing = np.where(nodes, here > 1.0 - 1e-9, True) & (left >= alone - 1e-12 * abs(alone))
+        continuing |= left > alone
+        choice = np.where(continuing, self._stay, start)
+        terms = np.concatenate([surplus, self._limits(prices), collected])
+        taken = choice[choice >= 0]
+        size = float(np.abs(terms).sum() + 2 * np.abs(self.value[taken]).sum())
+        found = Evaluation(float(terms.sum()), size, surplus, choice)
+        # A gang that goes on here and not there is as much of a start as what it pays not here.
+        share = np.where(left > alone, 0.0, np.clip(1.0 - here, 0.0, 1.0))
+        starts = np.flatnonzero(start >= 0)
+        asked = self._asked(start[starts], share[starts])
+        slope = np.append(
+            slope_of(self._base, prices[: self._base.count], self._used(choice)), offered - asked
+        )
+        usage = np.append(self._used(choice), self._asked(choice) - offered)
+        return replace(found, slope=slope, usage=usage)
 
-    def slope(self, prices: Floats, usage: Floats) -> Floats:
-        """See `Relaxation.slope`; of slots, what the best cuts offer less what is asked for."""
-        base = self._base.count
-        found = np.zeros(prices.size)
-        found[:base] = slope_of(self._base, prices[:base], usage[:base])
-        found[self._slots()] = self.best_cuts(prices)[1] - usage[self._slots()]
+    def _used(self, choice: Ints) -> Floats:
+        """What a choice uses of the rows before those of slots."""
+        found: Floats = super().usage(choice)[: self._base.count]
+        return found
+
+    def usage(self, choice: Ints) -> Floats:
+        """See `Relaxation.usage`; of slots, what is asked for."""
+        return np.append(self._used(choice), self._asked(choice))
+
+    def _asked(self, choice: Ints, share: Floats | None = None) -> Floats:
+        """Slots of each kind that starts ask for, shape (S,)."""
+        starts = (choice >= 0) & (choice < self._type.size)
+        weights = None if share is None else share[starts]
+        many = np.bincount(self._type[choice[starts]], weights, self._counts.shape[0])
+        found: Floats = many @ self._counts
+        return found
+
+    def share_out(self, prices: Floats) -> bool:
+        """Share what gangs pay anew among their nodes where these do not agree at the prices.
+
+        Returns
+        -------
+        bool
+            Whether the bound at these prices is less for it.
+        """
+        pi, count = prices[self._slots()], np.bincount(self._holder, minlength=self.jobs)
+        best, which = self._best_patterns(pi)
+        alone = self._starts(prices)[0]
+        least, known = self.at(prices).bound, self._part
+        before, step = least, SHIFT
+        for _ in range(SHIFTS):
+            pays = self._continuing(prices, alone)[1]
+            held = self._collected(pays[self._held], best, which)[1] > 0
+            kept = np.bincount(self._holder, held, self.jobs)
+            split = ((kept > 0) & (kept < count))[self._holder]
+            if not split.any():
+                break
+            moved = self._part * np.where(split, np.where(held, 1.0 - step, 1.0 + step), 1.0)
+            self._part = moved / np.bincount(self._holder, moved, self.jobs)[self._holder]
+            bound = self.at(prices).bound
+            if bound < least:
+                least, known = bound, self._part
+            step *= FADES
+        self._part = known
+        return least < before
+
+    def _best_patterns(self, pi: Floats) -> tuple[Floats, Ints]:
+        """V of each state and a pattern that is worth it; -inf of the state behind the last."""
+        paid = self._patterns @ pi
+        best = np.maximum.reduceat(paid, self._first) if self._first.size else np.zeros(0)
+        size = np.diff(np.append(self._first, paid.size))
+        hit = np.flatnonzero(paid == np.repeat(best, size))
+        which = hit[np.searchsorted(hit, self._first)]
+        return np.append(best, -np.inf), which
+
+    def _collected(self, pays: Floats, best: Floats, which: Ints) -> tuple[Floats, Floats, Floats]:
+        """W of each open node, whether each open hold stays, and slots offered of each kind."""
+        collected, held = [np.zeros(0)], np.zeros(self._held.size)
+        many = np.zeros(best.size)
+        for one in self._alike:
+            worth = pays[one.hold] @ one.continuing.T.astype(np.float64) + best[one.state]
+            subset = worth.argmax(axis=1)
+            row = np.arange(one.node.size)
+            collected.append(worth[row, subset])
+            held[one.hold] = one.continuing[subset]
+            many += np.bincount(one.state[row, subset], minlength=best.size)
+        offered: Floats = many[:-1] @ self._patterns[which]
+        return np.concatenate(collected), held, offered
+
+    def reduced(self, prices: Floats) -> Floats:
+        """See `Relaxation.reduced`; going on pays what its leaving would give back in slots.
+
+        That is what moves jobs; what the bound has them pay makes all of them indifferent.
+        """
+        base, slots = self._base, prices[self._slots()]
+        found = np.asarray(self.value - base.use.T @ prices[: base.count])
+        found[: self._type.size] -= (self._counts @ slots)[self._type]
+        best = self._best_patterns(slots)[0]
+        pays = self._continuing(prices, self._starts(prices)[0])[1][self._held]
+        back = np.zeros(self._held.size)
+        for one in self._alike:
+            worth = pays[one.hold] @ one.continuing.T.astype(np.float64) + best[one.state]
+            subset, row = worth.argmax(axis=1), np.arange(one.node.size)
+            for k in range(one.hold.shape[1]):
+                with_it, without = subset | (1 << k), subset & ~(1 << k)
+                gives = best[one.state[row, without]] - best[one.state[row, with_it]]
+                back[one.hold[:, k]] = np.where(np.isfinite(gives), gives, 0.0)
+        stays = self._stay[self._runs]
+        found[stays] -= np.bincount(self._holder, back, self.jobs)[self._runs]
         return found
 
     def prices(self, prices: Floats) -> Prices:
@@ -167,47 +353,13 @@ class SlotRelaxation(Relaxation):
         same = self._cells.node_class[:, None] == self._kinds.node_class[None, :]
         slot = np.where(same, pi[None, :], 0.0)
         plain = Prices.of_rows(self._problem, self._base, prices[: self._base.count])
-        return replace(plain, slot=slot, stay=self._stay_prices(pi))
-
-    def _stay_prices(self, pi: Floats) -> Floats:
-        """What each hold of those who go on pays, shape (H,)."""
-        nodes, holds, kinds = self._problem.nodes, self._problem.holds, self._kinds
-        paid = np.zeros(holds.count)
-        rows: list[list[int]] = [[] for _ in range(nodes.count)]
-        for row in np.flatnonzero(self._continuing[holds.job] & nodes.open[holds.node]).tolist():
-            rows[int(holds.node[row])].append(row)
-        price = tuple(pi.tolist())
-        for n, mine in enumerate(rows):
-            if not mine or len(mine) > MOST_GANGS:
-                continue
-            t = int(nodes.node_class[n])
-            scarce = kinds.scarce[t]
-            free = tuple(np.round(self._free[n, scarce], 9).tolist())
-            held = tuple(tuple(np.round(holds.demand[row, scarce], 9).tolist()) for row in mine)
-            own = price[int(kinds.first[t]) : int(kinds.first[t + 1])]
-            paid[mine] = _worth_of_leaving(free, held, kinds.vectors[t], own)
-        return paid
+        pays = self._continuing(prices, self._starts(prices)[0])[1]
+        return replace(plain, slot=slot, stay=pays)
 
 
-@lru_cache(maxsize=65536)
-def _worth_of_leaving(
-    free: Vector, held: tuple[Vector, ...], kinds: tuple[Vector, ...], price: Vector
-) -> tuple[float, ...]:
-    """What each of some jobs has to pay so that no set of them is worth less than its slots."""
-    before = _best(free, kinds, price)
-    pays = [0.0] * len(held)
-    for leaves in product((False, True), repeat=len(held)):
-        going = [at for at, goes in enumerate(leaves) if goes]
-        if not going:
-            continue
-        state = np.asarray(free) + np.asarray([held[at] for at in going]).sum(axis=0)
-        gains = _best(tuple(np.round(state, 9).tolist()), kinds, price) - before
-        gpus = sum(held[at][0] for at in going)
-        for at in going:
-            pays[at] = max(pays[at], gains * held[at][0] / gpus)
-    return tuple(pays)
-
-
-def _best(free: Vector, kinds: tuple[Vector, ...], price: Vector) -> float:
-    patterns: Ints = maximal_patterns(free, kinds)
-    return float((patterns @ np.asarray(price)).max(initial=0.0))
+def surplus_at(relaxation: SlotRelaxation, reduced: Floats) -> Floats:
+    """The best reduced value of each job's options, or of none where it may idle, shape (J,)."""
+    option, owner = relaxation.options_by_job()
+    best = np.where(relaxation.idle, 0.0, -np.inf)
+    np.maximum.at(best, owner, reduced[option])
+    return best

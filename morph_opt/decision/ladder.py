@@ -6,9 +6,10 @@ step           what it does
 ``knapsack``   the round as a knapsack over GPUs: its bound, its choice on nodes, or branch and
                bound by its tables; where these are too large it is left out
 ``prices``     a bound by prices, a choice rounded from their cuts, nodes for it
-``slots``      the same with a price for every size of slot on nodes, where shapes make the gap
+``slots``      the same with a price for every size of slot on nodes, where shapes make the gap;
+               rounds that left shapes out for their size are posed whole for it
 ``residual``   the jobs that lose most, or whose choice is close, and some nodes as an exact round,
-               the others as decided; again while that helps
+               the others as decided; again, and larger, while that helps
 ``exact``      the exact round without the options that the bound shows to be in no better decision
 =============  =====================================================================================
 
@@ -29,11 +30,11 @@ from formulations.check_bound import check_bound
 from formulations.knapsack import Tables
 from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.prices import Prices, Relaxation, choose_prices
-from formulations.prices.bound import evaluated, rounded_up
+from formulations.prices.bound import rounded_up
 from formulations.prices.choose import Chosen
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
-from formulations.prices.slots import SlotRelaxation
+from formulations.prices.slots import SlotRelaxation, surplus_at
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import residual_round, whole_round, with_candidates
@@ -59,8 +60,8 @@ COMPACT = 100_000
 SHAPES = 0.01
 """Gap from which on slots are priced: less is due to single jobs, not to shapes."""
 
-SLOT_EVALUATIONS = 100
-"""Of the relaxation with slots, at most."""
+SLOT_EVALUATIONS, SLOTS_CLOSE = 100, 0.05
+"""Of the relaxation with slots, at most; and distance to its least bound, in gaps asked for."""
 
 MOST_SLOTS = 60
 """Kinds of slots up to which they are priced."""
@@ -77,8 +78,10 @@ MOST_OFFERED = 2_500
 RESIDUAL_NODES = 300
 """Branch-and-bound nodes of a residual round at most."""
 
-RESIDUALS = 6
-"""Residual rounds of a level at most."""
+MUCH, PARTS, GROWN = 0.1, 4.0, 2
+"""A residual round gains little that gains less than this share of what is missing, of as many
+times its nodes' share of it; and how often they double in size, after two that did, until there are
+no more."""
 
 SMALL = 2_000
 """Candidates below which the exact round, without what prices rule out, costs less than those."""
@@ -109,12 +112,30 @@ class Ladder:
 
     def solve(self, posed: PosedRound, limits: Limits) -> Solved:
         """See `morph_opt.decision.method.RoundMethod`. Rounds with pairs are solved exactly."""
-        problem, compact = posed.problem, posed.view.compact
-        if problem.shared.count:
+        if posed.problem.shared.count:
             return ExactMip(self.solver).solve(posed, limits)
+        began = time.perf_counter()
+        found = self._climbed(posed, limits, None)
+        left = limits.time_s - (time.perf_counter() - began)
+        wide = found.outcome.gap > max(SHAPES, limits.gap)
+        if not (posed.view.compact and wide and left > 0.0):
+            return found
+        # Shapes make the gap, and those that were left out may close it.
+        whole = posed.whole()
+        known = None
+        if found.selection is not None and not posed.problem.jobs.guaranteed.any():
+            known = posed.view.numbered_in(whole.view, found.selection)
+        again = self._climbed(whole, replace(limits, time_s=left), known)
+        better = again.complete and again.outcome.gap < found.outcome.gap
+        return replace(again, posed=whole) if better else found
+
+    def _climbed(self, posed: PosedRound, limits: Limits, known: Selection | None) -> Solved:
+        """The round as it is posed; ``known`` is a decision that is there already."""
+        problem, compact = posed.problem, posed.view.compact
 
         def climbed(under: RoundProblem, levels: tuple[Level, ...]) -> Solved:
-            return _Climb(self.solver, limits, compact).ranked(under, levels)
+            again = known is not None
+            return _Climb(self.solver, limits, compact, again).ranked(under, levels, known)
 
         if not problem.jobs.guaranteed.any():
             return climbed(problem, posed.levels)
@@ -129,9 +150,11 @@ class Ladder:
 class _Climb:
     """One round, level after level."""
 
-    def __init__(self, solver: Solver, limits: Limits, compact: bool) -> None:
+    def __init__(self, solver: Solver, limits: Limits, compact: bool, again: bool) -> None:
         self._solver = solver
         self._compact = compact
+        # Posed whole, with a decision by prices.
+        self._again = again
         self._limits = limits
         self._began_s = time.perf_counter()
         self._times = StepTimes()
@@ -141,10 +164,11 @@ class _Climb:
     def _left_s(self) -> float:
         return self._limits.time_s - (time.perf_counter() - self._began_s)
 
-    def ranked(self, problem: RoundProblem, levels: tuple[Level, ...]) -> Solved:
+    def ranked(
+        self, problem: RoundProblem, levels: tuple[Level, ...], best: Selection | None = None
+    ) -> Solved:
         """Maximise the levels in order, each within what was reached for those before it."""
         outcomes: list[Outcome] = []
-        best: Selection | None = None
         for rank, level in enumerate(levels):
             last = rank == len(levels) - 1
             gap = self._limits.gap if last else min(RANK_GAP, self._limits.gap)
@@ -239,26 +263,22 @@ class _Climb:
         if bound == -np.inf:
             return
         rounding = Rounding(relaxation, chosen, lp)
-        state.better(problem, level, decided_by_prices(problem, rounding))
+        if not self._again:
+            state.better(problem, level, decided_by_prices(problem, rounding))
         self._times.place_ms += 1e3 * (time.perf_counter() - priced)
         surplus, reduced = chosen.evaluation.surplus, rounding.reduced
         large = problem.candidates.count >= SMALL
         wide = relative_gap(state.value, state.bound) > SHAPES
+        guide = surplus
+        if wide and self._compact:
+            return  # to be posed whole
         if large and wide and not self._done(state, gap):
-            tightened = self._slots(problem, level, state, relaxation, chosen, lp, free)
-            surplus, reduced = tightened or (surplus, reduced)
+            tightened = self._slots(problem, level, state, chosen, lp, gap)
+            surplus, reduced, guide = tightened or (surplus, reduced, surplus)
             if state.bound == -np.inf:
                 return
-        failed = 0
-        for at in range(RESIDUALS if large else 0):
-            if self._done(state, gap) or state.selection is None or failed > 1:
-                break
-            most = FREE_JOBS, FREE_NODES
-            freed = freed_for(
-                problem, state.selection, relaxation, surplus, reduced, at % 2 == 0, most
-            )
-            better = self._residual(problem, level, state, freed, surplus, reduced, gap)
-            failed = 0 if better else failed + 1
+        if large:
+            self._parts(problem, level, state, relaxation, guide, reduced, gap)
         # What an exact model of some candidates proves says nothing of those that are left out.
         if not self._done(state, gap) and not self._compact:
             slack = state.bound - state.value if state.selection is not None else np.inf
@@ -272,40 +292,76 @@ class _Climb:
         problem: RoundProblem,
         level: Level,
         state: Known,
-        relaxation: Relaxation,
         chosen: Chosen,
         lp: SmallLp,
-        free: Bools | None,
-    ) -> tuple[Floats, Floats] | None:
-        """Prices of slots as a guide and as a bound; surplus and reduced values where that is less.
+        gap: float,
+    ) -> tuple[Floats, Floats, Floats] | None:
+        """Prices of slots as a guide and as a bound; None where they are too many.
 
-        A compact round has left out shapes that cost less at prices of slots: there they guide.
+        Surplus and reduced values of what the bound proves, and the surplus where those who go on
+        pay what their leaving gives back, which tells who is to be decided anew.
         """
         began = time.perf_counter()
         try:
-            slots = SlotRelaxation(problem, level, chosen.evaluation.choice)
+            slots = SlotRelaxation(problem, level)
         except TooManyPatternsError:
             return None
         if slots.kinds > MOST_SLOTS:
             return None
-        more = slots.shared.count - relaxation.shared.count
-        unpriced = None if free is None else np.append(free, np.zeros(more, dtype=bool))
-        start = slots.start(chosen.prices)
-        found = choose_prices(slots, start, SLOT_EVALUATIONS, lp, unpriced, radius=0.6)
-        self._times.build_ms += 1e3 * (time.perf_counter() - began)
-        if state.better(problem, level, decided_by_prices(problem, Rounding(slots, found, lp))):
+        start, close = slots.start(chosen.prices), SLOTS_CLOSE * gap
+
+        def searched(start: Floats, radius: float) -> Chosen:
+            most, no_price = SLOT_EVALUATIONS, slots.gpus
+            return choose_prices(slots, start, most, lp, no_price, radius, close, grows=2.0)
+
+        found = searched(start, 0.3)
+        if slots.share_out(found.prices):
+            found = searched(found.prices, 0.05)
+        bound = rounded_up(found.evaluation)
+        if state.bounded(bound, "prices"):
+            check_bound(problem, level, slots.prices(found.prices), bound)
             state.step = "slots"
-        if self._compact:
+        self._times.build_ms += 1e3 * (time.perf_counter() - began)
+        if bound == -np.inf:
             return None
-        try:
-            bound, surplus, reduced = evaluated(problem, relaxation, slots.prices(found.prices))
-        except TooManyPatternsError:  # of an empty node, which no state of the guide was
-            return None
-        if not state.bounded(bound.value, "prices"):
-            return None
-        check_bound(problem, level, bound.prices, bound.value)
-        state.step = "slots"
-        return surplus, reduced
+        rounding = Rounding(slots, found, lp)
+        if state.better(problem, level, decided_by_prices(problem, rounding)):
+            state.step = "slots"
+        reduced = rounding.reduced
+        return found.evaluation.surplus, reduced, surplus_at(slots, reduced)
+
+    def _parts(
+        self,
+        problem: RoundProblem,
+        level: Level,
+        state: Known,
+        relaxation: Relaxation,
+        surplus: Floats,
+        reduced: Floats,
+        gap: float,
+    ) -> None:
+        """Residual rounds, larger ones where two have gained little, other jobs each time."""
+        count = problem.nodes.count
+        # Small ones are a drop in large rounds.
+        size = min(GROWN, max(0, (count // FREE_NODES).bit_length() - 3))
+        little = at = 0
+        tried = np.zeros(problem.jobs.count, dtype=bool)
+        while state.selection is not None and not self._done(state, gap):
+            most = FREE_JOBS << size, FREE_NODES << size
+            freed = freed_for(
+                problem, state.selection, relaxation, surplus, reduced, at % 2 == 0, most, tried
+            )
+            before, missing = state.value, state.bound - state.value
+            self._residual(problem, level, state, freed, surplus, reduced, gap)
+            tried |= freed[0]
+            share = min(1.0, PARTS * float(freed[1].sum()) / count)
+            little = 0 if state.value - before >= MUCH * share * missing else little + 1
+            at += 1
+            if little > 1:
+                little, size = 0, size + 1
+                if size > GROWN:
+                    break
+                tried[:] = False
 
     def _done(self, state: Known, gap: float) -> bool:
         return relative_gap(state.value, state.bound) <= gap or self._left_s() <= 0.0
@@ -338,7 +394,8 @@ class _Climb:
         part = residual_round(problem, level, state.selection, free, on, offered)
         # In units of the whole round: the part's own value is a small share of it.
         here = sum(_worth_of(level, state.selection, job) for job in part.jobs.tolist())
-        close = min(0.05, 0.1 * gap * abs(state.value) / max(abs(here), 1e-300))
+        asked = max(gap * abs(state.value), state.bound - state.value)
+        close = min(0.05, 0.1 * asked / max(abs(here), 1e-300))
         limits = self._part_limits(close)
         if self._solver.capabilities.node_limit:
             nodes = RESIDUAL_NODES if limits.nodes is None else limits.nodes

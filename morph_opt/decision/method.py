@@ -61,6 +61,9 @@ class Solved:
         The step that ended the last level, for methods of several.
     bound_by
         What proves the last level's bound: ``"solver"``, ``"prices"`` or ``"knapsack"``.
+    posed
+        The posing of the round whose options ``selection`` and ``levels`` speak of, where that is
+        another than the one that was to be solved: a compact round that was posed whole.
     """
 
     selection: Selection | None
@@ -73,6 +76,7 @@ class Solved:
     times: StepTimes = field(default_factory=StepTimes)
     step: str = "exact"
     bound_by: str = "solver"
+    posed: PosedRound | None = None
 
     @property
     def outcome(self) -> Outcome:

@@ -105,6 +105,10 @@ class PosedRound:
         """The same round under other rules."""
         return self.poser.posed(self.state, self.plain, rules, self.data)
 
+    def whole(self) -> PosedRound:
+        """The same round with every configuration that was left out for its size."""
+        return self.poser.posed(self.state, self.poser.whole(self.state), self.rules, self.data)
+
     def with_one_more_node(self, like: int) -> PosedRound:
         """The same round with another idle, open node of the class and at the place of ``like``.
 
@@ -189,6 +193,10 @@ class RoundPoser:
             self._cluster = state.cluster
         plain = self._builder.view(state)
         return self.posed(state, plain, self.rules, self.objective.observe(state))
+
+    def whole(self, state: RoundState) -> RoundView:
+        """The tables of a snapshot without rules and pairs, nothing left out."""
+        return self._builder.view(state, whole=True)
 
     def _fallback(self, problem: RoundProblem, goals: tuple[Level, ...]) -> tuple[Level, ...]:
         if not problem.jobs.guaranteed.any():

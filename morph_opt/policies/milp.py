@@ -121,6 +121,7 @@ class MilpPolicy(Policy):
         laps.end("candidates")
         settled = at_best(posed)
         solved = settled or self._method.solve(posed, self._limits)
+        posed = solved.posed or posed
         laps.end("solve")
         if solved.outcomes[0].status is Status.INFEASIBLE:
             raise InfeasibleRoundError(posed)

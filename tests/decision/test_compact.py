@@ -12,6 +12,7 @@ from formulations.check_bound import check_bound
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.round.check import check
+from morph_opt.decision import ladder
 from morph_opt.decision.candidates.slices import compacted
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.placement import place
@@ -71,10 +72,11 @@ def test_bounds_of_compact_rounds_hold_for_all_configurations(objective: str, le
             check_bound(every.problem, every.worth, prices, bound)
             solved = Ladder(HighsSolver()).solve(compact, LIMITS)
             assert solved.selection is not None
-            check(compact.problem, solved.selection)
+            decided = solved.posed or compact
+            check(decided.problem, solved.selection)
             if solved.outcome.status is Status.OPTIMAL and not solved.promised:
-                assert solved.outcome.bound >= solved.selection.value(compact.worth)
-            state = round_after(state, place(compact, solved.selection), seed)
+                assert solved.outcome.bound >= solved.selection.value(decided.worth)
+            state = round_after(state, place(decided, solved.selection), seed)
 
 
 def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
@@ -97,10 +99,13 @@ def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
                 assert len(set(kinds)) == small.gpus.size
 
 
-def test_what_is_best_of_a_compact_round_is_no_bound_of_all() -> None:
+def test_what_is_best_of_a_compact_round_is_no_bound_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Two nodes of 8: 5 + 3 GPUs beside jobs of 3 and 5 fill both, and 4 + 4 is what was kept.
 
-    The best of what was kept runs two of the three, and a bound that says so is false.
+    The best of what was kept runs two of the three, and a bound that says so is false. Posed whole,
+    which such a gap asks for, the round has all three.
     """
     belief = speeds({"m": {"4+4": 1.0, "5+3": 1.0}, "a": {"3": 1.0}, "b": {"5": 1.0}})
     jobs = queued("wide", 8), queued("a", 3, model="a"), queued("b", 5, model="b")
@@ -114,6 +119,13 @@ def test_what_is_best_of_a_compact_round_is_no_bound_of_all() -> None:
     best = [found.value(each.worth) for found, each in zip(exact, posed, strict=True) if found]
     assert best[0] < 0.9 * best[1]
     solved = Ladder(HighsSolver()).solve(posed[0], EXACT)
+    assert solved.posed is not None
+    assert solved.selection is not None
+    check(solved.posed.problem, solved.selection)
+    assert solved.selection.value(solved.posed.worth) == pytest.approx(best[1])
+    monkeypatch.setattr(ladder, "SHAPES", np.inf)
+    solved = Ladder(HighsSolver()).solve(posed[0], EXACT)
+    assert solved.posed is None
     assert solved.outcome.bound >= best[1] * (1.0 - 1e-9)
     assert solved.outcome.status is Status.FEASIBLE
 

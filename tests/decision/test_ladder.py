@@ -138,7 +138,7 @@ def test_residual_rounds_leave_the_others_alone(seed: int, monkeypatch: pytest.M
     if with_residuals.selection is None:
         return  # must_run rows that no dealing met; nothing is claimed
     kept_to(problem, level, with_residuals, best.selection.value(level))
-    monkeypatch.setattr(ladder, "RESIDUALS", 0)
+    monkeypatch.setattr(ladder, "FREE_JOBS", 0)
     without = climbed(problem, level)
     assert without.selection is not None
     assert with_residuals.selection.value(level) >= without.selection.value(level)
@@ -178,8 +178,11 @@ COMPACTED = {
 
 
 @pytest.mark.parametrize("short", COMPACTED)
-def test_prices_of_what_compact_rounds_left_out_bound_nothing(short: str) -> None:
+def test_prices_of_what_compact_rounds_left_out_bound_nothing(
+    short: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two jobs, each worth its GPUs, run at once if one takes a shape that the round has not."""
+    monkeypatch.setattr(ladder, "SHAPES", np.inf)  # nothing is posed whole
     gpus, kept, left_out, other = COMPACTED[short]
     compact, whole = (
         tiny([gpus, gpus], [one, other], side=(9.0, 9.0, 4.0)) for one in (kept, left_out)

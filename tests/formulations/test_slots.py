@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.check_bound import check_bound
+from formulations.check_bound import BoundError, check_bound
 from formulations.prices import Relaxation, choose_prices
 from formulations.prices.bound import evaluated, rounded_up
 from formulations.prices.placing import decided_by_prices
@@ -35,18 +35,25 @@ SIZES = {
 
 
 def searched(problem: RoundProblem, level: Level) -> tuple[float, float, float]:
-    """The bound of GPU prices, that of slot prices, and the worth of what the latter decide."""
+    """The bound of GPU prices, that of slot prices, and the worth of what the latter decide.
+
+    The latter is that of the definition, and the check refuses a claim that is hardly less.
+    """
     relaxation = Relaxation(problem, level)
     chosen = choose_prices(relaxation)
-    slots = SlotRelaxation(problem, level, chosen.evaluation.choice)
-    found = choose_prices(slots, slots.start(chosen.prices), radius=0.6)
-    bound, surplus, reduced = evaluated(problem, relaxation, slots.prices(found.prices))
-    check_bound(problem, level, bound.prices, bound.value)
-    assert surplus.shape == (problem.jobs.count,)
-    assert reduced.shape == (problem.options.count,)
+    slots = SlotRelaxation(problem, level)
+    found = choose_prices(slots, slots.start(chosen.prices), free=slots.gpus, radius=0.3, grows=2.0)
+    before = found.evaluation.bound
+    assert slots.share_out(found.prices) == (slots.at(found.prices).bound < before)
+    found = choose_prices(slots, found.prices, free=slots.gpus)
+    bound, prices = rounded_up(found.evaluation), slots.prices(found.prices)
+    assert bound == pytest.approx(evaluated(problem, relaxation, prices)[0].value, rel=1e-7)
+    check_bound(problem, level, prices, bound)
+    with pytest.raises(BoundError):
+        check_bound(problem, level, prices, bound - 1e-6 * abs(bound) - 1e-9)
     decided = decided_by_prices(problem, Rounding(slots, found))
     check(problem, decided)
-    return rounded_up(chosen.evaluation), bound.value, decided.value(level)
+    return rounded_up(chosen.evaluation), bound, decided.value(level)
 
 
 FOURS = [Candidate(job, (4,)) for job in range(4)]

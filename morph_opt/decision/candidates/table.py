@@ -13,7 +13,14 @@ import numpy as np
 
 from formulations.arrays import Ints
 from formulations.round.shared import SharedTable
-from formulations.round.tables import CandidateTable, HoldTable, NodeTable, RoundProblem, Scope
+from formulations.round.tables import (
+    CandidateTable,
+    HoldTable,
+    NodeTable,
+    RoundProblem,
+    Scope,
+    Selection,
+)
 from morph_opt.decision.candidates.dominance import Scoped, undominated, with_strictness
 from morph_opt.decision.candidates.ests import elastic_slice
 from morph_opt.decision.candidates.nodes import node_table, scopes_of
@@ -79,6 +86,25 @@ class RoundView:
             candidate = int(members.alone[members.of(candidate, job)])
         return self.slices[job].rows[candidate - int(self.offset[job])].row
 
+    def numbered_in(self, other: RoundView, decided: Selection) -> Selection:
+        """A decision in the numbers of another view of the same snapshot that leaves nothing out.
+
+        Both without pairs and prices of starts.
+        """
+        choice, count = decided.choice.copy(), self.problem.candidates.count
+        place: dict[int, dict[int, int]] = {}
+        for job in np.flatnonzero(choice >= 0).tolist():
+            option = int(choice[job])
+            if option >= count:
+                choice[job] = other.problem.options.stay[job]
+                continue
+            rows = other.slices[job].rows
+            if id(rows) not in place:
+                place[id(rows)] = {id(row): at for at, row in enumerate(rows)}
+            row = self.slices[job].rows[option - int(self.offset[job])]
+            choice[job] = int(other.offset[job]) + place[id(rows)][id(row)]
+        return Selection(choice, decided.nodes)
+
 
 class CandidateBuilder:
     """Builds the `RoundProblem` of a state under a belief about speed; caches per model.
@@ -135,21 +161,21 @@ class CandidateBuilder:
         self._nodes: NodeTable | None = None
         self._configurations: dict[tuple[str, NodeType], list[Scoped]] = {}
 
-    def view(self, state: RoundState) -> RoundView:
-        """Tables of a round."""
+    def view(self, state: RoundState, whole: bool = False) -> RoundView:
+        """Tables of a round; with ``whole``, nothing is left out however large it is."""
         self._use(state.cluster)
         states = state.jobs
         self._known = known = self._known.next(states, self._what_it_is, self._what_it_holds)
         made_of = known, state.unavailable, state.interval_s
-        if self._last is not None and self._last[0] == made_of:
+        if self._last is not None and self._last[0] == made_of and not whole:
             view = self._last[1]
             problem = view.problem.later(known.job_table(states))
             return replace(view, problem=problem, states=states)
         assert self._nodes is not None
-        holds, whole = known.hold_table(self._nodes.resources), known.rows["configurations"]
+        holds, every = known.hold_table(self._nodes.resources), known.rows["configurations"]
         # What prices never choose may be what a job comes back to.
-        kept = known.keeps != [None] * len(known.keeps)
-        which = whole if kept else self._compacted(whole, holds)
+        kept = whole or known.keeps != [None] * len(known.keeps)
+        which = every if kept else self._compacted(every, holds)
         counts = np.asarray([s.gpus.size for s in self._made], dtype=np.int64)[which]
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         is_open = np.ones(self._nodes.count, dtype=bool)
@@ -163,8 +189,9 @@ class CandidateBuilder:
             shared=SharedTable(gang=known.gangs()),
         )
         slices = tuple(map(self._made.__getitem__, which.tolist()))
-        view = RoundView(problem, states, slices, offset, which is not whole)
-        self._last = made_of, view
+        view = RoundView(problem, states, slices, offset, which is not every)
+        if not whole:
+            self._last = made_of, view
         return view
 
     def _compacted(self, whole: Ints, holds: HoldTable) -> Ints:

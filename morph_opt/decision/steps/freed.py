@@ -18,6 +18,7 @@ def freed_for(
     reduced: Floats,
     whole: bool,
     most: tuple[int, int],
+    tried: Bools,
 ) -> tuple[Bools, Bools]:
     """Jobs and nodes of a residual round, shapes (J,) and (N,).
 
@@ -31,6 +32,8 @@ def freed_for(
         At the prices: what each job earns at most, shape (J,), and each option, shape (O,).
     most
         Jobs and nodes at most.
+    tried
+        Jobs that others come before, shape (J,).
     """
     option = decided.choice
     regret = np.maximum(0.0, surplus - at_choice(reduced, option))
@@ -39,7 +42,7 @@ def freed_for(
     roomy = np.argsort(-spare, kind="stable")[: most[1] // 2]
     on = set(roomy[spare[roomy] > 0].tolist())
     nodes = _nodes_of_jobs(problem, decided)
-    queue: list[list[int]] = [[job] for job in np.lexsort([margin, -regret]).tolist()]
+    queue: list[list[int]] = [[job] for job in np.lexsort([margin, -regret, tried]).tolist()]
     movable = np.isfinite(margin)
     if whole:
         cost = np.where(movable, margin - regret, 0.0)
