@@ -9,13 +9,17 @@ look the same in every picture.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 BLUE, ORANGE, GREEN, RED = "#1A6CD8", "#E87400", "#60A264", "#D4142A"
 PLUM, SKY, VIOLET, GREY = "#96509F", "#2E9CE4", "#7A44FF", "#768089"
 PALETTE = (BLUE, ORANGE, GREEN, RED, PLUM, SKY, VIOLET, GREY)
 """In the order in which series without a look of their own take them; grey is for the rest."""
+COLOURS = ("blue", "orange", "green", "red", "plum", "sky", "violet", "grey")
+"""Their names."""
 OTHER = len(PALETTE) - 1
 DASHES = ("solid", "dashed", "dashdot", "dotted")
 """Words that matplotlib and Bokeh share."""
@@ -60,100 +64,17 @@ def _numbered(colour: str, number: int, first: int = 0) -> Look:
     return Look(colour, DASHES[at], MARKS[at], number // len(DASHES) % 2 == 1)
 
 
-def _fixed(
-    table: Mapping[tuple[str, int], Sequence[str]],
-) -> dict[str, Look]:
+def _fixed() -> dict[str, Look]:
+    text = resources.files("morph_opt.documents").joinpath("looks.toml").read_text("utf-8")
     return {
-        name: _numbered(colour, number, first)
-        for (colour, first), names in table.items()
-        for number, name in enumerate(names)
+        name: _numbered(PALETTE[COLOURS.index(table["colour"])], number, table["from"])
+        for table in tomllib.loads(text)["looks"]
+        for number, name in enumerate(table["names"])
     }
 
 
-_FIXED = _fixed(
-    {
-        (BLUE, 0): (
-            "lookahead",
-            "greedy:lookahead",
-            "feedback,jct",
-            "makespan",
-            "gavel:makespan",
-            "cost",
-            "gavel:cost",
-        ),
-        (ORANGE, 0): (
-            "jct",
-            "greedy:jct",
-            "jct-blind",
-            "ftf",
-            "gavel:ftf",
-            "gandiva",
-            "gandiva:any-affinity",
-            "gavel:gandiva",
-        ),
-        (GREEN, 0): (
-            "throughput",
-            "greedy:throughput",
-            "morphling",
-            "sia",
-            "max_throughput",
-            "gavel:max_throughput",
-            "morphling, published",
-        ),
-        (RED, 1): ("srtf", "srpt", "gavel:srpt", "allox", "optimus", "pollux", "pollux:counts"),
-        (PLUM, 2): (
-            "equal_split",
-            "fairness",
-            "gavel:fairness",
-            "fairness-agnostic",
-            "gavel:fairness-agnostic",
-            "gavel:isolated",
-            "gavel:water-filling",
-        ),
-        (SKY, 1): (
-            "fifo:skip",
-            "las",
-            "gittins",
-            "tiresias:2d-las",
-            "tiresias:gittins",
-            "las-rigid",
-            "gittins-rigid",
-            "feedback,las",
-        ),
-        (VIOLET, 0): (
-            "auto",
-            "saved-time",
-            "feedback",
-            "easyscale:heter",
-            "easyscale:homo",
-            "easyscale:yarn-cs",
-        ),
-        (GREY, 3): (
-            "fifo",
-            "gavel:fifo",
-            "hierarchical",
-            "gavel:hierarchical",
-            "hierarchical-fifo",
-            "gavel:hierarchical-fifo",
-        ),
-    }
-) | _fixed(
-    {
-        (BLUE, 0): (
-            "highs",
-            "highs-default",
-            "cvxpy-highs",
-            "pulp-highs",
-            "ladder",
-            "ladder, closer",
-        ),
-        (ORANGE, 0): ("scip", "scip-ortools", "mathopt-scip"),
-        (GREEN, 0): ("cpsat", "mathopt-cpsat"),
-        (RED, 0): ("cbc", "glpk"),
-        (VIOLET, 0): ("gurobi", "cplex", "xpress", "copt"),
-    }
-)
-"""Policies with objectives, then solvers; colours by kin, eight looks to a colour."""
+_FIXED = _fixed()
+"""Of policies with objectives, and of solvers."""
 
 
 def key(policy: str, objective: str | None = None) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from morph_opt.domain import Cluster
 from morph_opt.metrics.gpu_types import covered_s, stretches_by_gpu
-from morph_opt.metrics.history import History, JobRecord
+from morph_opt.metrics.history import History, JobRecord, Scalar
 
 HOUR_S = 3600.0
 
@@ -26,58 +25,25 @@ class SloState(StrEnum):
     """Not complete when the replay ended, and the deadline was still to come."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostMetrics:
-    """Figures of one replay; None where nothing can be said.
-
-    Parameters
-    ----------
-    cost_usd
-        Price of all GPU-hours held; None if a GPU without a price was held.
-    cost_per_job_usd
-        The same over completed jobs.
-    slo_met, slo_missed, slo_open, slo_none
-        Jobs by `SloState`.
-    slo_attainment
-        Met over met and missed.
-    slo_dropped, slo_dropped_jobs
-        Jobs whose SLO the policy gave up at least once: number, and names separated by blanks.
-    """
-
-    cost_usd: float | None
-    cost_per_job_usd: float | None
-    slo_met: int
-    slo_missed: int
-    slo_open: int
-    slo_none: int
-    slo_attainment: float | None
-    slo_dropped: int
-    slo_dropped_jobs: str
-
-    def as_dict(self) -> dict[str, str | float | int | None]:
-        """Flat values for ``summary.json``."""
-        return asdict(self)
-
-
-def cost_metrics(history: History, cluster: Cluster) -> CostMetrics:
-    """All figures."""
+def cost_metrics(history: History, cluster: Cluster) -> dict[str, Scalar]:
+    """All figures by the names of `Summary`; None where nothing can be said."""
     records = history.jobs
     total = _bill(records, cluster)
     done = sum(record.finish_s is not None for record in records)
     states = [slo_state(record, history.ended.time_s) for record in records]
     met, missed = states.count(SloState.MET), states.count(SloState.MISSED)
     dropped = [record.job.name for record in records if record.slo_drops]
-    return CostMetrics(
-        cost_usd=total,
-        cost_per_job_usd=total / done if total is not None and done else None,
-        slo_met=met,
-        slo_missed=missed,
-        slo_open=states.count(SloState.OPEN),
-        slo_none=states.count(SloState.NONE),
-        slo_attainment=met / (met + missed) if met + missed else None,
-        slo_dropped=len(dropped),
-        slo_dropped_jobs=" ".join(dropped),
-    )
+    return {
+        "cost_usd": total,
+        "cost_per_job_usd": total / done if total is not None and done else None,
+        "slo_met": met,
+        "slo_missed": missed,
+        "slo_open": states.count(SloState.OPEN),
+        "slo_none": states.count(SloState.NONE),
+        "slo_attainment": met / (met + missed) if met + missed else None,
+        "slo_dropped": len(dropped),
+        "slo_dropped_jobs": " ".join(dropped),
+    }
 
 
 def slo_state(record: JobRecord, end_s: float) -> SloState:

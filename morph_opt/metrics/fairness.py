@@ -7,13 +7,12 @@ finish-time ratio; all other figures count them until they were cancelled or the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from formulations.arrays import Floats, Ints
 from morph_opt.domain import Cluster
-from morph_opt.metrics.history import History, JobRecord
+from morph_opt.metrics.history import History, JobRecord, Scalar
 from morph_opt.metrics.schedule import quantile
 from morph_opt.perf.gang import GangSpeeds
 from morph_opt.perf.speed import SpeedModel
@@ -25,48 +24,10 @@ SIZES = (("small", 1, 1), ("medium", 2, 8), ("large", 9, 1 << 30))
 """Size classes by requested GPUs: name, from, to."""
 
 
-@dataclass(frozen=True, slots=True)
-class FairnessMetrics:
-    """Figures of one replay; None where nothing can be said.
-
-    Parameters
-    ----------
-    ftf_max, ftf_p99, ftf_median, ftf_mean
-        Of the finish-time ratio over completed jobs.
-    ftf_above_1
-        Fraction of completed jobs with a ratio above 1.
-    jain_service
-        Jain index of attained service per second of life and weight, in (0, 1].
-    min_share_mean, min_share_worst
-        Over windows of `WINDOW_S`: the smallest received part of an equal share.
-    entity_shares
-        Fraction of all GPU-seconds by tenant, ``name=0.250 ...``, names in order.
-    queue_small_s, queue_medium_s, queue_large_s
-        Mean seconds without GPUs of completed jobs by size class (`SIZES`).
-    """
-
-    ftf_max: float | None
-    ftf_p99: float | None
-    ftf_median: float | None
-    ftf_mean: float | None
-    ftf_above_1: float | None
-    jain_service: float | None
-    min_share_mean: float | None
-    min_share_worst: float | None
-    entity_shares: str
-    queue_small_s: float | None
-    queue_medium_s: float | None
-    queue_large_s: float | None
-
-    def as_dict(self) -> dict[str, str | float | None]:
-        """Flat values for ``summary.json``."""
-        return asdict(self)
-
-
 def fairness_metrics(
     history: History, cluster: Cluster, finish_time: Mapping[str, float]
-) -> FairnessMetrics:
-    """All figures.
+) -> dict[str, Scalar]:
+    """All figures by the names of `Summary`; None where nothing can be said.
 
     Parameters
     ----------
@@ -77,20 +38,20 @@ def fairness_metrics(
     ratios = list(finish_time.values())
     window = _window_shares(history, cluster)
     queues = {name: _queue(records, low, high) for name, low, high in SIZES}
-    return FairnessMetrics(
-        ftf_max=quantile(ratios, 1.0),
-        ftf_p99=quantile(ratios, 0.99),
-        ftf_median=quantile(ratios, 0.5),
-        ftf_mean=float(np.mean(ratios)) if ratios else None,
-        ftf_above_1=float(np.mean(np.asarray(ratios) > 1.0)) if ratios else None,
-        jain_service=jain([_service(r, history.ended.time_s) for r in records]),
-        min_share_mean=float(np.mean(window)) if window else None,
-        min_share_worst=min(window, default=None),
-        entity_shares=_entity_shares(records),
-        queue_small_s=queues["small"],
-        queue_medium_s=queues["medium"],
-        queue_large_s=queues["large"],
-    )
+    return {
+        "ftf_max": quantile(ratios, 1.0),
+        "ftf_p99": quantile(ratios, 0.99),
+        "ftf_median": quantile(ratios, 0.5),
+        "ftf_mean": float(np.mean(ratios)) if ratios else None,
+        "ftf_above_1": float(np.mean(np.asarray(ratios) > 1.0)) if ratios else None,
+        "jain_service": jain([_service(r, history.ended.time_s) for r in records]),
+        "min_share_mean": float(np.mean(window)) if window else None,
+        "min_share_worst": min(window, default=None),
+        "entity_shares": _entity_shares(records),
+        "queue_small_s": queues["small"],
+        "queue_medium_s": queues["medium"],
+        "queue_large_s": queues["large"],
+    }
 
 
 def finish_time_ratios(

@@ -29,6 +29,9 @@ from morph_opt.events.log import (
 )
 from morph_opt.metrics.rounds import RoundSums
 
+Scalar = str | int | float | bool | None
+"""A figure of a run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:

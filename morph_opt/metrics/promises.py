@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from morph_opt.events.log import (
     Started,
     Submitted,
 )
-from morph_opt.metrics.history import History, JobRecord
+from morph_opt.metrics.history import History, JobRecord, Scalar
 from morph_opt.perf.gang import GangSpeeds
 
 ROUNDS = 2
@@ -91,32 +90,10 @@ class PromiseCount:
         self.shortfall += parts
 
 
-@dataclass(frozen=True, slots=True)
-class PromiseMetrics:
-    """Figures of one replay with guaranteed jobs; None where no such job completed.
-
-    Parameters
-    ----------
-    guaranteed_avg_jct_s, best_effort_avg_jct_s
-        Mean JCT of completed jobs with and without a promise.
-    guaranteed_late_jobs, guaranteed_late_s
-        Guaranteed jobs that took longer than they were promised, and by how much in sum.
-    """
-
-    guaranteed_avg_jct_s: float | None
-    best_effort_avg_jct_s: float | None
-    guaranteed_late_jobs: int
-    guaranteed_late_s: float
-
-    def as_dict(self) -> dict[str, int | float | None]:
-        """Flat values for ``summary.json``."""
-        return asdict(self)
-
-
 def promise_metrics(
     history: History, requests: GangSpeeds, restart_of: Callable[[str], float]
-) -> PromiseMetrics:
-    """All figures.
+) -> dict[str, Scalar]:
+    """All figures by the names of `Summary`; None where nothing can be said.
 
     Parameters
     ----------
@@ -135,12 +112,12 @@ def promise_metrics(
         max(0.0, r.end_s(history.ended.time_s) - r.job.submission_s - promised_s(r.job))
         for r in promised
     ]
-    return PromiseMetrics(
-        guaranteed_avg_jct_s=_mean_jct_s(promised),
-        best_effort_avg_jct_s=_mean_jct_s([r for r in history.jobs if not r.job.guaranteed]),
-        guaranteed_late_jobs=sum(seconds > 0.0 for seconds in late_s),
-        guaranteed_late_s=sum(late_s),
-    )
+    return {
+        "guaranteed_avg_jct_s": _mean_jct_s(promised),
+        "best_effort_avg_jct_s": _mean_jct_s([r for r in history.jobs if not r.job.guaranteed]),
+        "guaranteed_late_jobs": sum(seconds > 0.0 for seconds in late_s),
+        "guaranteed_late_s": sum(late_s),
+    }
 
 
 def _mean_jct_s(records: list[JobRecord]) -> float | None:

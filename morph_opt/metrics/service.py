@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from morph_opt.metrics.history import History, JobRecord, Segment
-
-Scalar = str | float | int | None
+from morph_opt.metrics.history import History, JobRecord, Scalar, Segment
 
 
 def service_metrics(history: History) -> dict[str, Scalar]:

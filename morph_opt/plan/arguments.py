@@ -42,6 +42,7 @@ def make_parser() -> LineParser:
     )
     one.add_argument(
         "--max-nodes",
+        dest="most",
         type=whole(1, MOST_NODES),
         default=64,
         metavar="N",
@@ -64,7 +65,9 @@ def make_parser() -> LineParser:
         metavar="S",
         help="in time for the MILP (default: of the SLO, or 4 h)",
     )
-    one.add_argument("--max-nodes", type=whole(1, 1000), default=16, metavar="N", help="per type")
+    one.add_argument(
+        "--max-nodes", dest="most", type=whole(1, 1000), default=16, metavar="N", help="per type"
+    )
     one.add_argument(
         "--mixes",
         type=whole(1, 1000),
@@ -84,7 +87,9 @@ def _comparisons(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
     one = add("worth", "what is one more node of each class worth?")
     _common(one)
     _metric(one, 10)
-    one.add_argument("--price-every", type=MANY, default=20, metavar="N", help="rounds (20)")
+    one.add_argument(
+        "--price-every", dest="every", type=MANY, default=20, metavar="N", help="rounds (20)"
+    )
     one = add("growth", "at which load does the fleet break?")
     _common(one)
     _statement(one, exploration=False)
@@ -94,7 +99,9 @@ def _comparisons(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
     _metric(one, 30)
     one.add_argument("--a", required=True, metavar="OPTIONS", help="of morph_opt.replay, quoted")
     one.add_argument("--b", required=True, action="append", metavar="OPTIONS", help="repeat")
-    one.add_argument("--no-noise", action="store_true", help="no further seeds of the solver")
+    one.add_argument(
+        "--no-noise", dest="noise", action="store_false", help="no further seeds of the solver"
+    )
     one = add("eta", "when does a job start and end?")
     _scheduler(one)
     _output(one, on=False)
@@ -107,7 +114,9 @@ def _comparisons(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
         help="what Slurm or Kueue answers now, as morph_opt.round reads it",
     )
     one.add_argument("--history", metavar="TRACE|FORMAT:PATH", help="what arrives is drawn from it")
-    one.add_argument("--job", action="append", metavar="NAME", help="repeat (default: all)")
+    one.add_argument(
+        "--job", dest="jobs", action="append", metavar="NAME", help="repeat (default: all)"
+    )
     one.add_argument(
         "--continuations",
         type=whole(5, 10_000),

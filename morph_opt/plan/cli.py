@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def _run(given: argparse.Namespace) -> int:
             getattr(given, "on", None),
             progress=progress,
         )
-        answer = _QUESTIONS[given.command](ask, given)
+        answer = _answer(ask, given)
     folder = ask.folder(given.command)
     folder.mkdir(parents=True, exist_ok=True)
     answer.write(folder)
@@ -101,7 +102,7 @@ def _written(given: argparse.Namespace) -> str:
     from morph_opt.round.live import read_live, write_snapshot
 
     live = read_live(given.live)
-    for name in given.job or ():
+    for name in given.jobs or ():
         if name in live.held:
             raise InputError(f"{name} waits: {live.held[name]}", file=given.live, field="--job")
     folder = Ask(Scenario(), given.out).folder(given.command)
@@ -128,39 +129,26 @@ def _words(text: str, field: str) -> list[str]:
 
 
 def _seeds(given: argparse.Namespace) -> range | None:
-    first: int = given.first_seed
+    first: int = getattr(given, "first_seed", 0)
     count = getattr(given, "workloads", None) or getattr(given, "seeds", None)
     if count is None:
         return range(first, first + 10_000) if first else None
     return range(first, first + count)
 
 
-def _stated(given: argparse.Namespace) -> dict[str, Any]:
-    words = ("exploration", "indifference")
-    more = {name: getattr(given, name) for name in words if hasattr(given, name)}
-    return more | {
-        "of_workloads": given.of_workloads,
-        "confidence": given.confidence,
-        "seeds": _seeds(given),
-    }
+def _answer(ask: Ask, given: argparse.Namespace) -> Answer:
+    """Ask the function that is named like the command; arguments are named like its parameters."""
+    from morph_opt import plan
+
+    question: Callable[..., Answer] = getattr(plan, given.command)
+    words = vars(given) | {"seeds": _seeds(given)}
+    if given.command in _MORE:
+        words |= _MORE[given.command](ask, given)
+    known = [name for name in signature(question).parameters if name in words]
+    return question(ask, **{name: words[name] for name in known})
 
 
-def _nodes(ask: Ask, given: argparse.Namespace) -> Answer:
-    from morph_opt.plan.questions.sizes import nodes
-
-    return nodes(
-        ask,
-        given.slo,
-        node_type=given.node_type,
-        gpus_per_node=given.gpus_per_node,
-        most=given.max_nodes,
-        **_stated(given),
-    )
-
-
-def _fleet(ask: Ask, given: argparse.Namespace) -> Answer:
-    from morph_opt.plan.questions.fleets import fleet
-
+def _fleet(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
     budget = float("inf")
     if given.budget is not None:
         try:
@@ -168,17 +156,7 @@ def _fleet(ask: Ask, given: argparse.Namespace) -> Answer:
         except ValueError as error:
             raise InputError(f"{error}, like 120/h", field="--budget") from error
     types = [name.strip() for name in given.types.split(",")]
-    return fleet(
-        ask,
-        given.slo,
-        types=types,
-        prices=_prices(given.prices, types),
-        budget=budget,
-        delay_s=given.delay_s,
-        most=given.max_nodes,
-        mixes=given.mixes,
-        **_stated(given),
-    )
+    return {"types": types, "prices": _prices(given.prices, types), "budget": budget}
 
 
 def _prices(text: str, types: Sequence[str]) -> dict[str, float]:
@@ -205,8 +183,7 @@ def read_prices(path: Path) -> dict[str, float]:
     return {name: read.number(name, above=0.0) for name in read}
 
 
-def _growth(ask: Ask, given: argparse.Namespace) -> Answer:
-    from morph_opt.plan.questions.growth import growth
+def _growth(_: Ask, given: argparse.Namespace) -> dict[str, Any]:
     from morph_opt.traces.resampled import LOADS
 
     try:
@@ -217,13 +194,10 @@ def _growth(ask: Ask, given: argparse.Namespace) -> Answer:
     if high < low or (high - low) / step > 1000:
         raise InputError("must ascend, in at most 1,000 steps", field="--load")
     count = int((high - low) / step + 1e-9) + 1
-    loads = [round(low + k * step, 6) for k in range(count)]
-    return growth(ask, given.slo, loads, **_stated(given))
+    return {"loads": [round(low + k * step, 6) for k in range(count)]}
 
 
-def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
-    from morph_opt.plan.questions.comparing import compare
-
+def _compare(ask: Ask, given: argparse.Namespace) -> dict[str, Any]:
     variants = {}
     for text in (given.a, *given.b):
         words = _words(text, "--a/--b")
@@ -247,48 +221,12 @@ def _compare(ask: Ask, given: argparse.Namespace) -> Answer:
         if getattr(ask.scenario, part) != getattr(usual, part):
             rule = "who decides and rules of the engine stand in --a and --b"
             raise InputError(rule, field=part)
-    return compare(
-        ask,
-        variants,
-        metric=given.metric,
-        seeds=tuple(_seeds(given) or ()),
-        confidence=given.confidence,
-        noise=not given.no_noise,
-    )
+    return {"variants": variants}
 
 
-def _worth(ask: Ask, given: argparse.Namespace) -> Answer:
-    from morph_opt.plan.questions.worth import worth
-
-    return worth(
-        ask,
-        metric=given.metric,
-        seeds=tuple(_seeds(given) or ()),
-        confidence=given.confidence,
-        every=given.price_every,
-    )
-
-
-def _remove(ask: Ask, given: argparse.Namespace) -> Answer:
-    from morph_opt.plan.questions.removing import remove
-
-    return remove(ask, given.slo, **_stated(given))
-
-
-def _eta(ask: Ask, given: argparse.Namespace) -> Answer:
-    from morph_opt.plan.questions.eta import eta
-
-    return eta(
-        ask,
-        history=given.history,
-        jobs=given.job,
-        history_options=getattr(given, "history_options", None),
-        continuations=given.continuations,
-        seed=given.seed,
-    )
-
-
-_QUESTIONS: dict[str, Callable[[Ask, argparse.Namespace], Answer]] = {
-    "nodes": _nodes, "fleet": _fleet, "remove": _remove, "worth": _worth, "growth": _growth,
-    "compare": _compare, "eta": _eta,
-}  # fmt: skip
+_MORE: dict[str, Callable[[Ask, argparse.Namespace], dict[str, Any]]] = {
+    "fleet": _fleet,
+    "growth": _growth,
+    "compare": _compare,
+}
+"""What a question is asked beyond the words of its command line as they are parsed."""

@@ -21,7 +21,7 @@ from morph_opt.metrics.bounds.lower import Demands
 from morph_opt.metrics.cost import cost_metrics
 from morph_opt.metrics.fairness import fairness_metrics, finish_time_ratios
 from morph_opt.metrics.gpu_types import gpu_utilization_by_type
-from morph_opt.metrics.history import History
+from morph_opt.metrics.history import History, Scalar
 from morph_opt.metrics.packing import packing_metrics
 from morph_opt.metrics.promises import promise_metrics
 from morph_opt.metrics.schedule import metrics_of
@@ -37,7 +37,7 @@ from morph_opt.runs.jobs import JobRow, job_rows, jobs_csv
 from morph_opt.runs.read import Parts, folder_parts
 from morph_opt.runs.rounds import RoundRow
 from morph_opt.runs.slo import Slo
-from morph_opt.runs.summary import BOUND_KEYS, Scalar, Values, build_summary, summary_json
+from morph_opt.runs.summary import BOUND_KEYS, Values, build_summary, summary_json
 from morph_opt.runs.tally import Tally
 from morph_opt.runs.write import Recorded, RunWriter, create_folder, reopen_rounds
 from morph_opt.strict.rules import AllocationError
@@ -263,18 +263,21 @@ def _result(
     history = tally.history()
     metrics = metrics_of(history, cluster, tally.over_capacity, tally.promises)
     ratios = finish_time_ratios(history, cluster, truth, config.first_start_of)
-    fairness = fairness_metrics(history, cluster, ratios)
     by_type = gpu_utilization_by_type(history, cluster)
     types = {f"gpu_utilization_{name}": part for name, part in by_type.items()}
-    labels = types | fairness.as_dict() | cost_metrics(history, cluster).as_dict()
-    labels |= service_metrics(history)
+    labels: dict[str, Scalar] = {
+        **types,
+        **fairness_metrics(history, cluster, ratios),
+        **cost_metrics(history, cluster),
+        **service_metrics(history),
+    }
     if inputs.trace.searches:
         labels |= dict.fromkeys(BOUND_KEYS)
     if extras.packing or tally.shares:
         demands = inputs.demands(packed_demands)
         labels |= packing_metrics(history)
     if metrics["guaranteed_jobs"]:
-        labels |= promise_metrics(history, requests, config.first_start_of).as_dict()
+        labels |= promise_metrics(history, requests, config.first_start_of)
     labels |= dict(extras.labels) | dict(extras.at_end())
     summary = build_summary(history, metrics, tally.times, demands, labels)
     jobs = job_rows(history, cluster, ratios)

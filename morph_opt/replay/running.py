@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from morph_opt.metrics.history import Scalar
 from morph_opt.replay.api import ReplayResult, RunExtras, replay
 from morph_opt.replay.drive import Progress
 from morph_opt.replay.setup import Prepared, versions_json
 from morph_opt.runs.slo import Slo
-from morph_opt.runs.summary import Scalar
 from morph_opt.runs.write import CONFIG, VERSIONS
 
 LOG_ACCOUNT = "log.json"

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from morph_opt.runs.summary import Scalar, Values
+from morph_opt.metrics.history import Scalar
+from morph_opt.runs.summary import Values
 from morph_opt.runs.views import RunView
 from morph_opt.table import Table
 

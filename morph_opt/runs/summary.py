@@ -16,12 +16,11 @@ from morph_opt.metrics.bounds.lower import (
     makespan_lower_bound,
     weighted_jct_lower_bound,
 )
-from morph_opt.metrics.history import History
+from morph_opt.metrics.history import History, Scalar
 from morph_opt.metrics.schedule import quantile
 from morph_opt.runs.tally import WallTimes
 from morph_opt.table import Table
 
-Scalar = str | int | float | bool | None
 Values = Mapping[str, Scalar]
 """Content of ``summary.json``."""
 

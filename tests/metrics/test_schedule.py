@@ -134,15 +134,15 @@ def test_a_promised_end_allows_for_a_start_up_and_two_rounds() -> None:
         record = history.jobs[1]
         record.job = replace(record.job, iterations=iterations)
         found = promise_metrics(history, asked, lambda _: 10.0)
-        assert found.guaranteed_late_jobs == (late_s > 0.0)
-        assert found.guaranteed_late_s == late_s
-        assert found.guaranteed_avg_jct_s == 190.0
-        assert found.best_effort_avg_jct_s == 300.0
+        assert found["guaranteed_late_jobs"] == (late_s > 0.0)
+        assert found["guaranteed_late_s"] == late_s
+        assert found["guaranteed_avg_jct_s"] == 190.0
+        assert found["best_effort_avg_jct_s"] == 300.0
     record = history.jobs[0]
     for iterations, late_s in ((100, 4.0), (20, 64.0)):
         record.job = replace(record.job, iterations=iterations, guaranteed=True)
         found = promise_metrics(history, asked, lambda _: 10.0)
-        assert found.guaranteed_late_s == late_s
+        assert found["guaranteed_late_s"] == late_s
 
 
 def test_what_a_policy_says_of_its_promises_is_not_asked(metrics: dict[str, Any]) -> None:

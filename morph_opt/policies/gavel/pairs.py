@@ -102,7 +102,7 @@ class GavelPairs(Policy):
     ----------
     belief
         Speeds that it goes by.
-    pairs
+    packing
         Measured pairs; None: nobody is paired.
     seed
         Of the pairs.
@@ -110,11 +110,11 @@ class GavelPairs(Policy):
 
     name = "gavel:gandiva"
 
-    def __init__(self, belief: SpeedModel, pairs: PairSpeeds | None, seed: int = 0) -> None:
+    def __init__(self, belief: SpeedModel, packing: PairSpeeds | None, seed: int = 0) -> None:
         self._rounds = _GroupRounds(belief, "gandiva", book=EqualParts())
         self._speeds = GangSpeeds(belief)
-        self._sharing = Sharing(belief, pairs) if pairs is not None else None
-        self._targets = PackedTargets(pairs) if pairs is not None else None
+        self._sharing = Sharing(belief, packing) if packing is not None else None
+        self._targets = PackedTargets(packing) if packing is not None else None
         self._drawn = RandomPairs(seed)
         self._groups: dict[str, tuple[str, ...]] = {}
         self._since_s: dict[str, dict[str, float]] = {}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from formulations import objectives as maths
 from formulations.objectives import lookahead, makespan, saved_time
 from formulations.round.tables import Level, RoundProblem
-from morph_opt.decision.objective import Objective, Stateless
+from morph_opt.decision.objective import Stateless
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class WorkRates(Stateless):
         return makespan.levels(problem)
 
 
-OBJECTIVES: dict[str, Callable[[], Objective[Any]]] = {
+OBJECTIVES: dict[str, Callable[[], Stateless]] = {
     "throughput": Throughput,
     "jct": Jct,
     "lookahead": Lookahead,
