@@ -149,15 +149,18 @@ class _Definition:
     def _price(self) -> Floats:
         """What each option pays, shape (O,); inf where it has no nodes."""
         problem, prices, table = self.problem, self.prices, self.problem.options.starts
-        owner, where, gpus = table.part_candidate, table.part_class, table.part_gpus
+        # Rounds have a million candidates, which are of a few hundred configurations.
+        rows, which = table.templates
+        owner, where, gpus = rows.part_candidate, rows.part_class, rows.part_gpus
         held, count = problem.options.held, problem.options.count
         each = prices.gpu[where] * gpus
         for r in np.flatnonzero(prices.side.any(axis=0)).tolist():
-            # Amounts that nobody pays for are not looked up: large rounds have a million parts.
-            each += prices.side[where, r] * table.part_side(r)
+            # Amounts that nobody pays for are not looked up.
+            each += prices.side[where, r] * rows.part_side(r)
         if prices.uplink:
-            each += prices.uplink * table.sent_per_gpu[owner] * gpus
-        paid = np.bincount(owner, each, minlength=count).astype(np.float64)
+            each += prices.uplink * rows.sent_per_gpu[owner] * gpus
+        paid = np.zeros(count)
+        paid[: which.size] = np.bincount(owner, each, minlength=rows.count)[which]
         paid[held.option] = 0.0
         t = problem.nodes.node_class[held.node]
         amount = prices.gpu[t] * held.demand[:, 0] + (prices.side[t] * held.demand[:, 1:]).sum(1)

@@ -89,8 +89,12 @@ class Items:
         return self.sizes[self.which]
 
 
-def least_additions(problem: RoundProblem) -> int:
-    """No fewer additions than this make the tables of a round, found in a pass over its options.
+STRETCH = 2**15
+"""Options that are looked at together while additions are counted."""
+
+
+def least_additions(problem: RoundProblem, enough: int) -> int:
+    """No fewer additions than this make the tables of a round; the first options may be ``enough``.
 
     A job that may take GPUs of a class is counted with one of them: whose tables are too large by
     this alone needs no items, which are made by sorting all options. Rounds with options on nodes
@@ -103,11 +107,17 @@ def least_additions(problem: RoundProblem) -> int:
     held, fine = options.held, possible_options(problem)[0].copy()
     # On closed nodes a job takes no GPU of any class.
     fine[held.option[~nodes.open[held.node]]] = False
-    mine = np.flatnonzero(fine & (options.gpus <= size[options.node_class]))
-    takes = np.zeros((nodes.classes, jobs), dtype=bool)
-    takes[options.node_class[mine], options.job[mine]] = True
-    states = np.minimum(size, takes.sum(axis=1)) + 1
-    return prod(int(of_class) for of_class in states.tolist()) * jobs
+    takes, least = np.zeros((nodes.classes, jobs), dtype=bool), jobs
+    for first in range(0, options.count, STRETCH):
+        near = slice(first, first + STRETCH)
+        there, job = options.node_class[near], options.job[near]
+        mine = fine[near] & (options.gpus[near] <= size[there])
+        takes[there[mine], job[mine]] = True
+        states = np.minimum(size, takes.sum(axis=1)) + 1
+        least = prod(int(of_class) for of_class in states.tolist()) * jobs
+        if least > enough:
+            break
+    return least
 
 
 def find_items(

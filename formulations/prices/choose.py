@@ -296,13 +296,11 @@ class _Search:
 
 def _highest(relaxation: Relaxation) -> Floats:
     """A price of each row above which nobody would pay it, shape (D,)."""
-    use = relaxation.shared.use
-    ratio = np.abs(relaxation.value)[use.indices]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio /= np.abs(use.data)
-    ratio[~np.isfinite(ratio)] = 0.0
+    use, value = relaxation.shared.use, relaxation.value
     top = np.zeros(use.shape[0])
-    some = np.flatnonzero(np.diff(use.indptr))
-    if some.size:
-        top[some] = np.maximum.reduceat(ratio, use.indptr[some])
+    for row in np.flatnonzero(np.diff(use.indptr)).tolist():
+        mine = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.abs(value[use.indices[mine]] / use.data[mine])
+        top[row] = ratio.max(initial=0.0, where=np.isfinite(ratio))
     return top

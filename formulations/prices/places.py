@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from formulations.arrays import Floats, Ints
+from formulations.arrays import Bools, Floats, Ints
 from formulations.node_pattern.cells import scarce_resources
 from formulations.round.candidates import PER_NODE
 from formulations.round.tables import RoundProblem, Scope
@@ -36,7 +36,8 @@ class Places:
         self._problem = problem
         self._class: list[int] = nodes.node_class.tolist()
         self._open: list[bool] = nodes.open.tolist()
-        leaves = (table.scope == Scope.LEAF).any() or np.isfinite(nodes.uplink_gb_per_s).any()
+        rows, self._row = table.templates
+        leaves = (rows.scope == Scope.LEAF).any() or np.isfinite(nodes.uplink_gb_per_s).any()
         self._leaf: list[int] = nodes.leaf.tolist()
         self._group: list[int] = nodes.leaf.tolist() if leaves else [0] * nodes.count
         self._groups = max(self._group, default=0) + 1
@@ -50,8 +51,7 @@ class Places:
         self._first_hold = np.searchsorted(problem.holds.job, np.arange(problem.jobs.count + 1))
         self._hold_node: list[int] = problem.holds.node.tolist()
         self._hold_gpus: list[int] = problem.holds.demand[:, 0].astype(np.int64).tolist()
-        self._start, self._parts = table.part_start, table.part_gpus
-        self._classes = table.part_class
+        self._rows = rows
         self._fill(nodes.capacity[nodes.node_class, 0].astype(np.int64))
 
     def _fill(self, free: Ints) -> None:
@@ -84,7 +84,7 @@ class Places:
             self._spare[t][self._group[node]] -= gpus
             self._bucket(node).append(node)
 
-    def _rows(self, job: int) -> range:
+    def _holds_of(self, job: int) -> range:
         """Holds of a job, which stand together."""
         return range(int(self._first_hold[job]), int(self._first_hold[job + 1]))
 
@@ -112,7 +112,7 @@ class Places:
     def stays(self, job: int) -> bool:
         """Keep what a running job holds, if that is still free."""
         demand, holds = self._problem.holds.demand, self._problem.holds
-        for row in self._rows(job):
+        for row in self._holds_of(job):
             node = self._hold_node[row]
             if self.free[node] < self._hold_gpus[row]:
                 return False
@@ -132,7 +132,7 @@ class Places:
 
     def _hold(self, job: int, sign: int) -> None:
         holds = self._problem.holds
-        for row in self._rows(job):
+        for row in self._holds_of(job):
             node = self._hold_node[row]
             scarce = self._scarce[self._class[node]]
             side = sign * holds.demand[row, 1:] if scarce else None
@@ -143,7 +143,7 @@ class Places:
         """GPUs of open nodes that an option holds, by class."""
         found = [0] * len(self.spare)
         if option >= self._problem.candidates.count:
-            for row in self._rows(job):
+            for row in self._holds_of(job):
                 node = self._hold_node[row]
                 found[self._class[node]] += self._hold_gpus[row] if self._open[node] else 0
         elif option >= 0:
@@ -153,37 +153,50 @@ class Places:
 
     def parts(self, candidate: int) -> list[int]:
         """GPUs of each part, largest first."""
-        found: list[int] = self._parts[
-            int(self._start[candidate]) : int(self._start[candidate + 1])
-        ].tolist()
-        return found
+        return list(self._problem.candidates.parts(candidate))
 
     def classes(self, candidate: int) -> list[int]:
         """Class of each part."""
-        found: list[int] = self._classes[
-            int(self._start[candidate]) : int(self._start[candidate + 1])
-        ].tolist()
+        found: list[int] = self._problem.candidates.classes_of(candidate).tolist()
         return found
 
     def starts(self, candidate: int) -> tuple[int, ...] | None:
         """Nodes for the parts of a candidate, taken; None if none were found."""
-        table = self._problem.candidates
-        scope = int(table.scope[candidate])
+        rows, row = self._rows, int(self._row[candidate])
+        scope = int(rows.scope[row])
         parts, classes = self.parts(candidate), self.classes(candidate)
-        plain = scope == Scope.NODE and not table.node_set[candidate]
+        plain = scope == Scope.NODE and not rows.node_set[row]
         if plain and not self._need(candidate, parts[0], classes[0]):
-            # Most starts are one part that any node with GPUs will do for.
-            node = next(self._candidates(classes[0], parts[0], range(self._groups)), None)
-            if node is None:
-                return None
-            self._take(node, parts[0], None)
-            return (node,)
+            node = self.starts_anywhere(classes[0], parts[0])
+            return None if node < 0 else (node,)
         for groups, inside in self._hosts(set(classes), scope, sum(parts)):
             found = self._fit(candidate, classes, parts, groups, inside)
             if found is not None:
                 self._assign(candidate, parts, found, 1)
                 return tuple(found)
         return None
+
+    def anywhere(self, candidates: Ints) -> Bools:
+        """Whether candidates are one part that any node of its class with GPUs will do for."""
+        rows = self._rows
+        plain = (rows.scope == Scope.NODE) & (rows.node_set == 0)
+        for t, scarce in enumerate(self._scarce):
+            plain &= (rows.node_class != t) | (rows.side[:, scarce] == 0.0).all(axis=1)
+        return np.asarray(plain[self._row[candidates]])
+
+    def starts_anywhere(self, t: int, part: int) -> int:
+        """Tightest node of a class with room for a part, taken; -1 if there is none."""
+        buckets, free = self._buckets[t], self.free
+        for size in range(part, len(buckets[0])):
+            for by_size in buckets:
+                bucket = by_size[size]
+                while bucket and free[bucket[-1]] != size:
+                    bucket.pop()
+                if bucket:
+                    node = bucket[-1]
+                    self._take(node, part, None)
+                    return node
+        return -1
 
     def ends(self, candidate: int, nodes: tuple[int, ...]) -> None:
         """Give back the nodes of a start."""
@@ -206,7 +219,7 @@ class Places:
         short = self._scarce[node_class]
         if not short:
             return []
-        side = self._problem.candidates.side[candidate].tolist()
+        side = self._rows.side[int(self._row[candidate])].tolist()
         return [
             (resource, side[resource] * (1 if self._per_node[resource] else part))
             for resource in short
@@ -244,14 +257,14 @@ class Places:
         inside: set[int] | None,
     ) -> list[int] | None:
         """Tightest node for one part after the other; the candidate's own needs in mind."""
-        table, nodes = self._problem.candidates, self._problem.nodes
-        pinned = int(table.node_set[candidate])
+        rows, row, nodes = self._rows, int(self._row[candidate]), self._problem.nodes
+        pinned = int(rows.node_set[row])
         allowed = nodes.sets[pinned] if pinned else None
-        crosses = int(table.scope[candidate]) == Scope.POD
-        share = table.sends(candidate, 1)
+        crosses = int(rows.scope[row]) == Scope.POD
+        share = rows.sends(row, 1)
         # A strict gang must not lie in one place of the tighter sort.
         tighter = nodes.leaf if crosses else nodes.domain
-        strict, loose = bool(table.strict[candidate]), bool(table.loose[candidate])
+        strict, loose = bool(rows.strict[row]), bool(rows.loose[row])
         uplink: dict[int, float] = {}
         chosen: list[int] = []
         for part, t in zip(parts, classes, strict=True):

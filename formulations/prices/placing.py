@@ -16,6 +16,9 @@ NEXT_BEST = 12
 MOVES = 4_000
 """Moves that are tried in a pass to use what is left over."""
 
+STRETCH = 2**15
+"""Starts that are looked at together: what is looked up of them fits in a processor's cache."""
+
 PASSES = 6
 """Passes over what is left at most: a move may leave room for others."""
 
@@ -54,13 +57,17 @@ class Placing:
         self._use = shared.use.T.tocsr() if self._counted else None
         self._own, self._owner = self._relaxation.options_by_job()
         self._first = np.searchsorted(self._owner, np.arange(problem.jobs.count + 1))
+        # Candidates are of a few hundred configurations: parts are looked up of these.
+        self._kinds, self._row = problem.candidates.templates
+        start = self._kinds.part_start
+        self._first_part, self._last_part = start[:-1], start[1:] - 1
+        self._largest = self._kinds.part_gpus[self._first_part]
         options = problem.options
         self._gpus = self._relaxation.gpus_open
         self._class = options.node_class
         self._pure = options.of_one_class
         starts = self._own < self._count
         self._starts, self._starter = self._own[starts], self._owner[starts]
-        self._worth = self._relaxation.value[self._starts]
         self._better: Ints | None = None
 
     def placed(self, choice: Ints) -> Selection:
@@ -70,16 +77,35 @@ class Placing:
         if not self._all_stay(stays, choice):
             late = [job for job in stays.tolist() if not self._put(job, int(choice[job]))]
         started = np.flatnonzero((choice >= 0) & (choice < self._count))
-        for job in [*late, *self._in_order(started, choice[started])]:
-            wanted = int(choice[job])
-            if not self._put(job, wanted):
-                self._next_best(job, wanted)
+        for job in late:
+            self._put_or_next(job, int(choice[job]))
+        self._start(self._in_order(started, choice[started]), choice)
         for job in np.flatnonzero(~self._relaxation.idle & (self.option < 0)).tolist():
             self._next_best(job, -1)
         passes = 0
         while passes < PASSES and self._use_what_is_left():
             passes += 1
         return self.selection()
+
+    def _start(self, jobs: Ints, choice: Ints) -> None:
+        """Put what starts, one job after the other."""
+        options = choice[jobs]
+        # Most starts are a part that any node will do for: of these only GPUs are looked at.
+        quick = self._places.anywhere(options) & (not self._counted)
+        parts = np.where(quick, self._largest[self._row[options]], 0)
+        columns = (jobs, options, self._class[options], parts)
+        for job, option, t, part in zip(*(column.tolist() for column in columns), strict=True):
+            node = self._places.starts_anywhere(t, part) if part else -1
+            if node >= 0:
+                self._nodes[job], self.option[job] = (node,), option
+            elif part:
+                self._next_best(job, option)
+            else:
+                self._put_or_next(job, option)
+
+    def _put_or_next(self, job: int, option: int) -> None:
+        if not self._put(job, option):
+            self._next_best(job, option)
 
     def _all_stay(self, jobs: Ints, choice: Ints) -> bool:
         """Put all that go on at once, if rows have room for them together."""
@@ -97,15 +123,13 @@ class Placing:
         """The decision as it stands."""
         return Selection(self.option.copy(), tuple(self._nodes))
 
-    def _in_order(self, jobs: Ints, options: Ints) -> list[int]:
+    def _in_order(self, jobs: Ints, options: Ints) -> Ints:
         """Jobs confined to some nodes first, then by their largest part and number of parts."""
-        table = self._problem.candidates
-        start = table.part_start[options]
-        largest = table.part_gpus[start]
-        parts = table.part_start[options + 1] - start
-        free = table.node_set[options] == 0
-        order = np.lexsort([jobs, table.scope[options], -parts, -largest, free])
-        return [int(job) for job in jobs[order].tolist()]
+        rows, row = self._kinds, self._row[options]
+        parts = np.diff(rows.part_start)[row]
+        free = rows.node_set[row] == 0
+        order = np.lexsort([jobs, rows.scope[row], -parts, -self._largest[row], free])
+        return jobs[order]
 
     def _row_change(self, option: int, sign: float) -> Floats:
         change = np.zeros(self._room.size)
@@ -172,33 +196,26 @@ class Placing:
             return False
         now = at_choice(value, self.option)
         least = now + SLACK * np.abs(now).max(initial=1e-300)
-        # Nobody is ever worth less than before: what is not better now will not be later.
-        if self._better is None:
-            self._better = np.flatnonzero(self._worth > least[self._starter])
-        else:
-            known = self._better
-            self._better = known[self._worth[known] > least[self._starter[known]]]
-        better = self._better
-        option, owner = self._starts[better], self._starter[better]
-        spare = np.asarray(self._places.spare, dtype=np.float64)[self._class[option]]
-        room = spare + at_choice(self._gpus, self.option)[owner]
-        fits = (self._gpus[option] <= room) | ~self._pure[option]
-        option, owner = option[fits], owner[fits]
-        table = self._problem.candidates
-        largest = table.part_gpus[table.part_start[option]] <= most[self._class[option]]
-        fits = largest | (self.option[owner] >= 0)
-        option, owner = option[fits], owner[fits]
+        option, owner = self._fitting(least, most)
         fits = self._side_fits(option, owner)
         option, owner = option[fits], owner[fits]
+        if option.size > MOVES:
+            fits = self._node_fits(option, owner, most)
+            option, owner = option[fits], owner[fits]
         cheap = at_choice(reduced, self.option)
         loss = (cheap[owner] - reduced[option]) / self._gpus[option]
         order = np.lexsort([now[owner] - value[option], loss])[:MOVES]
         moved = False
-        for at in order.tolist():
-            job, to = int(owner[at]), int(option[at])
+        option, owner = option[order], owner[order]
+        starting = self.option[owner]
+        columns = owner, option, value[option], starting, at_choice(value, starting)
+        for job, to, worth, had, least_worth in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            # Who has moved in this pass has another option than when it began, of more worth.
             before = int(self.option[job])
-            current = float(value[before]) if before >= 0 else 0.0
-            if value[to] <= current or not self._may_fit(job, to):
+            current = least_worth if before == had else float(value[before])
+            if worth <= current or not self._may_fit(job, to):
                 continue
             nodes = self._nodes[job]
             self._drop(job)
@@ -207,6 +224,74 @@ class Placing:
             elif before >= 0 and not self._back(job, before, nodes):
                 raise AssertionError("what was given back is free")
         return moved
+
+    def _fitting(self, least: Floats, most: Ints) -> tuple[Ints, Ints]:
+        """Starts worth more than so much to their jobs, (J,), and the jobs: what GPUs allow.
+
+        Stretch by stretch, so that what is looked up of each stays near the processor.
+        """
+        value, some = self._relaxation.value, self.option >= 0
+        spare = np.asarray(self._places.spare, dtype=np.float64)
+        own = at_choice(self._gpus, self.option)
+        known = self._starts.size if self._better is None else self._better.size
+        better, found = [], []
+        for first in range(0, known, STRETCH):
+            rows: Ints | slice = slice(first, first + STRETCH)
+            if self._better is not None:
+                rows = self._better[rows]
+            option, owner = self._starts[rows], self._starter[rows]
+            # Nobody is ever worth less than before: what is not better now will not be later.
+            fits = np.flatnonzero(value[option] > least[owner])
+            better.append(fits + first if isinstance(rows, slice) else rows[fits])
+            option, owner = option[fits], owner[fits]
+            there = self._class[option]
+            may = (self._gpus[option] <= spare[there] + own[owner]) | ~self._pure[option]
+            may &= (self._largest[self._row[option]] <= most[there]) | some[owner]
+            found.append(better[-1][may])
+        self._better = np.concatenate([np.zeros(0, dtype=np.int64), *better])
+        fitting = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        return self._starts[fitting], self._starter[fitting]
+
+    def _node_fits(self, option: Ints, owner: Ints, most: Ints) -> Bools:
+        """Whether there are nodes with so many GPUs free for starts of one class, shape (M,).
+
+        With what their jobs have now, wherever that is. Where more may be tried than are, those
+        that find no room stand in the way of others.
+        """
+        places, rows, nodes = self._places, self._kinds, self._problem.nodes
+        jobs, on, gpus = self._occupied()
+        here = nodes.node_class[on]
+        free = np.asarray(places.free, dtype=np.int64)
+        room = np.where(nodes.open[on], free[on] + gpus, 0)
+        # By job and class: the most free GPUs of a node of its own, and how many such nodes.
+        size, width = self.option.size, nodes.classes
+        largest, several = np.zeros(size * width, dtype=np.int64), np.zeros(size * width)
+        np.maximum.at(largest, jobs * width + here, room)
+        several += np.bincount(jobs * width + here, minlength=several.size)
+        there = self._class[option]
+        row, key = self._row[option], owner * width + there
+        fits = self._largest[row] <= np.maximum(most[there], largest[key])
+        # Nodes of each class with at least so many GPUs free, for all parts of a gang.
+        top = int(nodes.capacity[:, 0].max(initial=0)) + 1
+        usable = np.flatnonzero(nodes.open)
+        count = np.bincount(nodes.node_class[usable] * top + free[usable], minlength=width * top)
+        atleast = count.reshape(width, top)[:, ::-1].cumsum(axis=1)[:, ::-1]
+        parts = np.diff(rows.part_start)[row]
+        enough = atleast[there, rows.part_gpus[self._last_part[row]]] + several[key] >= parts
+        return np.asarray(fits & (enough | rows.loose[row]) | ~self._pure[option])
+
+    def _occupied(self) -> tuple[Ints, Ints, Ints]:
+        """Of each node that a job has GPUs of: the job, the node, and how many these are."""
+        holds = self._problem.holds
+        rows = np.flatnonzero(self.option[holds.job] >= self._count)
+        started = np.flatnonzero((self.option >= 0) & (self.option < self._count))
+        part, start = self._kinds.parts_of(self._row[self.option[started]])
+        nodes = [node for job in started.tolist() for node in self._nodes[job]]
+        return (
+            np.append(holds.job[rows], np.repeat(started, np.diff(start))),
+            np.append(holds.node[rows], np.asarray(nodes, dtype=np.int64)),
+            np.append(holds.demand[rows, 0].astype(np.int64), self._kinds.part_gpus[part]),
+        )
 
     def _side_fits(self, option: Ints, owner: Ints) -> Bools:
         """Whether some node may have the side resources of a start's largest part, shape (M,).
@@ -219,16 +304,19 @@ class Placing:
         if most is None or ever is None or not option.size:
             return fits
         runs = self.option[owner] >= 0
-        table = self._problem.candidates
-        largest = table.demands(table.part_start[option])[:, 1:]
+        demand = self._kinds.demands(self._first_part)[:, 1:]
         label = self._relaxation.shared.label
         for r in range(most.shape[1]):
             rows = [row for row, (word, _, at) in enumerate(label) if (word, at) == ("side", r + 1)]
-            use = sum((self._relaxation.options_use(row) for row in rows), np.zeros(1))
-            own = at_choice(np.broadcast_to(use, self._class.shape), self.option)[owner]
+            use = np.zeros(self.option.size)
+            for row in rows:
+                use += self._relaxation.options_use(row, self.option)
+            own = use[owner]
             there = np.where(runs, ever[self._class[option], r], most[self._class[option], r])
             room = there + own
-            fits &= (largest[:, r] <= room + SLACK * np.maximum(1.0, own)) | ~self._pure[option]
+            fits &= (
+                demand[self._row[option], r] <= room + SLACK * np.maximum(1.0, own)
+            ) | ~self._pure[option]
         return fits
 
     def _may_fit(self, job: int, option: int) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import at_choice, joined, of_tables
+from formulations.columns import at_choice, joined, no_ints, of_tables
 from formulations.prices.rows import Shared, shared_rows
 from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
@@ -124,7 +124,10 @@ class _Options:
 def _gpus_open(problem: RoundProblem) -> Floats:
     """GPUs of open nodes that each option holds, shape (O,)."""
     options, held = problem.options, problem.options.held
-    gpus, closed = options.gpus.copy(), ~problem.nodes.open[held.node]
+    closed = ~problem.nodes.open[held.node]
+    if not closed.any():
+        return options.gpus
+    gpus = options.gpus.copy()
     np.subtract.at(gpus, held.option[closed], held.demand[closed, 0])
     return gpus
 
@@ -151,23 +154,29 @@ class Relaxation:
         options = problem.options
         self._owner, together = options.job, options.shared
         self.possible: Ints = np.flatnonzero(fine)
-        single = self.possible[~together[self.possible]]
+        several = together.any()
+        single = self.possible[~together[self.possible]] if several else self.possible
         order: Ints = single[np.argsort(self._owner[single], kind="stable")]
-        self._all = _Options.of(order, self._owner[order])
-        self._together: Ints = self.possible[together[self.possible]]
-        rows = np.flatnonzero(np.isin(options.members.option, self._together))
+        self._own = self._owner[order]
+        self._all = _Options.of(order, self._own)
+        self._together: Ints = self.possible[together[self.possible]] if several else no_ints()
+        rows = (
+            np.flatnonzero(np.isin(options.members.option, self._together))
+            if several
+            else single[:0]
+        )
         self._job: Ints = options.members.job[rows]
         self._first = np.flatnonzero(np.diff(options.members.option[rows], prepend=-1))
         self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
         self._classes = int(self._is_gpu.sum())
-        several = options.mixed.option.size or self._together.size
-        self._plain = not several and not problem.returns.options
+        mixed = options.mixed.option.size or self._together.size
+        self._plain = not mixed and not problem.returns.options
         self._class = options.node_class
         self.gpus_open = _gpus_open(problem)
         self._others = self.shared.use[self._classes :]
         # Few further rows are looked up for what is chosen alone.
         few = self._others.shape[0] <= FEW_ROWS and self._others.nnz > 0
-        self._dense = self._others.toarray() if few else None
+        self._dense = self._others.T.toarray() if few else None
         self._sizes: Sizes | None = None
         if self._plain:
             self._sizes = Sizes(problem, self.value, self.possible, self.idle, self.gpus_open)
@@ -252,8 +261,7 @@ class Relaxation:
 
     def options_by_job(self) -> tuple[Ints, Ints]:
         """Possible options of one job, job by job, and the job of each."""
-        option = self._all.option
-        return option, self._owner[option]
+        return self._all.option, self._own
 
     def margin(self, reduced: Floats, option: Ints) -> Floats:
         """Reduced value that each job's option has before its next best, shape (J,).
@@ -271,12 +279,20 @@ class Relaxation:
             others[self._all.job] = np.maximum(others[self._all.job], best)
         return np.where(np.isneginf(others), np.inf, now - others)
 
-    def options_use(self, row: int) -> Floats:
-        """What each option uses of a row, shape (O,)."""
-        use, dense = self.shared.use, np.zeros(self.value.size)
-        span = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
-        dense[use.indices[span]] = use.data[span]
-        return dense
+    def options_use(self, row: int, options: Ints) -> Floats:
+        """What each of some options uses of a row, nothing that of -1, shape (options,)."""
+        there, found = options >= 0, np.zeros(options.size)
+        picked = options if there.all() else options[there]
+        if self._plain and row < self._classes:
+            found[there] = np.where(self._class[picked] == row, self.gpus_open[picked], 0.0)
+        elif self._dense is not None and 0 <= row - self._classes < self._dense.shape[1]:
+            found[there] = self._dense[picked, row - self._classes]
+        else:
+            use, dense = self.shared.use, np.zeros(self.value.size)
+            span = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
+            dense[use.indices[span]] = use.data[span]
+            found[there] = dense[picked]
+        return found
 
     def usage(self, choice: Ints) -> Floats:
         """What a choice uses of each row, shape (D,); an option of several jobs counts once."""
@@ -286,7 +302,8 @@ class Relaxation:
             if not self._others.nnz:
                 return np.append(gpus, np.zeros(self.shared.count - self._classes))
             if self._dense is not None:
-                return np.append(gpus, self._dense[:, picked].sum(axis=1))
+                # Row by row, as floating-point sums depend on their order.
+                return np.append(gpus, np.ascontiguousarray(self._dense[picked].T).sum(axis=1))
         taken = np.zeros(self.value.size)
         taken[picked] = 1.0
         return np.asarray(self.shared.use @ taken)

@@ -109,10 +109,12 @@ class Rounding:
         differing = np.flatnonzero((options != options[0]).any(axis=0))
         if not differing.size:
             return choice
-        use = self.relaxation.options_use(0)
-        for row in range(1, min(self.relaxation.shared.count, 6)):
-            use = use + (row + 1) * 1e3 * self.relaxation.options_use(row)
-        keys = [at_choice(use, own) for own in options[:, differing]]
+        keys = []
+        for own in options[:, differing]:
+            use = self.relaxation.options_use(0, own)
+            for row in range(1, min(self.relaxation.shared.count, 6)):
+                use = use + (row + 1) * 1e3 * self.relaxation.options_use(row, own)
+            keys.append(use)
         order = differing[np.lexsort(keys)]
         turn = np.mod((np.arange(order.size) + 0.5) * GOLDEN, 1.0)
         group = self.relaxation.group
@@ -146,20 +148,21 @@ class Rounding:
         if excess <= SLACK:
             return
         option, owner = relaxation.options_by_job()
-        using = choice >= 0
-        fewer = np.ones(option.size, dtype=bool)
+        whole = relaxation.options_use(row, choice)
+        if relaxation.shared.label[row][0] != "rule":
+            # Of a million options: those of nobody who uses nothing, for nothing is used below 0.
+            near = np.flatnonzero((whole > SLACK)[owner])
+            option, owner = option[near], owner[near]
+        released = whole[owner] - relaxation.options_use(row, option)
+        fewer = released > SLACK
         for other in np.flatnonzero(np.isfinite(self.limit)).tolist():
-            use = relaxation.options_use(other)
-            now = at_choice(use, choice)
-            if other == row:
-                released = now[owner] - use[option]
-                whole = now
-            else:
-                fewer &= use[option] <= now[owner] + SLACK
-        fewer &= released > SLACK
+            if other != row:
+                option, owner, released = option[fewer], owner[fewer], released[fewer]
+                now = relaxation.options_use(other, choice)
+                fewer = relaxation.options_use(other, option) <= now[owner] + SLACK
         kept = at_choice(self.reduced, choice)
         jobs = np.arange(choice.size, dtype=np.int64)
-        quits = using & relaxation.idle & (whole > SLACK)
+        quits = (choice >= 0) & relaxation.idle & (whole > SLACK)
         loss = np.concatenate([(kept[owner] - self.reduced[option])[fewer], kept[quits]])
         gain = np.concatenate([released[fewer], whole[quits]])
         to = np.concatenate([option[fewer], np.full(int(quits.sum()), -1)])

@@ -74,7 +74,9 @@ def shared_rows(problem: RoundProblem) -> Shared:
         continuing = np.flatnonzero(kept)
         entries.append((np.append(mine, first + continuing), np.append(amounts, kept[continuing])))
 
-    has_parts = np.diff(table.part_start) > 0
+    # A million candidates are of a few hundred configurations: what one uses, all of it use.
+    rows, which = table.templates
+    has_parts = np.diff(rows.part_start) > 0
     scarce = [set(scarce_resources(problem, t).tolist()) for t in range(nodes.classes)]
     for resource in range(nodes.resources):
         for t in range(nodes.classes):
@@ -82,16 +84,16 @@ def shared_rows(problem: RoundProblem) -> Shared:
                 continue
             label.append(("side" if resource else "gpu", t, resource))
             upper.append(float(size[t] * nodes.capacity[t, resource]))
-            gpus = table.gpus_on(t)
-            mine = np.flatnonzero((gpus > 0) & has_parts)
-            amount = table.side_on(t, resource - 1) if resource else gpus.astype(np.float64)
+            gpus = rows.gpus_on(t)
+            amount = rows.side_on(t, resource - 1) if resource else gpus.astype(np.float64)
+            mine = np.flatnonzero(((gpus > 0) & has_parts & (amount != 0))[which])
             holds = np.where(held_class == t, held.demand[:, resource], 0.0)
-            add(mine, amount[mine], holds)
+            add(mine, amount[which[mine]], holds)
     if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():
         label.append(("uplink", 0, 0))
         upper.append(float(nodes.uplink_gb_per_s.sum()))
-        away = np.flatnonzero((table.scope == Scope.POD) & has_parts)
-        add(away, (table.gpus * table.sent_per_gpu)[away], held.uplink_gb_per_s)
+        away = np.flatnonzero(((rows.scope == Scope.POD) & has_parts)[which])
+        add(away, (rows.gpus * rows.sent_per_gpu)[which[away]], held.uplink_gb_per_s)
     return _with_rules(problem, label, upper, entries)
 
 

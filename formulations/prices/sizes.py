@@ -13,6 +13,9 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.round.tables import RoundProblem
 
+STRETCH = 2**15
+"""Starts that are looked at together: what is looked up of them fits in a processor's cache."""
+
 
 class Sizes:
     """Starts by kind, class and GPUs unless said otherwise, and stays.
@@ -53,20 +56,29 @@ class Sizes:
         jobs, count = problem.jobs.count, table.count
         self._idle = idle
         starts = possible[: int(np.searchsorted(possible, count))]
-        width = int(table.gpus.max(initial=0)) + 1
-        by_size = table.node_class * width + table.gpus if kind is None else kind
-        kind = by_size[starts]
-        self.kind = known = np.flatnonzero(np.bincount(kind, minlength=1))
+        # Of every configuration a number by its class and GPUs, and from it that of a candidate.
+        rows, which = table.templates
+        width = int(rows.gpus.max(initial=0)) + 1
+        by_size = rows.node_class * width + rows.gpus
+        if kind is not None:
+            by_size, which = np.arange(int(kind.max(initial=0)) + 1, dtype=np.int64), kind
+        mine = which if starts.size == count else which[starts]
+        used = np.bincount(mine, minlength=by_size.size) > 0
+        self.kind = known = np.flatnonzero(np.bincount(by_size[used], minlength=1))
         self._node_class, self._gpus = known // width, (known % width).astype(np.float64)
         place = np.zeros(int(known.max(initial=0)) + 1, dtype=np.int64)
-        place[known] = np.arange(known.size)
-        key = place[kind] * jobs + table.job[starts]
-        mine = value[starts]
+        place[known] = np.arange(known.size) * jobs
         worth = np.full(known.size * jobs, -np.inf)
-        np.maximum.at(worth, key, mine)
-        hit = np.flatnonzero(mine == worth[key])[::-1]
         option = np.full(known.size * jobs, -1, dtype=np.int64)
-        option[key[hit]] = starts[hit]
+        # Stretch by stretch, as columns of a million candidates are slow to make; the last one
+        # first, so that of starts worth the same the first is left.
+        stretches = [starts[at : at + STRETCH] for at in range(0, starts.size, STRETCH)][::-1]
+        for own in stretches:
+            np.maximum.at(worth, place[by_size[which[own]]] + table.job[own], value[own])
+        for own in stretches:
+            key = place[by_size[which[own]]] + table.job[own]
+            hit = np.flatnonzero(value[own] == worth[key])[::-1]
+            option[key[hit]] = own[hit]
         self.worth, self.option = worth.reshape(known.size, jobs), option.reshape(known.size, jobs)
         self._stay = np.flatnonzero(options.stay >= 0)
         stays = options.stay[self._stay]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -113,7 +114,8 @@ class CandidateTable:
     templates
         Rows of which each is one but for its job, as a table, and which of them each is, shape
         (K,): the rows themselves, unless they were taken from fewer. Some may be equal all the
-        same.
+        same. Of what was taken, a column is made of these when it is first asked for: rounds have
+        a million candidates, and a few hundred configurations.
     """
 
     job: Ints
@@ -130,7 +132,6 @@ class CandidateTable:
     loose: Bools = LEFT_OUT
     part_candidate: Ints = field(init=False, repr=False, compare=False)
     mixed: Bools = field(init=False, repr=False, compare=False)
-    _taken: Ints | None = field(init=False, repr=False, compare=False, default=None)
     _templates: tuple[CandidateTable, Ints] | None = field(
         init=False, repr=False, compare=False, default=None
     )
@@ -168,17 +169,27 @@ class CandidateTable:
     @property
     def templates(self) -> tuple[CandidateTable, Ints]:
         """See the attribute."""
-        if self._taken is None:
-            return self, np.arange(self.count, dtype=np.int64)
-        if self._templates is None:
-            one = np.full(int(self._taken.max(initial=-1)) + 1, -1, dtype=np.int64)
-            one[self._taken] = np.arange(self.count)
-            there = np.flatnonzero(one >= 0)
-            rows = self.take(one[there])
-            one[there] = np.arange(there.size)
-            object.__setattr__(self, "_templates", (rows, one[self._taken]))
-        assert self._templates is not None
-        return self._templates
+        return self._templates or (self, np.arange(self.count, dtype=np.int64))
+
+    def __getattr__(self, name: str) -> Any:
+        """A column of a table that was taken from another one, which has none yet."""
+        if name in _OF_ROW and self._templates is not None:
+            rows, which = self._templates
+            columns = {name: getattr(rows, name)[which]}
+        elif name in _OF_PARTS and self._templates is not None:
+            rows, which = self._templates
+            part, start = rows.parts_of(which)
+            columns = {
+                "part_start": start,
+                "part_gpus": rows.part_gpus[part],
+                "part_class": rows.part_class[part],
+                "part_candidate": np.repeat(np.arange(which.size), np.diff(start)),
+            }
+        else:
+            raise AttributeError(f"{type(self).__name__} has no column {name!r}")
+        for column, values in columns.items():
+            object.__setattr__(self, column, values)
+        return columns[name]
 
     def parts_of(self, rows: Ints) -> tuple[Ints, Ints]:
         """Where the parts of these rows stand, one row after the other, and where each begins."""
@@ -187,10 +198,20 @@ class CandidateTable:
         part = np.repeat(self.part_start[:-1][rows] - start[:-1], lengths)
         return part + np.arange(int(start[-1])), start
 
+    def _row(self, candidate: int) -> tuple[CandidateTable, int]:
+        """A candidate as a row of the templates: columns of all are not needed for one."""
+        if self._templates is None:
+            return self, candidate
+        return self._templates[0], int(self._templates[1][candidate])
+
+    def _span(self, candidate: int) -> tuple[CandidateTable, slice]:
+        rows, at = self._row(candidate)
+        return rows, slice(int(rows.part_start[at]), int(rows.part_start[at + 1]))
+
     def parts(self, candidate: int) -> tuple[int, ...]:
         """GPUs of each part, largest first."""
-        span = slice(int(self.part_start[candidate]), int(self.part_start[candidate + 1]))
-        return tuple(self.part_gpus[span].tolist())
+        rows, span = self._span(candidate)
+        return tuple(rows.part_gpus[span].tolist())
 
     def gpus_on(self, node_class: int) -> Ints:
         """GPUs of each candidate on nodes of a class, shape (K,)."""
@@ -218,13 +239,13 @@ class CandidateTable:
 
     def classes_of(self, candidate: int) -> Ints:
         """Class of each part."""
-        span = slice(int(self.part_start[candidate]), int(self.part_start[candidate + 1]))
-        return self.part_class[span]
+        rows, span = self._span(candidate)
+        return rows.part_class[span]
 
     def demand(self, candidate: int, gpus: int) -> Floats:
         """Resources of a part with that many GPUs, shape (R,)."""
-        held = np.asarray(float(gpus))
-        return np.concatenate([[held], amounts(self.side[candidate], held)])
+        held, (rows, at) = np.asarray(float(gpus)), self._row(candidate)
+        return np.concatenate([[held], amounts(rows.side[at], held)])
 
     def part_side(self, resource: int) -> Floats:
         """What each part holds of one side resource, shape (P,)."""
@@ -240,8 +261,9 @@ class CandidateTable:
 
     def sends(self, candidate: int, gpus: int) -> float:
         """What a part with that many GPUs sends over the uplink of its leaf."""
-        crosses = self.scope[candidate] == Scope.POD
-        return gpus * float(self.side[candidate, UPLINK]) if crosses else 0.0
+        rows, at = self._row(candidate)
+        crosses = rows.scope[at] == Scope.POD
+        return gpus * float(rows.side[at, UPLINK]) if crosses else 0.0
 
     @property
     def sent_per_gpu(self) -> Floats:
@@ -255,20 +277,33 @@ class CandidateTable:
 
     def take(self, keep: Ints, job: Ints | None = None) -> CandidateTable:
         """The rows with these indices, in this order, of these jobs or of those that they were."""
-        part, start = self.parts_of(keep)
-        found = CandidateTable(
-            self.job[keep] if job is None else job,
-            self.node_class[keep],
-            self.iteration_s[keep],
-            self.gpus[keep],
+        source, at = self.templates
+        which = at[keep]
+        used = np.flatnonzero(np.bincount(which, minlength=1)) if which.size else which
+        place = np.zeros(source.count, dtype=np.int64)
+        place[used] = np.arange(used.size)
+        part, start = source.parts_of(used)
+        rows = CandidateTable(
+            source.job[used],
+            source.node_class[used],
+            source.iteration_s[used],
+            source.gpus[used],
             start,
-            self.part_gpus[part],
-            self.side[keep],
-            self.scope[keep],
-            self.node_set[keep],
-            self.strict[keep],
-            self.part_class[part],
-            self.loose[keep],
+            source.part_gpus[part],
+            source.side[used],
+            source.scope[used],
+            source.node_set[used],
+            source.strict[used],
+            source.part_class[part],
+            source.loose[used],
         )
-        object.__setattr__(found, "_taken", keep if self._taken is None else self._taken[keep])
+        found: CandidateTable = object.__new__(CandidateTable)
+        object.__setattr__(found, "job", self.job[keep] if job is None else job)
+        object.__setattr__(found, "_templates", (rows, place[which]))
         return found
+
+
+_OF_PARTS = ("part_start", "part_gpus", "part_class", "part_candidate")
+_OF_ROW = (
+    "node_class", "iteration_s", "gpus", "side", "scope", "node_set", "strict", "loose", "mixed",
+)  # fmt: skip

@@ -93,16 +93,16 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
     if not jobs.size:
         return quick, np.zeros((0, nodes.resources)), jobs
     node = np.asarray([selection.nodes[job][0] for job in jobs.tolist()], dtype=np.int64)
-    picked = choice[jobs]
-    fine = (table.job[picked] == jobs) & (table.scope[picked] == Scope.NODE)
-    fine &= np.diff(table.part_start)[picked] == 1
+    rows, which = table.templates
+    fine, picked = table.job[choice[jobs]] == jobs, which[choice[jobs]]
+    fine &= (rows.scope[picked] == Scope.NODE) & (np.diff(rows.part_start)[picked] == 1)
     fine &= (node >= 0) & (node < nodes.count)
     jobs, node, picked = jobs[fine], node[fine], picked[fine]
-    fine = nodes.open[node] & nodes.sets[table.node_set[picked], node]
-    fine &= nodes.node_class[node] == table.part_class[table.part_start[picked]]
+    fine = nodes.open[node] & nodes.sets[rows.node_set[picked], node]
+    fine &= nodes.node_class[node] == rows.part_class[rows.part_start[picked]]
     jobs, node, picked = jobs[fine], node[fine], picked[fine]
     quick[jobs] = True
-    return quick, table.demands(table.part_start[picked]), node
+    return quick, rows.demands(rows.part_start[picked]), node
 
 
 def _continues_alone(problem: RoundProblem, selection: Selection) -> Bools:

@@ -27,16 +27,19 @@ def options_of(problem: RoundProblem) -> OptionTable:
     stay[running] = np.arange(count, count + running.size)
     members, held = _members(problem, running, stay), _held(problem, stay)
     starts = _starts(problem, held)
-    node_class = np.concatenate([starts.node_class, np.zeros(running.size, dtype=np.int64)])
+    # Looked up of the templates: the columns of all candidates are not kept twice.
+    rows, which = starts.templates
+    node_class = np.append(rows.node_class[which], np.zeros(running.size, dtype=np.int64))
     node_class[stay[holds.job]] = nodes.node_class[holds.node]
-    gpus = np.concatenate([starts.gpus.astype(np.float64), np.zeros(running.size)])
+    gpus = np.append(rows.gpus.astype(np.float64)[which], np.zeros(running.size))
     np.add.at(gpus, stay[holds.job], holds.demand[:, 0])
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
     possible = np.ones(count + running.size, dtype=bool)
     if count > table.count:
         possible[held.option[~_may_come(problem, starts, members, held)]] = False
         possible[table.count + shared.count + np.flatnonzero(~_may_be_there(problem))] = False
-    job = np.concatenate([starts.job, running])
+    alone = count == table.count  # whose columns are those of the members
+    job = members.job if alone else np.concatenate([starts.job, running])
     mixed, worst = _mixed(problem, starts, held, node_class), _worst_side(problem, starts, held)
     return OptionTable(
         starts, members, held, job, node_class, gpus, mixed, worst, possible, stay, gang
@@ -65,7 +68,7 @@ def _mixed(
     if problem.shared.count:
         held = held.take((held.option < first) | (held.option >= first + problem.shared.count))
     there = problem.nodes.node_class[held.node]
-    if not starts.mixed.any() and (there == node_class[held.option]).all():
+    if not starts.templates[0].mixed.any() and (there == node_class[held.option]).all():
         none = np.zeros(0, dtype=np.int64)
         return ClassGpus(none, none, np.zeros(0))
     option = np.concatenate([starts.part_candidate, held.option])
@@ -92,16 +95,20 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
     job = np.concatenate([table.job, shared.job, table.job[back], running])
     done = np.where(shared.candidate < 0, stay[shared.job], shared.candidate)
     done = np.concatenate([alone, done, back, stay[running]])
-    return MemberTable(
-        option=np.concatenate(
+    option = done
+    if shared.count or back.size:
+        option = np.concatenate(
             [alone, table.count + shared.option, first + np.arange(back.size), stay[running]]
-        ),
+        )
+    rows, which = table.templates
+    return MemberTable(
+        option=option,
         job=job,
         iteration_s=np.concatenate(
             [
-                table.iteration_s,
+                rows.iteration_s[which],
                 shared.iteration_s,
-                table.iteration_s[back],
+                rows.iteration_s[which[back]],
                 jobs.stay_iteration_s[running],
             ]
         ),
@@ -114,9 +121,12 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
 def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
     """Start-up that is ahead of each member, given its job and what it does, shape (M,)."""
     table, jobs, returns = problem.candidates, problem.jobs, problem.returns
-    price = np.append(returns.prices(jobs.restart_s[table.job]), 0.0)
-    at = np.minimum(alone, table.count)
-    startup_s = np.where(alone < table.count, price[at], jobs.restart_left_s[job])
+    price = returns.prices(jobs.restart_s[table.job])
+    startup_s = np.empty(job.size)
+    startup_s[: table.count] = price  # candidates come first, and are what they are alone
+    rest = alone[table.count :]
+    at, left_s = np.minimum(rest, table.count), jobs.restart_left_s[job[table.count :]]
+    startup_s[table.count :] = np.where(rest < table.count, np.append(price, 0.0)[at], left_s)
     placed = returns.startup_s[returns.placed]
     last = job.size - int(np.count_nonzero(jobs.running))
     startup_s[last - placed.size : last] = placed

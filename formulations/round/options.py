@@ -48,6 +48,9 @@ class MemberTable:
 
     def chosen(self, choice: Ints) -> Ints:
         """Rows of the options that jobs choose, one per job that chooses any."""
+        if self.option is self.alone:  # of one job each, in order
+            rows = choice[choice >= 0]
+            return np.sort(rows[choice[self.job[rows]] == rows])
         return np.flatnonzero(choice[self.job] == self.option)
 
     def of(self, option: int, job: int) -> int:

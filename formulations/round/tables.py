@@ -221,9 +221,9 @@ class RoundProblem:
 
     def __post_init__(self) -> None:
         n, h = self.nodes, self.holds
-        require_shapes(self.candidates, side=(self.candidates.count, n.resources - 1))
-        require_shapes(h, demand=(h.count, n.resources))
         c, _ = self.candidates.templates
+        require_shapes(c, side=(c.count, n.resources - 1))
+        require_shapes(h, demand=(h.count, n.resources))
         for name, index, limit in (
             ("candidates.job", self.candidates.job, self.jobs.count),
             ("candidates.node_class", c.node_class, n.classes),

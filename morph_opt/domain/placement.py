@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, lt
 
 from formulations.resources import SIDES
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
@@ -44,18 +43,17 @@ class Placement:
     def __post_init__(self) -> None:
         if not self.parts:
             raise InputError("must hold at least one GPU", field="placement")
-        nodes = tuple(node for node, _ in self.parts)
-        if any(a >= b for a, b in pairwise(nodes)) or nodes[0] < 0:
+        nodes = tuple([node for node, _ in self.parts])
+        if not _ascending(nodes) or nodes[0] < 0:
             rule = f"must list distinct nodes ascending, got {list(nodes)}"
             raise InputError(rule, field="placement")
         for node, gpus in self.parts:
-            ordered = all(a < b for a, b in pairwise(gpus))
-            if not gpus or gpus[0] < 0 or not ordered:
+            if not gpus or gpus[0] < 0 or not _ascending(gpus):
                 raise InputError(
                     f"must list distinct GPUs ascending on node {node}, got {gpus}",
                     field="placement",
                 )
-        counts = tuple(len(gpus) for _, gpus in self.parts)
+        counts = tuple([len(gpus) for _, gpus in self.parts])
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "gpus", sum(counts))
         object.__setattr__(self, "shape", _shape(counts))
@@ -63,7 +61,12 @@ class Placement:
     @classmethod
     def of(cls, parts: Mapping[int, Iterable[int]]) -> Placement:
         """The placement that holds these GPU indices on these node indices."""
-        return cls(tuple((node, tuple(sorted(parts[node]))) for node in sorted(parts)))
+        return cls(tuple([(node, tuple(sorted(parts[node]))) for node in sorted(parts)]))
+
+
+def _ascending(indices: tuple[int, ...]) -> bool:
+    """Whether each is more than the one before."""
+    return len(indices) == 1 or all(map(lt, indices, indices[1:]))
 
 
 @lru_cache(maxsize=4096)

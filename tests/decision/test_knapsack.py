@@ -14,6 +14,7 @@ import pytest
 from formulations.check_bound import BoundError
 from formulations.check_knapsack import check_knapsack
 from formulations.knapsack import Items, Tables, best_decision, find_items, least_additions
+from formulations.knapsack import items as knapsack_items
 from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_floor, with_promises
@@ -99,13 +100,18 @@ def test_the_bound_of_the_tables_is_one_and_is_checked(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_no_more_additions_are_estimated_than_the_tables_take(kind: str) -> None:
+def test_no_more_additions_are_estimated_than_the_tables_take(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or a round whose tables are small enough would be left without them."""
     counted = 0
+    monkeypatch.setattr(knapsack_items, "STRETCH", 3)
     for seed in range(40):
         draw = np.random.default_rng((seed, 49))
         problem = unpromised(random_round(draw, SIZES[kind]))
-        estimate = least_additions(problem)
+        estimate = least_additions(problem, 10**9)
+        # Whoever has seen enough of it has seen no more than there is.
+        assert min(estimate, 20) <= least_additions(problem, 20) <= estimate
         tables = Tables(find_items(problem, random_level(draw, problem)))
         assert estimate == 0 or tables.takes_more_than(estimate - 1), (kind, seed)
         counted += estimate > 0
@@ -115,7 +121,7 @@ def test_no_more_additions_are_estimated_than_the_tables_take(kind: str) -> None
 def test_tables_far_too_large_need_no_items(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = tiny([8] * 4, [Candidate(job, (1,)) for job in range(20)])
     level = level_of(problem, [1.0] * 20, [0.0] * 20)
-    most = least_additions(problem) - 1
+    most = least_additions(problem, 10**9) - 1
     monkeypatch.setattr(knapsack, "MANY", 10)
     monkeypatch.setattr(knapsack, "find_items", None)
     assert knapsack.tables_of(problem, level, [], most) is None

@@ -9,7 +9,7 @@ import pytest
 
 from formulations.check_bound import BoundError, check_bound
 from formulations.node_pattern.cells import find_cells, find_kinds
-from formulations.prices import Prices, Relaxation, choose_prices, price_bound, shared_rows
+from formulations.prices import Prices, Relaxation, choose_prices, placing, price_bound, shared_rows
 from formulations.prices.bound import rounded_up
 from formulations.prices.places import Places
 from formulations.prices.placing import Placing
@@ -265,6 +265,45 @@ def test_what_is_left_is_used_to_the_last_gpu() -> None:
     relaxation = Relaxation(problem, Level("worth", "points", np.ones(1)))
     rounding = Rounding(relaxation, choose_prices(relaxation))
     assert Placing(problem, rounding).placed(np.asarray([-1])).choice.tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_who_is_not_tried_would_have_found_no_nodes(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where more may be tried than are, starts without nodes are sorted out beforehand."""
+    monkeypatch.setattr(placing, "STRETCH", 3)
+    refused = 0
+    for seed in range(20):
+        draw = np.random.default_rng((seed, 61))
+        problem = random_round(draw, SIZES[kind])
+        relaxation = Relaxation(problem, random_level(draw, problem))
+        rounding = Rounding(relaxation, choose_prices(relaxation))
+        every = Placing(problem, rounding)
+        every.placed(rounding.repaired(rounding.rounded()))
+        option, owner = every._starts, every._starter
+        fits = every._node_fits(option, owner, every._places.most_free())
+        for job, start in zip(owner[~fits].tolist(), option[~fits].tolist(), strict=True):
+            refused += 1
+            before, nodes = int(every.option[job]), every._nodes[job]
+            every._drop(job)
+            assert not every._put(job, start)
+            assert before < 0 or every._back(job, before, nodes)
+    assert refused
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_what_options_use_of_a_row_is_what_the_row_says(kind: str) -> None:
+    draw = np.random.default_rng(62)
+    for _ in range(10):
+        problem = random_round(draw, SIZES[kind])
+        relaxation = Relaxation(problem, random_level(draw, problem))
+        use = relaxation.shared.use.toarray()
+        options = draw.integers(-1, max(1, problem.options.count), 30)
+        options = np.minimum(options, problem.options.count - 1)
+        for row in range(relaxation.shared.count):
+            expected = np.append(use[row], 0.0)[options]  # -1: the last
+            np.testing.assert_array_equal(relaxation.options_use(row, options), expected)
 
 
 def test_a_round_without_nodes_has_no_place() -> None:

@@ -23,8 +23,11 @@ def with_start_prices(view: RoundView, cluster: Cluster) -> RoundView:
     candidate: list[int] = []
     price_s: list[float] = []
     nodes: list[tuple[int, ...]] = []
+    kept_by = kept_plans(view.states)
+    if kept_by == [None] * len(kept_by):
+        return view
     loose = view.problem.candidates.loose
-    for job, keeps in enumerate(kept_plans(view.states)):
+    for job, keeps in enumerate(kept_by):
         if keeps is None:
             continue
         known = view.states[job]

@@ -158,6 +158,9 @@ class CandidateBuilder:
         self._speeds: dict[tuple[str, NodeType, Shape, ExecutionPlan, Span], float | None] = {}
         self._requests = GangSpeeds(self.belief)
         self._sides: dict[tuple[str, SideDemand, NodeType, Shape, ExecutionPlan, Span], Sides] = {}
+        self._held: dict[
+            tuple[str, SideDemand, int, tuple[int, ...], ExecutionPlan, int], tuple[float, Sides]
+        ] = {}
         self._nodes: NodeTable | None = None
         self._configurations: dict[tuple[str, NodeType], list[Scoped]] = {}
 
@@ -171,6 +174,8 @@ class CandidateBuilder:
             view = self._last[1]
             problem = view.problem.later(known.job_table(states))
             return replace(view, problem=problem, states=states)
+        # Large rounds take gigabytes, so that the one before goes before its successor is made.
+        self._last = None
         assert self._nodes is not None
         holds, every = known.hold_table(self._nodes.resources), known.rows["configurations"]
         # What prices never choose may be what a job comes back to.
@@ -229,14 +234,19 @@ class CandidateBuilder:
         """What a job's placement is and holds."""
         cluster, placement = self._cluster, held.placement
         assert cluster is not None
-        return HeldGpus(
-            self.speed(job, held, cluster) or 1e9,
-            self._running_side(job, held),
-            cluster.span(placement.nodes) is Span.POD,
-            held.partner is not None,
-            placement.nodes,
-            tuple(len(gpus) for _, gpus in placement.parts),
-        )
+        assert self._nodes is not None
+        span = cluster.span(placement.nodes)
+        kind = int(self._nodes.node_class[placement.nodes[0]])
+        # By all that they hang on: types of nodes, and spans, are slow to look up by.
+        key = (job.model, job.side, kind, placement.shape.parts, held.plan, int(span))
+        known = self._held.get(key)
+        if known is None or held.plan.family is PlanFamily.EST:
+            known = (self.speed(job, held, cluster) or 1e9, self._running_side(job, held))
+            self._held[key] = known
+        shares, parts = held.partner is not None, placement.shape.parts
+        if len(parts) > 1:
+            parts = tuple(len(gpus) for _, gpus in placement.parts)
+        return HeldGpus(*known, span is Span.POD, shares, placement.nodes, parts)
 
     def _candidates(self, which: Ints, counts: Ints, offset: Ints) -> CandidateTable:
         """The rows of every job's slice, one job after the other."""
@@ -315,6 +325,7 @@ class CandidateBuilder:
             self._slices,
             self._speeds,
             self._sides,
+            self._held,
             self._configurations,
             self._compact,
             self._number,

@@ -67,7 +67,7 @@ def tables_of(
     least
         A core is to have all items that decisions worth more than this have.
     """
-    if problem.candidates.count > MANY and least_additions(problem) > most:
+    if problem.candidates.count > MANY and least_additions(problem, most) > most:
         return None
     items = find_items(problem, level, floors)
     every = Tables(items)

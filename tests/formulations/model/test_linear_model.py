@@ -211,6 +211,19 @@ def test_what_rows_are_taken_from_changes_no_model(seed: int) -> None:
     source, which = taken.templates
     assert source.count < taken.count
     np.testing.assert_array_equal(source.take(which).part_gpus, taken.part_gpus)
+    for name in ("job", "iteration_s", "gpus", "side", "scope", "node_set", "strict", "mixed"):
+        column = getattr(problem.candidates, name)[drawn]
+        np.testing.assert_array_equal(getattr(taken, name), column)
+    for at, k in enumerate(drawn.tolist()):
+        rows = slice(*taken.part_start[at : at + 2].tolist())
+        assert tuple(taken.part_gpus[rows].tolist()) == problem.candidates.parts(k)
+        classes = taken.part_class[rows], taken.classes_of(at), problem.candidates.classes_of(k)
+        assert len({tuple(own.tolist()) for own in classes}) == 1
+        assert (taken.part_candidate[rows] == at).all()
+        assert taken.sends(at, 3) == problem.candidates.sends(k, 3)
+        np.testing.assert_array_equal(taken.demand(at, 2), problem.candidates.demand(k, 2))
+    with pytest.raises(AttributeError, match="no column 'colour'"):
+        taken.colour()
     both = [replace(problem, candidates=table) for table in (taken, replace(taken))]
     assert both[1].candidates.templates[0] is both[1].candidates
     level = Level("ones", "", np.ones(both[0].options.count))
