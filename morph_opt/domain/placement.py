@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from operator import attrgetter, lt
 
 from formulations.resources import SIDES
@@ -13,6 +14,22 @@ from morph_opt.domain.cluster import MOST_AMOUNT, NodeType
 from morph_opt.domain.errors import InputError
 from morph_opt.domain.plan import ExecutionPlan
 from morph_opt.domain.shape import Shape
+
+
+def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of consecutive numbers; the numbers ascend.
+
+    >>> list(runs_of([0, 1, 2, 6]))
+    [(0, 2), (6, 6)]
+    """
+    for _, run in groupby(enumerate(numbers), key=lambda placed: placed[1] - placed[0]):
+        members = [number for _, number in run]
+        yield members[0], members[-1]
+
+
+def runs_text(numbers: Iterable[int], mark: str = "+") -> str:
+    """``0-2+6``: runs of consecutive numbers."""
+    return mark.join(str(a) if a == b else f"{a}-{b}" for a, b in runs_of(numbers))
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,11 +10,11 @@ import json
 import math
 from collections.abc import Iterator
 
+from morph_opt.domain.placement import runs_text
 from morph_opt.events.log import Cancelled
 from morph_opt.metrics.history import Segment
 from morph_opt.runs.jobs import JobRow
 from morph_opt.runs.views import RunView
-from morph_opt.runs.views.rectangles import runs_of
 from morph_opt.table import Cell, Table
 
 COLUMNS = (
@@ -125,9 +125,7 @@ def _cells(
         "requested_time": -1,
         "success": int(success),
         "final_state": state,
-        "allocated_resources": " ".join(
-            str(low) if low == high else f"{low}-{high}" for low, high in runs_of(gpus)
-        ),
+        "allocated_resources": runs_text(gpus, " "),
         "consumed_energy": -1,
         "metadata": "",
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Protocol
 
 import numpy as np
 
@@ -59,23 +58,6 @@ class Durations:
             return cls(sigma=float(SIGMAS.parse(number)))
         except ValueError as error:
             raise InputError(f"the spread {error}", field="--durations") from error
-
-
-class Estimates(Protocol):
-    """In place of the iterations that jobs have; what it remembers is a function of the states."""
-
-    @property
-    def remembers(self) -> bool:
-        """Whether they depend on earlier rounds."""
-        ...
-
-    def observe(self, state: RoundState) -> None:
-        """See a round; the same round twice is once."""
-        ...
-
-    def masked(self, state: RoundState) -> RoundState:
-        """The state with the iterations of every job as they are told."""
-        ...
 
 
 class Noise:
@@ -187,7 +169,7 @@ class EstimatingPolicy(Policy):
         What it is told.
     """
 
-    def __init__(self, policy: Policy, estimates: Estimates) -> None:
+    def __init__(self, policy: Policy, estimates: Noise | Learnt) -> None:
         self.name = policy.name
         self._policy = policy
         self._estimates = estimates

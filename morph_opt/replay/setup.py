@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from morph_opt.policies.options import PolicyOptions, Scheduler
     from morph_opt.replay.scenario import Scenario
     from morph_opt.round.snapshot import Snapshot
-    from morph_opt.traces.format import Account, LoadedTrace
+    from morph_opt.traces.format import LoadedTrace
+    from morph_opt.traces.logs.jobs import Account
 
 
 @dataclass(frozen=True, slots=True)

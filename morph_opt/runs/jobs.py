@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import nan
 
 from morph_opt.domain import Cluster, Placement
+from morph_opt.domain.placement import runs_text
 from morph_opt.metrics.cost import job_cost_usd, slo_state
 from morph_opt.metrics.history import History, JobRecord
 from morph_opt.metrics.packing import shared_s
@@ -174,14 +175,5 @@ def _known(value: float | None) -> float:
 
 def gpus_text(placement: Placement, name_of: Callable[[int], str] = str) -> str:
     """``node-0:0-3+6 node-2:1``: the GPUs of a placement, node by node."""
-    parts = []
-    for node, gpus in placement.parts:
-        runs: list[list[int]] = []
-        for gpu in gpus:
-            if runs and runs[-1][1] == gpu - 1:
-                runs[-1][1] = gpu
-            else:
-                runs.append([gpu, gpu])
-        text = "+".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-        parts.append(f"{name_of(node)}:{text}")
+    parts = (f"{name_of(node)}:{runs_text(gpus)}" for node, gpus in placement.parts)
     return " ".join(parts)

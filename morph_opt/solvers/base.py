@@ -6,7 +6,7 @@ import resource
 import time
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -226,9 +226,7 @@ class Adapter(ABC):
             probe.status,
             probe.stop,
             answer.solver,
-            build_s=times.build_s,
-            solve_s=times.solve_s,
-            cpu_s=times.cpu_s,
+            **asdict(times),
             message=f"{answer.message}; probing for a solution: {probe.message}",
         )
 
@@ -263,9 +261,7 @@ def conclude(
         limits.gap,
         solver=answer.solver,
         nodes=answer.nodes,
-        build_s=times.build_s,
-        solve_s=times.solve_s,
-        cpu_s=times.cpu_s,
+        **asdict(times),
         message=answer.message,
         row_duals=answer.row_duals,
     )
@@ -288,9 +284,7 @@ def _claim(status: Status, answer: Answer, times: Times) -> Outcome:
         Stop.PROVED,
         answer.solver,
         nodes=answer.nodes,
-        build_s=times.build_s,
-        solve_s=times.solve_s,
-        cpu_s=times.cpu_s,
+        **asdict(times),
         message=answer.message,
     )
 
@@ -300,8 +294,6 @@ def _contradiction(answer: Answer, times: Times, sentence: str) -> Outcome:
         Status.ERROR,
         Stop.FAILED,
         answer.solver,
-        build_s=times.build_s,
-        solve_s=times.solve_s,
-        cpu_s=times.cpu_s,
+        **asdict(times),
         message=f"{sentence}; {answer.message}",
     )

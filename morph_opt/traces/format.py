@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from morph_opt.domain import Trace
 from morph_opt.domain.options import Setting
 from morph_opt.perf.speed import SpeedModel
+
+if TYPE_CHECKING:
+    from morph_opt.traces.logs.jobs import Account
 
 Kind = Literal["twin", "original", "file"]
 
@@ -48,18 +51,6 @@ class LoadedTrace:
 
     def __repr__(self) -> str:
         return f"<LoadedTrace {self.trace.name} ({self.kind}): {len(self.trace.jobs)} jobs>"
-
-
-class Account(Protocol):
-    """What became of a log on its way to jobs."""
-
-    def lines(self) -> dict[str, str]:
-        """One line each for what was read, dropped, assumed and changed."""
-        ...
-
-    def as_json(self) -> str:
-        """All that is known of it, as the text of a JSON file."""
-        ...
 
 
 class TraceSource(Protocol):

@@ -15,7 +15,7 @@ from morph_opt.policies.malleable.frame import (
     held_by,
     open_gpus,
 )
-from morph_opt.policies.malleable.pollux_rule import LEAST, Budget, PolluxRound, Search, Snap
+from morph_opt.policies.malleable.pollux_rule import LEAST, Budget, PolluxRound, Search
 
 
 class PolluxPolicy(MalleableBaseline):
@@ -127,7 +127,7 @@ def _ordered(task: PolluxRound, order: list[int]) -> PolluxRound:
     )
 
 
-class PossibleRows(Snap):
+class PossibleRows:
     """Rows of states cut down to the next smaller shape that the job can run in.
 
     Parameters

@@ -6,11 +6,15 @@ says how many GPUs of each node each job has, shape (J, N); many states at once 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+
+Snap = Callable[[Ints], Ints]
+"""Rows of states cut down to shapes that a job can run in."""
 
 LEAST = 1e-3
 """What a job without GPUs counts as; so each that waits costs 1000 / J."""
@@ -186,14 +190,6 @@ class Search:
         while len(kept) < size:  # fewer different states than places
             kept = np.concatenate([kept, kept[: size - len(kept)]])
         return kept
-
-
-class Snap:
-    """Rows cut down to shapes that a job can run in."""
-
-    def __call__(self, states: Ints) -> Ints:
-        """The same states with possible rows only."""
-        raise NotImplementedError
 
 
 def _undominated(goals: Floats) -> Bools:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from formulations.arrays import Floats, Ints
+from morph_opt.domain.placement import runs_of
 from morph_opt.metrics.history import Segment
 from morph_opt.runs.views.nodes import NodeMap
 
@@ -96,22 +97,3 @@ def blocks(segment: Segment) -> Iterator[tuple[int, int, int]]:
     """Node, first and last GPU of each block of neighbours that a segment holds."""
     for node, gpus in segment.placement.parts:
         yield from ((node, low, high) for low, high in runs_of(gpus))
-
-
-def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of consecutive numbers; the numbers ascend.
-
-    >>> list(runs_of([0, 1, 2, 6]))
-    [(0, 2), (6, 6)]
-    """
-    first = last = None
-    for number in numbers:
-        if first is None or last is None:
-            first = last = number
-        elif number == last + 1:
-            last = number
-        else:
-            yield first, last
-            first = last = number
-    if first is not None and last is not None:
-        yield first, last

@@ -9,7 +9,10 @@ packing pairs are there as well, for any gang size.
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 import numpy as np
 import numpy.typing as npt
@@ -49,56 +52,23 @@ class _Family:
     """A model family: batch sizes, step-time constants and gang speed-ups by GPU type.
 
     ``step_s`` holds (a, b) in seconds and seconds per unit of batch size, ``speedup`` the factors
-    for gangs of 2, 4 and 8; () where the family only runs on one GPU. ``pressure`` is how much a
+    for gangs of 2, 4 and 8; none where the family only runs on one GPU. ``pressure`` is how much a
     job slows one that shares its GPUs.
     """
 
-    batches: tuple[int, ...]
-    step_s: tuple[tuple[float, float], ...]
-    speedup: tuple[tuple[float, float, float], ...]
+    batches: Sequence[int]
+    step_s: Sequence[tuple[float, float]]
+    speedup: Sequence[tuple[float, float, float]]
     pressure: float
     share: float
 
 
-_FAMILIES: dict[str, _Family] = {
-    "ResNet-18": _Family(
-        (16, 32, 64, 128, 256),
-        ((0.068, 0.0022), (0.0173, 0.0005), (0.0256, 0.0003)),
-        ((1.8, 3.4, 6.1), (1.8, 3.4, 5.4), (2.1, 3.8, 7.6)),
-        0.25,
-        0.27,
-    ),
-    "ResNet-50": _Family(
-        (16, 32, 64, 128),
-        ((0.0736, 0.0228), (0.034, 0.005), (0.0417, 0.0028)),
-        ((1.9, 3.5, 7.1), (1.9, 3.6, 6.6), (1.5, 2.1, 3.5)),
-        0.75,
-        0.14,
-    ),
-    "Transformer": _Family(
-        (16, 32, 64, 128, 256),
-        ((0.0505, 0.0079), (0.0686, 0.002), (0.0573, 0.0012)),
-        ((1.7, 2.9, 5.1), (1.6, 2.6, 3.9), (1.8, 2.3, 6.0)),
-        0.6,
-        0.22,
-    ),
-    "LM": _Family(
-        (5, 10, 20, 40, 80),
-        ((0.0286, 0.0016), (0.0083, 0.0005), (0.0079, 0.0004)),
-        ((1.4, 2.0, 3.6), (1.1, 1.6, 2.0), (1.8, 2.2, 7.0)),
-        0.4,
-        0.26,
-    ),
-    "Recommendation": _Family(
-        (512, 1024, 2048, 4096, 8192),
-        ((0.0073, 4e-5), (0.0091, 3e-5), (0.0216, 5e-5)),
-        (),
-        0.15,
-        0.06,
-    ),
-    "CycleGAN": _Family((1,), ((1.98, 0.0), (0.416, 0.0), (0.226, 0.0)), (), 0.8, 0.03),
-    "A3C": _Family((4,), ((0.291, 0.0), (0.176, 0.0), (0.139, 0.0)), (), 0.3, 0.02),
-}
+def _families() -> dict[str, _Family]:
+    text = resources.files("morph_opt.traces.twins").joinpath("gavel.toml").read_text("utf-8")
+    return {name: _Family(**table) for name, table in tomllib.loads(text).items()}
+
+
+_FAMILIES = _families()
 
 
 def twin_throughputs() -> GavelThroughputs:

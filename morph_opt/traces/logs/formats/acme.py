@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from morph_opt.traces.logs.reading.reader import TableReader, cells_row, gpus_of, number_or_none
 from morph_opt.traces.logs.reading.records import Record
-from morph_opt.traces.logs.reading.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, span_s
 
 _TIMES = {"submit_time": "submissions", "start_time": "run times", "end_time": "run times"}
 
@@ -51,18 +51,17 @@ class AcmeReader(TableReader):
             self.reasons.append("not-started")
         elif end_s is None or cells["state"] == "RUNNING":
             self.reasons.append("still-running")
-        known = start_s is not None and end_s is not None
-        run_s = end_s - start_s if known else None  # type: ignore[operator]
+        run_s = span_s(start_s, end_s)
         nodes, cpus = number_or_none(row, "node_num"), number_or_none(row, "cpu_num")
         found = LogRow(
             row.text("job_id"),
             row.line,
             submit_s,
-            start_s,
-            end_s,
-            run_s,
-            number_or_none(row, "duration"),
-            gpus,
+            start_s=start_s,
+            end_s=end_s,
+            run_s=run_s,
+            recorded_s=number_or_none(row, "duration"),
+            gpus=gpus,
             nodes=None if nodes is None else int(nodes),
             cpus=None if cpus is None else int(cpus),
             status=cells["state"],

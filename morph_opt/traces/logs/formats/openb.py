@@ -20,7 +20,7 @@ from morph_opt.traces.logs.reading.reader import (
     whole_if,
 )
 from morph_opt.traces.logs.reading.records import Record
-from morph_opt.traces.logs.reading.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, span_s
 
 _MILLI = 1000
 
@@ -73,11 +73,10 @@ class OpenbReader(TableReader):
             row.text("name"),
             row.line,
             submit_s,
-            start_s,
-            end_s,
-            None if start_s is None or end_s is None else end_s - start_s,
-            None,
-            gpus,
+            start_s=start_s,
+            end_s=end_s,
+            run_s=span_s(start_s, end_s),
+            gpus=gpus,
             gpu_type=row.cells.get("gpu_spec") or None,
             nodes=1,
             cpus=None if cpu_milli is None else -int(-cpu_milli // _MILLI),
@@ -117,11 +116,9 @@ class SpotReader(TableReader):
             row.text("job_name"),
             row.line,
             row.number("submit_time", at_least=0.0),
-            None,
-            None,
-            run_s,
-            run_s,
-            gpus,
+            run_s=run_s,
+            recorded_s=run_s,
+            gpus=gpus,
             gpu_type=row.cells["gpu_model"] or None,
             cpus=None if cpus is None else int(cpus * workers),
             tenant=row.cells["organization"],

@@ -26,7 +26,7 @@ from morph_opt.traces.logs.reading.reader import (
 )
 from morph_opt.traces.logs.reading.records import Record
 from morph_opt.traces.logs.reading.report import Report
-from morph_opt.traces.logs.reading.row import LogRow, Outcome, Reading
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, Reading, span_s
 
 JOB_TABLES = ("pai_job_table.csv", "pai_job_table.csv.gz", "pai_job_table.csv.xz")
 _JOB = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
@@ -142,16 +142,15 @@ class PaiReader(TableReader):
             raise row.error("start_time", "must not be empty: it is the submission")
         if len(tasks.types) > 1:
             self.reasons.append("mixed-gpu-types")
-        run_s = None if start_s is None or end_s is None else end_s - start_s
+        run_s = span_s(start_s, end_s)
         found = LogRow(
             row.text("job_name"),
             row.line,
             submit_s or 0.0,
-            start_s,
-            end_s,
-            run_s,
-            None,
-            self._gpus(tasks, run_s),
+            start_s=start_s,
+            end_s=end_s,
+            run_s=run_s,
+            gpus=self._gpus(tasks, run_s),
             gpu_type=tasks.types[0] if tasks.types else None,
             status=status,
             outcome=outcome,

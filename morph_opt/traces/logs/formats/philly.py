@@ -21,7 +21,7 @@ from morph_opt.traces.logs.reading.reader import (
     number_or_none,
 )
 from morph_opt.traces.logs.reading.records import Record
-from morph_opt.traces.logs.reading.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, span_s
 
 _PACIFIC = "America/Los_Angeles"
 _JOBS = 117_325
@@ -48,11 +48,6 @@ class PhillyReader(JsonReader):
             fields.text("jobid"),
             record.line,
             self.seconds(fields, "submitted_time"),
-            None,
-            None,
-            None,
-            None,
-            0,
             status=status,
             outcome=self.outcome(status),
             tenant=_text(fields, "vc"),
@@ -79,7 +74,7 @@ class PhillyReader(JsonReader):
         start_s, end_s = (self._instant_or_none(one, name) for name in ("start_time", "end_time"))
         machines = one.objects("detail", None, [])
         gpus = sum(len(machine.rows("gpus", [])) for machine in machines)
-        run_s = None if start_s is None or end_s is None else end_s - start_s
+        run_s = span_s(start_s, end_s)
         return job._replace(
             start_s=start_s, end_s=end_s, run_s=run_s, gpus=gpus, nodes=len(machines) or None
         )
@@ -117,10 +112,8 @@ class PhillyTableReader(TableReader):
             f"line-{row.line}",
             row.line,
             self.seconds(row, "timestamp"),
-            None,
-            None,
-            run_s,
-            run_s,
-            gpus,
+            run_s=run_s,
+            recorded_s=run_s,
+            gpus=gpus,
             tenant=row.cells.get("cluster", ""),
         )

@@ -40,11 +40,7 @@ class PolluxReader(TableReader):
             row.text("name"),
             row.line,
             row.number("time", at_least=0.0),
-            None,
-            None,
-            None,
-            None,
-            gpus_of(row, self.gpus_column),
+            gpus=gpus_of(row, self.gpus_column),
             kind=row.text("application"),
         )
 

@@ -19,7 +19,7 @@ from morph_opt.domain import InputError
 from morph_opt.traces.logs.reading.clock import elapsed_s
 from morph_opt.traces.logs.reading.reader import MOST_GPUS, ROUNDED_S, Head, TableReader, cells_row
 from morph_opt.traces.logs.reading.records import MissingColumns, Record
-from morph_opt.traces.logs.reading.row import LogRow, Outcome, Reading
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, Reading, span_s
 
 XDMOD = (
     "JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID",
@@ -247,11 +247,10 @@ class SacctReader(TableReader):
             name,
             row.line,
             submit_s,
-            start_s,
-            end_s,
-            run_s,
-            None,
-            used.gpus,
+            start_s=start_s,
+            end_s=end_s,
+            run_s=run_s,
+            gpus=used.gpus,
             gpu_type=used.types[0] if used.types else None,
             nodes=self._whole(row, "NNodes"),
             cpus=used.cpus,
@@ -306,12 +305,11 @@ class SacctReader(TableReader):
 
     def _run_s(self, row: Row, start_s: float | None, end_s: float | None) -> float | None:
         """Elapsed, which leaves suspended time out; end - start where it is not printed."""
-        known = start_s is not None and end_s is not None
-        span_s = end_s - start_s if known else None  # type: ignore[operator]
+        span = span_s(start_s, end_s)
         run_s = self._duration(row, "Elapsed", "ElapsedRaw", 1.0)
-        if run_s is None or span_s is None:
-            return span_s if run_s is None else run_s
-        if abs(run_s - span_s) > ROUNDED_S:
+        if run_s is None or span is None:
+            return span if run_s is None else run_s
+        if abs(run_s - span) > ROUNDED_S:
             self.find("elapsed-mismatch")
         return run_s
 

@@ -18,7 +18,7 @@ from morph_opt.domain.nearest import did_you_mean, unknown
 from morph_opt.traces.logs.reading.clock import elapsed_s
 from morph_opt.traces.logs.reading.reader import NOTHING, Head, TableReader, cells_row, gpus_of
 from morph_opt.traces.logs.reading.records import Record
-from morph_opt.traces.logs.reading.row import LogRow, Outcome
+from morph_opt.traces.logs.reading.row import LogRow, Outcome, span_s
 
 USUAL: dict[str, tuple[str, str]] = {
     "job": ("jobid job id jobname name", ""),
@@ -222,8 +222,8 @@ class OwnTableReader(TableReader):
             start_s = submit_s + wait_s
         if start_s is None and end_s is not None:
             start_s = submit_s if recorded_s is None else end_s - recorded_s
-        known = start_s is not None and end_s is not None
-        run_s = end_s - start_s if known else recorded_s  # type: ignore[operator]
+        between_s = span_s(start_s, end_s)
+        run_s = recorded_s if between_s is None else between_s
         if end_s is None and start_s is not None and run_s is not None:
             end_s = start_s + run_s
         status = self._text(row, "state")
@@ -238,11 +238,11 @@ class OwnTableReader(TableReader):
             self._text(row, "job") or f"line-{row.line}",
             row.line,
             submit_s,
-            start_s,
-            end_s,
-            run_s,
-            recorded_s,
-            gpus,
+            start_s=start_s,
+            end_s=end_s,
+            run_s=run_s,
+            recorded_s=recorded_s,
+            gpus=gpus,
             gpu_type=self._text(row, "gpu_type") or None,
             nodes=int(nodes) if nodes.isascii() and nodes.isdigit() else None,
             status=status,

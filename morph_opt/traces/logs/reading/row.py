@@ -89,11 +89,11 @@ class LogRow(NamedTuple):
     name: str
     line: int
     submit_s: float
-    start_s: float | None
-    end_s: float | None
-    run_s: float | None
-    recorded_s: float | None
-    gpus: Gpus
+    start_s: float | None = None
+    end_s: float | None = None
+    run_s: float | None = None
+    recorded_s: float | None = None
+    gpus: Gpus = 0
     gpu_s: float | None = None
     gpu_type: str | None = None
     nodes: int | None = None
@@ -125,6 +125,11 @@ class LogRow(NamedTuple):
     def queue_s(self) -> float | None:
         """Seconds from submission to the first start; None if that is unknown."""
         return None if self.start_s is None else self.start_s - self.submit_s
+
+
+def span_s(start_s: float | None, end_s: float | None) -> float | None:
+    """Seconds between two instants, where both are known."""
+    return None if start_s is None or end_s is None else end_s - start_s
 
 
 @dataclass(frozen=True, slots=True)
