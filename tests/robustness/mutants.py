@@ -13,20 +13,25 @@ import csv
 import difflib
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "reports" / "robustness"
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
-PER_TESTS_S = 600.0
+LONGER = 5.0
+"""A mutant is endless if its tests take so many times the CPU seconds that they take without."""
+PER_TESTS_S = 1800.0
+"""Of the clock, which other processes share: what it ends is judged again, and not killed."""
 
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("formulations/shares", ("tests/shares",)),
@@ -64,7 +69,10 @@ class Mutant:
     before, after
         The line, without blanks at its ends.
     outcome
-        ``killed``, ``timeout`` (a test did not end: killed as well) or ``survived``.
+        ``killed``, ``timeout`` (`LONGER` by CPU seconds: killed as well), ``survived``, or
+        ``unjudged`` (the clock ended the tests twice, which says nothing about the mutant).
+    seed
+        Of the sample that it is of.
     """
 
     file: str
@@ -73,6 +81,7 @@ class Mutant:
     before: str
     after: str
     outcome: str = ""
+    seed: int = 0
 
 
 def tests_of(file: str) -> tuple[str, ...]:
@@ -179,21 +188,28 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "project"
         shutil.copytree(ROOT, self.root, ignore=left_out)
-        self._sound: set[tuple[str, ...]] = set()
+        self._sound: dict[tuple[str, ...], float] = {}
 
-    def require_sound(self, tests: tuple[str, ...]) -> None:
-        """Refuse tests that fail without a mutant as well: they would kill every one."""
-        if tests not in self._sound and self.passes(tests) != "survived":
-            raise SystemExit(f"without a mutant these tests fail in a copy: {' '.join(tests)}")
-        self._sound.add(tests)
+    def require_sound(self, tests: tuple[str, ...]) -> float:
+        """CPU seconds of tests without a mutant; refused if they fail, as they would kill all."""
+        if tests not in self._sound:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            if self.passes(tests) != "survived":
+                raise SystemExit(f"without a mutant these tests fail in a copy: {' '.join(tests)}")
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self._sound[tests] = after.ru_utime - before.ru_utime
+        return self._sound[tests]
 
-    def passes(self, tests: Sequence[str], limit_s: float = PER_TESTS_S) -> str:
-        """``survived``, ``killed`` or ``timeout``."""
+    def passes(
+        self, tests: Sequence[str], cpu_s: float = PER_TESTS_S, limit_s: float = PER_TESTS_S
+    ) -> str:
+        """``survived``, ``killed``, ``timeout`` by CPU seconds or ``unjudged`` by the clock."""
+        bounded = ["sh", "-c", f'ulimit -t {max(1, int(cpu_s))}; exec "$@"', "sh"]
         kept = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
         env = kept | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
         with subprocess.Popen(
-            command,
+            [*bounded, *command],
             cwd=self.root,
             env=env | {"OMP_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL,
@@ -201,20 +217,24 @@ class Copy:
             start_new_session=True,
         ) as process:
             try:
-                return "killed" if process.wait(limit_s) else "survived"
+                status = process.wait(limit_s)
+                endless = status in (-signal.SIGXCPU, -signal.SIGKILL)
+                return "timeout" if endless else "killed" if status else "survived"
             except subprocess.TimeoutExpired:
-                return "timeout"
+                return "unjudged"
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, 9)
 
-    def judge(self, path: Path, mutated: str, tests: Sequence[str]) -> str:
+    def judge(self, path: Path, mutated: str, limit_s: float = PER_TESTS_S) -> str:
         """Outcome of a mutated file; the file is as before afterwards."""
+        tests = tests_of(path.relative_to(ROOT).as_posix())
+        cpu_s = LONGER * self.require_sound(tests) + 10.0
         place = self.root / path.relative_to(ROOT)
         before = place.read_text("utf-8")
         place.write_text(mutated, "utf-8")
         try:
-            return self.passes(tests)
+            return self.passes(tests, cpu_s, limit_s)
         finally:
             place.write_text(before, "utf-8")
 
@@ -228,6 +248,21 @@ def reasons() -> dict[tuple[str, str, str], str]:
     return {(row["file"], row["before"], row["after"]): row["reason"] for row in rows}
 
 
+def earlier(out: Path, seed: int) -> list[Mutant]:
+    """Mutants of other seeds that the table has."""
+    path = out / "mutants.csv"
+    if not path.exists():
+        return []
+    names = [f.name for f in fields(Mutant)]
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [{name: row.get(name, "0") for name in names} for row in csv.DictReader(file)]
+    found = [
+        Mutant(**(row | {"line": int(row["line"]), "seed": int(row["seed"])}))  # type: ignore[arg-type]
+        for row in rows
+    ]
+    return [mutant for mutant in found if mutant.seed != seed]
+
+
 def write_report(out: Path, found: Sequence[Mutant]) -> None:
     """``mutants.csv``: every mutant with its outcome and, if equivalent, the reason."""
     known = reasons()
@@ -236,7 +271,7 @@ def write_report(out: Path, found: Sequence[Mutant]) -> None:
         names = [f.name for f in fields(Mutant)]
         writer = csv.DictWriter(file, [*names, "equivalent"], lineterminator="\n")
         writer.writeheader()
-        for mutant in sorted(found, key=lambda m: (m.file, m.line, m.operator)):
+        for mutant in sorted(found, key=lambda m: (m.seed, m.file, m.line, m.operator)):
             row: dict[str, Any] = asdict(mutant)
             key = mutant.file, mutant.before, mutant.after
             equivalent = known.get(key, "") if mutant.outcome == "survived" else ""
@@ -251,12 +286,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="files whose path contains this")
     parser.add_argument("--limit-s", type=float, default=7200.0, help="begin no mutant after it")
     parser.add_argument("--list", action="store_true", help="show the sample and run nothing")
+    parser.add_argument("--more", action="store_true", help="keep the table's other seeds")
     parser.add_argument("--out", type=Path, default=REPORT)
     options = parser.parse_args(arguments)
     files = sorted((ROOT / "formulations").rglob("*.py"))
     files += sorted((ROOT / "morph_opt" / "engine").rglob("*.py"))
     files = [path for path in files if options.only in path.as_posix()]
-    began, found = time.monotonic(), []
+    began = time.monotonic()
+    found = earlier(options.out, options.seed) if options.more else []
+    again: list[tuple[Mutant, Path, str]] = []
     with tempfile.TemporaryDirectory() as folder:
         copy = None if options.list else Copy(Path(folder))
         for path, operator, mutated in sample(files, options.count, options.seed):
@@ -264,20 +302,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 break
             file = path.relative_to(ROOT).as_posix()
             mutant = described(file, operator, path.read_text("utf-8"), mutated)
-            outcome = ""
-            if copy:
-                copy.require_sound(tests_of(file))
-                outcome = copy.judge(path, mutated, tests_of(file))
-            found.append(Mutant(**(asdict(mutant) | {"outcome": outcome})))
+            outcome = copy.judge(path, mutated) if copy else ""
+            found.append(replace(mutant, outcome=outcome, seed=options.seed))
+            if outcome == "unjudged":
+                again.append((found[-1], path, mutated))
             print(f"{len(found)} {outcome} {file}:{mutant.line} {operator}: {mutant.after}")
             sys.stdout.flush()
             if copy:
                 write_report(options.out, found)
+        for mutant, path, mutated in again if copy else []:
+            outcome = copy.judge(path, mutated, 4.0 * PER_TESTS_S)
+            found[found.index(mutant)] = replace(mutant, outcome=outcome)
+            print(f"again: {outcome} {mutant.file}:{mutant.line}")
+            write_report(options.out, found)
     survived = [m for m in found if m.outcome == "survived"]
     known = reasons()
     holes = [m for m in survived if (m.file, m.before, m.after) not in known]
-    print(f"{len(found)} mutants, {len(survived)} survived, {len(holes)} of them unexplained")
-    return 1 if holes else 0
+    unjudged = sum(m.outcome == "unjudged" for m in found)
+    print(
+        f"{len(found)} mutants, {len(survived)} survived, {len(holes)} of them unexplained;"
+        f" {unjudged} unjudged"
+    )
+    return 1 if holes or unjudged else 0
 
 
 if __name__ == "__main__":

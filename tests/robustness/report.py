@@ -105,20 +105,32 @@ def mutants(out: Path) -> Iterator[str]:
     if not rows:
         return
     survivors = [row for row in rows if row["outcome"] == "survived"]
-    counted = [row for row in rows if not row["equivalent"]]
+    judged = [row for row in rows if row["outcome"] != "unjudged"]
+    counted = [row for row in judged if not row["equivalent"]]
     killed = [row for row in counted if row["outcome"] != "survived"]
     yield "## Mutants"
     yield ""
     yield (
-        f"{len(rows)} mutants, {len(rows) - len(counted)} of them equivalent to the code; "
-        f"{len(killed)} of the other {len(counted)} were killed: "
-        f"{100 * len(killed) / max(1, len(counted)):.1f} %."
+        "Killed is what a test fails on, and what takes five times the CPU seconds that its tests"
+        " take without it. What the clock ended twice is not judged, and not counted."
+    )
+    yield ""
+    shown = []
+    for seed in sorted({int(row["seed"]) for row in rows}):
+        of, there, dead = (
+            sum(int(row["seed"]) == seed for row in some) for some in (rows, counted, killed)
+        )
+        alike = sum(int(row["seed"]) == seed for row in judged) - there
+        score = f"{100 * dead / max(1, there):.1f} %"
+        shown.append((seed, of, of - there - alike, alike, there, dead, score))
+    yield from table(
+        ("seed", "mutants", "not judged", "equivalent", "others", "killed", "score"), shown
     )
     yield ""
     tried = Counter(row["file"] for row in counted)
-    dead = Counter(row["file"] for row in killed)
+    found = Counter(row["file"] for row in killed)
     yield from table(
-        ("file", "mutants", "killed"), [(f"`{f}`", tried[f], dead[f]) for f in sorted(tried)]
+        ("file", "mutants", "killed"), [(f"`{f}`", tried[f], found[f]) for f in sorted(tried)]
     )
     yield ""
     if survivors:

@@ -1,12 +1,14 @@
-"""What the campaign of mutants copies; a broken copy is no killed mutant."""
+"""What the campaign of mutants copies; a broken copy or a busy machine is no killed mutant."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
 
-from tests.robustness.mutants import ROOT, Copy, left_out
+from tests.robustness.mutants import ROOT, Copy, Mutant, earlier, left_out, write_report
+from tests.robustness.report import mutants
 
 
 def test_a_copy_lacks_run_folders_and_no_package() -> None:
@@ -24,3 +26,30 @@ def test_tests_that_fail_without_a_mutant_judge_none(
     copy.require_sound(("good",))
     with pytest.raises(SystemExit, match="without a mutant these tests fail in a copy: broken"):
         copy.require_sound(("broken",))
+
+
+def test_what_the_clock_ends_is_unjudged_and_what_runs_on_is_a_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.robustness.mutants.shutil.copytree", lambda *a, **k: None)
+    copy = Copy(tmp_path)
+    copy.root.mkdir()
+    (copy.root / "test_it.py").write_text(
+        "import time\ndef test_waits():\n    time.sleep(600)\n"
+        "def test_works():\n    while True:\n        pass\n"
+    )
+    assert copy.passes(["test_it.py::test_waits"], limit_s=0.1) == "unjudged"
+    assert copy.passes(["test_it.py::test_works"], cpu_s=1.0) == "timeout"
+    assert copy.passes(["test_it.py::test_nothing"]) == "killed"
+
+
+def test_the_score_is_of_what_was_judged_seed_by_seed(tmp_path: Path) -> None:
+    outcomes = ("killed", "timeout", "survived", "unjudged")
+    found = [Mutant("f.py", n, "op", "a", "b", each, 7) for n, each in enumerate(outcomes)]
+    write_report(tmp_path, [*found, Mutant("f.py", 9, "op", "a", "b", "killed", 8)])
+    lines = list(mutants(tmp_path))
+    assert "| 7 | 4 | 1 | 0 | 3 | 2 | 66.7 % |" in lines
+    assert "| 8 | 1 | 0 | 0 | 1 | 1 | 100.0 % |" in lines
+    assert earlier(tmp_path, 8) == found
+    with (tmp_path / "mutants.csv").open() as file:
+        assert [row["seed"] for row in csv.DictReader(file)] == ["7"] * 4 + ["8"]
