@@ -15,6 +15,7 @@ from formulations.check_bound import BoundError
 from formulations.check_knapsack import check_knapsack
 from formulations.knapsack import Items, Tables, best_decision, find_items, least_additions
 from formulations.knapsack import items as knapsack_items
+from formulations.knapsack.placing import placed
 from formulations.objectives import guarantee
 from formulations.round.check import check
 from formulations.round.rules import with_floor, with_promises
@@ -37,7 +38,7 @@ from tests.formulations.worlds.random_rounds import (
     random_level,
     random_round,
 )
-from tests.formulations.worlds.rounds import Candidate, level_of, tiny
+from tests.formulations.worlds.rounds import Candidate, Hold, level_of, tiny
 
 BLOCKS = blocks(1)
 """Of 15 rounds of each kind."""
@@ -116,6 +117,23 @@ def test_no_more_additions_are_estimated_than_the_tables_take(
         assert estimate == 0 or tables.takes_more_than(estimate - 1), (kind, seed)
         counted += estimate > 0
     assert counted > 0 or "mixed" in kind
+
+
+def test_jobs_on_closed_nodes_are_not_estimated_to_take_gpus() -> None:
+    """Of four jobs one starts and one runs on the open node: 3 states for each of the four."""
+    holds = [Hold(1, 0, 1), Hold(2, 1, 2), Hold(3, 1, 2)]
+    problem = tiny([4, 4], [Candidate(0, (1,))], holds=holds, closed=[1])
+    assert least_additions(problem, 1000) == 3 * 4
+
+
+def test_of_equal_gangs_the_first_job_chooses_nodes_first() -> None:
+    """Packing finds no nodes: 5 + 4, 4 + 2 and 4 + 2 on three nodes of 8 are looked for."""
+    problem = tiny(
+        [8] * 3, [Candidate(job, gang) for job, gang in enumerate([(4, 2)] * 2 + [(5, 4)])]
+    )
+    found = placed(problem, np.arange(3))
+    assert found is not None
+    assert found.nodes == ((1, 2), (2, 0), (0, 1))
 
 
 def test_tables_far_too_large_need_no_items(monkeypatch: pytest.MonkeyPatch) -> None:
