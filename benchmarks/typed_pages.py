@@ -1,8 +1,10 @@
 """The commands of pages as typed: ``python -m benchmarks.typed_pages PYTHON [PAGE...]``.
 
-Each page is typed from its top in a folder of its own that has a copy of ``docs`` and nothing else
-of the repository, by an interpreter that has the package installed, as from a wheel: what it says
-and how long it took is printed as a table. A campaign, minutes long, and no part of `make test`.
+Each page is typed from its top in a folder of its own by an interpreter that has the package
+installed, as from a wheel; the folder has a copy of ``docs`` and a small ``jobs.csv``, and nothing
+else of the repository unless the page is about a clone. Without pages: the path of each person, as
+far as it goes, then every page; ``--out reports/typed`` keeps that as a report. A campaign, minutes
+long, and no part of `make test`.
 """
 
 from __future__ import annotations
@@ -10,40 +12,95 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from morph_opt.commandline import LineParser, as_process, run_command
+from morph_opt.documents import write_atomically
 from morph_opt.table import Table
 
 ROOT = Path(__file__).parents[1]
-PATHS = {
-    "newcomer: the tutorial": "docs/tutorial.md",
-    "operator: an own CSV to nodes, and sacct": "docs/how-to/my-log.md",
-    "researcher: a policy of one's own": "docs/how-to/policy.md",
-    "optimiser: a solver of one's own": "docs/how-to/solver.md",
-}
-"""A page for each person."""
-BLOCK = re.compile(r"^```(sh|python|toml|csv)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WORDS_PER_MINUTE, COPY_S = 230.0, 5.0
+"""Assumed: silent reading of English prose, code included; taking a command or file over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What somebody reads and types until they have what they came for.
+
+    Parameters
+    ----------
+    person, goal
+        Of the walk.
+    page
+        Read from its top.
+    until
+        In the last block that is typed.
+    most_min
+        Minutes that it may take; None: no limit is set.
+    clone
+        Typed in a clone, which has the benchmarks and instances as well.
+    """
+
+    person: str
+    goal: str
+    page: str
+    until: str
+    most_min: float | None = None
+    clone: bool = False
+
+
+WALKS = (
+    Walk("newcomer", "a first report", "README.md", "morph_opt.report", 2, clone=True),
+    Walk("operator", "own CSV to nodes", "docs/how-to/my-log.md", "plan nodes", 5),
+    Walk("researcher", "own policy in a sweep", "docs/how-to/policy.md", "sweep table", 10),
+    Walk(
+        "optimiser",
+        "own solver on an instance, checked",
+        "docs/how-to/solver.md",
+        "instances check",
+        clone=True,
+    ),
+    Walk("library user", "own CSV to a figure", "docs/how-to/notebook.md", "savefig"),
+)
+PAGES = (
+    "README.md",
+    "docs/tutorial.md",
+    *(
+        f"docs/how-to/{name}.md"
+        for name in ("my-log", "policy", "objective", "trace", "log-format", "solver", "notebook")
+    ),
+)
+"""What runs without a scheduler, public data or hours."""
+BLOCK = re.compile(r"^```(sh|python|py|toml|csv)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"python -m morph_opt|morph-opt ")
+IN_A_CLONE = re.compile(rf"{COMMAND.pattern}|python -m benchmarks|make (replay|install)\b")
+OWN = "job,submit,gpus,duration\n" + "".join(
+    f"job-{n},2026-01-05 09:{7 * n % 60:02d}:00,{(4, 8, 1, 2)[n % 4]},{1800 + 600 * (n % 5)}\n"
+    for n in range(12)
+)
+"""A log for the pages that speak of the reader's own."""
 
 
-def blocks(text: str) -> Iterator[tuple[str, str]]:
+def blocks(text: str, *, clone: bool = False) -> Iterator[tuple[str, str]]:
     """What a page has one type, in order: ``("file", its name and content)`` or a command.
 
     A block of Python without prompts is the module ``mine`` where a command names it, else it is
-    run; a TOML block whose first line is a comment is the file of that name.
+    run, the cells of a notebook as one file, and what has prompts as a doctest; a TOML block whose
+    first line is a comment is the file of that name.
     """
+    typed_here = IN_A_CLONE if clone else COMMAND
+    cells = [body for kind, body in BLOCK.findall(text) if kind == "py"]
     for kind, body in BLOCK.findall(text):
         if kind == "sh":
             lines = body.replace("\\\n", " ").splitlines()
-            yield from (("sh", line) for line in lines if COMMAND.match(line))
+            yield from (("sh", line) for line in lines if typed_here.match(line))
         elif kind == "csv":
             yield "file", f"jobs.csv\n{body}"
         elif kind == "toml" and body.startswith("# "):
@@ -52,32 +109,142 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
             yield "file", f"{'mine' if 'mine:' in text else 'block'}.py\n{body}"
             if "mine:" not in text:
                 yield "sh", "python block.py"
+        elif kind == "py" and body == cells[-1]:
+            yield "file", "\n".join(("cells.py", *cells))
+            yield "sh", "python cells.py"
+    prompts = "".join(body for _, body in BLOCK.findall(text) if ">>>" in body)
+    if prompts:
+        yield "file", f"prompts.txt\n{prompts}"
+        yield "sh", "python -m doctest prompts.txt"
 
 
-def typed(python: str, page: Path, folder: Path) -> Iterator[tuple[str, int, float, str]]:
-    """Each command of a page: itself, its exit status, its seconds, and the last that it said."""
-    shutil.copytree(ROOT / "docs", folder / "docs")
-    environment = {name: value for name, value in os.environ.items() if name != "MORPH_OPT_DATA"}
-    environment |= {"PYTHONPATH": str(folder)} if "mine:" in page.read_text("utf-8") else {}
-    for kind, text in blocks(page.read_text("utf-8")):
+def upto(text: str, last: str) -> str:
+    """A page up to the end of the first block that has this text; the whole if none has."""
+    ends = (found.end() for found in BLOCK.finditer(text) if last in found[2])
+    return text[: next(ends, len(text))] if last else text
+
+
+def words(text: str) -> int:
+    """Words that are read: no comments, no addresses of links."""
+    text = re.sub(r"<!--.*?-->|\]\([^)]*\)|<[^>]*>", " ", text, flags=re.DOTALL)
+    return len(re.findall(r"[A-Za-z0-9][^\s|]*", text))
+
+
+def typed(
+    python: str, text: str, folder: Path, *, clone: bool = False
+) -> Iterator[tuple[str, int, float, str]]:
+    """Each command of a page: itself, its exit status, its CPU seconds, and its last line."""
+    if clone:
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    else:
+        shutil.copytree(ROOT / "docs", folder / "docs")
+    (folder / "jobs.csv").write_text(OWN, encoding="utf-8")
+    kept = ("MORPH_OPT_DATA", "PYTHONPATH")
+    environment = {name: value for name, value in os.environ.items() if name not in kept}
+    path = f"{folder}/.venv/bin{os.pathsep}{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
+    environment |= {"PATH": path} | ({"PYTHONPATH": str(folder)} if "mine:" in text else {})
+    for kind, body in blocks(text, clone=clone):
         if kind == "file":
-            name, _, content = text.partition("\n")
+            name, _, content = body.partition("\n")
             (folder / name).write_text(content, encoding="utf-8")
             continue
-        words = [python, *shlex.split(text, comments=True)[1:]]
-        began = time.monotonic()
+        began = _cpu_s()
         done = subprocess.run(
-            words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-c", body],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         said = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-        yield text, done.returncode, time.monotonic() - began, said
+        yield " ".join(body.split()), done.returncode, _cpu_s() - began, said
+
+
+def _cpu_s() -> float:
+    """CPU seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def page_row(python: str, page: str, text: str, *, clone: bool) -> tuple[int, int, float]:
+    """How many commands a page has, how many of them fail, and their seconds."""
+    count, failed, spent_s = 0, 0, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for body, status, seconds, said in typed(python, text, Path(folder), clone=clone):
+            count, failed, spent_s = count + 1, failed + (status != 0), spent_s + seconds
+            shown = f"{page}: {body[:70]}: {status}, {seconds:.1f} s"
+            print(shown, said if status else "", file=sys.stderr, flush=True)
+    return count, failed, spent_s
+
+
+def walks_table(python: str) -> Table:
+    """The path of each person."""
+    rows = []
+    for walk in WALKS:
+        text = upto((ROOT / walk.page).read_text("utf-8"), walk.until)
+        _, failed, spent_s = page_row(python, walk.page, text, clone=walk.clone)
+        taken, read = sum(1 for _ in blocks(text, clone=walk.clone)), words(text)
+        minutes = read / WORDS_PER_MINUTE + (taken * COPY_S + spent_s) / 60.0
+        link = f"[{walk.page}](../../{walk.page})"
+        limit = walk.most_min or "-"
+        rows.append((walk.person, walk.goal, link, read, taken, failed, spent_s, minutes, limit))
+    header = (
+        "person",
+        "to",
+        "page",
+        "words",
+        "taken over",
+        "failed",
+        "CPU, s",
+        "minutes",
+        "at most",
+    )
+    return Table(header, rows, "lllr", {"CPU, s": ".0f", "minutes": ".1f"})
+
+
+def pages_table(python: str, pages: Sequence[str]) -> Table:
+    """Every page, typed from a wheel."""
+    rows = [
+        (page, *page_row(python, page, (ROOT / page).read_text("utf-8"), clone=False))
+        for page in pages
+    ]
+    header = ("page", "commands", "failed", "CPU, s")
+    return Table(header, rows, "lr", {"CPU, s": ".0f"})
+
+
+def report(walks: Table, pages: Table) -> str:
+    """The page."""
+    return f"""# Pages as typed
+
+Made by `python -m benchmarks.typed_pages PYTHON --out reports/typed`, with the interpreter of an
+empty environment that has the wheel alone. Minutes are the CPU seconds of what is typed,
+{WORDS_PER_MINUTE:g} words a minute for all that stands above the last command, code included, and
+{COPY_S:g} s for each command or file that is taken over. The two rates are assumed: nobody was
+timed, and waiting for the network is not in them.
+
+## Five paths
+
+The newcomer and the optimiser type in a clone, the others where nothing of the repository is. The
+newcomer's seconds contain the set-up of the environment.
+
+{walks.to_markdown()}
+
+## Every page, from a wheel
+
+What needs a scheduler, public data or hours is left out.
+
+{pages.to_markdown()}
+"""
 
 
 def make_parser() -> LineParser:
     """The command line."""
     parser = LineParser(prog="python -m benchmarks.typed_pages", description=__doc__)
     parser.add_argument("python", help="interpreter of the environment to type them in")
-    parser.add_argument("page", nargs="*", help="pages of docs (those of each person)")
+    parser.add_argument("page", nargs="*", help="pages alone (the walks, then every page)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write README.md there")
+    parser.only("--out", "is of the walks and all pages: give none", lambda given: not given.page)
     return parser
 
 
@@ -88,15 +255,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Type the pages; 1 if a command failed."""
-    rows, failed = [], False
-    for page in options.page or PATHS.values():
-        with tempfile.TemporaryDirectory() as folder:
-            for text, status, seconds, said in typed(options.python, ROOT / page, Path(folder)):
-                rows.append((page, f"`{text[:70]}`", status, round(seconds, 1)))
-                failed |= status != 0
-                print(rows[-1], said if status else "", file=sys.stderr, flush=True)
-    print(Table(("page", "typed", "exit status", "seconds"), rows).to_markdown(), end="")
-    return int(failed)
+    walks = Table((), ()) if options.page else walks_table(options.python)
+    pages = pages_table(options.python, options.page or PAGES)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.out / "README.md", report(walks, pages))
+    shown = [table for table in (walks, pages) if table.rows]
+    print("\n\n".join(table.to_markdown() for table in shown))
+    return int(any(row[table.header.index("failed")] for table in shown for row in table.rows))
 
 
 if __name__ == "__main__":

@@ -149,15 +149,33 @@ def _found(group: str, name: str) -> Any | None:
         return None
     if not _PATH.fullmatch(name) or len(name) > _LONGEST:
         raise InputError(f"cannot import {name!r}: must look like package.module:attribute")
-    file, allowed = _file.get() or (None, True)
-    if not allowed:
-        rule = f"names code to run, {name!r}; --allow-code runs it, if you trust it"
-        raise InputError(rule, file=file)
+    require_allowed(name)
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, SyntaxError) as error:
         raise InputError(f"cannot import {name!r}: {error}") from error
+
+
+def require_allowed(name: str, field: str | None = None) -> None:
+    """Refuse an import path where names come from a file (`named_by_file`) that may name no code.
+
+    Parameters
+    ----------
+    name
+        Of a policy, an objective, a solver or a trace.
+    field
+        The option that it is given as.
+
+    Raises
+    ------
+    InputError
+        Naming the option that allows it.
+    """
+    file, allowed = _file.get() or (None, True)
+    if ":" in name and not allowed:
+        rule = f"names code to run, {name!r}; --allow-code runs it, if you trust it"
+        raise InputError(rule, file=file, field=field)
 
 
 def made_by(own: Any, name: str, field: str, contract: str, *args: Any, **kwargs: Any) -> Any:

@@ -50,6 +50,9 @@ class Table:
             raise InputError(f"align is of the letters l and r, got {self.align!r}")
         if unknown := set(self.formats) - set(self.header):
             raise InputError(f"no such columns: {', '.join(sorted(unknown))}")
+        for name, spec in self.formats.items():
+            if not any(_formats(number, spec) for number in (0.0, 0)):
+                raise InputError(f"{name}: {spec!r} is no format of a number")
         for row in self.rows:
             if len(row) != len(self.header):
                 raise InputError(f"{len(self.header)} columns, but {len(row)} cells: {row!r}")
@@ -112,6 +115,14 @@ class Table:
 
     def __str__(self) -> str:
         return self.to_text()
+
+
+def _formats(number: float, spec: str) -> bool:
+    try:
+        format(number, spec)
+    except ValueError:
+        return False
+    return True
 
 
 def _text(cell: Cell, spec: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import morph_opt as mo
@@ -198,7 +199,7 @@ mo.plan.nodes(ASK, "avg jct_s <= 10", of_workloads=90) | of_workloads: must be b
 mo.plan.nodes(ASK, "avg jct_s <= 10", node_type="") | must not be empty
 mo.plan.nodes(ASK, "avg jct_s <= 10", gpus_per_node=0) | must be at least 1, got 0
 mo.plan.worth(mo.plan.Ask(mo.Scenario(mo.load_trace("naive")))) | give a name or a file
-mo.plan.compare(ASK, {"a": {}, "b": 5}) | variants: b: must be a dict of fields, got 5
+mo.plan.compare(ASK, {"a": {}, "b": 5}) | variants: b: must be a dict, got 5
 mo.plan.compare(ASK, {"a": {}, "b": {}}, confidence=5) | confidence: must be between 0 and 1, got 5
 mo.plan.worth(ASK, metric="") | metric: must look like 'avg jct_s' or 'makespan_s'
 mo.plan.worth(ASK, every=0) | every: must be at least 1, got 0
@@ -213,6 +214,11 @@ mo.sweep.Limits(timeout_s=1) | Limits() has no parameter 'timeout_s'
 mo.sweep.CellStore("") | folder: must not be empty
 mo.sweep.SweepTable() | SweepTable() needs cells
 mo.sweep.Failure() | Failure() needs kind
+mo.Scenario(pd.DataFrame({"a": [1]})) | trace: must be a name, a file, a Trace
+mo.sweep.run_cells([mo.sweep.Cell(SCENARIO)], STATE) | is a file, not a folder
+mo.sweep.Spec(axes={"policy": "fifo"}) | axes: policy: must be several
+mo.Table(["a"], [[1]], formats={"a": "z%%"}) | a: 'z%%' is no format of a number
+mo.plan.fleet(ASK, "avg jct_s <= 9", types=["V100"], prices={"V100": "3"}) | V100: must be a
 """
 
 LINES = """
@@ -220,6 +226,10 @@ nope | unknown command 'nope'
 help | unknown command 'help'
 replay --trace naiv | did you mean 'naive'?
 replay --polcy fifo | --polcy
+replay --policies fifo | --policies fifo (did you mean '--policy'?)
+replay --out {place}/own.csv | own.csv, --out: is a file, not a folder
+sweep run {place}/code.toml | line 4, axes.policy: names code to run, 'mine:Mine'; --allow-code
+sweep run {place}/traces.toml | names code to run, 'mine:burst'
 replay --policy lookahead | is an objective of the policy milp
 replay --policy fifoo | did you mean 'fifo'?
 replay --objective jctt | did you mean 'jct'?
@@ -257,12 +267,14 @@ plan nodes --slo avg?jct_s<=9 --trace naive --on locl:3 | (did you mean 'local'?
 plan nodes --slo avg?jct_s<=nan --trace naive | needs a finite target, got nan
 plan nodes --slo avg?jct_s<=9 --at-load nan | --at-load: must be a number from 0.01
 plan nodes --slo avg?jct_s<=9 --trace naive --options=--gapp?0.1 | did you mean '--gap'?
-plan nodes --slo avg?jct_s<=9 --trace naive --out {place}/own.csv | is no folder
+plan nodes --slo avg?jct_s<=9 --trace naive --out {place}/own.csv | is a file, not a folder
 plan nodes --slo | --slo: expected one argument
 plan fleet --slo avg?jct_s<=9 --types V1000 --prices V1000=3 | --types: unknown GPU type 'V1000'
 plan fleet --slo avg?jct_s<=9 --types V100 --prices V100 | must look like NAME=NUMBER
 plan growth --slo avg?jct_s<=9 --loads 1,x | did you mean '--load'?
 plan compare --a --policy?fifo --b --policyy?srtf | did you mean '--policy'?
+plan eta --state {state} --options --policy?fifo | --state: has rules: policy 'fifo' does not know
+plan compare --a fifo --b srtf | --a/--b: must be options, like '--policy srtf', got 'fifo'
 plan eta --from slrum:a,b | (did you mean 'slurm'?)
 plan eta --state {place}/folder | must be a file, it is a folder
 plan eta --state {state} --job nobody | the state has no job 'nobody'
@@ -305,6 +317,7 @@ replay --objective os.path:join | must be callable as objective(belief, options)
 replay --interval nan | --interval: must be a number from 0.1
 replay --interval -1 | --interval: must be a number from 0.1
 replay --rules {place}/folder | must be a file, it is a folder
+replay --trace naive --dump-rounds {place}/own.csv | --dump-rounds: is a file, not a folder
 replay --resume {place}/own.csv | own.csv: is no run folder
 round --state {place}/empty.json | empty.json, line 1: is not JSON
 round --state {state} --objective jctt | (did you mean 'jct'?)
@@ -362,6 +375,7 @@ def test_wrong_calls(
     known = {
         "mo": mo,
         "np": np,
+        "pd": pd,
         "SCENARIO": scenario,
         "STATE": STATE,
         "ASK": mo.plan.Ask(scenario),
@@ -401,6 +415,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (found / "own.csv").write_text("job,submit,gpus,duration\na,0,1,60\nb,10,2,100\n")
     (found / "folder").mkdir()
     (found / "empty.json").touch()
+    fixed = '[fixed]\ntrace = "naive"\n'
+    (found / "code.toml").write_text(f'{fixed}[axes]\npolicy = ["mine:Mine", "fifo"]\n')
+    (found / "traces.toml").write_text('[axes]\ntrace = ["naive", "mine:burst/5"]\n')
     mo.Scenario("naive", "8x8", policy="fifo").run(out=found / "run")
     return found
 

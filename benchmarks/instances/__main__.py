@@ -23,15 +23,7 @@ _SECONDS = Number(Range(0.0, 1e6))
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 good, 1 a bad solution or none, 2 bad usage or input."""
-    return run_command(
-        make_parser(), lambda given: int(given.run(given)), arguments, failures=_failures
-    )
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    from benchmarks.instances.building import NoPointError
-
-    return (NoPointError,)
+    return run_command(make_parser(), lambda given: int(given.run(given)), arguments)
 
 
 def make_parser() -> LineParser:

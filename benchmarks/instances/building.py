@@ -31,6 +31,7 @@ from formulations.linear_model import LinearModel
 from formulations.round.tables import RoundProblem
 from morph_opt.documents import write_atomically
 from morph_opt.domain import RoundState
+from morph_opt.domain.errors import BrokenWordError
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.solvers.outcome import Limits
@@ -208,7 +209,7 @@ def store(
     write_solution(folder / f"{instance.name}.sol", model, best, instance.best)
 
 
-class NoPointError(RuntimeError):
+class NoPointError(BrokenWordError):
     """No solver found a point of an instance in its time."""
 
 

@@ -15,7 +15,7 @@ from types import FrameType
 
 from morph_opt.commandline.parser import LineParser
 from morph_opt.domain import InputError
-from morph_opt.domain.errors import on_command_line
+from morph_opt.domain.errors import BrokenWordError, on_command_line
 
 BAD_INPUT, FAILED, BUG = 2, 1, 70
 """Exit statuses: the user's to mend; the machine's; ours (EX_SOFTWARE of sysexits.h)."""
@@ -43,8 +43,6 @@ def run_command(
     parser: LineParser,
     run: Callable[[argparse.Namespace], int],
     arguments: Sequence[str] | None = None,
-    *,
-    failures: Callable[[], tuple[type[Exception], ...]] = tuple,
 ) -> int:
     """Parse, run, and answer in one line what is no defect of ours.
 
@@ -57,8 +55,6 @@ def run_command(
         (`BaseException.add_note`), for example how to go on.
     arguments
         None: those of the process.
-    failures
-        What else is no defect of ours, such as a user's own policy that breaks its word.
 
     Returns
     -------
@@ -84,7 +80,7 @@ def run_command(
         text = "is a file, not a folder" if error.errno == errno.EEXIST else error.strerror
         _say(f"error: {what}{text or error}", error)
         return BAD_INPUT if error.filename and error.errno in WRONG_PATH else FAILED
-    except failures() as error:
+    except BrokenWordError as error:
         _say(f"error: {error}", error)
         return FAILED
     except MemoryError as error:

@@ -128,7 +128,13 @@ def _taken(name: str, value: Any, note: Any) -> Any:
     if own is not value and _takes_own(own, note):
         return own
     if not _fits(value, note):
-        raise InputError(f"must be {_words(note)}, got {shown(value)}", field=name)
+        key = None
+        for one in _alternatives(note) if isinstance(value, Mapping) else ():
+            if (get_origin(one) or one) in _DICTS:
+                note = _part(one)
+                key, value = next(pair for pair in value.items() if not _fits(pair[1], note))
+        of = "" if key is None else f"{key}: "
+        raise InputError(f"{of}must be {_words(note)}, got {shown(value)}", field=name)
     if isinstance(value, str) and not value and Path in _alternatives(note):
         raise InputError("must not be empty", field=name)
     return value
@@ -197,6 +203,7 @@ def _alternatives(note: Any) -> tuple[Any, ...]:
 
 
 _MANY = (tuple, list, set, frozenset, Sequence, Iterable)
+_DICTS = (dict, Mapping)
 
 
 def _fits(value: Any, note: Any, *, within: bool = False) -> bool:
@@ -217,6 +224,8 @@ def _fits_one(value: Any, note: Any, *, within: bool) -> bool:
     if origin in (int, float):
         kind = numbers.Integral if origin is int else numbers.Real
         return isinstance(value, kind) and not isinstance(value, bool)
+    if origin in _DICTS and isinstance(value, Mapping):
+        return within or all(_fits(one, _part(note), within=True) for one in value.values())
     if origin in (tuple, list, Sequence, Iterable):
         several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return several and (within or all(_fits(one, _part(note), within=True) for one in value))
@@ -230,13 +239,15 @@ def _fits_one(value: Any, note: Any, *, within: bool) -> bool:
 def _says_all(note: Any) -> bool:
     """Whether the type of a value tells if an annotation allows it."""
     kinds = [get_origin(one) or one for one in _alternatives(note)]
-    looked_into = (Literal, Path, tuple, list, Sequence)
+    looked_into = (Literal, Path, tuple, list, Sequence, *_DICTS)
     return not any(one in looked_into or getattr(one, "_is_protocol", False) for one in kinds)
 
 
 def _part(note: Any) -> Any:
-    """What the elements of a sequence are; of a tuple of unlike ones nothing is said."""
+    """What elements of a sequence or values of a dict are; of a tuple of unlike ones: anything."""
     parts = [one for one in get_args(note) if one is not Ellipsis]
+    if (get_origin(note) or note) in _DICTS:
+        parts = parts[1:]
     return parts[0] if len(parts) == 1 else Any
 
 

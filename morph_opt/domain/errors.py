@@ -1,4 +1,4 @@
-"""The one error that a user can cause: bad input, said in one line."""
+"""What is no defect of ours, said in one line: bad input, and a part that breaks its word."""
 
 from __future__ import annotations
 
@@ -121,3 +121,10 @@ class InputError(ValueError):
             line=self.line if self.line is not None else line,
             field=self.field if self.field is not None else field,
         )
+
+
+class BrokenWordError(RuntimeError):
+    """A part that is not ours, a user's policy or a solver, does not do what it promised.
+
+    Command lines print ``str(error)`` and exit with 1.
+    """

@@ -14,6 +14,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     'naive'
     >>> nearest("H100", ["A800-80GB", "H100-80GB"])
     'H100-80GB'
+    >>> nearest("--policies", ["--prices", "--policy"])
+    '--policy'
     >>> nearest("nope", ["naive", "base"]) is None
     True
     """
@@ -26,7 +28,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if word in by_word:
         return by_word[word]
     begun = [one for one in by_word if len(word) > 1 and one.startswith(word)]
-    found = difflib.get_close_matches(word, begun or by_word, 1, 0.0 if begun else 0.7)
+    found = difflib.get_close_matches(word, begun or by_word, 3, 0.0 if begun else 0.7)
+    # Of several, the one that begins alike: nobody mistypes the first letters.
+    found.sort(key=lambda one: [a != b for a, b in zip(word, one, strict=False)])
     return by_word[found[0]] if found else None
 
 

@@ -7,11 +7,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from morph_opt.domain.errors import BrokenWordError
+
 DIGITS = 9
 """Significant digits of numbers in JSON, so that noise in the last bits does not show."""
 
 
-class UnexplainedError(RuntimeError):
+class UnexplainedError(BrokenWordError):
     """The solver gave nothing to explain a round with, within its limits."""
 
 

@@ -80,15 +80,7 @@ def _common(one: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    return run_command(make_parser(), _main, arguments, failures=_broken)
-
-
-def _broken() -> tuple[type[Exception], ...]:
-    """A user's own policy, or a solver, that does not keep its word."""
-    from morph_opt.policies.milp import ClaimError
-    from morph_opt.strict.rules import AllocationError
-
-    return AllocationError, ClaimError
+    return run_command(make_parser(), _main, arguments)
 
 
 def _main(given: argparse.Namespace) -> int:

@@ -121,6 +121,8 @@ def _words(text: str, field: str) -> list[str]:
         words = shlex.split(text)
     except ValueError as error:
         raise InputError(f"{text!r}: {error}", field=field) from error
+    if words and not words[0].startswith("-"):
+        raise InputError(f"must be options, like '--policy srtf', got {text!r}", field=field)
     fixed = _FIXED & set(vars(replay_parser().parse_args(words)))
     if fixed:
         rule = f"{text!r}: --{min(fixed).replace('_', '-')} cannot be among them"

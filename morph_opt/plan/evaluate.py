@@ -120,8 +120,6 @@ class Evaluator:
     stage: str = ""
 
     def __post_init__(self) -> None:
-        if exists(self.folder) and not self.folder.is_dir():
-            raise InputError("is no folder", file=str(self.folder))
         self.store = CellStore(self.folder)
         self._known = _kept(self.folder / BOUNDS)
         self._replays = 0

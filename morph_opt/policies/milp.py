@@ -20,6 +20,7 @@ from morph_opt.decision.ranked import ExactMip
 from morph_opt.decision.rules.model import OperatorRules
 from morph_opt.decision.rules.recheck import require_kept
 from morph_opt.domain import Allocation, InputError, RoundState
+from morph_opt.domain.errors import BrokenWordError
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds
 from morph_opt.policies.base import Decision, Policy, RoundReport
@@ -33,7 +34,7 @@ CLAIM_TOLERANCE = 1e-6
 """Largest relative difference between a solver's objective and the one recomputed."""
 
 
-class ClaimError(RuntimeError):
+class ClaimError(BrokenWordError):
     """The solver's objective differs from the one recomputed from the decision."""
 
 

@@ -164,7 +164,9 @@ class Scheduler(DecisionOptions):
     """Who decides, and what it believes.
 
     ``rules_sha256`` is the digest of the file of rules, so that a resumed run cannot get another,
-    and ``chosen`` what the objective ``auto`` took for the jobs of the run, and why.
+    and ``chosen`` what the objective ``auto`` took for the jobs of the run, and why. Names of
+    policies, objectives and solvers are looked up when they are used: what a file of another
+    machine names may be installed there only.
 
     Raises
     ------

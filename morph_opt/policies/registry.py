@@ -14,7 +14,7 @@ from morph_opt.domain import InputError, Job, PlanFamily
 from morph_opt.domain.checked import kind_of
 from morph_opt.domain.errors import typed
 from morph_opt.domain.nearest import unknown
-from morph_opt.extend import extension, made_by, require_parts
+from morph_opt.extend import extension, made_by, require_allowed, require_parts
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import require_pair_speeds
 from morph_opt.policies.auto import promises_for
@@ -290,9 +290,11 @@ def require_named(policy: str, objective: str) -> None:
     InputError
         Naming what is known.
     """
-    if _is_slip(policy) or not _may_be("morph_opt.policies", policy, POLICIES):
+    if _is_slip(policy) or not _may_be("--policy", "morph_opt.policies", policy, POLICIES):
         raise _unknown("policy", policy, POLICIES, "factory")
-    if policy == "milp" and not _may_be("morph_opt.objectives", objective, OBJECTIVES):
+    if policy == "milp" and not _may_be(
+        "--objective", "morph_opt.objectives", objective, OBJECTIVES
+    ):
         raise _unknown("objective", objective, OBJECTIVES, "Class")
 
 
@@ -302,9 +304,12 @@ def _is_slip(policy: str) -> bool:
     return policy not in POLICIES and policy.partition(":")[0] in families
 
 
-def _may_be(group: str, name: str, known: Iterable[str]) -> bool:
+def _may_be(option: str, group: str, name: str, known: Iterable[str]) -> bool:
     """Whether a name is built in, announced by a package, or an import path."""
-    return name in known or ":" in name or extension(group, name) is not None
+    if name in known:
+        return True
+    require_allowed(name, option)
+    return ":" in name or extension(group, name) is not None
 
 
 def _made(name: str, belief: SpeedModel, options: PolicyOptions) -> Policy:

@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     began = time.perf_counter()
-    return run_command(make_parser(), lambda given: _run(given, began), argv, failures=_broken)
-
-
-def _broken() -> tuple[type[Exception], ...]:
-    """A user's own policy, or a solver, that does not keep its word."""
-    from morph_opt.policies.milp import ClaimError
-    from morph_opt.strict.rules import AllocationError
-
-    return AllocationError, ClaimError
+    return run_command(make_parser(), lambda given: _run(given, began), argv)
 
 
 def _run(arguments: argparse.Namespace, began: float) -> int:

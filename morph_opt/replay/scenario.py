@@ -299,7 +299,7 @@ class Scenario:
 
 def _name_of(word: str, value: Any) -> str | None:
     """What stands for a value in the parts: itself, or a name that only its scenario knows."""
-    if value == "":
+    if isinstance(value, str) and not value:
         raise InputError("must not be empty", field=word)
     if value is None or isinstance(value, str | Path):
         return None if value is None else str(value)

@@ -200,7 +200,11 @@ def _policy_options(scenario: Scenario, trace: Trace, snapshot: Snapshot | None)
         require_understood(scheduler.policy, scheduler.objective, ("rules",))
     elif snapshot is not None and snapshot.rules is not None and snapshot.rules.rules:
         rules = snapshot.rules
-        require_understood(scheduler.policy, scheduler.objective, ("rules",))
+        try:
+            require_understood(scheduler.policy, scheduler.objective, ("rules",))
+        except InputError as error:
+            rule = f"has rules: {error.rule.replace(' it;', ' them;')}"
+            raise InputError(rule, field="state") from error
     _require_tenants(scheduler.entity_weights, trace)
     options = scheduler.options(rules)
     require_effect(scheduler.policy, options, trace.jobs)

@@ -307,13 +307,7 @@ def make_parser() -> LineParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    return run_command(make_parser(), _run, arguments, failures=_failures)
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    from morph_opt.policies.milp import ClaimError
-
-    return (ClaimError,)
+    return run_command(make_parser(), _run, arguments)
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -82,16 +82,7 @@ def make_parser() -> LineParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    return run_command(make_parser(), _run, argv, failures=_broken)
-
-
-def _broken() -> tuple[type[Exception], ...]:
-    """A user's own policy, or a solver, that does not keep its word."""
-    from morph_opt.explain import UnexplainedError
-    from morph_opt.policies.milp import ClaimError
-    from morph_opt.strict.rules import AllocationError
-
-    return AllocationError, ClaimError, UnexplainedError
+    return run_command(make_parser(), _run, argv)
 
 
 def _run(arguments: argparse.Namespace) -> int:

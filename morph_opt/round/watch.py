@@ -123,6 +123,8 @@ class RoundDumper:
         self._every = every
         self._suffix = ".json.gz" if compress else ".json"
         self._rules = rules if rules is not None and rules != OperatorRules() else None
+        if folder.exists() and not folder.is_dir():
+            raise InputError("is a file, not a folder", file=str(folder), field="--dump-rounds")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             used = any(folder.iterdir())

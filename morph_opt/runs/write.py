@@ -54,20 +54,20 @@ def require_free(folder: Path) -> None:
     except (OSError, ValueError) as error:  # names that no file can have, folders in files
         reason = getattr(error, "strerror", None) or str(error)
         rule = f"the output folder cannot be written ({reason})"
-        raise InputError(rule, file=str(folder), field="out") from error
+        raise InputError(rule, file=str(folder), field="--out") from error
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(
             f"the output folder is not empty ({typed('--resume')} finishes an interrupted run)",
             file=str(folder),
-            field="out",
+            field="--out",
         )
     if folder.exists() and not folder.is_dir():
-        raise InputError("is a file, not a folder", file=str(folder), field="out")
+        raise InputError("is a file, not a folder", file=str(folder), field="--out")
     parent = folder.resolve().parent
     while not parent.exists():
         parent = parent.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError("the output folder cannot be written", file=str(folder), field="out")
+        raise InputError("the output folder cannot be written", file=str(folder), field="--out")
 
 
 def create_folder(folder: Path, files: Mapping[str, str]) -> None:
@@ -93,7 +93,7 @@ def create_folder(folder: Path, files: Mapping[str, str]) -> None:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         rule = f"the output folder cannot be written ({error.strerror or error})"
-        raise InputError(rule, file=str(folder), field="out") from error
+        raise InputError(rule, file=str(folder), field="--out") from error
 
 
 def reopen_rounds(folder: Path) -> None:

@@ -13,7 +13,7 @@ from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from morph_opt.domain import InputError
 from morph_opt.domain.nearest import did_you_mean
-from morph_opt.extend import extension, require_kind
+from morph_opt.extend import extension, require_allowed, require_kind
 from morph_opt.solvers.base import Capabilities, Solver
 from morph_opt.solvers.outcome import Limits, Outcome
 from morph_opt.solvers.selfcheck import problem_with
@@ -180,7 +180,10 @@ def require_named(name: str) -> None:
         Listing what is installed.
     """
     plain = name.removeprefix(WORKER_PREFIX)
-    if plain not in ENTRIES and ":" not in plain and extension(_GROUP, plain) is None:
+    if plain in ENTRIES:
+        return
+    require_allowed(plain, "--solver")
+    if ":" not in plain and extension(_GROUP, plain) is None:
         raise _unknown(plain)
 
 

@@ -40,6 +40,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from morph_opt.domain import Assignment, Cluster, Job, PlanFamily, RoundState
+from morph_opt.domain.errors import BrokenWordError
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Violation:
         return f"{self.rule}: {where}{jobs} {', '.join(self.jobs)}: {self.detail}"
 
 
-class AllocationError(RuntimeError):
+class AllocationError(BrokenWordError):
     """A policy's allocation breaks a rule; the replay stops.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,9 @@ def make_parser() -> LineParser:
         action="store_true",
         help="go on in a folder that another version began: cells are run anew by this one",
     )
+    run.add_argument(
+        "--allow-code", action="store_true", help="import what SWEEP.toml names as code"
+    )
     run.add_argument("--quiet", action="store_true", help="no progress, no notes")
     status = commands.add_parser("status", help="how many cells are done, failed, missing")
     status.add_argument("folder", type=Path, metavar="DIR", help="folder of the sweep")
@@ -64,16 +68,20 @@ def _main(given: argparse.Namespace) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     from morph_opt.documents import exists, write_atomically
+    from morph_opt.extend import named_by_file
     from morph_opt.sweep.cell import versions
     from morph_opt.sweep.driver import run_cells, shown_progress
     from morph_opt.sweep.spec import list_text, read_list, read_spec
     from morph_opt.sweep.store import CellStore
     from morph_opt.sweep.table import SweepTable
 
-    spec = read_spec(given.spec)
-    cells = spec.cells()
-    out: Path = given.out or Path("runs") / f"sweep-{given.spec.stem}"
     mine = dict(versions("highs"))
+    by_file = named_by_file(str(given.spec), allow_code=False)
+    with nullcontext() if given.allow_code else by_file:
+        spec = read_spec(given.spec)
+        cells = spec.cells()
+        text = list_text(cells, mine)  # before anything is written: files may be missing
+    out: Path = given.out or Path("runs") / f"sweep-{given.spec.stem}"
     if exists(out / LIST) and not given.other_version:
         theirs, _ = read_list(out / LIST)
         if theirs != mine:
@@ -81,7 +89,6 @@ def _run(given: argparse.Namespace) -> int:
             rule = f"was begun by another version ({differs}); its results stay: give another "
             raise InputError(f"{rule}--out, or --other-version", file=str(out / LIST))
     out.mkdir(parents=True, exist_ok=True)
-    text = list_text(cells, mine)  # before anything is written: files may be missing
     write_atomically(out / LIST, text)
     if not given.quiet:
         print(f"{len(cells)} cells in {out}", file=sys.stderr)

@@ -41,6 +41,7 @@ NAMES, _SETTINGS = options_of(PARTS)
 """What can be fixed or varied: every field of a scenario; ``seed`` is that of all parts."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Spec:
     """A sweep.
@@ -218,8 +219,10 @@ def _require_good(
             known = {one for table in where for one in table}
             blamed = next((one for one in names if one in known), of_file)
             table = next((table for table in where if blamed in table), own or axes)
-            rule = error.rule if error.file is None else f"{error.file}: {error.rule}"
-            raise table.error(blamed, rule) from error
+            found = table.error(blamed, error.rule)
+            if error.file not in (None, found.file):
+                found = table.error(blamed, f"{error.file}: {error.rule}")
+            raise found from error
     document.built(lambda: Cell(Scenario(), keep=spec.keep), "keep")
     document.built(spec._steps, "zip")
 

@@ -109,6 +109,8 @@ class CellStore:
     @checked
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        if exists(self.folder) and not self.folder.is_dir():
+            raise InputError("is a file, not a folder", file=str(folder))
 
     def _place(self, key: str) -> Path:
         return self.folder / "cells" / key[:2] / key

@@ -349,6 +349,8 @@ def trace_files(spec: str) -> tuple[str, ...]:
         return tuple(map(str, Scan(Path(log.path), log.reader).reader.files()))
     if path is not None and Path(path).is_dir():
         return tuple(str(Path(path) / name) for name in (easyscale.TRACE, easyscale.OVERHEAD))
+    if path is None and ":" in spec:
+        _source(split_resampled(spec)[-1])  # code that a file must not name is refused here
     return () if path is None else (path,)
 
 

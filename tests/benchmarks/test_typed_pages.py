@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.typed_pages import PATHS, ROOT, blocks, typed
+import pytest
+
+from benchmarks.typed_pages import PAGES, ROOT, WALKS, Walk, blocks, typed, upto, words
 
 PAGE = """
 ```python
@@ -18,21 +20,54 @@ python -m morph_opt.policies fifo \\
     --markdwn   # a slip
 python -m morph_opt.policies fifo
 ```
+
+Seven [words](https://example.org/not-read) <!-- not this --> and a code `block`.
+
+```py
+x = 1
+```
+
+```py
+print(x)
+```
+
+```python
+>>> 1 + 1
+2
+```
 """
 
 
 def test_a_page_is_typed_and_a_failure_told(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE, encoding="utf-8")
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    found = list(typed(sys.executable, page, folder))
+    found = list(typed(sys.executable, upto(PAGE, "policies"), tmp_path / "folder"))
     assert [status for _, status, _, _ in found] == [0, 2, 0]
     assert "did you mean '--markdown'?" in found[1][3]
-    assert (folder / "made.txt").exists()
+    assert (tmp_path / "folder" / "made.txt").exists()
 
 
-def test_every_persons_page_has_commands() -> None:
-    for page in PATHS.values():
-        kinds = [kind for kind, _ in blocks((ROOT / page).read_text("utf-8"))]
-        assert "sh" in kinds, page
+def test_cells_are_one_file_and_prompts_a_doctest() -> None:
+    kinds = list(blocks(PAGE, clone=True))
+    assert [body for kind, body in kinds if kind == "sh"][1] == "make install"
+    assert kinds[-4:] == [
+        ("file", "cells.py\nx = 1\n\nprint(x)\n"),
+        ("sh", "python cells.py"),
+        ("file", "prompts.txt\n>>> 1 + 1\n2\n"),
+        ("sh", "python -m doctest prompts.txt"),
+    ]
+
+
+def test_words_are_those_that_are_read() -> None:
+    assert words("Six [words](https://a.b/c) `and` a <b> <!-- no -->| code | block.") == 6
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.person)
+def test_every_walk_ends_in_a_command(walk: Walk) -> None:
+    text = (ROOT / walk.page).read_text("utf-8")
+    part = upto(text, walk.until)
+    assert walk.until in part
+    assert list(blocks(part, clone=walk.clone))[-1][0] == "sh"
+
+
+def test_every_page_has_commands() -> None:
+    for page in PAGES:
+        assert "sh" in [kind for kind, _ in blocks((ROOT / page).read_text("utf-8"))], page

@@ -90,6 +90,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"traces lint {SPEC}@86400.. {COLUMNS}", "8 jobs"),
         (f"traces describe {SPEC} {COLUMNS}", "12 jobs"),
         (f"audit {SPEC} --cluster 1x4 {COLUMNS}", "12 jobs"),
+        (f"traces capacity capacity.csv --trace {SPEC} {COLUMNS} --cluster 2x8", "node-1,drain"),
     ],
     ids=lambda text: text[:40],
 )

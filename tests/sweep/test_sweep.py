@@ -72,7 +72,7 @@ def test_failures_are_rows_and_the_table_is_the_same_everywhere(
 ) -> None:
     """A crash, a hang and a hunger for memory, with a good cell beside them, two at a time."""
     Path("sweep.toml").write_text(SPEC.format(bad=BAD).replace("25", "15"))
-    words = ["run", "sweep.toml", "--out", "o", "--quiet"]
+    words = ["run", "sweep.toml", "--out", "o", "--quiet", "--allow-code"]
     assert main([*words, "--on", "local:2"]) == 1
     assert capsys.readouterr().out == "1 done, 3 failed: o/results.csv\n"
     first = Path("o/results.csv").read_bytes()

@@ -133,9 +133,6 @@ def compare(
         If there are fewer than two variants or workloads, or a replay has no result.
     """
     require_shares(confidence=confidence)
-    for name, fields in variants.items():
-        if not isinstance(fields, Mapping):
-            raise InputError(f"{name}: must be a dict of fields, got {fields!r}", field="variants")
     if len(variants) < 2:
         raise InputError("needs two things to compare", field="compare")
     if len(distinct(seeds)) < 2:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from morph_opt.domain import InputError
+from morph_opt.plan.cli import main as plan
 from morph_opt.policies.registry import PolicyOptions
 from morph_opt.round import decide_round
 from morph_opt.round.cli import main
@@ -269,3 +270,23 @@ def test_lists_of_hosts(text: str, hosts: tuple[str, ...]) -> None:
 def test_what_is_no_list_of_hosts(text: str) -> None:
     with pytest.raises(InputError):
         expand_hosts(text)
+
+
+def test_a_forecast_from_what_slurm_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By hand: 1 has 100 s of its hour left, 10 an hour from the next round on, 13 needs both."""
+    jobs = [
+        running(1, 4, "n1", "gpu:a100:4(IDX:0-2,5)"),
+        job(10, 8, tres_per_node="gres/gpu:a100:8"),
+        job(12, 1, state_reason="Dependency"),
+        job(13, 16, tres_per_node="gres:gpu:8", node_count=number(2)),
+    ]
+    source = write(tmp_path, jobs, NODES[:2])
+    words = ["--continuations", "5", "--quiet", "--out", str(tmp_path / "eta")]
+    assert plan(["eta", "--from", source, *words]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "1 runs, ends in 2 / 2 / 2 min (10 / 50 / 90 %)",
+        "10 starts in 1 / 1 / 1 min, ends in 61 / 61 / 61 min (10 / 50 / 90 %)",
+        "13 starts in 61 / 61 / 61 min, ends in 121 / 121 / 121 min (10 / 50 / 90 %)",
+    ]
