@@ -131,3 +131,10 @@ class Evidence:
     posed: PosedRound
     solved: Solved
     selection: Selection
+
+    @property
+    def gain(self) -> float:
+        """Value of the decision less that of leaving everything as it is."""
+        worth = self.posed.worth_of(self.solved.levels)
+        stays = self.posed.problem.options.stays
+        return self.selection.value(worth) - float(worth.value[stays].sum())

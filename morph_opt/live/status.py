@@ -80,7 +80,8 @@ def status_of(
         f"turn {entry['turn']} of {word} on {cluster}: {part} jobs take part, "
         f"{entry['waits']} wait, {entry['free_gpus']} GPUs free"
     )
-    yield f"decision {entry['status']}, worth {entry['worth']}; {did}"
+    worth = "unknown" if entry["worth"] is None else f"{entry['worth']:.4g}"
+    yield f"decision {entry['status']}, worth {worth}; {did}"
     yield ", ".join(f"{part} {took_s:.2f} s" for part, took_s in entry["seconds"].items())
     for record in entry["commands"][:_SHOWN]:
         why = f" ({record['why']})" if "why" in record else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt import __version__
-from morph_opt.decision.rules import NonPreemptible, OperatorRules, read_rules
+from morph_opt.decision.rules import OperatorRules, read_rules
 from morph_opt.domain import InputError
 from morph_opt.live.execution import Executor
 from morph_opt.live.memory import Happened, Memory, read_memory, write_memory
@@ -219,7 +219,8 @@ class Controller:
         snapshot = parse_snapshot(text, file=name)
         decision = decide_round(snapshot, self.mode.options, policy=self.mode.policy)
         planned = difference(picture, found, decision, self.memory, self.settings)
-        worth = _worth(decision, snapshot, self.mode)
+        evidence = decision.decision.evidence
+        worth = None if evidence is None else evidence.gain
         decide_s = time.perf_counter() - began_s
         forbidden = self._forbidden(picture, decision)
         commands = self.executor.carry_out(planned, picture, forbidden)
@@ -305,21 +306,6 @@ class Controller:
 def read_own_rules(file: str | None) -> OperatorRules:
     """The operator's rules of a file; none without one."""
     return OperatorRules() if file is None else read_rules(file)
-
-
-def _worth(decision: RoundDecision, snapshot: Snapshot, mode: Mode) -> float | None:
-    """Value of the decision less that of keeping what runs and starting nothing."""
-    value = decision.value
-    running = tuple(known for known in snapshot.state.jobs if known.running is not None)
-    if value is None or not running:
-        return value
-    own = snapshot.rules or OperatorRules()
-    # Rules about single jobs, which may not be there, say nothing where everything stays.
-    general = (rule for rule in own.rules if not hasattr(rule, "jobs"))
-    rules = replace(own, rules=(*general, NonPreemptible(("*",))))
-    state = replace(snapshot.state, jobs=running)
-    kept = decide_round(Snapshot(state, snapshot.speeds, rules), mode.options, policy=mode.policy)
-    return value - (kept.value or 0.0)
 
 
 def _waiting(found: Posed) -> int:

@@ -118,6 +118,23 @@ def test_no_power_is_used_that_is_not_named(tmp_path: Path) -> None:
         assert any(job.restarts for job in long) is (power == "stops")
 
 
+def test_what_changes_nothing_is_worth_nothing(tmp_path: Path) -> None:
+    """Every GPU is taken, nothing may be stopped; then a job ends and there is room."""
+    fake = FakeSlurm(1)
+    fake.submit(8, 600.0, "morph seconds=600")
+    fake.advance(5.0)
+    for work_s in (50.0, 400.0):
+        fake.submit(4, work_s, f"morph seconds={work_s:.0f}")
+    one = controller(tmp_path, fake, Mode("observe"))
+    one.step()
+    assert audit(tmp_path)[-1]["worth"] == pytest.approx(0.0)
+    fake.advance(590.0)
+    fake.submit(4, 50.0, "morph seconds=50")
+    fake._finish(fake.jobs[1], "COMPLETED", fake.now_s)
+    one.step()
+    assert audit(tmp_path)[-1]["worth"] > 0.0
+
+
 def test_looking_changes_nothing(tmp_path: Path) -> None:
     for word in (OBSERVE, ADVISE):
         fake = FakeSlurm(2)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from glob import escape
 
 from morph_opt.domain import Cluster, InputError
 from morph_opt.domain._validate import require_finite, require_int, require_name, require_unique
 
+_WILD = re.compile(r"[*?[]")
+
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a name matches one of these shell-style patterns (``*``, ``?``, ``[...]``)."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    plain, others = _sorted_out(tuple(patterns))
+    return name in plain or any(fnmatchcase(name, pattern) for pattern in others)
+
+
+@lru_cache
+def _sorted_out(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Patterns that are names, and the others: a rule may name a thousand jobs one by one."""
+    others = tuple(pattern for pattern in patterns if _WILD.search(pattern))
+    return frozenset(patterns).difference(others), others
 
 
 def _require_patterns(field: str, patterns: tuple[str, ...], *, empty: bool = False) -> None:
