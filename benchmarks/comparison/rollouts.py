@@ -6,8 +6,8 @@ Where objectives disagree about a round, what each decided is followed to the en
 simulator, with the same sampled arrivals for all of them (common random numbers), and the one that
 then has the least completion time in sum is taken. Futures are stretches of the arrivals so far
 with jobs drawn from those seen, so that bursts stay bursts; durations are known. Rows are kept in
-``rollouts.csv`` of the comparison, and a table in the decision about the default objective is made
-of them.
+``rollouts.csv`` of the comparison and not made again, and a table in the decision about the default
+objective is made of them.
 """
 
 from __future__ import annotations
@@ -311,6 +311,8 @@ def _run(options: argparse.Namespace) -> int:
     rows = {(row["trace"], int(row["seed"])): row for row in kept}
     for field in map(field_of, options.traces):
         for seed in options.seeds:
+            if (field.title, seed) in rows:
+                continue
             rows[field.title, seed] = measured(field, seed)
             lines = [",".join(rows[key][name] for name in COLUMNS) for key in sorted(rows)]
             write_atomically(file, "\n".join([",".join(COLUMNS), *lines, ""]))

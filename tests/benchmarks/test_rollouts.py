@@ -47,5 +47,7 @@ def test_a_replay_is_a_row_and_the_table_joins_the_rows_of_the_comparison(
     row = (tmp_path / "rollouts.csv").read_text().splitlines()[1].split(",")
     assert row[:2] == ["naive", "0"]
     assert int(row[3]) > int(row[4]) >= int(row[5])
+    monkeypatch.setattr(rollouts, "measured", None)  # a row that is there is not made again
+    assert rollouts.main(["--traces", "naive", "--seeds", "0"]) == 0
     assert "| `naive` | 0 |" in (tmp_path / "page.md").read_text()
     assert rollouts.main(["--traces", "nope"]) == 2
