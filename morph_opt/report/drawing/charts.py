@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ MOST_STEPS = 6_000
 """Steps of a curve; above it means over as many equal stretches are drawn."""
 MOST_ROUNDS = 20_000
 """Points of a cloud of rounds; above it every n-th and the largest are drawn."""
+LABEL = 18
+"""Letters of a line of an axis' label: a chart is not higher."""
 QUANTILES = np.linspace(0.0, 1.0, 401)
 
 
@@ -62,7 +65,7 @@ class TimeCharts:
             min_border_left=self._left_px,
             **more,
         )
-        chart.yaxis.axis_label = title
+        chart.yaxis.axis_label = textwrap.fill(title, LABEL)
         chart.xaxis.axis_label = self._axis.title
         return chart
 
