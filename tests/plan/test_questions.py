@@ -435,7 +435,7 @@ def test_an_answer_is_the_same_with_and_without_early_ends(
 ) -> None:
     """Of every kind of target; and none is judged by what was ended for another."""
     ended = 0
-    limits = ("avg queued_s <= 60", "avg queued_s <= 90", "p90 jct_s <= 400", "makespan_s <= 700")
+    limits = ("avg queued_s <= 90", "p90 jct_s <= 400", "makespan_s <= 700")
     for slo in limits:
         words = ["nodes", *BASE, "--slo", slo, "--gpus-per-node", "1", "--max-nodes", "8", *FEW,
                  *COARSE]  # fmt: skip
@@ -455,7 +455,7 @@ def test_an_answer_is_the_same_with_and_without_early_ends(
             }  # fmt: skip
             ended += sum(row["decided_by"].startswith("early") for row in rows)
         assert said[id(first)] <= said[id(whole)]
-    assert ended >= 4
+    assert ended >= 3
 
 
 def test_an_slo_s_answer_is_a_value(here: list[str]) -> None:
