@@ -2,7 +2,8 @@
 
     python -m benchmarks.scale [--sizes 64 512 2048] [--types 1 3] [--rounds 4] [--peers-to 512]
                                [--sia-to 8192] [--nodes ordinary odd resources busy] [--leaves 1 4]
-                               [--memory-gib 16] [--out reports/scale]
+                               [--objectives throughput jct] [--memory-gib 16]
+                               [--out reports/scale]
 
 One thread; every case in a process of its own, so that memory is its own. Times are CPU seconds,
 medians over the steady rounds, because the machine may be shared. Everybody decides the very same
@@ -32,6 +33,7 @@ from morph_opt.domain import InputError
 
 SIZES = (64, 512, 1024, 2048, 8192)
 MOST_GPUS = 2**20
+OBJECTIVES = ("throughput", "jct")
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
@@ -73,6 +75,7 @@ def make_parser() -> LineParser:
     parser.add_argument("--sia-to", type=most, default=8192, help="GPUs of Sia's program")
     parser.add_argument("--nodes", nargs="+", choices=list(NODES), default=["ordinary"])
     parser.add_argument("--leaves", type=whole(1, 64), nargs="+", default=[1, 4], help="switches")
+    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--memory-gib", type=whole(1, 4096), default=16, help="of each process")
     parser.add_argument("--out", type=Path, default=Path("reports/scale"))
     return parser
@@ -96,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
         for types in options.types
         for nodes in options.nodes
         for leaves in options.leaves
-        for objective in ("throughput", "jct")
+        for objective in options.objectives
         if (leaves == 1 or gpus // 8 >= 4 * leaves) and (leaves == 1 or objective == "throughput")
     ]
     rows = [row for row in read(options.out) if _case_of(row) not in cases]

@@ -24,7 +24,7 @@ from morph_opt.policies.objectives.plain import OBJECTIVES
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
-LIMITS = Limits(gap=1e-3, time_s=60.0)
+LIMITS = Limits(gap=1e-3, time_s=600.0)
 
 CLOSE = 2e-4
 """Gap of the second line of the ladder."""

@@ -168,8 +168,8 @@ class Kinds:
     first
         First kind of each class, shape (T + 1,).
     scarce
-        Resources that the kinds of each class tell apart: its scarce ones, or GPUs alone where
-        these would make too many patterns.
+        Resources that the kinds of each class tell apart: its scarce ones, or GPUs and those that
+        make few kinds where all would make too many patterns.
     aggregated
         The other scarce resources of each class; formulations bound them per cell, and decode
         makes sure of them on every node.
@@ -192,7 +192,7 @@ class Kinds:
 
 
 KIND_LIMIT = 8
-"""Kinds of a class above which scarce side resources are no longer told apart by kinds."""
+"""Kinds of a class above which scarce side resources are not all told apart by kinds."""
 
 
 def find_kinds(problem: RoundProblem) -> Kinds:
@@ -217,8 +217,14 @@ def _kinds(part_class: Ints, demand: Floats, worst: Floats, capacity: Floats) ->
         rows, inverse = _distinct(demand[np.ix_(mine, resources)])
         counted = resources
         if rows.shape[0] > KIND_LIMIT and resources.size > 1:
+            # As many as there is room for: threads, say, mostly come with the GPUs.
             counted = resources[:1]
             rows, inverse = _distinct(demand[np.ix_(mine, counted)])
+            for resource in resources[1:].tolist():
+                more = np.append(counted, resource)
+                finer, which = _distinct(demand[np.ix_(mine, more)])
+                if finer.shape[0] <= KIND_LIMIT:
+                    counted, rows, inverse = more, finer, which
         of_part[mine] = first[-1] + inverse
         scarce.append(counted)
         aggregated.append(np.setdiff1d(resources, counted))

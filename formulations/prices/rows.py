@@ -52,6 +52,12 @@ class Shared:
         """Rows of the network shares of a class, shape (D,)."""
         return np.asarray([label[0] == "side" and label[2] == UPLINK + 1 for label in self.label])
 
+    @property
+    def short(self) -> Bools:
+        """Rows of other side resources of a class, shape (D,): nodes may run out of those."""
+        sides = [label[0] == "side" for label in self.label]
+        return np.asarray(sides, dtype=bool) & ~self.network
+
 
 def held_on_open(problem: RoundProblem) -> Bools:
     """Holds on open nodes, shape (H,): on closed ones there is nothing to compete for."""

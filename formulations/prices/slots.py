@@ -182,23 +182,29 @@ class SlotRelaxation(Relaxation):
         return self._kinds.count
 
     @property
-    def gpus(self) -> Bools:
-        """Rows of GPUs, which have no price beside that of slots, shape (D,)."""
-        return self._is_gpu
+    def counted(self) -> Bools:
+        """Rows of what slots are made of, which has no price beside theirs, shape (D,)."""
+        scarce = self._kinds.scarce
+        word = [
+            label[0] == "gpu" or (label[0] == "side" and label[2] in scarce[label[1]])
+            for label in self.shared.label
+        ]
+        return np.asarray(word, dtype=bool)
 
     def _slots(self) -> slice:
         return slice(self._base.count, self._base.count + self._kinds.count)
 
     def start(self, prices: Floats) -> Floats:
-        """Prices to begin with: those of the GPUs in a slot."""
-        base, kinds = self._base, self._kinds
-        found = np.zeros(self.shared.count)
-        found[: base.count] = prices
-        gpus = np.flatnonzero(self._is_gpu)
-        of_class = np.zeros(self._problem.nodes.classes)
-        of_class[[base.label[row][1] for row in gpus.tolist()]] = found[gpus]
-        found[gpus] = 0.0
-        found[self._slots()] = of_class[kinds.node_class] * kinds.gpus
+        """Prices to begin with: those of what a slot is made of."""
+        base, kinds, counted = self._base, self._kinds, self.counted
+        found = np.append(prices, np.zeros(kinds.count))
+        for row in np.flatnonzero(counted).tolist():
+            _, t, resource = base.label[row]
+            place = int(np.searchsorted(kinds.scarce[t], resource))
+            own = slice(int(kinds.first[t]), int(kinds.first[t + 1]))
+            needs = np.asarray(kinds.vectors[t]).reshape(-1, kinds.scarce[t].size)[:, place]
+            found[self._slots()][own] += prices[row] * needs
+        found[counted] = 0.0
         return found
 
     def _starts(self, prices: Floats) -> tuple[Floats, Ints]:

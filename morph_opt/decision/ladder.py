@@ -42,7 +42,7 @@ from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.decision.spread import WIDE, floor_of, unsure
-from morph_opt.decision.steps.freed import freed_for
+from morph_opt.decision.steps.freed import freed_for, offered_of, worth_of
 from morph_opt.decision.steps.knapsack import decided_by_tables, tables_of
 from morph_opt.decision.steps.known import Known
 from morph_opt.solvers.base import Solver
@@ -86,7 +86,7 @@ no more."""
 SMALL = 2_000
 """Candidates below which the exact round, without what prices rule out, costs less than those."""
 
-LARGEST_EXACT = 20_000
+LARGEST_EXACT = 40_000
 """Candidates left up to which the exact round is tried."""
 
 RANK_GAP = 1e-6
@@ -155,6 +155,8 @@ class _Climb:
         self._compact = compact
         # Posed whole, with a decision by prices.
         self._again = again
+        # Where shapes make the gap, parts of rounds are worth finding nodes for.
+        self._thorough = False
         self._limits = limits
         self._began_s = time.perf_counter()
         self._times = StepTimes()
@@ -258,25 +260,29 @@ class _Climb:
         check_bound(problem, level, prices, bound)
         state.bounded(bound, "prices")
         state.step = "prices"
-        priced = time.perf_counter()
-        self._times.build_ms += 1e3 * (priced - began)
+        self._times.build_ms += 1e3 * (time.perf_counter() - began)
         if bound == -np.inf:
             return
-        rounding = Rounding(relaxation, chosen, lp)
-        if not self._again:
-            state.better(problem, level, decided_by_prices(problem, rounding))
-        self._times.place_ms += 1e3 * (time.perf_counter() - priced)
-        surplus, reduced = chosen.evaluation.surplus, rounding.reduced
         large = problem.candidates.count >= SMALL
+        # Where nodes run out of threads or memory, choices by GPUs alone are far from any decision.
+        short = large and bool(relaxation.shared.short.any())
+        if short and self._compact:
+            return  # to be posed whole
+        slots = self._slots(problem, level, state, chosen, lp, gap) if short else None
+        rounding = Rounding(relaxation, chosen, lp)
+        if not self._again and slots is None:
+            priced = time.perf_counter()
+            state.better(problem, level, decided_by_prices(problem, rounding))
+            self._times.place_ms += 1e3 * (time.perf_counter() - priced)
         wide = relative_gap(state.value, state.bound) > SHAPES
-        guide = surplus
         if wide and self._compact:
             return  # to be posed whole
-        if large and wide and not self._done(state, gap):
-            tightened = self._slots(problem, level, state, chosen, lp, gap)
-            surplus, reduced, guide = tightened or (surplus, reduced, surplus)
-            if state.bound == -np.inf:
-                return
+        if large and wide and not short and not self._done(state, gap):
+            slots = self._slots(problem, level, state, chosen, lp, gap)
+        if state.bound == -np.inf:
+            return
+        surplus = chosen.evaluation.surplus
+        surplus, reduced, guide = slots or (surplus, rounding.reduced, surplus)
         if large:
             self._parts(problem, level, state, relaxation, guide, reduced, gap)
         # What an exact model of some candidates proves says nothing of those that are left out.
@@ -311,7 +317,7 @@ class _Climb:
         start, close = slots.start(chosen.prices), SLOTS_CLOSE * gap
 
         def searched(start: Floats, radius: float) -> Chosen:
-            most, no_price = SLOT_EVALUATIONS, slots.gpus
+            most, no_price = SLOT_EVALUATIONS, slots.counted
             return choose_prices(slots, start, most, lp, no_price, radius, close, grows=2.0)
 
         found = searched(start, 0.3)
@@ -324,6 +330,7 @@ class _Climb:
         self._times.build_ms += 1e3 * (time.perf_counter() - began)
         if bound == -np.inf:
             return None
+        self._thorough = True
         rounding = Rounding(slots, found, lp)
         if state.better(problem, level, decided_by_prices(problem, rounding)):
             state.step = "slots"
@@ -344,7 +351,7 @@ class _Climb:
         count = problem.nodes.count
         # Small ones are a drop in large rounds.
         size = min(GROWN, max(0, (count // FREE_NODES).bit_length() - 3))
-        little = at = 0
+        little = at = unsolved = 0
         tried = np.zeros(problem.jobs.count, dtype=bool)
         while state.selection is not None and not self._done(state, gap):
             most = FREE_JOBS << size, FREE_NODES << size
@@ -352,7 +359,10 @@ class _Climb:
                 problem, state.selection, relaxation, surplus, reduced, at % 2 == 0, most, tried
             )
             before, missing = state.value, state.bound - state.value
-            self._residual(problem, level, state, freed, surplus, reduced, gap)
+            if not self._residual(problem, level, state, freed, surplus, reduced, gap):
+                unsolved += 1
+                if unsolved > 1:
+                    break  # side resources of nodes, which no residual round will get right
             tried |= freed[0]
             share = min(1.0, PARTS * float(freed[1].sum()) / count)
             little = 0 if state.value - before >= MUCH * share * missing else little + 1
@@ -376,38 +386,32 @@ class _Climb:
         reduced: Floats,
         gap: float,
     ) -> bool:
-        """An exact round of some jobs on some nodes; whether it was better."""
+        """An exact round of some jobs on some nodes; whether it had a decision."""
         assert state.selection is not None
         free, on = freed
         if not free.any():
             return False
-        count = problem.candidates.count
-        loss = surplus[problem.candidates.job] - reduced[:count]
+        loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
         # Losses of a better decision add up to less than this; single ones are mostly far below.
         most = OFFERED * (state.bound - state.value)
-        theirs = loss[free[problem.candidates.job]]
-        if theirs.size > MOST_OFFERED:
-            most = min(most, float(np.partition(theirs, MOST_OFFERED)[MOST_OFFERED]))
-        offered = loss <= most
-        chosen = state.selection.choice
-        offered[chosen[(chosen >= 0) & (chosen < count)]] = True
+        offered = offered_of(problem, state.selection, free, loss, most, MOST_OFFERED)
         part = residual_round(problem, level, state.selection, free, on, offered)
         # In units of the whole round: the part's own value is a small share of it.
-        here = sum(_worth_of(level, state.selection, job) for job in part.jobs.tolist())
+        here = worth_of(level, state.selection, part.jobs)
         asked = max(gap * abs(state.value), state.bound - state.value)
         close = min(0.05, 0.1 * asked / max(abs(here), 1e-300))
         limits = self._part_limits(close)
         if self._solver.capabilities.node_limit:
             nodes = RESIDUAL_NODES if limits.nodes is None else limits.nodes
             limits = replace(limits, nodes=min(RESIDUAL_NODES, nodes))
-        rounds = RoundSolver(self._solver, limits, thorough=False)
+        rounds = RoundSolver(self._solver, limits, thorough=self._thorough)
         solved = rounds.ranked(part.problem, (part.level,))
         self._count(rounds, solved)
         if solved.selection is None:
             return False
-        better = state.better(problem, level, part.merged(state.selection, solved.selection))
-        state.step = "residual" if better else state.step
-        return better
+        if state.better(problem, level, part.merged(state.selection, solved.selection)):
+            state.step = "residual"
+        return True
 
     def _exact(
         self, problem: RoundProblem, level: Level, state: Known, kept: Ints | None, gap: float
@@ -442,8 +446,3 @@ class _Climb:
         self._times.solve_ms += rounds.clock.solve_ms
         self._times.place_ms += rounds.clock.place_ms
         self._size = (solved.rows, solved.columns)
-
-
-def _worth_of(level: Level, decided: Selection, job: int) -> float:
-    picked = int(decided.choice[job])
-    return float(level.value[picked]) if picked >= 0 else 0.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.check_bound import BoundError, check_bound
+from formulations.node_pattern.cells import KIND_LIMIT, find_kinds
 from formulations.prices import Relaxation, choose_prices
 from formulations.prices.bound import evaluated, rounded_up
 from formulations.prices.placing import decided_by_prices
@@ -42,10 +43,12 @@ def searched(problem: RoundProblem, level: Level) -> tuple[float, float, float]:
     relaxation = Relaxation(problem, level)
     chosen = choose_prices(relaxation)
     slots = SlotRelaxation(problem, level)
-    found = choose_prices(slots, slots.start(chosen.prices), free=slots.gpus, radius=0.3, grows=2.0)
+    found = choose_prices(
+        slots, slots.start(chosen.prices), free=slots.counted, radius=0.3, grows=2.0
+    )
     before = found.evaluation.bound
     assert slots.share_out(found.prices) == (slots.at(found.prices).bound < before)
-    found = choose_prices(slots, found.prices, free=slots.gpus)
+    found = choose_prices(slots, found.prices, free=slots.counted)
     bound, prices = rounded_up(found.evaluation), slots.prices(found.prices)
     assert bound == pytest.approx(evaluated(problem, relaxation, prices)[0].value, rel=1e-7)
     check_bound(problem, level, prices, bound)
@@ -95,3 +98,33 @@ def test_slot_prices_never_prove_less_than_the_optimum(kind: str) -> None:
         assert value <= truth + 1e-9 * abs(truth), (kind, seed)
         better += by_slots < by_gpus - 1e-6 * abs(by_gpus)
     assert better
+
+
+def test_a_gang_pays_most_where_most_could_start_in_its_place() -> None:
+    # Job 0 has 2 GPUs of both nodes and is worth 5, job 2 has the rest of node 1. If job 0 ends,
+    # job 1 starts on node 0, worth 4. By GPUs job 0 pays 2.5 on each, and node 0 is let go for 4.
+    holds = [Hold(0, 0, 2), Hold(0, 1, 2), Hold(2, 1, 2)]
+    problem = tiny([4, 4], [Candidate(1, (4,))], holds=holds)
+    level = Level("worth", "points", np.asarray([4.0, 5.0, 10.0]))
+    assert oracle.best(problem, [level]).value(level) == 15.0
+    slots = SlotRelaxation(problem, level)
+    prices = np.where(slots.counted, 0.0, 4.0)
+    assert slots.at(prices).bound == pytest.approx(16.5)
+    assert slots.share_out(prices)
+    bound = rounded_up(slots.at(prices))
+    assert 15.0 <= bound < 15.5
+    check_bound(problem, level, slots.prices(prices), bound)
+    assert not slots.share_out(prices)
+
+
+def test_threads_are_told_apart_where_memory_would_make_too_many_kinds() -> None:
+    # A node has threads for two jobs of 2 GPUs and a half; all nodes together for five.
+    jobs = range(KIND_LIMIT + 1)
+    ask = [Candidate(job, (2,), side=(3.0, 1.0 + job / 10, 0.0)) for job in jobs]
+    problem = tiny([8, 8], ask, side=(15.0, 9.0, 9.0))
+    kinds = find_kinds(problem)
+    assert [one.tolist() for one in (*kinds.scarce, *kinds.aggregated)] == [[0, 1], [2]]
+    level = Level("worth", "points", np.ones(len(ask)))
+    by_gpus, by_slots, value = searched(problem, level)
+    assert (by_gpus, by_slots) == (pytest.approx(5.0), pytest.approx(4.0, rel=1e-6))
+    assert value == 4.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.arrays import Bools, Floats
+from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_choice
 from formulations.prices import Relaxation
-from formulations.round.tables import RoundProblem, Selection
+from formulations.round.tables import Level, RoundProblem, Selection
 
 
 def freed_for(
@@ -64,6 +64,40 @@ def freed_for(
     places = np.zeros(problem.nodes.count, dtype=bool)
     places[sorted(on)] = True
     return jobs, places
+
+
+def offered_of(
+    problem: RoundProblem,
+    decided: Selection,
+    free: Bools,
+    loss: Floats,
+    most: float,
+    count: int,
+) -> Bools:
+    """Candidates that free jobs are offered: what they have, and those that lose least, shape (K,).
+
+    Parameters
+    ----------
+    free
+        Jobs that are decided anew, shape (J,).
+    loss
+        Of each candidate against its job's best, shape (K,).
+    most, count
+        Loss and candidates of free jobs at most.
+    """
+    theirs = loss[free[problem.candidates.job]]
+    if theirs.size > count:
+        most = min(most, float(np.partition(theirs, count)[count]))
+    offered = loss <= most
+    chosen = decided.choice
+    offered[chosen[(chosen >= 0) & (chosen < loss.size)]] = True
+    return offered
+
+
+def worth_of(level: Level, decided: Selection, jobs: Ints) -> float:
+    """What some jobs are worth in a decision."""
+    picked = decided.choice[jobs].tolist()
+    return sum(float(level.value[option]) for option in picked if option >= 0)
 
 
 def _by_node(problem: RoundProblem, nodes: list[set[int]], cost: Floats) -> list[list[int]]:
