@@ -11,6 +11,8 @@ from typing import Any
 SIZES = (1, 1, 2, 4, 8, 8, 16)
 SCALING = 0.8
 RESTART_S = 20.0
+PACE = 20.0
+"""Seconds of the comparison in one beside a real Slurm."""
 ARMS: dict[str, tuple[str, ...]] = {
     "FIFO": (), "backfill": (), "order": ("order",), "+ placement": ("placement",),
     "+ shape": ("placement", "shape"), "+ stops": ("placement", "shape", "stops"),
@@ -34,11 +36,11 @@ class Drawn:
 
     @property
     def nodes(self) -> int:
-        """Nodes that it asks for; 0 where it leaves that to Slurm."""
-        return 2 if self.gpus == 16 else 0
+        """Nodes that it asks for."""
+        return 2 if self.gpus == 16 else 1
 
 
-def drawn(seed: int, count: int, load: float, belief: str) -> list[Drawn]:
+def drawn(seed: int, count: int, load: float, belief: str, pace: float = 1.0) -> list[Drawn]:
     """Jobs of 1 to 16 GPUs and half a minute to an hour on 64 GPUs.
 
     Parameters
@@ -48,6 +50,8 @@ def drawn(seed: int, count: int, load: float, belief: str) -> list[Drawn]:
     belief
         What users say of the duration: what it is, that times a lognormal factor, or nothing, so
         that the time limit stands for it.
+    pace
+        Times as fast as that; time limits are whole minutes all the same.
     """
     draw, estimates = random.Random(seed), random.Random(seed + 1000)
     at_s, found = 0.0, []
@@ -55,15 +59,19 @@ def drawn(seed: int, count: int, load: float, belief: str) -> list[Drawn]:
     for _ in range(count):
         at_s += draw.expovariate(load * 64.0 / mean_gpu_s)
         work_s = min(3600.0, max(30.0, draw.lognormvariate(math.log(300.0), 0.8)))
-        limit_s = 60.0 * math.ceil(work_s * draw.uniform(1.2, 4.0) / 60.0)
+        times = draw.uniform(1.2, 4.0)
         gpus = draw.choice(SIZES)
+        # A scheduler ends a job at its limit, which must do for the fewest GPUs that it may have.
+        longest_s = work_s * (gpus / max(1, gpus // 2)) ** SCALING
+        limit_s = 60.0 * math.ceil(longest_s * times / pace / 60.0)
+        work_s /= pace
         wrong = estimates.lognormvariate(0.0, 0.5)
         estimated_s = {"exact": work_s, "unknown": limit_s}.get(belief, work_s * wrong)
         words = (
             f"morph checkpoint model=net{gpus} iterations={max(1, round(estimated_s))} plan=dp "
             f"gpus={max(1, gpus // 2)}-{min(16, 2 * gpus)}"
         )
-        found.append(Drawn(at_s, gpus, work_s, limit_s, words))
+        found.append(Drawn(at_s / pace, gpus, work_s, limit_s, words))
     return found
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from benchmarks.live.beside import JOB, PARTS
 from benchmarks.live.compare import average_jct_s
 from benchmarks.live.page import against, write
 from benchmarks.live.workload import ARMS, drawn
 from tests.live.counted import Counted, record
+from tests.live.real import until
 
 
 def test_a_cell_is_the_same_every_time() -> None:
@@ -41,6 +47,44 @@ def test_the_page_says_what_loses(tmp_path: Path) -> None:
     assert "`chaos-22.05-first.csv`: the first series" in page
     assert "powers.svg" in page
     assert (tmp_path / "powers.svg").read_text().startswith("<?xml")
+
+
+def test_beside_a_real_slurm_orders_stand_for_all_beliefs(tmp_path: Path) -> None:
+    for part in PARTS:
+        for load, belief, who in part:
+            for seed in range(2):
+                jct_s = 10.0 + seed + load - (belief == "unknown")
+                row = {"load": load, "belief": belief, "who": who, "seed": seed, "jobs": 4}
+                figures = {"avg_jct_s": jct_s, "restarts": 6, "turns": 9, "turn_s": 0.4}
+                more = {"ran_again": int(belief == "unknown"), "slurm": "22.05.8"}
+                record(tmp_path / "beside.csv", row | figures | more | {"machine_load": 2.0})
+    write(tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    assert "4 jobs of 192 restarts" in " ".join(page.split())
+    assert "(beliefs: time limits alone)" in " ".join(page.split())
+    assert len([line for line in page.splitlines() if "**gains**" in line]) == 2
+
+
+def test_a_job_beside_a_real_slurm_goes_on_where_it_was(tmp_path: Path) -> None:
+    """A second of work on two GPUs: stopped, then on four GPUs, of two nodes, to its end."""
+    script = tmp_path / "job.sh"
+    script.write_text(JOB.format(folder=tmp_path, scaling=1.0, start_up=0.01))
+    words, log = ["bash", str(script), "j", "1.0", "2"], tmp_path / "j.log"
+    held = {**os.environ, "SLURM_GPUS_ON_NODE": "2", "SLURM_JOB_NODELIST": "n1"}
+    with subprocess.Popen(words, env=held | {"SLURM_JOB_NUM_NODES": "1"}) as first:
+        until("the start", lambda: log.exists() and "start" in log.read_text())
+        time.sleep(0.2)
+        first.send_signal(signal.SIGTERM)
+    left = float((tmp_path / "j.left").read_text())
+    assert 0.0 <= left < 1.0
+    more = {"SLURM_JOB_NUM_NODES": "2", "SLURM_RESTART_COUNT": "1"}
+    subprocess.run(words, env=held | more, check=True)
+    assert [line.split()[0] for line in log.read_text().splitlines()] == [
+        "start",
+        "stop",
+        "start",
+        "end",
+    ]
 
 
 def test_an_interval_is_students() -> None:
