@@ -7,6 +7,7 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.columns import at_choice
 from formulations.prices.places import Places
+from formulations.prices.relaxation import possible_options
 from formulations.prices.rounding import Rounding
 from formulations.round.tables import RoundProblem, Selection
 
@@ -60,15 +61,12 @@ class Placing:
         # Candidates are of a few hundred configurations: parts are looked up of these.
         self._kinds, self._row = problem.candidates.templates
         start = self._kinds.part_start
-        self._first_part, self._last_part = start[:-1], start[1:] - 1
+        self._first_part, self._last_part, self._parts = start[:-1], start[1:] - 1, np.diff(start)
         self._largest = self._kinds.part_gpus[self._first_part]
         options = problem.options
         self._gpus = self._relaxation.gpus_open
         self._class = options.node_class
         self._pure = options.of_one_class
-        starts = self._own < self._count
-        self._starts, self._starter = self._own[starts], self._owner[starts]
-        self._better: Ints | None = None
 
     def placed(self, choice: Ints) -> Selection:
         """The decision that comes of a choice of options, shape (J,)."""
@@ -126,7 +124,7 @@ class Placing:
     def _in_order(self, jobs: Ints, options: Ints) -> Ints:
         """Jobs confined to some nodes first, then by their largest part and number of parts."""
         rows, row = self._kinds, self._row[options]
-        parts = np.diff(rows.part_start)[row]
+        parts = self._parts[row]
         free = rows.node_set[row] == 0
         order = np.lexsort([jobs, rows.scope[row], -parts, -self._largest[row], free])
         return jobs[order]
@@ -199,29 +197,32 @@ class Placing:
         option, owner = self._fitting(least, most)
         fits = self._side_fits(option, owner)
         option, owner = option[fits], owner[fits]
-        if option.size > MOVES:
-            fits = self._node_fits(option, owner, most)
-            option, owner = option[fits], owner[fits]
         cheap = at_choice(reduced, self.option)
         loss = (cheap[owner] - reduced[option]) / self._gpus[option]
         order = np.lexsort([now[owner] - value[option], loss])[:MOVES]
         moved = False
         option, owner = option[order], owner[order]
-        starting = self.option[owner]
-        columns = owner, option, value[option], starting, at_choice(value, starting)
-        for job, to, worth, had, least_worth in zip(
+        had, there, pure = self.option[owner], self._class[option], self._pure
+        # As `_may_fit` says of jobs that have what they had; of several classes it is asked.
+        plain = pure[option] & (pure[had] | (had < 0))
+        here = (had >= 0) & (self._class[had] == there)
+        needs = self._gpus[option] - np.where(here, self._gpus[had], 0.0)
+        columns = owner, option, value[option], had, there, np.where(plain, needs, -np.inf)
+        spare = self._places.spare
+        for job, to, worth, before, t, need in zip(
             *(column.tolist() for column in columns), strict=True
         ):
-            # Who has moved in this pass has another option than when it began, of more worth.
-            before = int(self.option[job])
-            current = least_worth if before == had else float(value[before])
-            if worth <= current or not self._may_fit(job, to):
+            now_has = int(self.option[job])
+            # Who has moved in this pass is worth more than when it began.
+            if need > spare[t] if now_has == before else worth <= float(value[now_has]):
+                continue
+            if (now_has != before or need == -np.inf) and not self._may_fit(job, to):
                 continue
             nodes = self._nodes[job]
             self._drop(job)
             if self._put(job, to):
                 moved = True
-            elif before >= 0 and not self._back(job, before, nodes):
+            elif now_has >= 0 and not self._back(job, now_has, nodes):
                 raise AssertionError("what was given back is free")
         return moved
 
@@ -230,55 +231,56 @@ class Placing:
 
         Stretch by stretch, so that what is looked up of each stays near the processor.
         """
-        value, some = self._relaxation.value, self.option >= 0
+        value, jobs, some = self._relaxation.value, self._problem.candidates.job, self.option >= 0
         spare = np.asarray(self._places.spare, dtype=np.float64)
-        own = at_choice(self._gpus, self.option)
-        known = self._starts.size if self._better is None else self._better.size
-        better, found = [], []
-        for first in range(0, known, STRETCH):
-            rows: Ints | slice = slice(first, first + STRETCH)
-            if self._better is not None:
-                rows = self._better[rows]
-            option, owner = self._starts[rows], self._starter[rows]
-            # Nobody is ever worth less than before: what is not better now will not be later.
-            fits = np.flatnonzero(value[option] > least[owner])
-            better.append(fits + first if isinstance(rows, slice) else rows[fits])
-            option, owner = option[fits], owner[fits]
-            there = self._class[option]
-            may = (self._gpus[option] <= spare[there] + own[owner]) | ~self._pure[option]
-            may &= (self._largest[self._row[option]] <= most[there]) | some[owner]
-            found.append(better[-1][may])
-        self._better = np.concatenate([np.zeros(0, dtype=np.int64), *better])
-        fitting = np.concatenate([np.zeros(0, dtype=np.int64), *found])
-        return self._starts[fitting], self._starter[fitting]
+        own, fine = at_choice(self._gpus, self.option), possible_options(self._problem)[0]
+        nodes = self._rooms(most) if self._count > STRETCH else None
+        found = [np.zeros(0, dtype=np.int64)]
+        for first in range(0, self._count, STRETCH):
+            rows = slice(first, min(first + STRETCH, self._count))
+            owner, there = jobs[rows], self._class[rows]
+            may = fine[rows] & (value[rows] > least[owner])
+            may &= (self._gpus[rows] <= spare[there] + own[owner]) | ~self._pure[rows]
+            option = first + np.flatnonzero(may)
+            owner, there = jobs[option], self._class[option]
+            may = (self._largest[self._row[option]] <= most[there]) | some[owner]
+            if nodes is not None:
+                may &= self._node_fits(option, owner, nodes)
+            found.append(option[may])
+        fitting = np.concatenate(found)
+        return fitting, jobs[fitting]
 
-    def _node_fits(self, option: Ints, owner: Ints, most: Ints) -> Bools:
+    def _rooms(self, most: Ints) -> tuple[Ints, Ints, Ints]:
+        """Nodes that jobs may find: what is free there, and what they have themselves.
+
+        The most GPUs on a node that each job may have of each class, and how many nodes it has
+        already, both of shape (J T,); and how many nodes of each class have at least so many GPUs
+        free, shape (T, GPUs + 1).
+        """
+        nodes, (jobs, on, gpus) = self._problem.nodes, self._occupied()
+        free = np.asarray(self._places.free, dtype=np.int64)
+        key = jobs * nodes.classes + nodes.node_class[on]
+        largest = np.tile(most, self.option.size)
+        np.maximum.at(largest, key, np.where(nodes.open[on], free[on] + gpus, 0))
+        usable, top = np.flatnonzero(nodes.open), int(nodes.capacity[:, 0].max(initial=0)) + 1
+        at = nodes.node_class[usable] * top + free[usable]
+        count = np.bincount(at, minlength=nodes.classes * top).reshape(nodes.classes, top)
+        own = np.bincount(key, minlength=largest.size)
+        return largest, own, count[:, ::-1].cumsum(axis=1)[:, ::-1]
+
+    def _node_fits(self, option: Ints, owner: Ints, nodes: tuple[Ints, Ints, Ints]) -> Bools:
         """Whether there are nodes with so many GPUs free for starts of one class, shape (M,).
 
-        With what their jobs have now, wherever that is. Where more may be tried than are, those
-        that find no room stand in the way of others.
+        With what their jobs have now, wherever that is. In large rounds more may be tried than
+        are, and those that find no room stand in the way of others.
         """
-        places, rows, nodes = self._places, self._kinds, self._problem.nodes
-        jobs, on, gpus = self._occupied()
-        here = nodes.node_class[on]
-        free = np.asarray(places.free, dtype=np.int64)
-        room = np.where(nodes.open[on], free[on] + gpus, 0)
-        # By job and class: the most free GPUs of a node of its own, and how many such nodes.
-        size, width = self.option.size, nodes.classes
-        largest, several = np.zeros(size * width, dtype=np.int64), np.zeros(size * width)
-        np.maximum.at(largest, jobs * width + here, room)
-        several += np.bincount(jobs * width + here, minlength=several.size)
-        there = self._class[option]
-        row, key = self._row[option], owner * width + there
-        fits = self._largest[row] <= np.maximum(most[there], largest[key])
-        # Nodes of each class with at least so many GPUs free, for all parts of a gang.
-        top = int(nodes.capacity[:, 0].max(initial=0)) + 1
-        usable = np.flatnonzero(nodes.open)
-        count = np.bincount(nodes.node_class[usable] * top + free[usable], minlength=width * top)
-        atleast = count.reshape(width, top)[:, ::-1].cumsum(axis=1)[:, ::-1]
-        parts = np.diff(rows.part_start)[row]
-        enough = atleast[there, rows.part_gpus[self._last_part[row]]] + several[key] >= parts
-        return np.asarray(fits & (enough | rows.loose[row]) | ~self._pure[option])
+        largest, own, free = nodes
+        row, there = self._row[option], self._class[option]
+        key = owner * free.shape[0] + there
+        least = self._kinds.part_gpus[self._last_part]
+        enough = free[there, least[row]] + own[key] >= self._parts[row]
+        fits = (self._largest[row] <= largest[key]) & (enough | self._kinds.loose[row])
+        return np.asarray(fits | ~self._pure[option])
 
     def _occupied(self) -> tuple[Ints, Ints, Ints]:
         """Of each node that a job has GPUs of: the job, the node, and how many these are."""

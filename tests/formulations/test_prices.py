@@ -13,6 +13,7 @@ from formulations.prices import Prices, Relaxation, choose_prices, placing, pric
 from formulations.prices.bound import rounded_up
 from formulations.prices.places import Places
 from formulations.prices.placing import Placing
+from formulations.prices.relaxation import possible_options
 from formulations.prices.rounding import Rounding
 from formulations.round.rule_table import RULE_S, RULE_X
 from formulations.round.tables import Level, RoundProblem, Scope
@@ -281,8 +282,9 @@ def test_who_is_not_tried_would_have_found_no_nodes(
         rounding = Rounding(relaxation, choose_prices(relaxation))
         every = Placing(problem, rounding)
         every.placed(rounding.repaired(rounding.rounded()))
-        option, owner = every._starts, every._starter
-        fits = every._node_fits(option, owner, every._places.most_free())
+        option = np.flatnonzero(possible_options(problem)[0][: problem.candidates.count])
+        owner = problem.candidates.job[option]
+        fits = every._node_fits(option, owner, every._rooms(every._places.most_free()))
         for job, start in zip(owner[~fits].tolist(), option[~fits].tolist(), strict=True):
             refused += 1
             before, nodes = int(every.option[job]), every._nodes[job]
