@@ -20,4 +20,4 @@ def until(holds: Callable[[], bool]) -> None:
     ends = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < ends, "waited in vain"
-        time.sleep(0.01)
+        time.sleep(0.05)

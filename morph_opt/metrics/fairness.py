@@ -146,7 +146,12 @@ def _window_shares(history: History, cluster: Cluster) -> list[float]:
     weight = np.asarray([r.job.weight for r in records])
     asked = np.asarray([float(r.job.requested_gpus) for r in records])
     shares = []
-    for begin in np.arange(float(starts.min()), float(ends.max()), WINDOW_S).tolist():
+    begins = np.arange(float(starts.min()), float(ends.max()), WINDOW_S)
+    # Years without jobs have no shares, and are not looked at window by window.
+    present = np.zeros(begins.size + 1, dtype=np.int64)
+    np.add.at(present, np.searchsorted(begins, starts), 1)
+    np.add.at(present, np.searchsorted(begins, ends), -1)
+    for begin in begins[np.cumsum(present)[:-1] > 0].tolist():
         close = begin + WINDOW_S
         inside = np.flatnonzero((starts <= begin) & (ends >= close))
         if not inside.size:

@@ -95,7 +95,7 @@ def conflict_of(
 def test_random_rules_against_enumeration() -> None:
     """Every subset of the rules is tried by brute force over all decisions, without the rows."""
     seen: dict[int, int] = {}
-    for seed in range(240):
+    for seed in range(120):
         speeds, before, rules = ruled_world(np.random.default_rng(seed))
         view = plain_view(speeds, before, rules)
         level = Throughput().levels(view.problem)[0]
@@ -115,8 +115,8 @@ def test_random_rules_against_enumeration() -> None:
         assert impossible(found.items)
         for smaller in range(size):
             assert not any(impossible(s) for s in combinations(rules.rules, smaller))
-    assert seen[0] > 20
-    assert sum(count for size, count in seen.items() if size) > 10
+    assert seen[0] > 10
+    assert sum(count for size, count in seen.items() if size) > 5
 
 
 MUST_STAY = NonPreemptible(("a",))
