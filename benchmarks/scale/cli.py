@@ -1,14 +1,15 @@
 """Rounds of 64 to 65,536 GPUs: the ladder's phases, gap and growth, beside its peers.
 
     python -m benchmarks.scale [--sizes 64 512 2048] [--types 1 3] [--rounds 4] [--peers-to 512]
-                               [--sia-to 8192] [--nodes ordinary odd resources busy] [--leaves 1 4]
-                               [--objectives throughput jct] [--memory-gib 16]
+                               [--sia-to 8192] [--restated-to 8192] [--leaves 1 4]
+                               [--nodes ordinary odd resources busy] [--objectives throughput jct]
+                               [--memory-gib 16]
                                [--out reports/scale]
 
 One thread; every case in a process of its own, so that memory is its own. Times are CPU seconds,
 medians over the steady rounds, because the machine may be shared. Everybody decides the very same
 states: the ladder's decision makes the next round. Writes ``rounds.csv`` and, from it alone,
-``README.md`` and ``seconds.svg``; cases that are measured again replace theirs.
+``README.md``, ``seconds.svg`` and ``distance.svg``; cases that are measured again replace theirs.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from pathlib import Path
 from typing import get_type_hints
 
 from benchmarks.instances.scaled import NODES, SLOWER
-from benchmarks.scale.measure import EXACT, Case, Row, case
-from benchmarks.scale.page import draw, page
+from benchmarks.scale.measure import EXACT, RESTATED, Case, Row, case
+from benchmarks.scale.page import draw, draw_distances, page
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
 from morph_opt.domain import InputError
@@ -44,6 +45,7 @@ def write(rows: Sequence[Row], folder: Path) -> None:
         out.writerows(asdict(row) for row in rows)
     (folder / "README.md").write_text(page(rows), "utf-8")
     draw(rows, folder / "seconds.svg")
+    draw_distances(rows, folder / "distance.svg")
 
 
 def read(folder: Path) -> list[Row]:
@@ -73,6 +75,7 @@ def make_parser() -> LineParser:
     parser.add_argument("--rounds", type=count, default=4, help="of each case, the first is cold")
     parser.add_argument("--peers-to", type=most, default=512, help="GPUs of the exact peers")
     parser.add_argument("--sia-to", type=most, default=8192, help="GPUs of Sia's program")
+    parser.add_argument("--restated-to", type=most, default=8192, help="GPUs of POP and others")
     parser.add_argument("--nodes", nargs="+", choices=list(NODES), default=["ordinary"])
     parser.add_argument("--leaves", type=whole(1, 64), nargs="+", default=[1, 4], help="switches")
     parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
@@ -105,8 +108,9 @@ def _run(options: argparse.Namespace) -> int:
     rows = [row for row in read(options.out) if _case_of(row) not in cases]
     for one in cases:
         peers = list(EXACT) if one.gpus <= options.peers_to else []
-        peers += ["sia"] if one.gpus <= options.sia_to else []
-        if (one.leaves, one.nodes, one.objective) != (1, "ordinary", "throughput"):
+        peers += ["sia"] if one.gpus <= options.sia_to and one.nodes == "ordinary" else []
+        peers += list(RESTATED) if one.gpus <= options.restated_to else []
+        if (one.leaves, one.objective) != (1, "throughput"):
             peers = []
         own = _alone(one, options.rounds, [], options.memory_gib)
         rows += own

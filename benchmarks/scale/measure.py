@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import resource
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from benchmarks.instances.scaled import first_round, round_after, speeds_of
+from benchmarks.scale.peers import Decoupled, Pop, Priced
 from morph_opt.decision.ladder import COMPACT, Ladder
 from morph_opt.decision.method import RoundMethod
 from morph_opt.decision.placement import place
@@ -34,6 +35,17 @@ PEER_S = 10.0
 
 EXACT = ("highs", "scip-ortools", "cpsat")
 """Solvers of the exact MIP."""
+
+RESTATED: dict[str, Callable[[], RoundMethod]] = {
+    "pop-1024": lambda: Pop(make_solver("highs"), 1024),
+    "pop-256": lambda: Pop(make_solver("highs"), 256),
+    "cvx": Priced,
+    "dede": Decoupled,
+}
+"""Methods of others (`benchmarks.scale.peers`); they decide the round that the ladder is posed."""
+
+RESTATED_S = 60.0
+"""Wall seconds that one of these has for a round."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +94,9 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
     speeds, make = speeds_of(state.cluster), OBJECTIVES[one.objective]
     compact, whole = RoundPoser(speeds, make(), compact_from=COMPACT), RoundPoser(speeds, make())
     peers = tuple(peers)
-    for poser in (compact, whole) if peers else (compact,):
-        poser.pose(state)  # configurations are enumerated once per cluster
+    # Configurations are enumerated once per cluster.
+    for poser in (compact, whole) if set(peers) - RESTATED.keys() else (compact,):
+        poser.pose(state)
     climbs = Ladder(make_solver("highs"))
     found = []
     for at in range(rounds):
@@ -97,6 +110,9 @@ def case(one: Case, rounds: int, peers: Iterable[str]) -> list[Row]:
             limits = replace(LIMITS, time_s=PEER_S)
             if name == "sia":
                 rows.append(_sia(whole, state, limits))
+            elif name in RESTATED:
+                limits = replace(LIMITS, time_s=RESTATED_S)
+                rows.append(_measured(name, RESTATED[name](), compact, state, limits)[0])
             else:
                 exact = ExactMip(make_solver(name))
                 rows.append(_measured(name, exact, whole, state, limits)[0])

@@ -20,8 +20,17 @@ TITLES = {
     "highs": "The exact MIP by HiGHS",
     "scip-ortools": "The exact MIP by SCIP, through OR-tools",
     "cpsat": "The exact MIP by CP-SAT",
+    "pop-1024": "POP, random parts of about 1,024 GPUs",
+    "pop-256": "POP, random parts of about 256 GPUs",
+    "cvx": "CvxCluster's two stages",
+    "dede": "DeDe's alternating directions",
     "sia": "Sia's integer program",
 }
+NO_BETTER = 1e-6
+"""Distance at which what misses less is drawn, on a logarithmic axis."""
+DRAWN_GPUS = 512
+"""Distances are drawn from this size on: every exact method solves smaller rounds at once."""
+
 FROM_GPUS = 2048
 """Growth is fitted from this size on."""
 
@@ -62,6 +71,7 @@ def page(rows: Sequence[Row]) -> str:
         mine = [row for row in rows if row.method == method]
         if mine:
             lines += [f"## {title}", "", _table(mine), ""]
+    lines += ["## Beside its peers", "", *_beside(rows), ""]
     lines += ["## Growth", "", _growth(rows), ""]
     return "\n".join(lines)
 
@@ -100,6 +110,112 @@ def _points(rows: Sequence[Row]) -> list[tuple[float, float]]:
         for (gpus, _, leaves, nodes, objective, kind), group in _groups(rows).items()
         if (leaves, nodes, objective, kind) == (1, "ordinary", "throughput", "steady")
     ]
+
+
+def _beside(rows: Sequence[Row]) -> list[str]:
+    """What decisions of the same round miss, by method."""
+    found = distances(rows)
+    methods = [name for name in TITLES if any(name in by for by in found.values())]
+    head = ("GPUs", "types", "nodes", "round", *methods)
+    body = []
+    for (kind, gpus, types, nodes), by in sorted(found.items()):
+        cells = [
+            f"{100 * by[name][0]:.3f} / {by[name][1]:.2f}" if name in by else "" for name in methods
+        ]
+        body.append((f"{gpus:,}", str(types), nodes, kind, *cells))
+    return [
+        "What a decision is worth less than the best bound that any method certified for its",
+        "round, in per cent, and CPU seconds from the snapshot to the decision; medians over the",
+        "rounds in which a method found one, of `throughput`, one leaf. The methods behind the",
+        "MIP are restated (`benchmarks/scale/peers.py`): POP splits at random, running jobs follow",
+        "their nodes, and solves each part exactly; of CvxCluster the relaxation is solved by our",
+        "own search for prices, which flatters it; of DeDe the better of two ways to round its",
+        "shares counts. Their decisions are given nodes and checked like ours; they prove nothing",
+        "by themselves.",
+        "",
+        f"![What decisions miss from {DRAWN_GPUS} GPUs on, by CPU seconds](distance.svg)",
+        "",
+        Table(head, tuple(body)).to_markdown(),
+    ]
+
+
+def distances(
+    rows: Sequence[Row],
+) -> dict[tuple[str, int, int, str], dict[str, tuple[float, float]]]:
+    """What decisions miss, as a share of the best certified bound, and their CPU seconds.
+
+    By the kind of round (cold, steady or busy), GPUs, types and nodes, then by method; medians over
+    the rounds that some peer decided as well.
+    """
+    rounds: dict[tuple[int, int, str, int], list[Row]] = {}
+    for row in rows:
+        if (row.leaves, row.objective) == (1, "throughput") and row.method != "sia":
+            rounds.setdefault((row.gpus, row.types, row.nodes, row.round), []).append(row)
+    met: dict[tuple[str, int, int, str], dict[str, list[tuple[float, float]]]] = {}
+    for (gpus, types, nodes, at), there in rounds.items():
+        if all(row.method.startswith("ladder") for row in there):
+            continue
+        bound = min(row.bound for row in there)
+        by = met.setdefault((_kind(nodes, at), gpus, types, nodes), {})
+        for row in there:
+            missed = max(0.0, bound - row.value) / abs(bound)
+            by.setdefault(row.method, []).append((missed, row.columns_s + row.solve_s))
+    return {
+        key: {
+            name: (statistics.median(m for m, _ in each), statistics.median(s for _, s in each))
+            for name, each in by.items()
+        }
+        for key, by in met.items()
+    }
+
+
+def _kind(nodes: str, at: int) -> str:
+    return "steady" if at else "busy" if nodes == "busy" else "cold"
+
+
+def draw_distances(rows: Sequence[Row], path: Path) -> None:
+    """What decisions miss by their CPU seconds, a panel for each kind of round of three types.
+
+    A mark is a method on a round of one size, of `DRAWN_GPUS` and more; what misses less than
+    `NO_BETTER` stands there.
+    """
+    kinds = ("cold", "steady", "busy")
+    drawn = [row for row in rows if row.types == 3 and row.gpus >= DRAWN_GPUS]
+    found = distances([row for row in drawn if row.nodes in ("ordinary", "busy")])
+    points = {
+        kind: [
+            (name, seconds, 100 * max(missed, NO_BETTER))
+            for (of, _, _, _), by in sorted(found.items())
+            if of == kind
+            for name, (missed, seconds) in by.items()
+        ]
+        for kind in kinds
+    }
+    every = [point for there in points.values() for point in there] or [("", 1.0, 1.0)]
+    seconds, missed = [second for _, second, _ in every], [miss for _, _, miss in every]
+    style = dict(zip(TITLES, looks(tuple(TITLES)), strict=True))
+    with drawing((7.0, 3.6)) as (figure, encoded):
+        panels = figure.subplots(1, len(kinds), sharex=True, sharey=True)
+        for axes, kind in zip(panels, kinds, strict=True):
+            for name, title in TITLES.items():
+                own = [(second, miss) for of, second, miss in points[kind] if of == name]
+                if own:
+                    axes.plot(*zip(*own, strict=True), **dots(style[name]), label=title)
+            logarithmic(axes.xaxis, min(seconds), max(seconds))
+            logarithmic(axes.yaxis, min(missed), max(missed))
+            axes.set_title(f"{kind} rounds")
+            rules(axes)
+        figure.supxlabel("columns and solve (CPU seconds)")
+        figure.supylabel("below the best certified bound (%)")
+        known = {
+            label: line
+            for axes in figure.axes
+            for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        if known:
+            shown = [title for title in TITLES.values() if title in known]
+            figure.legend([known[x] for x in shown], shown, loc="outside upper center", ncols=2)
+        write_atomically(path, encoded())
 
 
 def _groups(rows: Sequence[Row]) -> dict[tuple[int, int, int, str, str, str], list[Row]]:

@@ -96,6 +96,8 @@ def comparison(_: Path) -> None:
 def solving(folder: Path) -> None:
     scale_page.draw(scale.read(REPORTS / "scale"), folder / "a.svg")
     scale_page.draw([], folder / "a.svg")
+    scale_page.draw_distances(scale.read(REPORTS / "scale"), folder / "a.svg")
+    scale_page.draw_distances([], folder / "a.svg")
     rows = read_rows(REPORTS / "solvers" / "raw.csv")
     solvers.draw_profile(rows, folder / "a.svg")
     solvers.draw_sizes(rows, folder / "a.svg")
