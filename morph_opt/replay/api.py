@@ -208,7 +208,10 @@ def result_of_log(
     for row in rows:
         tally.add(row)
     extras = RunExtras(labels=labels)
-    return _result(inputs, tally, inputs.demands(job_demands), requests, extras)
+    demands = inputs.demands(job_demands)
+    # Whoever wrote the log starts jobs at any instant, not at boundaries of ours.
+    at_once = tuple(replace(one, release_s=one.submission_s) for one in demands.jobs)
+    return _result(inputs, tally, replace(demands, jobs=at_once), requests, extras)
 
 
 @dataclass(frozen=True, slots=True)
