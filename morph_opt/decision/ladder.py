@@ -72,13 +72,13 @@ FREE_JOBS, FREE_NODES = 100, 60
 OFFERED = 0.3
 """Candidates of a residual round lose at most this share of what the gap is worth."""
 
-MOST_OFFERED = 2_500
-"""Candidates of a residual round at most, those that lose least."""
+MOST_OFFERED, EACH = 2_500, 8
+"""Candidates of a residual round at most, those that lose least; as many a job if that is more."""
 
 RESIDUAL_NODES = 300
 """Branch-and-bound nodes of a residual round at most."""
 
-MUCH, PARTS, GROWN = 0.1, 4.0, 2
+MUCH, PARTS, GROWN = 0.1, 4.0, 3
 """A residual round gains little that gains less than this share of what is missing, of as many
 times its nodes' share of it; and how often they double in size, after two that did, until there are
 no more."""
@@ -349,9 +349,7 @@ class _Climb:
     ) -> None:
         """Residual rounds, larger ones where two have gained little, other jobs each time."""
         count = problem.nodes.count
-        # Small ones are a drop in large rounds.
-        size = min(GROWN, max(0, (count // FREE_NODES).bit_length() - 3))
-        little = at = unsolved = 0
+        size = little = at = unsolved = 0
         tried = np.zeros(problem.jobs.count, dtype=bool)
         while state.selection is not None and not self._done(state, gap):
             most = FREE_JOBS << size, FREE_NODES << size
@@ -367,7 +365,8 @@ class _Climb:
             share = min(1.0, PARTS * float(freed[1].sum()) / count)
             little = 0 if state.value - before >= MUCH * share * missing else little + 1
             at += 1
-            if little > 1:
+            # The largest go on until all nodes have had their turn.
+            if little > (1 if size < GROWN else max(1, count // most[1])):
                 little, size = 0, size + 1
                 if size > GROWN:
                     break
@@ -394,7 +393,8 @@ class _Climb:
         loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
         # Losses of a better decision add up to less than this; single ones are mostly far below.
         most = OFFERED * (state.bound - state.value)
-        offered = offered_of(problem, state.selection, free, loss, most, MOST_OFFERED)
+        count = max(MOST_OFFERED, EACH * int(free.sum()))
+        offered = offered_of(problem, state.selection, free, loss, most, count)
         part = residual_round(problem, level, state.selection, free, on, offered)
         # In units of the whole round: the part's own value is a small share of it.
         here = worth_of(level, state.selection, part.jobs)
