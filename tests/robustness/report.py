@@ -116,11 +116,12 @@ def mutants(out: Path) -> Iterator[str]:
     )
     yield ""
     shown = []
-    for seed in sorted({int(row["seed"]) for row in rows}):
-        of, there, dead = (
-            sum(int(row["seed"]) == seed for row in some) for some in (rows, counted, killed)
-        )
-        alike = sum(int(row["seed"]) == seed for row in judged) - there
+    seeds = [
+        [row.get("seed", "not kept") for row in some] for some in (rows, judged, counted, killed)
+    ]
+    for seed in sorted(set(seeds[0])):
+        of, known, there, dead = (some.count(seed) for some in seeds)
+        alike = known - there
         score = f"{100 * dead / max(1, there):.1f} %"
         shown.append((seed, of, of - there - alike, alike, there, dead, score))
     yield from table(
