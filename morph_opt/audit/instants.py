@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -44,15 +44,15 @@ class Instant:
         No decision gives more to them; ``fillable`` where the optimum is proven.
     by_count
         The same if all that counted were how many GPUs are idle: the rest is scattered.
-    started
-        Names of the jobs that the optimum starts.
-    by_partition
-        ``fillable`` by partition.
     passed
         Jobs that wait although one that was submitted later and is no smaller runs, in their
         partition.
     missing
         GPUs that jobs hold, by the log, beyond those of the nodes that it names.
+    started
+        Names of the jobs that the optimum starts.
+    by_partition
+        ``fillable`` by partition.
     """
 
     time_s: float
@@ -63,10 +63,10 @@ class Instant:
     fillable: int = 0
     bound: int = 0
     by_count: int = 0
-    started: tuple[str, ...] = ()
-    by_partition: Mapping[str, int] | None = None
     passed: int = 0
     missing: int = 0
+    started: tuple[str, ...] = ()
+    by_partition: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,24 +168,16 @@ def _instant(
         return plain
     by_count = _largest_sum(Counter(job.gpus for job in small), idle)
     chosen, bound = _optimum(small, free, places, by_count)
-    fillable = sum(job.gpus for job in chosen)
     parts: dict[str, int] = defaultdict(int)
     for job in chosen:
         parts[job.partition] += job.gpus
-    names = tuple(job.name for job in chosen)
-    return Instant(
-        time_s,
-        used,
-        idle,
-        plain.waiting,
-        plain.waiting_gpus,
-        fillable,
-        min(bound, by_count),
-        by_count,
-        names,
-        dict(parts),
-        plain.passed,
-        missing,
+    return replace(
+        plain,
+        fillable=sum(job.gpus for job in chosen),
+        bound=min(bound, by_count),
+        by_count=by_count,
+        started=tuple(job.name for job in chosen),
+        by_partition=dict(parts),
     )
 
 

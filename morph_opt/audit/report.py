@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from morph_opt.audit.instants import Audit, Instant
-from morph_opt.documents import write_atomically
+from morph_opt.documents import plain, write_atomically
 from morph_opt.documents.figures import drawing, rules
 from morph_opt.documents.style import BLUE, GREY, ORANGE, RED
 from morph_opt.table import Table
@@ -38,22 +38,6 @@ def _hours(audit: Audit, name: str) -> float:
 
 def as_json(audit: Audit, spec: str) -> str:
     """The audit as a document of this schema."""
-    instants = [
-        {
-            "time_s": one.time_s,
-            "used": one.used,
-            "idle": one.idle,
-            "waiting": one.waiting,
-            "waiting_gpus": one.waiting_gpus,
-            "fillable": one.fillable,
-            "bound": one.bound,
-            "by_count": one.by_count,
-            "passed": one.passed,
-            "missing": one.missing,
-            "started": list(one.started),
-        }
-        for one in audit.instants
-    ]
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "log": spec,
@@ -66,7 +50,7 @@ def as_json(audit: Audit, spec: str) -> str:
         "by_partition": _by_partition(audit),
         "notes": list(audit.notes),
         "cannot_tell": list(CANNOT_TELL),
-        "instants": instants,
+        "instants": [plain(one, "by_partition") for one in audit.instants],
     }
     return json.dumps(document, indent=1) + "\n"
 

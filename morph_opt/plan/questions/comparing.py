@@ -59,28 +59,14 @@ def _row(
     ]
 
 
-def _first(name: str, values: Sequence[float]) -> list[str | int | float | None]:
-    return [
-        name,
-        sum(values) / len(values),
-        0.0,
-        0.0,
-        0.0,
-        math.nan,
-        math.nan,
-        len(values),
-        math.nan,
-        "replay",
-    ]
-
-
 def _versus(
     names: Sequence[str], values: Sequence[Sequence[float]], confidence: float
 ) -> tuple[list[list[str | int | float | None]], list[Paired]]:
     """Rows of everything against the first."""
     found = [paired(values[0], other, confidence) for other in values[1:]]
     adjusted = holm({name: one.p for name, one in zip(names[1:], found, strict=True)})
-    rows = [_first(names[0], values[0])]
+    nothing = Paired(len(values[0]), 0.0, 0.0, 0.0, math.nan, math.nan)
+    rows = [_row(names[0], values[0], nothing, math.nan)]
     for name, other, one in zip(names[1:], values[1:], found, strict=True):
         rows.append(_row(name, other, one, adjusted[name]))
     return rows, found
