@@ -331,7 +331,7 @@ BAD = [
     ("nodes --slo 'avg jct_s <= 1' --on local:0", "--on: must be local:N"),
     ("nodes --slo 'avg jct_s <= 1' --on dask:x", "--on: must be dask:tcp"),
     ("nodes --slo 'avg jct_s <= 1' --on os:nope", "cannot import 'os:nope'"),
-    ("nodes --slo 'avg jct_s <= 1' --out jobs.csv", "jobs.csv: is no folder"),
+    ("nodes --slo 'avg jct_s <= 1' --out jobs.csv", "jobs.csv: is a file, not a folder"),
     ("fleet --slo 'avg jct_s <= 1' --types V100 --prices V100=1,X=2", "names X, which --types"),
     (
         "fleet --slo 'avg jct_s <= 1' --trace gavel-96 --types V100 --prices V100=1 --max-nodes 2",
