@@ -79,6 +79,25 @@ def test_bounds_of_compact_rounds_hold_for_all_configurations(objective: str, le
             state = round_after(state, place(decided, solved.selection), seed)
 
 
+def test_wide_compact_rounds_are_posed_whole_unless_they_are_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Shapes make the gap on odd nodes; the largest rounds go on with what they have."""
+    state = cold_round(30, 3, kind="odd")
+    compact = posers(state, "throughput", OperatorRules())[0].pose(state)
+    limits = replace(LIMITS, gap=1e-4)
+    monkeypatch.setattr(ladder, "TABLES", 0)  # tables would prove so small a round
+    monkeypatch.setattr(ladder, "SHAPES", -1.0)  # any gap is wide
+    again = Ladder(HighsSolver()).solve(compact, limits)
+    assert again.posed is not None
+    check(again.posed.problem, again.selection)
+    monkeypatch.setattr(ladder, "LARGEST_WHOLE", compact.problem.candidates.count - 1)
+    once = Ladder(HighsSolver()).solve(compact, limits)
+    assert once.posed is None
+    check(compact.problem, once.selection)
+    assert once.outcome.bound >= again.selection.value(again.posed.worth) * (1 - 1e-9)
+
+
 def test_what_is_left_out_is_no_faster_and_holds_no_less() -> None:
     """Every row has a row that stays, of its class, GPUs and scope, as fast, on no more."""
     state = cold_round(32, 2)
