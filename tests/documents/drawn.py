@@ -115,7 +115,6 @@ def watched(found: dict[str, list[str]], callers: set[str]) -> Iterator[None]:
 
     def looked_at(self: Figure, *arguments: Any, **settings: Any) -> None:
         plain(self, *arguments, **settings)
-        self.set_layout_engine("none")  # it is looked at as it was written, and not placed again
         # The frame's own function calls this one; whoever called that has drawn.
         stack = [frame.f_code for frame, _ in walk_stack(None)]
         callers.update(f"{code.co_filename}:{code.co_name}" for code in stack)

@@ -15,13 +15,18 @@ KEPT = {
     "data/archive.py: write_text",
     "data/datasets.py: read_text",  # part of the package
     "data/store.py: read_bytes",  # fetched here, or of the user's data folder: a digest only
+    "data/datasets.py: loads",
     "lazy.py: read_text",  # part of the package
     "live/record.py: open",  # appends to its own log, a line at once
     "live/turn.py: read_text",  # its own status
     "live/turn.py: write_text",  # of its folder, which writes atomically
     "perf/analytic/zoo.py: read_text",
+    "perf/analytic/prior.py: read_text",  # part of the package
+    "perf/analytic/prior.py: loads",
     "perf/memory/facts.py: read_text",
     "perf/memory/facts.py: loads",
+    "policies/catalog.py: read_text",  # part of the package
+    "policies/catalog.py: loads",
     "replay/setup.py: read_bytes",  # a digest of what was read before
     "report/page.py: read_text",  # part of the package
     "round/watch.py: open",  # appends to a log that it wrote
@@ -51,6 +56,8 @@ KEPT = {
     "traces/logs/reading/checks.py: loads",
     "traces/logs/reading/records.py: reader",  # one line of text
     "traces/logs/reading/scan.py: reader",  # a reader of ours
+    "traces/twins/gavel.py: read_text",  # part of the package
+    "traces/twins/gavel.py: loads",
     "traces/twins/stats.py: read_text",
     "traces/twins/stats.py: loads",
     "extend.py: load",  # an entry point

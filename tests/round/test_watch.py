@@ -358,7 +358,7 @@ def test_rules_in_conflict_stop_a_replay(
         (["--dump-gz"], "together with --dump-rounds only"),
         (["--dump-rounds", "dump", "--dump-every", "0"], "from 1 to"),
         (["--dump-rounds", "full"], "not empty"),
-        (["--dump-rounds", "full/file"], "cannot be written"),
+        (["--dump-rounds", "full/file"], "is a file, not a folder"),
     ],
 )
 def test_refused(
