@@ -39,7 +39,7 @@ from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import residual_round, whole_round, with_candidates
 from morph_opt.decision.method import Solved, StepTimes
-from morph_opt.decision.pose import PosedRound
+from morph_opt.decision.pose import PosedRound, may_be_whole
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.decision.spread import WIDE, floor_of, unsure
 from morph_opt.decision.steps.freed import freed_for, offered_of, worth_of
@@ -56,9 +56,6 @@ TABLES = 4_000_000
 
 COMPACT = 100_000
 """Candidates from which on rounds for the ladder are posed compactly: prices choose no others."""
-
-LARGEST_WHOLE = 200_000
-"""Candidates of a compact round up to which it is posed whole, with some five times as many."""
 
 SHAPES = 0.01
 """Gap from which on slots are priced: less is due to single jobs, not to shapes."""
@@ -121,7 +118,7 @@ class Ladder:
         found = self._climbed(posed, limits, None)
         left = limits.time_s - (time.perf_counter() - began)
         wide = found.outcome.gap > max(SHAPES, limits.gap)
-        if not (posed.view.compact and _small(posed.problem) and wide and left > 0.0):
+        if not (posed.view.compact and may_be_whole(posed.problem) and wide and left > 0.0):
             return found
         # Shapes make the gap, and those that were left out may close it.
         whole = posed.whole()
@@ -148,11 +145,6 @@ class Ladder:
         impossible = kept.outcomes[0].status is Status.INFEASIBLE
         ranked = climbed(problem, posed.fallback_levels)
         return replace(ranked, promised=False if impossible else None)
-
-
-def _small(problem: RoundProblem) -> bool:
-    """Whether a compact round may be posed whole: the largest have neither time nor memory."""
-    return problem.candidates.count <= LARGEST_WHOLE
 
 
 class _Climb:
@@ -274,13 +266,11 @@ class _Climb:
         large = problem.candidates.count >= SMALL
         # Where nodes run out of threads or memory, choices by GPUs alone are far from any decision.
         short = large and bool(relaxation.shared.short.any())
-        again = self._compact and _small(problem)
+        again = self._compact and may_be_whole(problem)
         if short and again:
             return  # to be posed whole
-        priced_by_slots = large and not self._compact
-        slots = None
-        if short and priced_by_slots:
-            slots = self._slots(problem, level, state, chosen, lp, gap)
+        by_slots = large and not self._compact
+        slots = self._slots(problem, level, state, chosen, lp, gap) if short and by_slots else None
         rounding = Rounding(relaxation, chosen, lp)
         if not self._again and slots is None:
             priced = time.perf_counter()
@@ -289,7 +279,7 @@ class _Climb:
         wide = relative_gap(state.value, state.bound) > SHAPES
         if wide and again:
             return  # to be posed whole
-        if priced_by_slots and wide and not short and not self._done(state, gap):
+        if by_slots and wide and not short and not self._done(state, gap):
             slots = self._slots(problem, level, state, chosen, lp, gap)
         if state.bound == -np.inf:
             return

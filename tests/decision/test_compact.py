@@ -12,7 +12,7 @@ from formulations.check_bound import check_bound
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.round.check import check
-from morph_opt.decision import ladder
+from morph_opt.decision import ladder, pose
 from morph_opt.decision.candidates.slices import compacted
 from morph_opt.decision.ladder import Ladder
 from morph_opt.decision.placement import place
@@ -91,7 +91,7 @@ def test_wide_compact_rounds_are_posed_whole_unless_they_are_too_large(
     again = Ladder(HighsSolver()).solve(compact, limits)
     assert again.posed is not None
     check(again.posed.problem, again.selection)
-    monkeypatch.setattr(ladder, "LARGEST_WHOLE", compact.problem.candidates.count - 1)
+    monkeypatch.setattr(pose, "LARGEST_WHOLE", compact.problem.candidates.count - 1)
     once = Ladder(HighsSolver()).solve(compact, limits)
     assert once.posed is None
     check(compact.problem, once.selection)
