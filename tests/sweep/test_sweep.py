@@ -158,7 +158,8 @@ def test_a_child_does_not_outlive_its_worker(here: Path) -> None:
     """A driver killed by 9 leaves no process; what it finished is there when it is run again."""
     Path("sweep.toml").write_text(SPEC.format(bad='"tests.sweep.poison:slow"'))
     words = [sys.executable, "-m", "morph_opt.sweep", "run", "sweep.toml", "--out", "o"]
-    running = subprocess.Popen([*words, "--on", "local:2"], stderr=subprocess.DEVNULL)
+    words += ["--allow-code", "--on", "local:2"]
+    running = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     until(lambda: bool(list(Path("o").rglob("summary.json"))))
     children = _children(running.pid)
     running.send_signal(signal.SIGKILL)
