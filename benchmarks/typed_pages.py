@@ -186,7 +186,8 @@ def walks_table(python: str) -> Table:
         _, failed, spent_s = page_row(python, walk.page, text, clone=walk.clone)
         taken, read = sum(1 for _ in blocks(text, clone=walk.clone)), words(text)
         minutes = read / WORDS_PER_MINUTE + (taken * COPY_S + spent_s) / 60.0
-        link = f"[{walk.page}](../../{walk.page})"
+        title = text.partition("\n")[0].removeprefix("# ")
+        link = f"[{title}](../../{walk.page})"
         limit = walk.most_min or "-"
         rows.append((walk.person, walk.goal, link, read, taken, failed, spent_s, minutes, limit))
     header = (
