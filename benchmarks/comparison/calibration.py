@@ -18,7 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.comparison.contenders import FIELDS, Contender, Field, scenario_of
+from benchmarks.comparison.contenders import (
+    FIELDS,
+    Contender,
+    Field,
+    ask_traces,
+    scenario_of,
+)
 from benchmarks.comparison.objectives import write_block
 from benchmarks.comparison.records import KNOWLEDGE
 from formulations.arrays import Floats
@@ -173,13 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.comparison.calibration", description=__doc__)
-    parser.add_argument(
-        "--traces",
-        type=lambda text: text.split(","),
-        default=list(TRACES),
-        metavar="NAME,...",
-        help=f"({','.join(TRACES)})",
-    )
+    ask_traces(parser, TRACES)
     parser.add_argument("--seed", type=whole(0, 2**31 - 1), default=0, help="of the twins (0)")
     return parser
 

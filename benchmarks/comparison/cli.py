@@ -29,6 +29,8 @@ from benchmarks.comparison.contenders import (
     TWINS,
     Contender,
     Field,
+    ask_seeds,
+    ask_traces,
     scenario_of,
     scenarios,
 )
@@ -255,16 +257,8 @@ def replayed(
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.comparison", description=__doc__)
-    parser.add_argument(
-        "--traces", type=lambda text: text.split(","), default=[], metavar="NAME,..."
-    )
-    parser.add_argument(
-        "--seeds",
-        type=lambda text: [int(n) for n in text.split(",")],
-        default=list(TWINS),
-        metavar="N,...",
-        help="of twins (0 to 4)",
-    )
+    ask_traces(parser, ())
+    ask_seeds(parser)
     parser.add_argument(
         "--minutes", type=Number(Range(0.0, 1e5)), default=1e5, help="no replay is begun later"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -220,6 +221,30 @@ class Field:
 
 
 TWINS = (0, 1, 2, 3, 4)
+
+
+def ask_traces(parser: ArgumentParser, default: Sequence[str]) -> None:
+    """Give a command the option ``--traces``: names, with commas between."""
+    parser.add_argument(
+        "--traces",
+        type=lambda text: text.split(","),
+        default=list(default),
+        metavar="NAME,...",
+        help=f"({','.join(default)})" if default else "(all)",
+    )
+
+
+def ask_seeds(parser: ArgumentParser) -> None:
+    """Give a command the option ``--seeds``: those of twins, with commas between."""
+    parser.add_argument(
+        "--seeds",
+        type=lambda text: [int(n) for n in text.split(",")],
+        default=list(TWINS),
+        metavar="N,...",
+        help="of twins (0 to 4)",
+    )
+
+
 FIELDS = (
     Field("naive"),
     Field("base"),

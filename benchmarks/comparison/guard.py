@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.comparison.cli import FOLDER, read_records, replayed, rows_text
-from benchmarks.comparison.contenders import FIELDS, scenarios
+from benchmarks.comparison.contenders import FIELDS, ask_traces, scenarios
 from benchmarks.comparison.records import KNOWLEDGE, Lead, Record, interval, leads
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.commandline.types import whole
@@ -89,13 +89,7 @@ def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.comparison.guard", description=__doc__)
     parser.add_argument("--date", metavar="YYYY-MM-DD", help="that draws the twins (today)")
-    parser.add_argument(
-        "--traces",
-        type=lambda text: text.split(","),
-        default=list(TRACES),
-        metavar="NAME,...",
-        help=f"({','.join(TRACES)})",
-    )
+    ask_traces(parser, TRACES)
     parser.add_argument(
         "--jobs", type=whole(1, 64), default=1, metavar="N", help="replays at a time (1)"
     )

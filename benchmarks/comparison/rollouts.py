@@ -23,7 +23,13 @@ import numpy as np
 
 from benchmarks.comparison.calibration import field_of
 from benchmarks.comparison.cli import read_records
-from benchmarks.comparison.contenders import TWINS, Contender, Field, scenario_of
+from benchmarks.comparison.contenders import (
+    Contender,
+    Field,
+    ask_seeds,
+    ask_traces,
+    scenario_of,
+)
 from benchmarks.comparison.objectives import write_block
 from benchmarks.comparison.records import REFERENCE, Record, interval
 from morph_opt.commandline import LineParser, as_process, run_command
@@ -288,20 +294,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def make_parser() -> LineParser:
     """The parser."""
     parser = LineParser(prog="python -m benchmarks.comparison.rollouts", description=__doc__)
-    parser.add_argument(
-        "--traces",
-        type=lambda text: text.split(","),
-        default=list(TRACES),
-        metavar="NAME,...",
-        help=f"({','.join(TRACES)})",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=lambda text: [int(n) for n in text.split(",")],
-        default=list(TWINS),
-        metavar="N,...",
-        help="of twins (0 to 4)",
-    )
+    ask_traces(parser, TRACES)
+    ask_seeds(parser)
     return parser
 
 

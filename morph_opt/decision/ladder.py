@@ -266,8 +266,8 @@ class _Climb:
         large = problem.candidates.count >= SMALL
         # Where nodes run out of threads or memory, choices by GPUs alone are far from any decision.
         short = large and bool(relaxation.shared.short.any())
-        again = self._compact and may_be_whole(problem)
-        if short and again:
+        to_come = self._compact and may_be_whole(problem)
+        if short and to_come:
             return  # to be posed whole
         by_slots = large and not self._compact
         slots = self._slots(problem, level, state, chosen, lp, gap) if short and by_slots else None
@@ -277,7 +277,7 @@ class _Climb:
             state.better(problem, level, decided_by_prices(problem, rounding))
             self._times.place_ms += 1e3 * (time.perf_counter() - priced)
         wide = relative_gap(state.value, state.bound) > SHAPES
-        if wide and again:
+        if wide and to_come:
             return  # to be posed whole
         if by_slots and wide and not short and not self._done(state, gap):
             slots = self._slots(problem, level, state, chosen, lp, gap)
