@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -98,13 +98,15 @@ def extension(group: str, name: str) -> Any | None:
     """
     with _trusted_path():
         found = _given.get().get(name) or _found(group, name)
-    package = str(getattr(found, "__module__", None) or name).partition(":")[0].split(".")[0]
-    if found is not None and package not in _OURS:
+    # A `functools.partial` says of itself that it is of functools: its function knows better.
+    written = inspect.unwrap(found.func) if isinstance(found, partial) else found
+    package = str(getattr(written, "__module__", None) or name).partition(":")[0].split(".")[0]
+    if found is not None and package not in _NOT_A_USERS:
         _loaded[package] = name
     return found
 
 
-_OURS = ("morph_opt", "formulations")
+_NOT_A_USERS = {"morph_opt", "formulations", *sys.stdlib_module_names}
 
 
 def blamed_on(error: BaseException) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+from functools import partial, singledispatch
 from pathlib import Path
 
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.extend import blamed_on
+from morph_opt.extend import blamed_on, extension, given_by_value
 from morph_opt.traces import load_trace
 from morph_opt.traces.__main__ import main
 from morph_opt.traces.logs import LogRow, Reading, Report
@@ -232,6 +234,9 @@ class Broken(TableReader):
 
 def function(argument, *, seed):
     pass
+
+def fails(by):
+    return 1 / by
 """
 
 
@@ -270,3 +275,20 @@ def test_an_error_in_a_format_of_ones_own_is_its_own(own: Path) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         lint(f"{own}:Broken:x.csv")
     assert str(blamed_on(caught.value)).startswith(f"{own}:Broken failed in Broken.row")
+
+
+def test_an_error_is_blamed_on_a_function_and_not_on_its_partial(own: Path) -> None:
+    module = importlib.import_module(str(own))
+    with given_by_value({"given:mine": partial(module.fails, 0), "given:ours": partial(len)}):
+        assert extension("morph_opt.traces", "given:ours") is not None
+        mine = extension("morph_opt.traces", "given:mine")
+    with pytest.raises(ZeroDivisionError) as caught:
+        mine()
+    assert str(blamed_on(caught.value)).startswith("given:mine failed in fails")
+    with pytest.raises(InputError) as refused:
+        singledispatch(_refuse)(own)
+    assert blamed_on(refused.value) is None
+
+
+def _refuse(path: Path) -> None:
+    raise InputError(f"{path}: refused")
