@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
+from morph_opt.documents.packaged import packaged_toml
 from morph_opt.domain import InputError
 from morph_opt.domain.nearest import unknown
 
@@ -72,11 +72,9 @@ class Dataset:
 
 
 def _datasets() -> dict[str, Dataset]:
-    package = resources.files("morph_opt.data")
-    tables = tomllib.loads(package.joinpath("datasets.toml").read_text("utf-8"))
     found = {}
-    for name, table in tables.items():
-        listed = package.joinpath(f"{name}.sha256")  # in the format of sha256sum
+    for name, table in packaged_toml(__package__, "datasets.toml").items():
+        listed = resources.files(__package__) / f"{name}.sha256"  # in the format of sha256sum
         lines = listed.read_text("utf-8").splitlines() if listed.is_file() else ()
         pairs = (line.split(maxsplit=1) for line in lines if line.strip())
         checksums = {path: digest for digest, path in pairs}

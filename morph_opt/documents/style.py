@@ -9,10 +9,10 @@ look the same in every picture.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
+
+from morph_opt.documents.packaged import packaged_toml
 
 BLUE, ORANGE, GREEN, RED = "#1A6CD8", "#E87400", "#60A264", "#D4142A"
 PLUM, SKY, VIOLET, GREY = "#96509F", "#2E9CE4", "#7A44FF", "#768089"
@@ -65,10 +65,9 @@ def _numbered(colour: str, number: int, first: int = 0) -> Look:
 
 
 def _fixed() -> dict[str, Look]:
-    text = resources.files("morph_opt.documents").joinpath("looks.toml").read_text("utf-8")
     return {
         name: _numbered(PALETTE[COLOURS.index(table["colour"])], number, table["from"])
-        for table in tomllib.loads(text)["looks"]
+        for table in packaged_toml(__package__, "looks.toml")["looks"]
         for number, name in enumerate(table["names"])
     }
 

@@ -6,13 +6,13 @@ The module of one is imported when it is made: a run pays for the policy that it
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module, resources
+from importlib import import_module
 from typing import Any
 
 from formulations.objectives import fairness, las
 from morph_opt.decision.objective import Objective
+from morph_opt.documents.packaged import packaged_toml
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.pairs import PairSpeeds, require_pair_speeds
 from morph_opt.policies.base import Policy
@@ -80,10 +80,9 @@ def _spec(name: str, table: dict[str, Any]) -> PolicySpec[Any]:
 
 
 def _specs() -> dict[str, dict[str, PolicySpec[Any]]]:
-    text = resources.files(__package__).joinpath("catalog.toml").read_text("utf-8")
     return {
         kind: {name: _spec(name, table) for name, table in tables.items()}
-        for kind, tables in tomllib.loads(text).items()
+        for kind, tables in packaged_toml(__package__, "catalog.toml").items()
     }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from importlib.metadata import version
 from typing import Any
 
+from morph_opt.documents.packaged import packaged_text
 from morph_opt.documents.style import PALETTE
 from morph_opt.report import documents, tabular, words
 from morph_opt.report.comparison import Comparison, compare
@@ -86,7 +86,7 @@ def _end_s(view: RunView, views: Sequence[RunView]) -> float:
 
 
 def _asset(name: str) -> str:
-    return resources.files("morph_opt.report").joinpath("assets", name).read_text("utf-8")
+    return packaged_text(__package__, "assets", name)
 
 
 def _html(table: Table) -> Any:

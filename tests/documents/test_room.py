@@ -15,28 +15,17 @@ KEPT = {
     "data/archive.py: write_text",
     "data/datasets.py: read_text",  # part of the package
     "data/store.py: read_bytes",  # fetched here, or of the user's data folder: a digest only
-    "data/datasets.py: loads",
     "lazy.py: read_text",  # part of the package
     "live/record.py: open",  # appends to its own log, a line at once
     "live/turn.py: read_text",  # its own status
     "live/turn.py: write_text",  # of its folder, which writes atomically
-    "perf/analytic/zoo.py: read_text",
-    "perf/analytic/prior.py: read_text",  # part of the package
-    "perf/analytic/prior.py: loads",
-    "perf/memory/facts.py: read_text",
-    "perf/memory/facts.py: loads",
-    "policies/catalog.py: read_text",  # part of the package
-    "policies/catalog.py: loads",
     "replay/setup.py: read_bytes",  # a digest of what was read before
-    "report/page.py: read_text",  # part of the package
     "round/watch.py: open",  # appends to a log that it wrote
     "runs/rounds.py: reader",  # one line of text
     "runs/write.py: open",  # growing files, without links
     "runs/write.py: write_text",  # in a folder that was just made
     "solvers/fronts/pulp.py: read_text",  # a solver's log in a folder of its own
     "solvers/worker/process.py: read_text",  # /proc
-    "traces/cluster_twins/facts.py: read_text",  # part of the package
-    "traces/cluster_twins/facts.py: loads",
     "traces/registry.py: load",  # a reader of ours
     "sweep/cell.py: read_bytes",  # a digest only
     "sweep/child.py: loads",  # the parent's order, and the answer, in a folder of its own
@@ -52,14 +41,8 @@ KEPT = {
     "sweep/worker.py: read_bytes",
     "sweep/worker.py: write_bytes",
     "sweep/worker.py: write_text",
-    "traces/logs/reading/checks.py: read_text",  # part of the package
-    "traces/logs/reading/checks.py: loads",
     "traces/logs/reading/records.py: reader",  # one line of text
     "traces/logs/reading/scan.py: reader",  # a reader of ours
-    "traces/twins/gavel.py: read_text",  # part of the package
-    "traces/twins/gavel.py: loads",
-    "traces/twins/stats.py: read_text",
-    "traces/twins/stats.py: loads",
     "extend.py: load",  # an entry point
     "solvers/worker/isolated.py: loads",  # a pipe to our own process
     "solvers/worker/process.py: loads",

@@ -7,14 +7,13 @@ Two layers. The *wide* prior comes from hardware and architecture numbers and is
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
 from formulations.arrays import Floats
+from morph_opt.documents.packaged import packaged_toml
 from morph_opt.perf.analytic.architecture import CONSTANT_NAMES, Architecture
 
 PEAK_FLOPS = 312e12
@@ -59,8 +58,7 @@ _COMPUTE_SD = 1.5
 
 @cache
 def _tables() -> dict[str, dict[str, tuple[float, float]]]:
-    text = resources.files("morph_opt.perf.analytic").joinpath("prior.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return packaged_toml(__package__, "prior.toml")
 
 
 def ideal_compute_s(architecture: Architecture) -> float:

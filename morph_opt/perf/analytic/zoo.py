@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 
+from morph_opt.documents.packaged import packaged_text
 from morph_opt.perf.analytic.model import AnalyticModel
 from morph_opt.perf.analytic.modelfile import entries_of, population_of
 from morph_opt.perf.analytic.prior import Population
@@ -36,4 +36,4 @@ def builtin_population() -> Population:
 
 def zoo_text() -> str:
     """Content of the zoo's model file."""
-    return resources.files("morph_opt.perf.analytic").joinpath(ZOO_FILE).read_text(encoding="utf-8")
+    return packaged_text(__package__, ZOO_FILE)

@@ -10,12 +10,11 @@ the configuration files that the authors released with them.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 
+from morph_opt.documents.packaged import packaged_toml
 from morph_opt.domain import InputError
 from morph_opt.domain._validate import require_int
 from morph_opt.domain.nearest import unknown
@@ -93,10 +92,7 @@ _MICRO_BENCHMARKS = (
 def published_facts() -> Mapping[str, ModelFacts]:
     """Facts of the zoo's models and of the two micro-benchmarks, by name."""
     # the architectures alone: memory does not depend on fitted constants
-    text = (
-        resources.files("morph_opt.perf.analytic").joinpath("zoo.toml").read_text(encoding="utf-8")
-    )
-    tables = tomllib.loads(text)["models"]
+    tables = packaged_toml("morph_opt.perf.analytic", "zoo.toml")["models"]
     found = {
         name: ModelFacts(Architecture(name, **tables[name]["architecture"]), *embedding)
         for name, embedding in _VOCABULARIES.items()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from formulations.arrays import Floats
+from morph_opt.documents.packaged import packaged_toml
 
 RUN_EDGES_S = tuple(float(1 << k) for k in range(22))
 """Run times at which the CDFs are published."""
@@ -93,8 +92,8 @@ class ClusterFacts:
 @cache
 def load_facts() -> dict[str, ClusterFacts]:
     """Every cluster of ``facts.toml`` by name."""
-    text = resources.files(__package__).joinpath("facts.toml").read_text("utf-8")
-    return {name: _cluster(table) for name, table in tomllib.loads(text).items()}
+    tables = packaged_toml(__package__, "facts.toml")
+    return {name: _cluster(table) for name, table in tables.items()}
 
 
 def _shares(cdf: list[float]) -> Floats:

@@ -9,14 +9,13 @@ packing pairs are there as well, for any gang size.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 import numpy as np
 import numpy.typing as npt
 
+from morph_opt.documents.packaged import packaged_toml
 from morph_opt.domain import InputError, Job, Trace
 from morph_opt.perf.tables.gangs import RIGID_PLAN, Gang
 from morph_opt.perf.tables.gavel import GavelTable, GavelThroughputs, Key
@@ -64,8 +63,8 @@ class _Family:
 
 
 def _families() -> dict[str, _Family]:
-    text = resources.files("morph_opt.traces.twins").joinpath("gavel.toml").read_text("utf-8")
-    return {name: _Family(**table) for name, table in tomllib.loads(text).items()}
+    tables = packaged_toml(__package__, "gavel.toml")
+    return {name: _Family(**table) for name, table in tables.items()}
 
 
 _FAMILIES = _families()

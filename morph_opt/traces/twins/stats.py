@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from morph_opt.documents.packaged import packaged_toml
 from morph_opt.domain import A800_NODE, ExecutionPlan, default_cluster
 
 SIZE_CLASSES = 3
@@ -127,8 +126,7 @@ class Variants:
 @cache
 def load_stats() -> tuple[dict[str, TwinStats], Variants]:
     """The committed statistics: by original (``base``, ``naive``), and the variants of base."""
-    text = resources.files(__package__).joinpath("twins.toml").read_text("utf-8")
-    return parse_stats(tomllib.loads(text))
+    return parse_stats(packaged_toml(__package__, "twins.toml"))
 
 
 def parse_stats(document: dict[str, Any]) -> tuple[dict[str, TwinStats], Variants]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
 from typing import Literal
+
+from morph_opt.documents.packaged import packaged_toml
 
 Severity = Literal["error", "warning", "note"]
 
@@ -31,10 +31,8 @@ class Check:
 
 
 def _checks() -> dict[str, Check]:
-    text = (
-        resources.files("morph_opt.traces.logs.reading").joinpath("checks.toml").read_text("utf-8")
-    )
-    return {code: Check(code, **table) for code, table in tomllib.loads(text).items()}
+    tables = packaged_toml(__package__, "checks.toml")
+    return {code: Check(code, **table) for code, table in tables.items()}
 
 
 CHECKS = _checks()
