@@ -1,4 +1,4 @@
-"""Who is compared with whom on what: the contenders, the traces, and what is replayed of them."""
+"""What is compared on what: the contenders, the traces, and what is replayed of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from morph_opt.replay.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Who is compared.
+    """What is compared.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def takes_part(contender: Contender, field: Field, place: int = 0) -> bool:
 def scenarios(
     chosen: Sequence[Field], seeds: Sequence[int]
 ) -> Iterator[tuple[Field, int, Contender, Scenario]]:
-    """All replays: first the core, and last the dear; of each first the traces that are not late.
+    """All replays: first the core, and last the expensive; of each first traces that are not late.
 
     Within that seed by seed: what is cut short has whole sets of pairs. Originals come behind three
     seeds of the twins.

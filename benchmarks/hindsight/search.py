@@ -2,7 +2,7 @@
 
 Schrimpf et al. (2000), with prices: a job that is put back takes the way with the least of its own
 end and ``alpha`` times what its GPUs are worth to those in the system meanwhile (one machine serves
-everybody; see ``docs/formulations/lookahead.md``), as early as it fits. Without the price everybody
+all jobs; see ``docs/formulations/lookahead.md``), as early as it fits. Without the price every job
 would take most GPUs at poor efficiency. Worse plans are taken over with the chance that simulated
 annealing gives them. What is drawn depends on the number of the block alone, so a search that is
 stopped after a block can be continued.
@@ -28,7 +28,7 @@ FIRST_HOT, FIRST_LENGTH = 5.0, 4
 """The first block is hotter and so many times as long, as it begins far from good."""
 MOST_OUT, MOST_WIDE, WIDE = 16, 90, 0.07
 """Jobs that are taken out at a time, and in some steps: a gang that holds half of the cluster for
-hours moves only where everybody near it does."""
+hours moves only where all near it do."""
 ALPHA = (0.2, 2.0)
 """Factors on the prices."""
 FRESH = 5
@@ -103,7 +103,7 @@ def _found(plan: Plan, blocks: int) -> Found:
 
 
 def _empty(work: Work) -> Plan:
-    """Long enough for everybody one after the other."""
+    """Long enough for all jobs one after the other."""
     longest = sum(min(way.rounds for way in ways) for ways in work.ways)
     most = max(way.rounds for ways in work.ways for way in ways)
     return Plan(work, int(work.release.max()) + longest + most + 1)

@@ -48,7 +48,7 @@ class Seeded:
     objective
         What it maximises.
     follows
-        Rounds that were decided before it; 0: everybody waits.
+        Rounds that were decided before it; 0: all jobs wait.
     large
         Takes more than a second to make.
     """

@@ -7,7 +7,7 @@
                                [--out reports/scale]
 
 One thread; every case in a process of its own, so that memory is its own. Times are CPU seconds,
-medians over the steady rounds, because the machine may be shared. Everybody decides the very same
+medians over the steady rounds, because the machine may be shared. All methods decide the very same
 states: the ladder's decision makes the next round. Writes ``rounds.csv`` and, from it alone,
 ``README.md``, ``seconds.svg`` and ``distance.svg``; cases that are measured again replace theirs.
 """

@@ -19,7 +19,7 @@ FIELDS = ("solver", "instance", "start", "status", "gap", "nodes", "cpu_s")
 
 
 def all_stay(model: LinearModel) -> Floats | None:
-    """The running allocation as a point: everybody stays, nobody starts; None if impossible.
+    """The running allocation as a point: all jobs stay, none starts; None if impossible.
 
     It is the previous round's solution as well: what that round started, this one sees running.
     Guarantees can make it impossible.

@@ -22,7 +22,7 @@ Placed = tuple[Selection | None, bool]
 """A decision with its nodes; without one, whether there are provably none."""
 
 Ask = Callable[[Ints], Placed]
-"""Who is asked for the nodes of a choice that were not found."""
+"""What is asked for the nodes of a choice that were not found."""
 
 
 @dataclass(frozen=True, slots=True)

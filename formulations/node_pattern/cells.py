@@ -192,7 +192,7 @@ class Kinds:
 
 
 KIND_LIMIT = 8
-"""Kinds of a class above which scarce side resources are not all told apart by kinds."""
+"""Kinds of a class above which scarce side resources are not all distinguished by kinds."""
 
 
 def find_kinds(problem: RoundProblem) -> Kinds:
@@ -305,7 +305,7 @@ class GangTypes:
 def find_gang_types(problem: RoundProblem, kinds: Kinds, parts: PartCounts) -> GangTypes:
     """Types in lexicographic order of their attributes.
 
-    Types are told apart by the uplink share only where uplinks matter, and by other resources
+    Types are distinguished by the uplink share only where uplinks matter, and by other resources
     only where these are aggregated.
     """
     c, which = problem.options.starts.templates

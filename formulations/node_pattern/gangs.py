@@ -94,7 +94,7 @@ _Gangs = tuple[int, int, Ints]
 
 
 def _pools(problem: RoundProblem, types: GangTypes, of: Ints) -> list[list[int]]:
-    """Types whose parts need not be told apart once gangs have their hosts, in order.
+    """Types whose parts need not be distinguished once gangs have their hosts, in order.
 
     They want the same of uplinks and aggregated resources. Strict ones have parts of one kind, or
     are of one job: of these at most one gang is there.

@@ -11,7 +11,7 @@ a job in it, a full restart for a change and what is left of one for a stay.
 
 Guarantees (`guarantee`) rank before every other goal. Whenever all guaranteed jobs can have the
 speed of their request at once, they have it (rows ``guarantee[j]``, see the MILP policy). When
-they cannot, the level of this name decides who does, or their worth is raised (`favoured`).
+they cannot, the level of this name decides which do, or their worth is raised (`favoured`).
 """
 
 from __future__ import annotations

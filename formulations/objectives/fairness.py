@@ -3,7 +3,7 @@
 *Ratios*: nobody much later than fair. With target shares a job would be complete at its *fair
 finish*, ``T_j`` seconds after submission (one start-up included, as in a private cluster). The
 finish-time ratio of a job is its completion time over ``T_j``. The goal is ``sum w ratio^(k+1)``,
-which for large k is the largest ratio. Who is passed over in a round waits until a rival's GPUs
+which for large k is the largest ratio. A job passed over in a round waits until a rival's GPUs
 are free again, a start-up at least, and if it runs loses the start-up behind it. This adds
 
     c_j = w_j ((ratio_j + (d + s_j) / T_j)^(k+1) - ratio_j^(k+1)) / d      per second waited,

@@ -51,7 +51,7 @@ def turn_weights(
 
 
 def soon(interval_s: float, charge_s: Floats, left_s: Floats) -> Floats:
-    """Worth of running somebody who has so much work left to its report; 0 where there is none."""
+    """Worth of running a job with so much work left to its report; 0 where there is none."""
     found: Floats = interval_s / np.maximum(interval_s, charge_s + left_s)
     return np.where(left_s > 0.0, found, 0.0)
 

@@ -1,6 +1,6 @@
 """The objective **lookahead**: GPU-seconds priced by the backlog behind a round.
 
-`Jct` adds up completion rates and does not know what a GPU-second is worth to those who wait. On
+`Jct` adds up completion rates and does not know what a GPU-second is worth to waiting jobs. On
 one fluid machine that serves the least remaining work first the worth is known: a GPU-second at
 instant ``s`` delays all jobs that end after ``s``, so its price is their weight over the GPUs.
 Page: ``docs/formulations/lookahead.md``.

@@ -213,7 +213,7 @@ class Placing:
             *(column.tolist() for column in columns), strict=True
         ):
             now_has = int(self.option[job])
-            # Who has moved in this pass is worth more than when it began.
+            # A job that moved in this pass is worth more than when the pass began.
             if need > spare[t] if now_has == before else worth <= float(value[now_has]):
                 continue
             if (now_has != before or need == -np.inf) and not self._may_fit(job, to):

@@ -119,7 +119,7 @@ class Rounding:
         turn = np.mod((np.arange(order.size) + 0.5) * GOLDEN, 1.0)
         group = self.relaxation.group
         if group is not None:
-            # Jobs on a node follow one cut together, in which the node has settled who goes on.
+            # Jobs on a node follow one cut together, in which the node has settled which run on.
             grouped = np.flatnonzero(group[order] >= 0)
             _, first, of = np.unique(group[order[grouped]], return_index=True, return_inverse=True)
             turn[grouped] = turn[grouped[first]][of.reshape(-1)]
@@ -150,7 +150,7 @@ class Rounding:
         option, owner = relaxation.options_by_job()
         whole = relaxation.options_use(row, choice)
         if relaxation.shared.label[row][0] != "rule":
-            # Of a million options: those of nobody who uses nothing, for nothing is used below 0.
+            # Of a million options: those of jobs that use something, for nothing is used below 0.
             near = np.flatnonzero((whole > SLACK)[owner])
             option, owner = option[near], owner[near]
         released = whole[owner] - relaxation.options_use(row, option)

@@ -67,7 +67,7 @@ class _Alike:
 
 
 class SlotRelaxation(Relaxation):
-    """A relaxation with rows of slots behind the others, and nodes that decide who goes on.
+    """A relaxation with rows of slots behind the others, and nodes that decide which jobs run on.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class SlotRelaxation(Relaxation):
         collected, held, offered = self._collected(pays[self._held], best, which)
         left = worth - np.bincount(self._problem.holds.job, pays, self.jobs)
         surplus = np.maximum(alone, left)
-        # Who goes on: wherever its nodes have it so, or where going on pays nothing.
+        # A job runs on wherever its nodes have it so, or where running on pays nothing.
         here = np.bincount(self._holder, self._part * held, self.jobs)
         nodes = np.bincount(self._holder, minlength=self.jobs) > 0
         continuing = np.where(nodes, here > 1.0 - 1e-9, True) & (left >= alone - 1e-12 * abs(alone))

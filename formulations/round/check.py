@@ -159,7 +159,7 @@ def _leads(problem: RoundProblem, job: int, choice: int, selection: Selection) -
 
 
 def _check_partners(problem: RoundProblem, selection: Selection) -> None:
-    """Who comes to where another job runs may be there."""
+    """A job that comes to where another runs may be there."""
     options, held = problem.options, problem.options.held
     if not options.shared.any():
         return
@@ -173,7 +173,7 @@ def _check_partners(problem: RoundProblem, selection: Selection) -> None:
 
 
 def _check_returns(problem: RoundProblem, selection: Selection) -> None:
-    """Who comes back to nodes that are named may be there, one part on each."""
+    """A job that comes back to named nodes may be there, one part on each."""
     if not problem.returns.options:
         return
     for job, picked in enumerate(selection.choice.tolist()):

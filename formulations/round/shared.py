@@ -1,4 +1,4 @@
-"""Options of several jobs on the same GPUs, told by what each of them does there."""
+"""Options of several jobs on the same GPUs, described by what each of them does there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharedTable:
-    """Options of several jobs, and who shares GPUs already; none by default.
+    """Options of several jobs, and which share GPUs already; none by default.
 
     One row per option and job, two jobs or more in each option. What a job does there it could do
     alone: start in a candidate, or stay. Either all of an option start, on GPUs that are free, like

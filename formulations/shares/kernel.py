@@ -178,7 +178,7 @@ def _columns(
     minimise_load: bool,
 ) -> tuple[Ints, int, int]:
     """Columns x[job, kind], t and load of the reduced model; the latter two are one each."""
-    # Of those who ask: what the others hold is large against rounding, or nothing.
+    # Of those that ask: what the others hold is large against rounding, or nothing.
     need = np.where(demands.slope > 0, demands.at(level[1]), np.inf)
     top = boxes(demands.speed, need)
     x = builder.add_columns("x", np.stack([job, kind], axis=1), top[job, kind], integer=False)

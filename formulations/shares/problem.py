@@ -201,7 +201,7 @@ def check_shares(problem: ShareProblem, x: Floats, pair_x: Floats | None = None)
     Raises
     ------
     ValueError
-        Naming the rule (``nonnegative``, ``allowed``, ``time``, ``capacity``) and who breaks it.
+        Naming the rule (``nonnegative``, ``allowed``, ``time``, ``capacity``) and what breaks it.
     """
     pair_x = np.zeros((problem.pairs.count, problem.types)) if pair_x is None else pair_x
     if min(x.min(initial=0.0), pair_x.min(initial=0.0)) < -TOLERANCE:

@@ -21,8 +21,8 @@ def make_parser() -> LineParser:
 
     parser = LineParser(
         prog="python -m morph_opt.audit",
-        description="Rebuild from a log who ran and who waited at each instant, and say which idle "
-        "GPUs the optimum would have given to jobs that waited.",
+        description="Rebuild from a log which jobs ran and waited at each instant, and say which "
+        "idle GPUs the optimum would have given to jobs that waited.",
         epilog=f"Formats: {', '.join(LOG_FORMATS)}, and {RUN}:FOLDER for a run of our own. "
         "Exit status: 0 done; 2 bad usage or bad input.",
     )

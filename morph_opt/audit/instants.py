@@ -1,6 +1,6 @@
-"""The round at an instant: who ran where, who waited, and who of them would have fitted.
+"""The round at an instant: which jobs ran where, which waited, and which would have fitted.
 
-Whoever runs stays where it is; the choice is who of those that wait is started beside them. A job
+Running jobs stay where they are; the choice is which waiting jobs are started beside them. A job
 counts as many as it has GPUs, so the optimum puts as many idle GPUs to work as can be.
 """
 

@@ -1,4 +1,4 @@
-"""What a log says that happened: when who was submitted, started and ended, and on which nodes."""
+"""What a log says that happened: when jobs were submitted, started and ended, and where."""
 
 from __future__ import annotations
 

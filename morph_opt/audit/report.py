@@ -107,7 +107,7 @@ def as_text(audit: Audit, spec: str) -> str:
         lines.append(f"GPU-hours that would have fitted, by partition: {shares}")
     passed = [one for one in audit.instants if one.passed]
     lines.append(
-        f"order: in {len(passed)} instants somebody waits who was passed by a later job of at "
+        f"order: in {len(passed)} instants a waiting job was passed by a later one of at "
         f"least its size (at most {max((one.passed for one in passed), default=0)} at once)"
     )
     over = max(one.missing for one in audit.instants)

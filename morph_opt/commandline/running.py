@@ -74,7 +74,7 @@ def run_command(
     except SystemExit as left:  # of the parser: usage or help
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     except BrokenPipeError:
-        return BROKEN_PIPE  # who read has enough: nothing is wrong
+        return BROKEN_PIPE  # the reader has enough: nothing is wrong
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""  # none: a stream
         text = "is a file, not a folder" if error.errno == errno.EEXIST else error.strerror
@@ -136,7 +136,7 @@ def _blamed_on(error: BaseException) -> str | None:
 
 
 def _say(line: str, error: BaseException, *more: str) -> None:
-    """Lines on stderr; nobody is left to be told if that fails."""
+    """Lines on stderr; if that fails, nothing is left to write to."""
     notes = getattr(error, "__notes__", ())
     with suppress(OSError, ValueError):
         print("\n".join(("; ".join((line, *notes)), *more)), file=sys.stderr)

@@ -306,8 +306,8 @@ class _Climb:
     ) -> tuple[Floats, Floats, Floats] | None:
         """Prices of slots as a guide and as a bound; None where they are too many.
 
-        Surplus and reduced values of what the bound proves, and the surplus where those who go on
-        pay what their leaving gives back, which tells who is to be decided anew.
+        Surplus and reduced values of what the bound proves, and the surplus where jobs that run on
+        pay what their leaving gives back, which tells which are to be decided anew.
         """
         began = time.perf_counter()
         try:

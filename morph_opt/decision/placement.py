@@ -47,7 +47,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
     rows = members.chosen(choice)
     keeps = np.zeros(choice.size, dtype=bool)
     keeps[members.job[rows]] = ~members.starts[rows]
-    # From here on one by one, but only those who change: 40,000 jobs go on as they were.
+    # From here on one by one, but only those that change: 40,000 jobs run on as they were.
     held: list[Assignment | None] = list(map(_RUNNING, states))
     begins = decided[~keeps[decided]].tolist()
     spots = {job: selection.nodes[job] or problem.named_nodes(int(choice[job])) for job in begins}
@@ -57,7 +57,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             running is not None and job not in partner and _same(view, selection, job, running)
         )
     _pair_anew(held, np.flatnonzero(keeps).tolist(), partner)
-    # Who keeps GPUs takes them before anybody who starts is given any.
+    # Jobs that keep GPUs take them before any that starts is given some.
     taken = _taken(problem, held, keeps, {node for own in spots.values() for node in own})
     made: dict[int, Assignment] = {}
     for job in begins:
@@ -65,7 +65,7 @@ def to_allocation(state: RoundState, view: RoundView, selection: Selection) -> A
             continue
         picked, lead = int(choice[job]), together.get(job, [job])[0]
         plan, name = view.configuration(job, picked).plan, states[job].job.name
-        # Who shares an option gets what the first of them was given; in place, what its host keeps.
+        # Jobs of one option get what its first was given; in place, what the host keeps.
         host = made.get(picked) or (held[lead] if keeps[lead] else None)
         if host is not None:
             held[job] = Assignment(name, plan, host.placement, host.job)
@@ -80,7 +80,7 @@ _RUNNING, _PARTNER = attrgetter("running"), attrgetter("partner")
 
 
 def _pair_anew(held: list[Assignment | None], keeps: list[int], partner: dict[int, str]) -> None:
-    """Name the partners of those who keep their GPUs, where these are others than before."""
+    """Name the partners of jobs that keep their GPUs, where these are others than before."""
     if not partner and {*map(_PARTNER, map(held.__getitem__, keeps))} <= {None}:
         return
     for job in keeps:

@@ -57,7 +57,7 @@ class PosedRound:
     rules
         What the tables stand under.
     poser
-        Who posed it.
+        What posed it.
     data
         What the objective observed of the snapshot; the goals are a function of it and the tables.
     """
@@ -230,7 +230,7 @@ class RoundPoser:
 def _by_members(problem: RoundProblem, options: Ints) -> list[tuple[tuple[int, int], ...]]:
     """Some options by what they are made of: their jobs, and how each comes to it; -1 for a stay.
 
-    Who comes back to nodes that are named does not do what its candidate does elsewhere: -2 and
+    A job that comes back to named nodes does not do what its candidate does elsewhere: -2 and
     less, by the candidate.
     """
     members, count = problem.options.members, problem.candidates.count

@@ -112,7 +112,7 @@ class RoundSolver:
             last = rank == len(levels) - 1
             found = self._placed(problem, built, 1e-6 if not last else self._limits.gap)
             outcomes.append(found.outcome)
-            # Who asks the last model what it forbids is to find the reason in its rows.
+            # Asked what it forbids, the last model is to have the reason among its rows.
             built = _with_limits_of(found.built, posed) if last else found.built
             if found.selection is None:
                 break

@@ -46,7 +46,7 @@ def checked(public: _Public, *, types: bool = True, foreign: bool = False) -> _P
 
     Notes
     -----
-    Without ``types``, names of parameters alone are looked at: who says more of a value than its
+    Without ``types``, names of parameters alone are looked at: what says more of a value than its
     type, as options do, refuses it in words of its own. A `ValueError` of what is ``foreign``, of
     a package that knows no errors of users, becomes an `InputError`.
     """

@@ -53,7 +53,7 @@ def on_command_line() -> Iterator[None]:
 
 
 def typed(option: str) -> str:
-    """An option as who reads of it types it: on a command line itself, in Python the keyword.
+    """An option as its reader types it: on a command line itself, in Python the keyword.
 
     >>> typed("--skip-impossible")
     'skip_impossible'

@@ -113,7 +113,7 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """Everything that a policy may look at: jobs, progress, who holds what, nodes up.
+    """Everything that a policy may look at: jobs, progress, GPUs held, nodes up.
 
     Parameters
     ----------

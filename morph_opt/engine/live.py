@@ -105,8 +105,8 @@ class LiveJob:
         """The job as a snapshot at ``now_s`` has it; its `snapshot` there is the same again.
 
         What a stop may cost is counted from the job's last start: up to now its segment has made
-        ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. Who holds GPUs
-        or held some has started once at least, whatever the snapshot says.
+        ``iterations_done`` at an even pace, from here on it runs at ``iteration_s``. A job that
+        holds GPUs or held some has started once at least, whatever the snapshot says.
         """
         live = cls(known.job, order, known.prices, known.iterations_done)
         live.last_held = known.last_held

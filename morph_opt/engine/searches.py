@@ -1,4 +1,4 @@
-"""Searches of a trace in the course of a replay: who has reported, and who is cancelled then."""
+"""Searches of a trace in the course of a replay: which trials reported, and which are cancelled."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Shared:
     """From now on a running job shares its GPUs with another one, or (None) has them alone.
 
     It goes on at ``iteration_s`` from ``iterations_done``, without a restart. Follows every start
-    in a pair, and every arrival, exchange and departure of a partner; both jobs are told.
+    in a pair, and every arrival, exchange and departure of a partner; both jobs are named.
     """
 
     time_s: float

@@ -59,7 +59,7 @@ while it was open.
 """
 
 _Mark = tuple[float, int, Callable[[Any, float], None], Any]
-"""When, its rank, who takes it, and what it is."""
+"""When, its rank, what takes it, and what it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Scheduler(Protocol):
     """A cluster under a scheduler that stays the arbiter."""
 
     server: str
-    """Who answers, in messages."""
+    """The name in messages of what answers."""
 
     def clock(self) -> float:
         """The clock of this machine."""

@@ -201,8 +201,8 @@ class Slurm:
     def take_lease(self, owner: str) -> None:
         """Become the one controller of the cluster, for `Settings.lease_s`.
 
-        Slurm can compare nothing and set it in one step: who reads himself behind a pause that is
-        longer than any other's way from reading to writing has it.
+        Slurm cannot compare and set in one step: it is of the controller that reads its own
+        name after a pause longer than any other's way from reading to writing.
 
         Raises
         ------

@@ -94,7 +94,7 @@ class Segment:
         )
 
     def partner_stretches(self) -> Iterator[tuple[float, float, str | None]]:
-        """From, until, and who was on the same GPUs meanwhile."""
+        """From, until, and which jobs were on the same GPUs meanwhile."""
         for (from_s, until_s, _, _), partner in zip(
             self.stretches(), (None, *self.partners), strict=True
         ):

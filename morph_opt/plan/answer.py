@@ -40,7 +40,7 @@ class Answer:
     Parameters
     ----------
     question, asked
-        Word of the command, and what it was told: enough to ask again.
+        Word of the command, and its options: enough to ask again.
     said
         The answer in sentences, the first one first.
     figures

@@ -73,7 +73,7 @@ def coming(history: str, known: Iterable[str] = (), **options: Any) -> Coming:
     known
         Names that are taken.
     **options
-        What the history is told.
+        Options of the history.
 
     Raises
     ------

@@ -266,7 +266,7 @@ def judged(found: Found, slo: Slo) -> Verdict:
     failure = found.failure
     if failure is not None and failure.kind == "input":
         # Wrong at every size: there is no answer, which is not the answer "none".
-        # Told by a command of its own, which names options.
+        # Said by a command of its own, which names options.
         option, _, rule = failure.message.removeprefix("error: ").partition(": ")
         if option.startswith("--"):
             raise InputError(rule, field=option)

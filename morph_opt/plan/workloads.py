@@ -38,7 +38,7 @@ class Source:
     note
         What the answer has to say about it.
     options
-        What the trace is told, as `morph_opt.traces.registry.load_trace` takes it.
+        Options of the trace, as `morph_opt.traces.registry.load_trace` takes it.
     """
 
     trace: str
@@ -90,7 +90,7 @@ def source_of(
     blocks
         ``weeks`` or ``days``; None: as the history allows.
     options
-        What the trace is told, as `morph_opt.traces.registry.load_trace` takes it.
+        Options of the trace, as `morph_opt.traces.registry.load_trace` takes it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``python -m morph_opt.policies``: every policy and objective, and what each may be told."""
+"""``python -m morph_opt.policies``: every policy and objective, and the options of each."""
 
 from __future__ import annotations
 

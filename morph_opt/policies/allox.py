@@ -49,7 +49,7 @@ def least_total(work_s: Floats, machines: Ints) -> tuple[Ints, Ints, float]:
 
 
 class AlloX(FillingPolicy):
-    """Requested gangs, never preempted; who waits is matched to what is free.
+    """Requested gangs, never preempted; waiting jobs are matched to what is free.
 
     A gang of g GPUs counts as g times its seconds on one. Per type the jobs first in line start;
     where a gang does not fit, the next in line may.

@@ -17,7 +17,7 @@ AUTO = "auto"
 
 
 def objective_for(options: DecisionOptions) -> SavedTime | Lookahead:
-    """`SavedTime` where policies are told what jobs have left, if only about; else `Lookahead`.
+    """`SavedTime` where policies know what jobs have left, if only about; else `Lookahead`.
 
     Dividing by the time for which GPUs are held pays where that is known; on guesses it does not.
     """

@@ -1,4 +1,4 @@
-"""What policies are told of the work that jobs have left: guesses, or estimates that are wrong.
+"""What policies know of the work that jobs have left: guesses, or estimates that are wrong.
 
 Page: ``docs/formulations/unknown-durations.md``.
 """
@@ -25,7 +25,7 @@ SIGMAS = Range(0.0, 5.0, above=True)
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """What policies are told of the work that jobs have left.
+    """What policies know of the work that jobs have left.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class EstimatingPolicy(Policy):
     policy
         Decides.
     estimates
-        What it is told.
+        What it knows.
     """
 
     def __init__(self, policy: Policy, estimates: Noise | Learnt) -> None:

@@ -1,4 +1,4 @@
-"""Who decides and what that may be told: the options of policies and objectives, each once."""
+"""Which policy decides, and the options of policies and objectives, each once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _durations(text: str) -> object:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionOptions:
-    """What policies and objectives may be told; each is known to some and refused by the others.
+    """Options of policies and objectives; each is known to some and refused by the others.
 
     Which knows what: `PolicySpec.options` and `MILP_OPTIONS`.
 

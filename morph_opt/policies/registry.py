@@ -55,7 +55,7 @@ def make_objective(
     belief
         Speeds that objectives with a memory go by; without a belief they are not made.
     options
-        What the objective may be told.
+        Options of the objective.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def make_objective(
     """
     spec = OBJECTIVES.get(name)
     if spec is not None and not (belief is None and spec.needs.memory):
-        # Who remembers nothing looks at no speeds but those of the problem.
+        # An objective without memory looks at no speeds but those of the problem.
         return spec.make(cast(SpeedModel, belief), options or PolicyOptions())
     own = extension("morph_opt.objectives", name)
     if own is None:

@@ -127,7 +127,7 @@ def replay(
     Parameters
     ----------
     trace, cluster, policy, truth
-        What runs where, who decides, and how fast jobs truly run.
+        What runs where, by which policy, and how fast jobs truly run.
     config
         Rules; the defaults are those of the command line.
     node_events

@@ -195,7 +195,7 @@ def _require_seeded(trace: str, jobs_as: str | None) -> None:
 def _cluster(given: argparse.Namespace, workload: Workload, known: Cluster | None) -> Cluster:
     from morph_opt.traces.registry import home_cluster
 
-    # Also refuses what the trace cannot be told.
+    # Also refuses options that the trace does not have.
     home = home_cluster(workload.trace, **workload.trace_options)
     equal: dict[str, Any] = given_options(given, EqualNodes)
     if known is None and "cluster" in given:

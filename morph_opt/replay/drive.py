@@ -39,7 +39,7 @@ class Drive:
     Parameters
     ----------
     engine, policy
-        Who runs the jobs, and who decides.
+        What runs the jobs, and what decides.
     progress
         Called after each round.
     begun

@@ -51,7 +51,7 @@ class Prepared:
     scenario
         With the digests of trace, events and rules filled in, paths made absolute.
     trace, truth, policy
-        What runs, how fast, who decides.
+        What runs, how fast, by which policy.
     kind, notice
         Where the trace comes from.
     skipped

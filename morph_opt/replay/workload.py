@@ -46,7 +46,7 @@ class Workload(TraceOptions):
 
     @property
     def trace_options(self) -> dict[str, Any]:
-        """What the trace is told, as `morph_opt.traces.registry.load_trace` takes it."""
+        """Options of the trace, as `morph_opt.traces.registry.load_trace` takes it."""
         return {name: getattr(self, name) for name in TRACE_OPTIONS}
 
 

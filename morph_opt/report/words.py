@@ -121,7 +121,7 @@ def verdict(comparison: Comparison, views: tuple[RunView, ...]) -> str:
 
 
 def gantt_caption(view: RunView) -> str:
-    """Who held the GPUs."""
+    """Which jobs held the GPUs."""
     nodes, r = view.nodes, view.rectangles
     moved = sum(len(numbers) > 1 for numbers in view.segments_by_job.values())
     sentences = (
@@ -229,7 +229,7 @@ def distribution_caption(views: Sequence[RunView], column: str, name: str) -> st
 
 
 def pairs_caption(pairing: Pairing, first: str, second: str) -> str:
-    """Who gains."""
+    """Which jobs gain."""
     changes = pairing.difference_s
     if not changes.size:
         return "No job completed in both runs."

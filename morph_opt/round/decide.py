@@ -153,7 +153,7 @@ class RoundDecision:
 
     @checked
     def why(self, job: str) -> str:
-        """Why a job got what it got: what that is worth, its best option, and who would pay.
+        """Why a job got what it got: what that is worth, its best option, and which jobs would pay.
 
         Raises
         ------
@@ -245,7 +245,7 @@ def decide(
         Names, or objects of one's own, or the classes that make them from belief and options; the
         objective is of the policy ``milp``, ``auto`` where none is named.
     options
-        Everything that a policy may be told, the objective included.
+        All options of a policy, the objective included.
 
     Raises
     ------

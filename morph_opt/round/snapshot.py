@@ -1,4 +1,4 @@
-"""A round as one JSON document: what the cluster is, who runs where, how fast, which rules.
+"""A round as one JSON document: the cluster, what runs where, how fast, which rules.
 
 Format ``morph-opt/round-state/1``, documented in ``docs/round.md`` and
 ``docs/schema/round-state-v1.json``. Reading what was written gives an equal state.
@@ -33,7 +33,7 @@ class Snapshot:
     Parameters
     ----------
     state
-        Cluster, jobs, who holds what.
+        Cluster, jobs, and the GPUs that they hold.
     speeds
         Speeds that the decision goes by.
     rules

@@ -21,7 +21,7 @@ SPEEDS = "speeds.json"
 
 
 class Watcher(Protocol):
-    """Told of every round."""
+    """Called with every round."""
 
     def observe(self, state: RoundState) -> None:
         """A round that was decided before; a resumed replay repeats those."""
@@ -40,7 +40,7 @@ class WatchedPolicy(Policy):
     policy
         Decides.
     watchers
-        Told after each decision, in order.
+        Called after each decision, in order.
     explainer
         Asked which rules are in conflict when a round has no decision; None: nobody is.
     """

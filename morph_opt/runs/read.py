@@ -46,7 +46,7 @@ class SegmentRow:
     Parameters
     ----------
     job, plan
-        Who, and how it ran.
+        Which, and how it ran.
     start_s, end_s, held_s
         From, until, and the difference.
     gpus, allocated_gpus
@@ -187,7 +187,7 @@ class Run:
 
     @cached_property
     def segments(self) -> Records[SegmentRow]:
-        """Who held which GPUs from when to when, in the order in which that ended."""
+        """Which jobs held which GPUs from when to when, in the order in which that ended."""
         rows = (SegmentRow.of(job, segment) for job, segment in segments_of(self.events))
         return Records(rows, columns(SegmentRow))
 
@@ -222,7 +222,7 @@ class Run:
         )
         if at is None:
             raise InputError(f"has no round at {at_s:g} s or later", file=str(self.folder))
-        # Named, not imported: who replays is above this room.
+        # Named, not imported: replays are above this room.
         module = importlib.import_module("morph_opt.replay.why")
         lines: list[str] = module.why(self.folder, job, at.time_s, at.time_s + 1e-3, rounds=1)
         return lines[-1]

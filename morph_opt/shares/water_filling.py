@@ -1,11 +1,11 @@
-"""Hierarchical fairness by water filling: raise all, freeze who cannot rise, share out anew.
+"""Hierarchical fairness by water filling: raise all, freeze those that cannot rise, share anew.
 
 Gavel (OSDI'20), section 4.3. Every entity (tenant) has a weight. A *phase* gives each unfrozen job
 its part of its entity's weight, raises ``s_j thr_j / p_j`` of all jobs at those rates as far as
 the cluster allows, and freezes the jobs that cannot rise. The weights of an entity are split anew
 over its unfrozen jobs (``fairness``), or all go to the one that came first (``fifo``).
 
-Paper: a mixed-integer model with a big M finds who can still rise. Artifact: the same, and
+Paper: a mixed-integer model with a big M finds which can rise. Artifact: the same, and
 without GLPK_MI it silently returns the first LP. Here: a job whose demand has a positive shadow
 price cannot rise in *any* optimal answer, and every phase has such a job or one that is alone on
 its fastest type; a linear model ends the filling as soon as nobody has headroom. No big M.
@@ -17,8 +17,8 @@ What keeps the number and the size of the models small, all of it exact:
   that many others do not; the next state that is solved is the last one they leave standing.
 * A job at its top speed runs on its fastest type all the time, and one that neither has nor asks
   for anything takes nothing: neither needs a column.
-* Feasible rises shrink from phase to phase, so who cannot rise while all keep what they have
-  never will (`_freeze_infeasible`).
+* Feasible rises shrink from phase to phase, so one that cannot rise while all keep what they
+  have never will (`_freeze_infeasible`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SOME = 0.01
 """Part of the way to its top that an undecided job may rise when it is asked whether it can."""
 
 PASSES = 4
-"""Models spent at most, after a phase, on finding who can no longer rise."""
+"""Models spent at most, after a phase, on finding which can no longer rise."""
 
 SLACK = 1e-7
 """Relative room below a level already reached, so that rounding cannot make it infeasible."""
@@ -63,7 +63,7 @@ BELOW = ("fairness", "fifo")
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """Who the jobs belong to.
+    """The owners of the jobs.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class _Filling:
             stuck = raised.push * rate * self.unit > 1e-9
             at_top = self.level >= self.top * (1.0 - 1e-9)
             newly = asks & (stuck | at_top)
-            # Degenerate duals: nobody named although the level stands still; all who ask stop.
+            # Degenerate duals: none is named although the level is still; all that ask stop.
             self.frozen |= newly if newly.any() else asks
             shortages += int(stuck[asks].any())
             if shortages >= wait and not self.frozen.all():
@@ -243,7 +243,7 @@ class _Filling:
                 return True
             risen = asked[outcome.x[-asked.size :] > RISE / SOME]
             undecided[risen] = False
-            # Nobody needs a column who has nothing and is decided.
+            # Jobs that have nothing and are decided need no column.
             pattern[risen[holding.base[risen] <= 0]] = 0
             if not undecided.any():
                 return False

@@ -88,7 +88,7 @@ class TraceFormat:
     data_set
         What has to be on this machine; None for generated traces.
     options
-        What it may be told, and what each may be; whatever is not here is refused.
+        Its options, and what each may be; whatever is not here is refused.
     log
         Whether it is a log: its readers are in `morph_opt.traces.logs.registry.LOG_FORMATS`.
     """

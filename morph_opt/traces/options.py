@@ -1,4 +1,4 @@
-"""What a trace may be told: how a log is read, how its rows become jobs, how large a twin is."""
+"""Options of a trace: how a log is read, how its rows become jobs, how large a twin is."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class LogOptions(ReadingOptions):
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions(LogOptions):
-    """What a trace may be told; None for what is its own. Each trace refuses the others'."""
+    """Options of a trace; None for its own default. Each trace refuses the others'."""
 
     jobs: int | None = option(
         None,

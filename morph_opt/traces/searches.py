@@ -1,4 +1,4 @@
-"""Columns of searches in a workload's file: which trials belong together, and who is best."""
+"""Columns of searches in a workload's file: which trials belong together, and which is best."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_job_on_all_of_its_node_has_its_best() -> None:
     [
         (running("a", HALF),),  # four GPUs are faster than two
         (running("a", HALF), running("b", {0: [2, 3]})),  # so they are for either
-        (ALONE, queued("b", 1)),  # somebody waits
+        (ALONE, queued("b", 1)),  # one waits
         (replace(ALONE, job=replace(ALONE.job, guaranteed=True)),),  # a promise
         (replace(ALONE, restart_left_s=50.0, restart_s=10.0),),  # starting anew is ready sooner
     ],

@@ -63,7 +63,7 @@ def test_a_methods_claim_is_compared_with_its_decision() -> None:
 
 
 def test_the_fallback_is_the_callers() -> None:
-    """A method without an answer: the injected fallback leaves everybody in the queue."""
+    """A method without an answer: the injected fallback leaves all jobs in the queue."""
 
     @dataclass(frozen=True)
     class Silent:

@@ -93,8 +93,8 @@ def _overdrawn(table: SpeedTable, before: RoundState) -> bool:
         problem = CandidateBuilder(table).view(before).problem
     except ValueError:
         return True
-    everybody = problem.options.stay.tolist()
-    return oracle.room_after_stays(problem, everybody) is None
+    all_stay = problem.options.stay.tolist()
+    return oracle.room_after_stays(problem, all_stay) is None
 
 
 def _cluster(draw: np.random.Generator) -> Cluster:

@@ -57,7 +57,7 @@ def test_a_kept_promise_counts_by_how_soon_it_is_settled_and_half_a_one_not_at_a
     np.testing.assert_allclose(guarantee(quick).value[3], 1 / (20 + 50 * 4.0))
 
 
-def test_kept_has_a_hair_of_tolerance() -> None:
+def test_kept_has_a_tolerance() -> None:
     problem = base()
     table = replace(problem.candidates, iteration_s=np.asarray([2.0 * (1 + 1e-12), 2.1, 4.0]))
     assert kept(replace(problem, candidates=table)).tolist() == [True, False, True, False]

@@ -148,7 +148,7 @@ WORTH = Level("worth", "points", np.asarray([5.0, 3.0, 4.0, 9.0, 4.0]))
 
 def test_gpu_prices_by_hand() -> None:
     # At 1 a GPU: job 0 earns max(5 - 4, 4 - 2) = 2, job 1 max(3 - 2, 4 - 4) = 1, job 2 9 - 8 = 1,
-    # and eight GPUs cost 8: 12. At 0 everybody takes the best: 5 + 4 + 9 = 18. At 5 nobody pays.
+    # and eight GPUs cost 8: 12. At 0 each takes the best: 5 + 4 + 9 = 18. At 5 none pays.
     for price, bound in ((1.0, 12.0), (0.0, 18.0), (5.0, 40.0)):
         assert bounded(ROUND, WORTH, plain(price, ROUND)) == pytest.approx(bound, rel=1e-11)
 

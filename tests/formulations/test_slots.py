@@ -63,7 +63,7 @@ FOURS = [Candidate(job, (4,)) for job in range(4)]
 
 
 def test_nodes_of_six_hold_one_job_of_four_each() -> None:
-    # Four jobs of 4 GPUs, worth 4 each, on two nodes of 6: at 1 a GPU everybody pays what it is
+    # Four jobs of 4 GPUs, worth 4 each, on two nodes of 6: at 1 a GPU each pays what it is
     # worth, and 12 GPUs cost 12. At 4 a slot of 4, which a node holds once, both cost 8: as much
     # as two jobs are worth.
     problem = tiny([6, 6], FOURS)

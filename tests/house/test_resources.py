@@ -30,7 +30,7 @@ STATE_THEM = {
 """Files that may name several resources: they say what one of them is, or how much there is."""
 
 
-SPOKEN = re.compile("|".join((*(rf"\b{word}\[" for word in COLUMNS), *RESOURCE_OF)))
+BY_NUMBER = re.compile("|".join((*(rf"\b{word}\[" for word in COLUMNS), *RESOURCE_OF)))
 """A file without any of this is not parsed."""
 
 
@@ -62,7 +62,7 @@ def test_no_other_file_numbers_or_lists_resources(project_root: Path) -> None:
     several = set()
     for path in sorted(p for place in FOLDERS for p in (project_root / place).rglob("*.py")):
         text, name = path.read_text("utf-8"), str(path.relative_to(project_root))
-        if not SPOKEN.search(text):
+        if not BY_NUMBER.search(text):
             continue
         tree = ast.parse(text)
         assert list(numbered(tree)) == [], name

@@ -15,7 +15,7 @@ from morph_opt.clusters import load_cluster
 from morph_opt.domain import Allocation, Cluster, InputError, SideDemand, Span, Trace
 from morph_opt.events.log import Begun, Completed
 from morph_opt.metrics import JobDemand, avg_jct_lower_bound, makespan_lower_bound, read_history
-from morph_opt.metrics.bounds import completion as dear
+from morph_opt.metrics.bounds import completion as lower
 from morph_opt.metrics.bounds.completion import completion_jct_s
 from morph_opt.metrics.bounds.deadline import deadline_makespan_s
 from morph_opt.metrics.bounds.demands import (
@@ -382,7 +382,7 @@ def test_completion_is_never_above_a_schedule_of_equal_rigid_jobs(data: st.DataO
     assert srpt_jct_s(demands, gpus) <= best_s * (1.0 + 1e-9)
 
 
-def test_too_many_jobs_go_without_the_dear_bound() -> None:
+def test_too_many_jobs_go_without_the_expensive_bound() -> None:
     demands = [demand("a", 0.0, (1, 1.0))] * 5001
     assert completion_jct_s(demands, [1], [0.0] * 5001, [0] * 5001) is None
     workload = Demands(tuple(demands), (1,))
@@ -440,19 +440,19 @@ def test_why_impossible() -> None:
     assert greedy == "no configuration of m fits cluster '2x2 A800-80GB'"
 
 
-def test_the_dear_bound_is_computed_once_for_what_it_depends_on(
+def test_the_expensive_bound_is_computed_once_for_what_it_depends_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Names and identity of values do not matter; every number does."""
     computed: list[object] = []
-    original = dear._computed
+    original = lower._computed
 
     def counted(*told: Any) -> float:
         computed.append(told)
         return original(*told)
 
-    monkeypatch.setattr(dear, "_computed", counted)
-    monkeypatch.setattr(dear, "_found", {})
+    monkeypatch.setattr(lower, "_computed", counted)
+    monkeypatch.setattr(lower, "_found", {})
 
     def bound(gpus: int = 4, **changes: Any) -> float:
         one = demand("a", 60.0, (1.0, 90.0), (2.0, 50.0), at=1.0)

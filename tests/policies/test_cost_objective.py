@@ -27,7 +27,7 @@ from tests.formulations.worlds.rounds import starts_and_stays
 KEY = ("A", 1)
 SPEEDS = GavelTable(GavelThroughputs({"v100": {KEY: 4.0}, "k80": {KEY: 1.0}}, {}, {}))
 TWO = parse_short("1x1:V100+1x1:K80").with_prices({"V100": 8.0, "K80": 1.0})
-"""A V100 is 4 times as fast and 8 times as dear."""
+"""A V100 is 4 times as fast and 8 times as expensive."""
 
 
 OPTIONS = {"milp": PolicyOptions(objective="cost", gap=0.0), "gavel:cost": PolicyOptions()}
@@ -57,12 +57,12 @@ def test_the_job_with_a_deadline_gets_the_fast_gpu() -> None:
 
 
 def test_prices_decide_where_nothing_else_does() -> None:
-    """Who gains less from the dear type per dollar leaves it to the other."""
+    """A job that gains less from the expensive type per dollar leaves it to the other."""
     assert types(at(60.0, job("a"), job("b", deadline_s=9000.0))).keys() == {"a", "b"}
     alone = at(60.0, job("a"))
     assert types(alone) == {"a": "V100"}, "0.25 x the time at 2 x the cost"
-    dear = TWO.with_prices({"V100": 80.0})
-    assert types(replace(alone, cluster=dear)) == {"a": "K80"}
+    expensive = TWO.with_prices({"V100": 80.0})
+    assert types(replace(alone, cluster=expensive)) == {"a": "K80"}
 
 
 @pytest.mark.parametrize("policy", ["milp", "gavel:cost"])

@@ -46,7 +46,7 @@ def round_of(*jobs: JobState, nodes: int = 1, time_s: float = 600.0) -> RoundSta
 
 
 def test_levels_by_hand() -> None:
-    """Interval 60 s; shares: 4 GPUs of 8 asked for, so half of the time for everybody."""
+    """Interval 60 s; shares: 4 GPUs of 8 asked for, so half of the time for each."""
     # r + f = 20 + 100, 60 / 120; r + f = 20 + 30 is within a round; who has reported is worth 0
     soon = feedback.soon(60.0, np.full(3, 20.0), np.asarray([100.0, 30.0, 0.0]))
     assert soon.tolist() == [0.5, 1.0, 0.0]

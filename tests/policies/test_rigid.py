@@ -146,7 +146,7 @@ def test_srtf_moves_a_job_whose_node_was_given_away() -> None:
 # ---------------------------------------------------------------- equal split
 
 
-def test_equal_split_gives_everybody_the_same() -> None:
+def test_equal_split_gives_all_the_same() -> None:
     jobs = [queued("a", 1), queued("b", 8), queued("c", 2), queued("d", 4)]
     assert decide("equal_split", state(cluster(8), *jobs)) == dict.fromkeys("abcd", 2)
 

@@ -103,7 +103,7 @@ def test_equal_input_equal_text() -> None:
 
 
 def make_twice(belief: object, options: object) -> Any:
-    """A policy that gives the same GPU to everybody."""
+    """A policy that gives the same GPU to every job."""
     del belief, options
 
     class Twice(Policy):

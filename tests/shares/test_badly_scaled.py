@@ -66,7 +66,7 @@ def fractions(values) -> list[Fraction]:
 
 
 def require_optimal(policy: str, q: ShareRequest, found) -> None:
-    """The objective is the optimum in fractions; for ftf a hair less is out of reach."""
+    """The objective is the optimum in fractions; for ftf a slack less is out of reach."""
     p = q.problem.agnostic() if policy == "fairness-agnostic" else q.problem
     exact, nothing, steps = ExactShares(p), [Fraction(0)] * p.jobs, fractions(q.steps_left)
     if policy == "ftf":
@@ -88,10 +88,10 @@ def require_optimal(policy: str, q: ShareRequest, found) -> None:
         floor = fractions(np.where(np.isfinite(q.slo_s), q.steps_left / q.slo_s, 0.0))
         for job in found.dropped:
             floor[job] = Fraction(0)
-        hair = 1 - Fraction(1, 10**6) * bool(found.dropped)
+        slack = 1 - Fraction(1, 10**6) * bool(found.dropped)
         price = fractions(q.price)
         worth = lambda gains, kind: sum(gains.values()) / price[kind]  # noqa: E731
-        value = exact.best(worth, [f * hair for f in floor])
+        value = exact.best(worth, [f * slack for f in floor])
     assert float(value) == pytest.approx(found.objective, rel=1e-6)
 
 
@@ -171,7 +171,7 @@ def answer(tmp_path, capsys, policy, content):
 
 
 def test_weights_that_differ_by_1e10_by_hand(tmp_path, capsys) -> None:
-    # 1 + 2 + 1 GPUs are all there: everybody runs all the time, and the weight of 1e5 decides:
+    # 1 + 2 + 1 GPUs are all there: all run all the time, and the weight of 1e5 decides:
     # s thr / (w p) = 1 / 1e5, as p is the throughput on the only type.
     content = instance(
         throughputs=[[1.0], [1.0], [1.0]], scale_factors=[1, 2, 1], weights=[1e-5, 1.0, 1e5]

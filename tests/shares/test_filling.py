@@ -16,9 +16,9 @@ SOLVE = lp_solver()
 
 
 def raised(stated, base, slope):
-    """The level; a hair below the bases where the solver calls them infeasible."""
-    for hair in (1e-9, 1e-8, 1e-7):
-        found = stated.raise_level(base * (1 - hair), slope)
+    """The level; a slack below the bases where the solver calls them infeasible."""
+    for slack in (1e-9, 1e-8, 1e-7):
+        found = stated.raise_level(base * (1 - slack), slope)
         if found is not None:
             return found
     raise AssertionError("levels that were reached are infeasible")
@@ -40,7 +40,7 @@ def levels_by_definition(problem, entities):
             alone[job] = unit[job]
             rooms.append(raised(stated, level * unit, alone))
         stuck = asks[np.array(rooms) <= 1e-6 * np.maximum(1.0, level[asks])]
-        # Somebody is; where the hair hides it, who has the least room.
+        # One is; where the slack hides it, that with the least room.
         frozen[stuck if stuck.size else asks[np.argmin(rooms)]] = True
     raise AssertionError("a phase froze nobody")
 
@@ -59,7 +59,7 @@ def test_filling_reaches_the_levels_of_the_definition(seed, below):
     check_shares(problem, found.x)
 
 
-def test_a_cluster_with_room_for_everybody_needs_at_most_one_model():
+def test_a_cluster_with_room_for_all_needs_at_most_one_model():
     problem = random_problem(3, jobs=40, scale=20.0)
     entities = Entities(np.arange(40) % 4, np.ones(4), np.ones(40))
     found = hierarchical(problem, entities, solve=SOLVE)

@@ -85,7 +85,7 @@ def test_only_pairs_that_beat_taking_turns_are_columns() -> None:
     assert ((kept > 1.0) | (kept == 0.0)).all()
 
 
-def test_policies_that_promise_a_rate_to_everybody_keep_their_promise_of_turns() -> None:
+def test_policies_that_promise_a_rate_to_all_keep_their_promise_of_turns() -> None:
     _, truth = gavel_twin(0)
     book = ShareBook(truth, "isolated")
     book.pack(require_pair_speeds(truth))

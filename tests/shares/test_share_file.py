@@ -77,7 +77,7 @@ def test_every_policy_answers_with_a_bound(policy, file, capsys):
             assert answer["bound"] == pytest.approx(answer["objective"], rel=1e-6)
 
 
-def test_pairs_raise_what_everybody_gets(file, capsys):
+def test_pairs_raise_what_all_get(file, capsys):
     levels = []
     for packed in (False, True):
         assert main([str(file(entry(3, packed=packed, crowd=20)))]) == 0

@@ -166,5 +166,5 @@ def test_deal_fills_every_bin_to_its_count(sizes: list[tuple[int, int]], seed: i
     totals = rng.random(len(sizes)).tolist()
     bins = assign(values, counts, totals, rng, kinds)
     for kind in (0, 1):
-        dealt = np.bincount(bins[kinds == kind], minlength=len(sizes))
-        assert (dealt == counts[kind]).all()
+        spread = np.bincount(bins[kinds == kind], minlength=len(sizes))
+        assert (spread == counts[kind]).all()

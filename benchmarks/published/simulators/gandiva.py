@@ -186,7 +186,7 @@ class _Simulation:
                 self._shrink(sets, math.ceil(-missing / gang))
 
     def _expand(self, gang: int, sets: list[NodeSet], wanted: int) -> None:
-        """New sets while nodes are free; jobs are dealt anew unless the last was of one node.
+        """New sets while nodes are free; jobs are spread anew unless the last was of one node.
 
         In the published code the count of nodes overwrites the count of sets.
         """

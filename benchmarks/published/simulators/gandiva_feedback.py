@@ -66,7 +66,7 @@ class FeedbackRound:
 
     @property
     def share(self) -> float:
-        """Fraction of time that everybody could have."""
+        """Fraction of time that each job could have."""
         asked = sum(job.gpus for job in self.jobs)
         return min(1.0, self.servers * self.per_server / max(1, asked))
 

@@ -147,7 +147,7 @@ class RoundQuirks:
 
     A job is credited the time from the end of the last round in which anybody ran, so that idle
     time before a round counts as received, and in the order of finish, last first. A gang whose
-    steps of a round are fewer than its GPUs makes none (they are dealt out to its workers in whole
+    steps of a round are fewer than its GPUs makes none (they are divided among its workers in whole
     numbers, and a worker without any is a failure); after `FAILURES` such rounds in a row the job
     is given up.
 

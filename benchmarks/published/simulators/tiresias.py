@@ -1,7 +1,7 @@
 """The event-driven rigid simulator of Tiresias: what the published figures were made with.
 
 Whole seconds, no rounds, no placement, nothing charged for preemption. At every event (arrival,
-end, change of queue) all GPUs are dealt out again. It is a baseline of its own, next to the
+end, change of queue) all GPUs are assigned anew. It is a baseline of its own, next to the
 engine, so that its figures can be compared exactly; the same rules inside the round engine are
 `morph_opt.policies.tiresias.policy`.
 

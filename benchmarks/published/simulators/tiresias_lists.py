@@ -20,7 +20,7 @@ from morph_opt.policies.tiresias.queues import (
 
 
 class Discipline(StrEnum):
-    """Order in which GPUs are dealt out."""
+    """Order in which GPUs are assigned."""
 
     FIFO = "fifo"
     """Arrival, no job overtakes one that does not fit, nobody is preempted."""
@@ -153,7 +153,7 @@ class Live:
 
 
 class QueueLists:
-    """Jobs in their lists; nothing is dealt out here.
+    """Jobs in their lists; nothing is assigned here.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ class QueueLists:
         return published_rank(self.rule.index, live.executed_s * width)
 
     def assigned(self) -> None:
-        """After GPUs were dealt out: whoever runs goes to the front of its list."""
+        """After GPUs were assigned: running jobs go to the front of their list."""
         if self.rule.discipline in QUEUED:
             for queue in self.queues:
                 queue.sort(key=lambda live: not live.running)

@@ -66,7 +66,7 @@ def _reaches(a: Scoped, b: Scoped) -> bool:
 def with_strictness(
     rows: Sequence[Scoped], scopes: Sequence[Scope], asked: SideDemand = NOTHING
 ) -> list[Scoped]:
-    """Rows of one model on one class, told whether they must not lie within less than their scope.
+    """Rows of one model on one class, with whether they must not lie within less than their scope.
 
     Where every tighter scope has a row of the same shape and plan that is no slower and holds no
     more, a candidate that happens to lie there is worth no less than it says and takes no more, so

@@ -1,7 +1,7 @@
 """What does not change from round to round: what a job is, and what a running job holds.
 
-Columns over the jobs of a round, gathered from those of the round before: only who is new, or holds
-other GPUs than then, is looked up.
+Columns over the jobs of a round, gathered from those of the round before: only jobs that
+are new, or hold other GPUs than then, are looked up.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from morph_opt.domain import Cluster
 def with_start_prices(view: RoundView, cluster: Cluster) -> RoundView:
     """The round in which starts cost what jobs keep by them; rules and pairs are in it already.
 
-    Whoever has GPUs in a plan, or had, may start in it for the price of a migration. Who is
-    queued may also come back to the nodes that it had, as many GPUs on each, for that of a
+    A job that has GPUs in a plan, or had, may start in it for the price of a migration. A queued
+    job may also come back to the nodes that it had, as many GPUs on each, for that of a
     resumption: an option of its own, as only the model knows whether there is room. Gangs that are
     a number of GPUs and no shape (loose) have no such option, and pay a migration in the model.
     """

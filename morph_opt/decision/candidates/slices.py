@@ -90,7 +90,7 @@ def compacted(whole: ModelSlice, matters: Bools, first: int) -> ModelSlice:
         if not any((other <= side).all() for other in same):
             same.append(side)
             rows.append(row)
-    # Gangs over several classes are told apart by more than one number of GPUs.
+    # Gangs over several classes are distinguished by more than one number of GPUs.
     rows = list(range(whole.gpus.size)) if whole.loose.any() else rows
     at = np.asarray(sorted(rows), dtype=np.int64)
     part = np.isin(np.repeat(np.arange(whole.gpus.size), whole.part_count), at)

@@ -162,7 +162,7 @@ def _confined(
 def _maintained(
     problem: RoundProblem, state: RoundState, rules: OperatorRules, rows: _Rows
 ) -> RoundProblem:
-    """Nodes closed by maintenance; who runs there when a window has begun must leave."""
+    """Nodes closed by maintenance; jobs there when a window has begun must leave."""
     is_open = problem.nodes.open.copy()
     leaving: set[int] = set()
     for rule in rules.rules:
@@ -263,5 +263,5 @@ def _add_quotas(rows: _Rows, view: RoundView, quotas: list[TenantQuota]) -> None
             borrowing.append((RULE_U, len(rows.aux) - 1, 1.0))
         rows.add("quota", (position,), entries, upper=float(quota.gpus))
     if borrowing:
-        # Who may not be moved yet gives back as soon as that rule lets it go.
+        # A job that may not be moved yet gives back as soon as that rule lets it go.
         rows.add("borrow", (0,), borrowing, upper=max(idle, kept))

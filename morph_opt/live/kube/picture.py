@@ -239,7 +239,7 @@ class _Job:
 
     @property
     def stopped(self) -> bool:
-        """Whether it is we who did that."""
+        """Whether we did that."""
         notes = self.meta.value("annotations", dict[str, str], {})
         return self.suspended and notes.get(STATE, "").startswith(STOPPED)
 

@@ -106,7 +106,7 @@ def check_enough(
     Raises
     ------
     InputError
-        Naming the constants that cannot be told and runs that would tell them.
+        Naming the constants that cannot be identified and runs that would identify them.
     """
     known = [(run.shape, run.plan) for run in runs]
     missing: list[str] = []

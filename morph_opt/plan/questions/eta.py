@@ -45,7 +45,7 @@ def eta(
     continuations, seed
         How many, and the seed of the first.
     history_options
-        What the history is told, as `morph_opt.traces.registry.load_trace` takes it.
+        Options of the history, as `morph_opt.traces.registry.load_trace` takes it.
 
     Raises
     ------

@@ -77,7 +77,7 @@ class PackedSlices(Policy):
     def _part(
         self, groups: dict[str, tuple[str, ...]], known: Mapping[str, JobState], state: RoundState
     ) -> None:
-        """Part who could not share in the round that has passed, then who need not any more."""
+        """Part jobs that could not share in the last round, then those that no longer need to."""
         pairs = {key: members for key, members in groups.items() if len(members) > 1}
         # For want of CPUs, say, one of them ran and the other waited.
         failed = {

@@ -166,7 +166,7 @@ class GandivaSlices(Policy):
                 take(held)
             else:
                 rest.append((known, gpus, servers))
-        # Who was there comes before those who do not care where they are.
+        # Jobs that were there come before those that may be anywhere.
         for known, gpus, servers in sorted(rest, key=lambda one: one[0].last_held is None):
             where = _placement(known, gpus, servers, free)
             if where is not None:

@@ -111,7 +111,7 @@ class Sharing:
 
 
 def _leader(members: tuple[str, ...], known: Mapping[str, JobState]) -> JobState:
-    """Who runs of a group, the first if both do or none."""
+    """Which job of a group runs, the first if both do or none."""
     return next((known[m] for m in members if known[m].running is not None), known[members[0]])
 
 

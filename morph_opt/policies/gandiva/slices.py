@@ -86,7 +86,7 @@ Running = list[tuple[int, int, tuple[int, ...]]]
 
 
 class Hosts:
-    """Who shares which servers, from boundary to boundary.
+    """Which jobs share which servers, from boundary to boundary.
 
     Attributes
     ----------

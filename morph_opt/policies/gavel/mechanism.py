@@ -1,4 +1,4 @@
-"""Gavel's round mechanism (OSDI'20, section 5): from target shares to who runs in this round.
+"""Gavel's round mechanism (OSDI'20, section 5): from target shares to the jobs that run.
 
 Every (job, type) has the priority ``x[j, m] / received[j, m]``, the time received on the type
 since the last reset as a part of all time given there. Per type, in a fixed order, gangs are

@@ -56,7 +56,7 @@ def gpus_by_type(state: RoundState) -> dict[str, float]:
 
 
 class RandomPairs:
-    """Who is paired with whom, from solve to solve.
+    """Which jobs are paired, from solve to solve.
 
     Parameters
     ----------

@@ -105,8 +105,8 @@ class PaperRound:
     """Morphling's round as the paper tells it, on nodes.
 
     Guaranteed jobs first, then by slope, steepest first. A job takes what a node has free, down to
-    its step, a guaranteed one only where that keeps its promise. Who finds nothing takes steps from
-    those who lose least per GPU, while that is less than what it gains; in vain, nothing is taken.
+    its step, a guaranteed one only where that keeps its promise. If it finds none, it takes
+    steps from the jobs that lose least per GPU, while that is less than its gain; else nothing.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class Feedback(Objective[tuple[Turns, Any]]):
 
 
 def _hurried(left_s: Floats, asked: Floats, most_gpus: float) -> Floats:
-    """Seconds to the report of those who are hurried: the shortest that fit, one at least."""
+    """Seconds to the report of the hurried jobs: the shortest that fit, one at least."""
     found = np.zeros(left_s.size)
     used = 0.0
     for job in np.argsort(left_s, kind="stable").tolist():

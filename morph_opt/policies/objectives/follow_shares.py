@@ -1,4 +1,4 @@
-"""Objectives of the round MILP that follow target shares: who belongs on which GPU type."""
+"""Objectives of the round MILP that follow target shares: which jobs belong on which GPUs."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SECONDS_TO_FIRST_LINE = 2.0
 REMEMBERED = 60
 """Rounds that the full-screen view draws."""
 LEAST_DONE = 0.02
-"""Part of the jobs that must be complete before the time left is told."""
+"""Part of the jobs that must be complete before the time left is shown."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 

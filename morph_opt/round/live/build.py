@@ -1,8 +1,8 @@
 """From nodes and jobs of any scheduler to a snapshot of rigid jobs.
 
 A scheduler knows what a job asks for, not how fast it is: a job runs on exactly the GPUs that it
-asked for or waits, and one second of its time limit is one iteration. Whoever runs stays; the round
-is about who starts.
+asked for or waits, and one second of its time limit is one iteration. Running jobs stay; the
+round is about which start.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _most_gpus(nodes: Sequence[LiveNode], where: _Where, per_node: int, grain: i
     room: dict[str, int] = defaultdict(int)
     for node in _fitting(nodes, where):
         each = per_node or grain
-        # Who insists on so many GPUs of every node has no more of any.
+        # A job that insists on so many GPUs of every node has no more of any.
         fits = node.gpus // each
         room[node.gpu_type] += each * (min(fits, 1) if per_node else fits)
     return max(room.values(), default=0)

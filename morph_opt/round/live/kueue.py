@@ -227,7 +227,7 @@ def _queue_of(
 
 
 def _packed(nodes: Sequence[LiveNode], jobs: Iterable[LiveJob]) -> tuple[list[LiveJob], list[str]]:
-    """The jobs with places for those that run, largest first; and who fits nowhere."""
+    """The jobs with places for those that run, largest first; and those that fit nowhere."""
     free = np.asarray([node.gpus for node in nodes], dtype=np.int64)
     placed: list[LiveJob] = []
     lost: list[str] = []

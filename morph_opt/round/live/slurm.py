@@ -161,7 +161,7 @@ def _nodes(row: Fields) -> Iterator[_Known]:
     states = [word.rstrip("*~#!%$@^-") for word in words(row, "state", "state_flags")]
     if not gpus or "FUTURE" in states:
         return
-    # Nothing is started on a node whose GPUs are of several types: which are free is not told.
+    # Nothing is started on a node whose GPUs are of several types: which are free is not said.
     kind, count = "+".join(gpus), sum(gpus.values())
     if count > MOST_GPUS_PER_NODE:
         raise row.error("gres", f"must be at most {MOST_GPUS_PER_NODE} GPUs, got {count}")

@@ -1,4 +1,4 @@
-"""A finished run as what can be drawn: who held which GPUs, what became of the nodes, how many.
+"""A finished run as what can be drawn: which jobs held which GPUs, states of nodes, counts.
 
 Everything here is a function of a run folder (event log, jobs, rounds, config); reports, exports
 and pictures draw from it and so cannot tell different stories.

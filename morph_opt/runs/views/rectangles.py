@@ -1,4 +1,4 @@
-"""Who held which GPUs from when to when, as rectangles: columns of numbers, ready to draw."""
+"""Which jobs held which GPUs when, as rectangles: columns of numbers, ready to draw."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class RunView:
 
 
 def default_name(summary: Summary) -> str:
-    """Who decided: the objective of a MILP, else the policy."""
+    """What decided: the objective of a MILP, else the policy."""
     return summary.policy if summary.objective is None else f"MILP {summary.objective}"
 
 
@@ -216,7 +216,7 @@ def open_runs(runs: Iterable[RunLike]) -> tuple[RunView, ...]:
 
 
 def distinct_names(views: Sequence[RunView]) -> list[str]:
-    """Names by trace and folder where who decided is not enough, and by number where nothing is."""
+    """Names by trace and folder where the policy is not enough, and by number where nothing is."""
     names = [view.name for view in views]
     traces = [view.run.summary.trace for view in views]
     folders = ["" if view.run.folder is None else view.run.folder.name for view in views]

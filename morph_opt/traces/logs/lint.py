@@ -109,7 +109,7 @@ def lint(
     Raises
     ------
     InputError
-        If the file cannot be read at all, its format not be told, or an option has no effect.
+        If the file cannot be read at all, its format not be recognised, or an option has no effect.
     """
     log = path if isinstance(path, Chosen) else chosen(path, format_name, how or Reading())
     known = log.reader

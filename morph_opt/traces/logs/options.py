@@ -1,4 +1,4 @@
-"""What a replay of a log may be told: how it is read, and how its rows become jobs."""
+"""Options of a replay of a log: how it is read, and how its rows become jobs."""
 
 from __future__ import annotations
 

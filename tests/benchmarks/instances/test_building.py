@@ -32,7 +32,7 @@ def test_rounds_side_by_side() -> None:
     assert requested_gpus(whole) == sum(map(requested_gpus, parts))
     problem = CandidateBuilder(speeds).view(whole).problem
     assert int(problem.jobs.running.sum()) == sum(len(part.held.assignments) for part in parts)
-    # Everybody can stay where he was: the parts do not get into each other's way.
+    # All can stay where they were: the parts do not get into each other's way.
     selection = placed(problem, problem.options.stay)
     assert selection is not None
     check(problem, selection)

@@ -182,6 +182,6 @@ def best_by_audit(
     return None
 
 
-def everybody(problem: RoundProblem) -> Selection:
+def all_stay(problem: RoundProblem) -> Selection:
     """All running jobs stay."""
     return Selection(problem.options.stay, ((),) * problem.jobs.count)

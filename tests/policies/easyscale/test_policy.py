@@ -54,7 +54,7 @@ def rounds(
     events: tuple[NodeEvent, ...] = (),
     cluster: Cluster = TWO,
 ) -> list[dict[str, tuple[int, int]]]:
-    """What everybody holds after each round."""
+    """What each job holds after each round."""
     trace = Trace.of("t", jobs)
     engine = Engine(trace, cluster, SPEEDS, ReplayConfig(restart_s=1.0), events)
     policy = make_policy(f"easyscale:{rule}", SPEEDS, PolicyOptions())

@@ -103,7 +103,7 @@ class _Watched(Policy):
 
 
 def test_gangs_over_servers_and_nodes_that_fail() -> None:
-    """Everybody completes, nothing is over capacity, and a resumed run decides the same."""
+    """All jobs complete, nothing is over capacity, and a resumed run decides the same."""
     jobs = drawn(5, 25, 8)
     events = [
         NodeEvent(200.0, 0, NodeStatus.FAILED),
@@ -161,8 +161,8 @@ def test_growth_is_that_of_the_simulation(seed: int, widest: int) -> None:
     rules = SliceRules(3, 4, **prices, migrate=bool(seed % 2))  # type: ignore[arg-type]
     slices = Slices(jobs, rules)
     slots = slices.run()
-    dealt = [(name, gpus) for _, running in slices.rounds for name, gpus, _ in running]
-    assert sum(gpus > jobs[name].gpus for name, gpus in dealt) >= 4
+    given = [(name, gpus) for _, running in slices.rounds for name, gpus, _ in running]
+    assert sum(gpus > jobs[name].gpus for name, gpus in given) >= 4
     speeds = Elastic(jobs)
     policy = GandivaSlices(speeds, migrate=rules.migrate)
     found = replay(speeds.trace(jobs), servers(3), policy, speeds, ReplayConfig(restart_s=20.0))

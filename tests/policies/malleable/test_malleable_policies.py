@@ -151,7 +151,7 @@ def test_morphling_shrinks_who_loses_least():
 
 def test_morphling_takes_nothing_in_vain():
     # The newcomer needs 4 GPUs of one node; each node can spare 3 steps, but below one GPU only a
-    # guaranteed job may push. It is not guaranteed: everybody keeps everything.
+    # guaranteed job may push. It is not guaranteed: all keep everything.
     wide = live(speed={4: 9.0})
     jobs = [live(n0=2), live(n0=2), wide]
     PaperRound(jobs, [0]).run()

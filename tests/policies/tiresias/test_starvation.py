@@ -34,7 +34,7 @@ def test_a_promotion_waits_for_k_times_the_executed_time() -> None:
     assert book.queue(WAITING) == 1, "340 s of waiting are less than 2 x 200 s"
     book.observe(at(600.0, WAITING))
     assert book.queue(WAITING) == 0
-    assert book.arrival_s(WAITING) == 600.0, "behind everybody who came before 600 s"
+    assert book.arrival_s(WAITING) == 600.0, "behind all that came before 600 s"
 
 
 def test_service_counts_from_zero_after_a_promotion_and_stays_so() -> None:
