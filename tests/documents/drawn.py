@@ -28,7 +28,6 @@ BETWEEN_PX = 1.0
 def texts_of(figure: Figure) -> list[tuple[Text, Any]]:
     """Texts that are drawn, with their boxes; ticks beyond an axis are not."""
     canvas = FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
     found: list[Text] = []
     plain = Text.draw
 
