@@ -1,4 +1,4 @@
-# morph-opt: `make replay` is the main job, `make test` the whole check. Both set themselves up.
+# morph-opt: `make replay` is the main job, `make test` the check of it. Both set themselves up.
 # Only Python >= 3.11 and make are needed; another interpreter: `make PYTHON=python3.12 test`.
 
 PYTHON ?= python3
@@ -10,6 +10,7 @@ JOBS = 1
 FILES = 3500
 LINES = 5000
 ROUNDS = 5000
+TESTS = tests --ignore=tests/benchmarks
 BLOCKS = 20
 CHANGED = 200
 SEED = 1
@@ -33,7 +34,7 @@ MOVED := FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: docs smoke dist example never-beaten reports-check check-replays help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants evalys oracle live-test live-demo constraints clean FORCE
+.PHONY: docs smoke evidence dist example never-beaten reports-check check-replays help install install-dev replay test lint types imports unit format hooks readme bench-solvers bench-scale fuzz faults mutants evalys oracle live-test live-demo constraints clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,7 +46,7 @@ install-dev: $(DEV) ## the same with every extra: tools of `make test`, the site
 replay: $(CORE) ## the main job; TRACE=mt OBJECTIVE=jct ARGS="--seed 1" to vary it
 	$(PY) -m morph_opt.replay --trace $(TRACE) --objective $(OBJECTIVE) $(ARGS)
 
-test: lint types imports unit ## everything that CI checks
+test: lint types imports unit ## what a change to the packages has to pass
 
 lint: $(DEV) ## ruff: rules and format
 	$(PY) -m ruff check .
@@ -60,8 +61,11 @@ imports: $(DEV) ## import contract between the rooms
 smoke: $(DEV) ## the heart of every room (tests/smoke.txt), under a minute on two quiet cores
 	$(TESTED) -q -n 2 @tests/smoke.txt $(ARGS)
 
-unit: $(DEV) ## tests alone; ARGS="-k house" to choose
-	$(TESTED) -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+unit: $(DEV) ## its tests alone; TESTS=tests/round or ARGS="-k house" to choose
+	$(TESTED) -n auto --maxprocesses 4 --dist worksteal $(TESTS) $(ARGS)
+
+evidence: TESTS = tests/benchmarks
+evidence: unit ## tests of benchmarks/, which makes the reports and the library of instances
 
 format: $(DEV) ## let ruff mend what it can
 	$(PY) -m ruff check --fix .
