@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ def case(seed: int) -> tuple[RoundProblem, Level]:
     return problem, random_level(draw, problem)
 
 
+@cache
 def hard_cases(count: int) -> list[tuple[RoundProblem, Level]]:
     """Rounds in which some optimal choice of the counted model cannot be placed."""
     found = []
@@ -80,7 +82,7 @@ def test_after_enough_cuts_the_nodes_are_named(monkeypatch: pytest.MonkeyPatch) 
 def test_where_naming_is_too_large_the_solve_gives_up_with_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem, level = hard_cases(1)[0]
+    problem, level = hard_cases(6)[0]
     exact = RoundSolver(HighsSolver(), EXACT).ranked(problem, (level,))
     assert exact.selection is not None
     monkeypatch.setattr(ranked, "CUT_LIMIT", 0)

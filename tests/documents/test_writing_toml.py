@@ -55,12 +55,12 @@ VALUES = st.recursive(
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=("Cs",))),
-    lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
     max_leaves=20,
 )
 
 
 @settings(max_examples=50)
-@given(st.dictionaries(NAMES, VALUES))
+@given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_any_tables(tables: dict[str, object]) -> None:
     assert parse_toml(toml_text(tables), None) == tables

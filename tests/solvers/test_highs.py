@@ -39,7 +39,7 @@ def test_a_pool_made_by_somebody_else_is_replaced() -> None:
 
 def test_nothing_is_left_over_from_the_solve_before() -> None:
     solver = HighsSolver()
-    model = models.hard(40, 3)
+    model = models.hard(24, 4)
     limits = Limits(gap=0.01, time_s=600.0)  # slow machines must not end it
     fresh = solver.solve(model, limits)
     solver.solve(models.infeasible(), Limits(gap=0.5, time_s=0.1, nodes=0, seed=7))

@@ -97,7 +97,7 @@ def test_random_rounds_are_of_every_kind() -> None:
     kinds: Counter[type[Rule]] = Counter()
     words: Counter[str] = Counter()
     seen: Counter[str] = Counter()
-    for i in range(300):
+    for i in range(150):
         draw = np.random.default_rng((77, i % BLOCKS, i // BLOCKS))
         table, before, rules = ruled_world(draw)
         kinds.update({type(rule) for rule in rules.rules})
@@ -112,8 +112,8 @@ def test_random_rounds_are_of_every_kind() -> None:
         seen["slack"] += ruled is not None and ruled >= (free or 0.0) * (1 - 1e-9)
         seen["borrowed"] += "borrow" in view.problem.rules.name
         seen["running"] += bool(view.problem.jobs.running.any())
-    assert min(kinds.values()) >= 40, kinds
+    assert min(kinds.values()) >= 20, kinds
     assert len(kinds) == 7
-    assert min(words.values()) >= 10, words
+    assert min(words.values()) >= 5, words
     assert len(words) == 8
-    assert min(seen.values()) >= 10, seen
+    assert min(seen.values()) >= 5, seen
