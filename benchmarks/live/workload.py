@@ -20,7 +20,7 @@ ARMS: dict[str, tuple[str, ...]] = {
 """Who decides, with the powers of the controller; none: Slurm alone."""
 SETTINGS: dict[str, Any] = {
     "restart_s": RESTART_S, "margin": 1.5, "minimum_run_s": 120.0, "restarts_per_hour": 4,
-    "stops_per_turn": 8, "stops_per_hour": 1000, "speeds": "speeds.json",
+    "stops_per_turn": 8, "stops_per_hour": 1000, "stop_needs": "word", "speeds": "speeds.json",
 }  # fmt: skip
 
 
@@ -66,11 +66,11 @@ def drawn(seed: int, count: int, load: float, belief: str, pace: float = 1.0) ->
         limit_s = 60.0 * math.ceil(longest_s * times / pace / 60.0)
         work_s /= pace
         wrong = estimates.lognormvariate(0.0, 0.5)
-        estimated_s = {"exact": work_s, "unknown": limit_s}.get(belief, work_s * wrong)
-        words = (
-            f"morph checkpoint model=net{gpus} iterations={max(1, round(estimated_s))} plan=dp "
-            f"gpus={max(1, gpus // 2)}-{min(16, 2 * gpus)}"
-        )
+        estimated_s = work_s if belief == "exact" else work_s * wrong
+        words = f"morph checkpoint model=net{gpus} plan=dp gpus={max(1, gpus // 2)}-"
+        words += f"{min(16, 2 * gpus)}"
+        if belief != "unknown":
+            words += f" iterations={max(1, round(estimated_s))}"
         found.append(Drawn(at_s / pace, gpus, work_s, limit_s, words))
     return found
 

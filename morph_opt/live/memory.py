@@ -47,7 +47,15 @@ class Measured:
 
 @dataclass(slots=True)
 class Known:
-    """What is remembered of a job; instants of slurmctld's clock."""
+    """What is remembered of a job; instants of slurmctld's clock.
+
+    Parameters
+    ----------
+    iteration_s, done
+        Seconds of an iteration as it ran last, and iterations of its runs before this one.
+    report, report_s
+        What it reported last, and when that was first read.
+    """
 
     submit_s: float
     phase: str = "waiting"
@@ -62,12 +70,23 @@ class Known:
     restarts: int = 0
     launches_failed: int = 0
     recent_s: list[float] = field(default_factory=list)
+    iteration_s: float = 1.0
+    done: float = 0.0
+    report: str = ""
+    report_s: float = 0.0
+
+    def report_age_s(self, report: str, now_s: float) -> float:
+        """Take in a report; returns for how long it has been the same."""
+        if report != self.report:
+            self.report, self.report_s = report, now_s
+        return now_s - self.report_s
 
     def stopped(self, at_s: float) -> None:
         """It holds no GPUs any more."""
         ran_s = max(0.0, at_s - self.start_s)
         self.executed_s += ran_s
         self.gpu_s += ran_s * self.gpus
+        self.done += ran_s / self.iteration_s
         self.stop_s = at_s
         self.launches_failed = self.launches_failed + 1 if ran_s <= 1.0 else 0
 
@@ -270,7 +289,9 @@ def read_memory(folder: Path) -> Memory:
     instants = [found.away_s, found.since_s, found.looked_s, *found.last_turn, *found.stops_s]
     for known in found.jobs.values():
         instants += [known.submit_s, known.seen_s, known.start_s, known.stop_s, *known.recent_s]
-        instants += [known.first_start_s, known.executed_s, known.gpu_s]
+        instants += [known.first_start_s, known.executed_s, known.gpu_s, known.report_s, known.done]
+    if any(known.iteration_s <= 0.0 for known in found.jobs.values()):
+        raise read.error("jobs", "is damaged: an iteration takes more than no time")
     counts = [found.turns, found.observed, *(known.starts for known in found.jobs.values())]
     if max(map(abs, instants)) > _FURTHEST_S or min(counts) < 0:
         raise read.error(None, "is damaged: an instant or a count that cannot be")

@@ -70,6 +70,8 @@ class Seen:
         Whether it is what is missing of a job that runs, and no job of its own.
     gpus_held
         Of a job that is over, GPUs that it had on ``nodes``; 0 where it never ran or nobody says.
+    limit_s
+        Time that a run of it may take; None without a limit.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Seen:
     stuck: bool = False
     rest: bool = False
     gpus_held: int = 0
+    limit_s: float | None = None
 
     @property
     def waits(self) -> bool:
@@ -331,6 +334,7 @@ def _seen(row: Fields) -> Seen:
     requeue = row.raw("requeue", False)
     nodes = () if phase == _WAITS else hosts(row, "nodes")
     over = phase not in (_RUNS, _WAITS, "ending")
+    limit_min = number(row, "time_limit")
     return Seen(
         name=str(row.whole("job_id")),
         user=text(row, "user_name"),
@@ -352,6 +356,7 @@ def _seen(row: Fields) -> Seen:
         asked_nodes=round(number(row, "node_count") or 1.0),
         by_node=bool(text(row, "tres_per_node")),
         gpus_held=gpus_once_held(row) if over and nodes else 0,
+        limit_s=None if limit_min is None else 60.0 * limit_min,
     )
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from morph_opt.decision.rules import (
-    GangLimit,
     MinimumRun,
     NonPreemptible,
     OperatorRules,
     RestartLimit,
     Rule,
 )
-from morph_opt.documents import Fields, exists, read_json
 from morph_opt.domain import (
     Cluster,
     ExecutionPlan,
@@ -28,84 +24,12 @@ from morph_opt.domain import (
 from morph_opt.live.memory import Known, Measured, Memory
 from morph_opt.live.picture import Picture, Seen
 from morph_opt.live.settings import Settings
+from morph_opt.live.stated import Stated, gangs, paces, stated_of, unseen_end
 from morph_opt.perf.speed import SpeedModel
 from morph_opt.perf.tables.tried import TriedModel
 from morph_opt.round import Snapshot, SpeedTable, state_to_json, table_of
 from morph_opt.round.reader import read_speeds
-from morph_opt.round.speeds import table_to_json
-
-_WORD = re.compile(r"([a-z_]+)=(\S+)")
-_GPUS = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")
-REPORT = ("iterations_left", "iteration_s")
-
-
-@dataclass(frozen=True, slots=True)
-class Stated:
-    """What a user says of a job, in its comment or a report; None for what is not said.
-
-    ``morph checkpoint seconds=3600 model=gpt2 iterations=1000 plan=zero_dp gpus=2-16 restart_s=30``
-
-    Parameters
-    ----------
-    checkpoint
-        Whether it goes on where it was when it is requeued; no other job is ever stopped.
-    seconds
-        How long it will run on what it asks for.
-    model, plan, iterations, gpus
-        What it runs; ``gpus`` are the least and the most that it may have.
-    restart_s, weight
-        Of the job.
-    left, iteration_s
-        Iterations to go and seconds of each as it runs now.
-    """
-
-    checkpoint: bool = False
-    seconds: float | None = None
-    model: str | None = None
-    plan: ExecutionPlan | None = None
-    iterations: int | None = None
-    gpus: tuple[int, int] | None = None
-    restart_s: float | None = None
-    weight: float = 1.0
-    left: float | None = None
-    iteration_s: float | None = None
-
-    @property
-    def malleable(self) -> bool:
-        """Whether enough is said to give it another shape."""
-        return None not in (self.model, self.iterations, self.gpus)
-
-
-def stated_of(comment: str, report: Path | None = None) -> tuple[Stated, str]:
-    """What a comment and a report say, and what is wrong with them ("" for nothing)."""
-    words = comment.split()[1:]
-    found: dict[str, Any] = {"checkpoint": "checkpoint" in words}
-    try:
-        for key, value in (m.groups() for m in map(_WORD.fullmatch, words) if m):
-            if key in ("seconds", "restart_s", "weight", "left", "iteration_s"):
-                found[key] = _positive(key, value)
-            elif key == "iterations":
-                found[key] = max(1, int(_positive(key, value)))
-            elif key == "plan":
-                found[key] = ExecutionPlan.parse(value)
-            elif key == "model":
-                found[key] = value
-            elif key == "gpus" and (ends := _GPUS.fullmatch(value)):
-                found[key] = int(ends[1]), int(ends[2] or ends[1])
-        if report is not None and exists(report):
-            read = Fields(read_json(report), "", str(report), REPORT)
-            found["left"] = read.number("iterations_left", least=0.0)
-            found["iteration_s"] = read.number("iteration_s", above=0.0)
-    except (InputError, ValueError) as error:
-        return Stated(), str(error)
-    return Stated(**found), ""
-
-
-def _positive(key: str, value: str) -> float:
-    number = float(value)
-    if not 0.0 < number < 1e12:
-        raise InputError(f"must be a positive number, got {value!r}", field=key)
-    return number
+from morph_opt.round.speeds import SpeedRow, table_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +44,14 @@ class Posed:
         Why other jobs are not part of it, or may not be stopped.
     stated
         By job.
+    unseen
+        Of those, why jobs are not stopped whose end may come at any moment.
     """
 
     snapshot: Snapshot
     left_alone: Mapping[str, str]
     stated: Mapping[str, Stated]
+    unseen: Mapping[str, str]
 
     def document(self) -> dict[str, Any]:
         """The round as `morph_opt.round` reads it."""
@@ -154,59 +81,88 @@ def posed(
     state, base = picture.live.snapshot.state, picture.live.snapshot.rules
     cluster = _described(state.cluster, settings)
     speeds = _speeds(settings, cluster)
-    reports = settings.folder / settings.reports if settings.reports else None
-    jobs, stated, alone = [], {}, dict(picture.live.held)
-    rows: dict[str, None] = {}
-    limits: list[Rule] = []
-    fixed: list[str] = []
-    # A decision that counts on stops that will not be done leaves their GPUs to nobody.
-    spent = "the stops of this hour are spent"
-    spent = spent if len(memory.stops_s) >= settings.stops_per_hour else ""
-    if picture.time_s < memory.away_s + 2.0 * picture.message_s:
-        spent = "slurmctld was away a moment ago"
+    models = None if speeds is None else _Models(speeds, cluster)
+    taken = _Taken(picture, memory, settings, marked, models, dict(picture.live.held))
     for known in state.jobs:
-        name = known.job.name
-        seen = picture.jobs.get(name)
-        why = (
-            "no plain job" if seen is None else seen.not_ours(settings, picture.time_s, mark=marked)
-        )
-        stated[name], wrong = stated_of(
-            seen.comment if seen and not why else "", reports and reports / f"{name}.json"
-        )
-        why = why or _unready(memory.jobs.get(name), settings, picture.time_s)
-        if wrong:
-            alone[name] = wrong
-        if known.running is None and why:
-            alone[name] = why
-            continue
-        one = _with_history(known, memory.jobs.get(name), stated[name], settings)
-        if known.running is not None:
-            keeps = why or spent or _keeps(seen, stated[name], settings, picture)
-            keeps = keeps or _about_to_end(one, stated[name])
-            if keeps:
-                alone[name] = keeps
-                fixed.append(name)
-        modelled = None if speeds is None or why else _modelled(one, stated[name], speeds, cluster)
-        if modelled is not None:
-            one, rows[modelled.job.model] = modelled, None
-            limits.append(_gangs(one, stated[name], settings))
-        jobs.append(one)
-    table = _table(picture.live.snapshot.speeds, speeds, cluster, tuple(rows))
-    if measured and rows:
-        table = _measured(table, jobs, stated, memory, cluster)
-    own = [*(base.rules if base is not None else ()), *limits, *rules.rules]
+        taken.take(known)
+    table = _table(picture.live.snapshot.speeds, models)
+    if measured and models is not None and models.rows:
+        table = _measured(table, taken.jobs, taken.stated, memory, cluster)
+    own = [*(base.rules if base is not None else ()), *taken.limits, *rules.rules]
     own = [rule for rule in own if not isinstance(rule, NonPreemptible) or rule in rules.rules]
-    if fixed:
-        own.append(NonPreemptible(tuple(fixed)))
-    if "stops" in settings.powers and len(fixed) < sum(job.running is not None for job in jobs):
+    if taken.fixed:
+        own.append(NonPreemptible(tuple(taken.fixed)))
+    run = sum(job.running is not None for job in taken.jobs)
+    if "stops" in settings.powers and len(taken.fixed) < run:
         own += [MinimumRun(settings.minimum_run_s), RestartLimit(settings.restarts_per_hour)]
-    names = {job.job.name for job in jobs}
+    names = {job.job.name for job in taken.jobs}
     own = [rule for rule in own if _about(rule, names)]
     found = replace(
-        state, index=memory.turns, cluster=cluster, jobs=tuple(jobs), interval_s=settings.interval_s
+        state,
+        index=memory.turns,
+        cluster=cluster,
+        jobs=tuple(taken.jobs),
+        interval_s=settings.interval_s,
     )
-    full = replace(rules, rules=tuple(own))
-    return Posed(Snapshot(found, table, full), alone, stated)
+    snapshot = Snapshot(found, table, replace(rules, rules=tuple(own)))
+    return Posed(snapshot, taken.alone, taken.stated, taken.unseen)
+
+
+@dataclass(slots=True)
+class _Taken:
+    """Jobs of a round one by one, and what is found of them."""
+
+    picture: Picture
+    memory: Memory
+    settings: Settings
+    marked: bool
+    models: _Models | None
+    alone: dict[str, str]
+    jobs: list[JobState] = field(default_factory=list)
+    stated: dict[str, Stated] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
+    limits: list[Rule] = field(default_factory=list)
+    fixed: list[str] = field(default_factory=list)
+
+    def take(self, job: JobState) -> None:
+        """Take in a job of the picture; one that waits and takes no part is left out."""
+        name, settings, now_s = job.job.name, self.settings, self.picture.time_s
+        seen, known = self.picture.jobs.get(name), self.memory.jobs.get(name)
+        why = "no plain job" if seen is None else seen.not_ours(settings, now_s, mark=self.marked)
+        report = settings.folder / settings.reports / f"{name}.json" if settings.reports else None
+        said, wrong = stated_of(seen.comment if seen and not why else "", report)
+        self.stated[name] = said
+        why = why or _unready(known, settings, now_s)
+        if wrong:
+            self.alone[name] = wrong
+        if job.running is None and why:
+            self.alone[name] = why
+            return
+        one, pace_s = _with_history(job, known, said, settings), 1.0
+        modelled = None if self.models is None or why else self.models.posed(one, said, known)
+        if self.models is not None and modelled is not None:
+            one, pace_s = modelled
+            by_gpus, limit_s = self.models.paces[one.job.model], seen.limit_s if seen else None
+            self.limits.append(gangs(one, said, by_gpus, limit_s, settings))
+        if job.running is not None:
+            keeps = why or self._spent() or _keeps(seen, said, settings, self.picture)
+            age_s = 0.0
+            if known is not None:
+                known.iteration_s = pace_s
+                age_s = known.report_age_s(repr((said.left, said.iteration_s)), now_s)
+            if not keeps and (keeps := unseen_end(one, said, age_s, pace_s, settings)):
+                self.unseen[name] = keeps
+            if keeps:
+                self.alone[name] = keeps
+                self.fixed.append(name)
+        self.jobs.append(one)
+
+    def _spent(self) -> str:
+        """Why nothing is stopped; a decision that counts on it leaves GPUs to nobody."""
+        if self.picture.time_s < self.memory.away_s + 2.0 * self.picture.message_s:
+            return "slurmctld was away a moment ago"
+        spent = len(self.memory.stops_s) >= self.settings.stops_per_hour
+        return "the stops of this hour are spent" if spent else ""
 
 
 def _about(rule: Rule, names: set[str]) -> bool:
@@ -241,19 +197,6 @@ def _keeps(seen: Seen | None, stated: Stated, settings: Settings, picture: Pictu
     if set(seen.nodes) & picture.silent:
         return "a node of it does not respond"
     return picture.restless()
-
-
-def _about_to_end(state: JobState, stated: Stated) -> str:
-    """Why a job is not stopped that is said to end now; "" for others.
-
-    A stop that comes between a job's last word and its scheduler's knowing of it makes it run
-    again. What it could be worth is less than the restart costs. A job that goes on for longer
-    than that behind what was said of it is one like any other.
-    """
-    left_s = state.job.iterations - state.executed_s
-    if stated.left is not None:
-        left_s = stated.left * (stated.iteration_s or 1.0)
-    return "ends within what a restart costs" if abs(left_s) < state.restart_s else ""
 
 
 def _with_history(
@@ -291,37 +234,59 @@ def _with_history(
     )
 
 
-def _modelled(
-    state: JobState, stated: Stated, speeds: SpeedModel, cluster: Cluster
-) -> JobState | None:
-    """A job that names its model, with iterations and plan instead of seconds.
+@dataclass(slots=True)
+class _Models:
+    """Speeds of the models that jobs name, each read once a round.
 
-    None where speeds know no such job, or not as it runs now: it stays rigid.
+    Parameters
+    ----------
+    speeds, cluster
+        What is known, and where.
+    rows, paces
+        By model: what it may run on, and seconds of an iteration by GPUs (`stated.paces`).
     """
-    if stated.model is None or stated.iterations is None or stated.model not in speeds.models():
-        return None
-    plan, total = stated.plan or state.job.requested_plan, stated.iterations
-    held = state.running
-    if held is not None:
-        kind = cluster.nodes[held.placement.nodes[0]].type
-        span = cluster.span(held.placement.nodes)
-        if speeds.iteration_s(stated.model, kind, held.placement.shape, plan, span) is None:
+
+    speeds: SpeedModel
+    cluster: Cluster
+    rows: dict[str, tuple[SpeedRow, ...]] = field(default_factory=dict)
+    paces: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    def posed(
+        self, state: JobState, stated: Stated, known: Known | None
+    ) -> tuple[JobState, float] | None:
+        """A job that names its model, with iterations and plan instead of seconds; its pace.
+
+        None where speeds know no such job, or not as it runs now: it stays rigid.
+        """
+        model, plan = stated.model, stated.plan or state.job.requested_plan
+        if model is None or model not in self.speeds.models():
             return None
-    left = total if stated.left is None else min(stated.left, total)
-    try:
-        job = replace(state.job, model=stated.model, iterations=total, requested_plan=plan)
-    except InputError:  # the plan is of another number of GPUs
-        return None
-    running = None if held is None else replace(held, plan=plan)
-    done = min(float(total - left), total - 1e-6)
-    return replace(state, job=job, running=running, iterations_done=done)
-
-
-def _gangs(state: JobState, stated: Stated, settings: Settings) -> GangLimit:
-    """GPUs that a job may have: as it asks, unless it says more and the power is there."""
-    free = stated.malleable and "shape" in settings.powers
-    least, most = stated.gpus if free and stated.gpus else (state.job.requested_gpus,) * 2
-    return GangLimit((state.job.name,), least, most)
+        if model not in self.rows:
+            self.rows[model] = table_of(self.speeds, self.cluster, (model,)).rows
+            self.paces[model] = paces(self.rows[model])
+        held = state.running
+        pace_s: float | None = self.paces[model].get(state.job.requested_gpus, 1.0)
+        if held is not None:
+            kind = self.cluster.nodes[held.placement.nodes[0]].type
+            span = self.cluster.span(held.placement.nodes)
+            pace_s = self.speeds.iteration_s(model, kind, held.placement.shape, plan, span)
+        total = stated.iterations
+        if total is None and state.job.requested_gpus in self.paces[model]:
+            asked_s = self.paces[model][state.job.requested_gpus]
+            total = max(1, round(state.job.iterations / asked_s))
+        if pace_s is None or total is None:
+            return None
+        try:
+            job = replace(state.job, model=model, iterations=total, requested_plan=plan)
+        except InputError:  # the plan is of another number of GPUs
+            return None
+        ran_s = state.executed_s - (0.0 if known is None else known.executed_s)
+        done = ran_s / pace_s + (known.done if known is not None and stated.checkpoint else 0.0)
+        if stated.left is not None:
+            done = total - min(stated.left, total)
+        running = None if held is None else replace(held, plan=plan)
+        done = max(0.0, min(done, total - min(1.0, 1.0 / pace_s)))
+        return replace(state, job=job, running=running, iterations_done=done), pace_s
 
 
 def _described(cluster: Cluster, settings: Settings) -> Cluster:
@@ -340,13 +305,11 @@ def _speeds(settings: Settings, cluster: Cluster) -> SpeedModel | None:
     return read_speeds(settings.folder / settings.speeds, cluster)
 
 
-def _table(
-    rigid: SpeedModel, speeds: SpeedModel | None, cluster: Cluster, models: Sequence[str]
-) -> SpeedTable:
+def _table(rigid: SpeedModel, models: _Models | None) -> SpeedTable:
     assert isinstance(rigid, SpeedTable)
-    if speeds is None or not models:
+    if models is None or not models.rows:
         return rigid
-    return SpeedTable((*rigid.rows, *table_of(speeds, cluster, models).rows))
+    return SpeedTable((*rigid.rows, *(row for rows in models.rows.values() for row in rows)))
 
 
 def _measured(

@@ -14,6 +14,7 @@ from morph_opt.domain import InputError, NodeType, Range
 from morph_opt.domain.nearest import unknown
 from morph_opt.domain.options import documented, option, require_all, settings
 
+REPORT, WORD = "report", "word"
 POWERS = ("order", "placement", "shape", "stops")
 _SLURM, _KUBERNETES = ("slurm",), ("kubernetes",)
 NODE_TYPE = ("memory_gib", "nvlink_gb_per_s", *(resource.field for resource in SIDES))
@@ -64,6 +65,12 @@ class Settings:
     minimum_run_s: float = option(600.0, "before that a job is not stopped", range=_SECONDS)
     restarts_per_hour: int = option(2, "of a job", range=Range(1, 10**6, whole=True))
     starts_per_turn: int = option(200, "of all jobs", range=_COUNT)
+    stop_needs: str = option(
+        REPORT,
+        "what says that a job's end is far before it is stopped: what it reports to be left, or "
+        "its user's word of how long it runs",
+        choices=(REPORT, WORD),
+    )
     stops_per_turn: int = option(4, "of all jobs", range=_COUNT)
     stops_per_hour: int = option(20, "of all jobs", range=_COUNT)
     launches: int = option(3, "failed launches after which a job is left alone", range=_COUNT)

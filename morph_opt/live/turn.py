@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,7 @@ class Controller:
         self.last_texts: object = None
         self.leased_s, self.no_lease = -1e18, ""
         self.pending: list[Happened] = []
+        self.unseen: Mapping[str, str] = {}
         self.begun = False
 
     def _leased(self) -> None:
@@ -225,8 +227,9 @@ class Controller:
         forbidden = self._forbidden(picture, decision)
         commands = self.executor.carry_out(planned, picture, forbidden)
         if self.mode.word == ADVISE:
-            lines = [line for record in commands for line in record.get("commands", ())]
-            self.folder.write_text(COMMANDS, "".join(f"TZ=UTC {line}\n" for line in lines))
+            lines = [f"TZ=UTC {line}" for one in commands for line in one.get("commands", ())]
+            lines += [f"# {job} is not stopped: {why}" for job, why in found.unseen.items()]
+            self.folder.write_text(COMMANDS, "".join(f"{line}\n" for line in lines))
         act_s = time.perf_counter() - began_s - decide_s
         more_gpus = _more_gpus(decision, snapshot)
         unused = self.memory.unused(picture.time_s, more_gpus)
@@ -247,6 +250,9 @@ class Controller:
             "would_use_gpus": more_gpus,
             **unused,
             "happened": self.pending,
+            "not_stopped": {
+                job: why for job, why in found.unseen.items() if self.unseen.get(job) != why
+            },
             "commands": commands,
             "seconds": {
                 "read": round(read_s, 4),
@@ -255,7 +261,7 @@ class Controller:
             },
         }
         self.folder.log(entry)
-        self.pending = []
+        self.pending, self.unseen = [], found.unseen
         write_memory(self.folder.path, self.memory)
         ours = opted_in(picture, self.settings)
         figures = metrics_of(entry, self.folder.counts, picture, self.memory, ours)

@@ -2,8 +2,8 @@
 
 Virtual time, jobs that start, end, are requeued and fail as those of 22.05 do where it was tried,
 and faults on request: commands that are refused, answers that do not come, jobs that squeue hides,
-ends that slurmctld has not heard of yet. Slurm's own scheduler is order by priority, with backfill
-around the first job that waits or without.
+ends that slurmctld has not heard of yet, of each job or after it was away. Slurm's own scheduler is
+order by priority, with backfill around the first job that waits or without.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class FakeSlurm:
         seed: int = 0,
         refuse: float = 0.0,
         restart_s: float = 0.0,
+        lag_s: float = 0.0,
     ) -> None:
         self.size, self.now_s = gpus, EPOCH_S
         self.nodes = {f"n{i + 1}": i for i in range(nodes)}
@@ -109,6 +110,7 @@ class FakeSlurm:
         self.flags: dict[str, str] = {}
         self.jobs: dict[int, FakeJob] = {}
         self.backfill, self.refuse, self.restart_s = backfill, refuse, restart_s
+        self.lag_s = lag_s
         self.draw = random.Random(seed)
         self.boot_s, self.away_until_s = EPOCH_S - 1e6, 0.0
         self.hidden: set[int] = set()
@@ -149,8 +151,11 @@ class FakeSlurm:
                 if self.now_s >= job.start_s + left_s:
                     job.true_end_s = job.start_s + left_s
             heard = present and self.now_s >= self.boot_s + MESSAGE_S
+            heard = heard and self.now_s >= job.true_end_s + self.lag_s
             if job.state == "RUNNING" and job.true_end_s and heard:
                 self._finish(job, "COMPLETED", job.true_end_s)
+            if job.state == "RUNNING" and self.now_s > job.start_s + job.limit_s + KILL_S:
+                self._finish(job, "TIMEOUT", self.now_s)
             if job.state == "COMPLETING" and present and self.now_s >= job.told_s:
                 self._free(job)
                 job.state, job.reason = "PENDING", "BeginTime"

@@ -27,6 +27,7 @@ def settings(**more: Any) -> Settings:
         "minimum_run_s": 5.0,
         "restart_s": 5.0,
         "stops_per_hour": 1000,
+        "stop_needs": "word",
     }
     return Settings(**{**known, **more})
 

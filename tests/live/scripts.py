@@ -33,6 +33,7 @@ restart_s = 2
 minimum_run_s = 4
 restarts_per_hour = 100
 stops_per_hour = 1000
+stop_needs = "word"
 observe_turns = 1
 park_s = 60
 clock_s = 4

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from morph_opt.domain import InputError
-from morph_opt.live.posed import stated_of
 from morph_opt.live.settings import read_settings
+from morph_opt.live.stated import stated_of
 from morph_opt.live.turn import OBSERVE, Mode
 from tests.live.fake import FakeSlurm
 from tests.live.scene import controller

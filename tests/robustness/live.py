@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from morph_opt.domain import InputError
 from morph_opt.live.history import write_run
 from morph_opt.live.memory import SCHEMA, read_memory
-from morph_opt.live.posed import stated_of
 from morph_opt.live.settings import Settings, read_settings
+from morph_opt.live.stated import stated_of
 from morph_opt.live.turn import OBSERVE, Mode
 from tests.live import scene
 from tests.live.fake import FakeJob, FakeSlurm

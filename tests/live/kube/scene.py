@@ -34,8 +34,8 @@ class KilledError(Exception):
 def settings(fake: FakeKube, **more: Any) -> Settings:
     known = {"scheduler": "kubernetes", "server": fake.url, "partitions": ("ml",),
              "powers": POWERS, "observe_turns": 0, "minimum_run_s": 5.0, "restart_s": 5.0,
-             "stops_per_hour": 1000, "settle_s": 1.0, "lease_s": 10.0, "launch_s": 15.0,
-             "timeout_s": 2.0, "launches": 1000}  # fmt: skip
+             "stops_per_hour": 1000, "stop_needs": "word", "settle_s": 1.0, "lease_s": 10.0,
+             "launch_s": 15.0, "timeout_s": 2.0, "launches": 1000}  # fmt: skip
     return Settings(**{**known, **more})
 
 
