@@ -22,6 +22,7 @@ Row = dict[str, str]
 Cell = tuple[str, str, str]
 """Load, belief, who decides."""
 CHAOS = "chaos*.csv"
+ARMS_OF_SLURM = tuple(arm for arm, powers in ARMS.items() if not powers)
 NAMES = {"exact": "exact", "sigma 0.5": "wrong, sigma 0.5", "unknown": "time limits alone"}
 
 
@@ -54,11 +55,10 @@ COMPARED = (
     "Slurm of the tests, whose clock is not the machine's. Change of the average JCT in per cent, "
     "with a 95 % interval over seeds (Student's t); negative is better. Users say how long a job "
     "runs: exactly, wrong by a lognormal factor, or not at all, so that its time limit stands for "
-    "it; that was tried at load 1.6 alone. **Loses** and **gains** are intervals that do not reach "
-    "0, each for itself: for their number nothing was corrected. Of all others these seeds show "
-    "nothing. The table is older than three changes and was not made anew: a job is parked before "
-    "it is given nodes, jobs of the workload insist on a number of nodes, and their time limits do "
-    "for the fewest GPUs that they may have."
+    "it; that was tried at load 1.6 alone, and of such jobs none is stopped or given fewer GPUs. "
+    "Of others their word is enough for a stop (`stop_needs`). **Loses** and **gains** are "
+    "intervals that do not reach 0, each for itself: for their number nothing was corrected. Of "
+    "all others these seeds show nothing."
 )
 BESIDE = (
     "`python -m benchmarks.live beside`: Slurm {slurm} with 64 pretended GPUs, {jobs} jobs drawn "
@@ -68,8 +68,10 @@ BESIDE = (
     "side on two processors with other work, at a load of {load}; who is compared ran at about the "
     "same time. So it shows the powers where what they cost weighs most. Of {runs} runs no job was "
     "lost. {again} jobs of {stops} restarts ran again after their end{whose}: slurmctld was never "
-    "away, so a stop crossed with a job's last line, before Slurm knew of it. Slurm's own orders "
-    "know no beliefs, and stand for all."
+    "away, so a stop crossed with a job's last line, before Slurm knew of it. The table is of the "
+    "code of then: jobs of which a time limit alone is known are not stopped any more, nor given "
+    "fewer GPUs than they ask for, and what runs is taken to have done as much as its model's "
+    "speeds say. Slurm's own orders know no beliefs, and stand for all."
 )
 TURNS = (
     "CPU seconds of turns a minute apart, jobs coming as others end, beside the pretended Slurm, "
@@ -147,27 +149,7 @@ def rows_in(path: Path) -> list[Row]:
 
 
 def _beside(rows: Sequence[Row]) -> list[str]:
-    """The comparison beside a real Slurm; orders that know no beliefs stand for all of them."""
-    cells, table = _cells(rows), []
-    for (load, belief, arm), values in sorted(
-        cells.items(), key=lambda one: (*one[0][:2], list(ARMS).index(one[0][2]))
-    ):
-        backfill, fifo = cells[load, "exact", "backfill"], cells[load, "exact", "FIFO"]
-        own = [
-            row for row in rows if (row["load"], row["belief"], row["who"]) == (load, belief, arm)
-        ]
-        table.append(
-            (
-                load,
-                NAMES[belief],
-                arm,
-                f"{statistics.mean(values):.1f}",
-                "" if arm in ("FIFO", "backfill") else _shown(values, backfill),
-                "" if arm == "FIFO" else _shown(values, fifo),
-                f"{sum(int(row['restarts']) for row in own) / len(own):.0f}" if ARMS[arm] else "",
-            )
-        )
-    header = (*COMPARISON, "restarts a run")
+    """The comparison beside a real Slurm."""
     turns = [float(row["turn_s"]) for row in rows if row["turn_s"]]
     loads = [float(row["machine_load"]) for row in rows]
     sentence = BESIDE.format(
@@ -182,11 +164,7 @@ def _beside(rows: Sequence[Row]) -> list[str]:
         pace=PACE,
         stops=sum(int(row["restarts"]) for row in rows),
     )
-    return [
-        "## The same beside a real Slurm",
-        _filled(sentence),
-        Table(header, table, align="lllrrrr").to_markdown(spaced=True),
-    ]
+    return ["## The same beside a real Slurm", _filled(sentence), _compared(rows, restarts=True)]
 
 
 def _of(beliefs: Sequence[str]) -> str:
@@ -219,26 +197,39 @@ def _shown(values: Sequence[float], base: Sequence[float]) -> str:
 
 
 def _comparison(rows: Sequence[Row]) -> list[str]:
-    cells, table = _cells(rows), []
-    for (load, belief, server), values in cells.items():
-        backfill, fifo = cells[load, belief, "backfill"], cells[load, belief, "FIFO"]
-        table.append(
-            (
-                load,
-                NAMES[belief],
-                server,
-                f"{statistics.mean(values):.0f}",
-                "" if server in ("FIFO", "backfill") else _shown(values, backfill),
-                "" if server == "FIFO" else _shown(values, fifo),
-            )
-        )
-    sentence = COMPARED.format(jobs=rows[0]["jobs"], seeds=len(next(iter(cells.values()))))
+    sentence = COMPARED.format(jobs=rows[0]["jobs"], seeds=len(next(iter(_cells(rows).values()))))
     return [
         "## What each power is worth",
         _filled(sentence),
         "![Change of the average JCT by power](powers.svg)",
-        Table(COMPARISON, table, align="lllrrr").to_markdown(spaced=True),
+        _compared(rows),
     ]
+
+
+def _compared(rows: Sequence[Row], *, restarts: bool = False) -> str:
+    """Every cell against both of Slurm's own orders, which stand for every belief."""
+    cells, table = _cells(rows), []
+    for load, belief, arm in sorted(cells, key=lambda cell: (*cell[:2], list(ARMS).index(cell[2]))):
+        values = cells[load, belief, arm]
+        fifo, backfill = (
+            cells.get((load, belief, own)) or cells[load, "exact", own] for own in ARMS_OF_SLURM
+        )
+        row = [
+            load,
+            NAMES[belief],
+            arm,
+            f"{statistics.mean(values):.{int(restarts)}f}",
+            "" if arm in ARMS_OF_SLURM else _shown(values, backfill),
+            "" if arm == "FIFO" else _shown(values, fifo),
+        ]
+        if restarts:
+            cell = load, belief, arm
+            own = [one for one in rows if (one["load"], one["belief"], one["who"]) == cell]
+            mean = statistics.mean(int(one["restarts"]) for one in own)
+            row.append(f"{mean:.0f}" if ARMS[arm] else "")
+        table.append(row)
+    header = (*COMPARISON, "restarts a run") if restarts else COMPARISON
+    return Table(header, table, align="lllr").to_markdown(spaced=True)
 
 
 def _picture(rows: Sequence[Row]) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
-_DRAWN = ("lookahead", "jct", "throughput", "srtf", "equal_split", "fifo:skip", "fifo")
+_DRAWN = ("auto", "lookahead", "throughput", "srtf", "equal_split", "fifo:skip", "fifo")
 WIDE, NARROW = (9.6, 4.6), (4.4, 7.4)
 """Inches: side by side, and one above the other for a narrow screen."""
 
@@ -74,7 +74,7 @@ def draw(results: Results, trace: str, path: Path, *, narrow: bool = False) -> N
             grid = figure.add_gridspec(1, 2, width_ratios=(1.15, 1.0))
             places = grid[0, 0], grid[0, 1]
         _gpus(figure.add_subfigure(places[0]), results, shown)
-        _completion(figure.add_subfigure(places[1]).subplots(), results, shown, narrow=narrow)
+        _completion(figure.add_subfigure(places[1]).subplots(), results, shown)
         description = f"made from numbers with sha256 {digest(results, trace)}"
         write_atomically(path, encoded(metadata={"Description": description}))
 
@@ -103,7 +103,7 @@ def _looks(shown: list[Case]) -> tuple[Look, ...]:
     return looks([_key(case) for case in shown])
 
 
-def _completion(axes: Axes, results: Results, shown: list[Case], *, narrow: bool) -> None:
+def _completion(axes: Axes, results: Results, shown: list[Case]) -> None:
     """Share of jobs complete within a time, one line per scheduler."""
     ends = []
     for case, look in zip(shown, _looks(shown), strict=True):
@@ -113,4 +113,4 @@ def _completion(axes: Axes, results: Results, shown: list[Case], *, narrow: bool
     logarithmic(axes.xaxis, min(ends), max(ends))
     axes.set(xlabel="job completion time (hours)", ylabel="jobs complete within (%)", ylim=(0, 101))
     rules(axes)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2 if narrow else 3)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)

@@ -238,6 +238,9 @@ class Scenario:
             every = [name for part in PARTS.values() for name in settings(part)]
             near = did_you_mean(min(unknown), ["cluster", *PARTS, *every])
             raise InputError(f"is no field of a scenario{near}", field=min(unknown))
+        for word, value in own.items():
+            name = "workload" if word == "trace" else "scheduler"
+            parts[name] = replace(parts[name], **{word: _name_of(word, value)})
         return type(self)(cluster=cluster, **parts, **own)
 
     def to_toml(self) -> str:
@@ -327,9 +330,21 @@ def _loaded(value: Trace | LoadedTrace, argument: str, *, seed: int) -> LoadedTr
 Part = TypeVar("Part", bound="Workload | Scheduler | Failures")
 
 
-def _with(part: Part, given: Mapping[str, Any]) -> Part:
-    """The part with what was given in short."""
-    return replace(part, **{name: value for name, value in given.items() if value is not None})
+def _with(part: Part, asked: Mapping[str, Any]) -> Part:
+    """The part with what was given in short, which it must not say otherwise.
+
+    Raises
+    ------
+    InputError
+        If it does.
+    """
+    short = {name: value for name, value in asked.items() if value is not None}
+    for name in sorted(given(part) & short.keys()):
+        if (own := getattr(part, name)) != short[name]:
+            kind = type(part).__name__
+            rule = f"is {shown(short[name])} and, in mo.{kind}, {shown(own)}: say one"
+            raise InputError(rule, field=name)
+    return replace(part, **short)
 
 
 def _cluster(given: str | Path | Cluster | None, workload: Workload) -> Cluster:

@@ -185,3 +185,22 @@ def test_each_seed_has_an_option() -> None:
     assert seeds == (1, 2, 3)
     plain = scenario_from(make_parser().parse_args(["--seed", "4"]))
     assert (plain.workload.seed, plain.scheduler.seed, plain.failures.seed) == (4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("short", "part", "rule"),
+    [
+        ({"trace": "naive"}, {"workload": Workload(trace="mt")}, "trace: is 'naive' and, in"),
+        ({"seed": 3}, {"workload": Workload(seed=1)}, "seed: is 3 and, in mo.Workload, 1"),
+        ({"policy": "fifo"}, {"scheduler": Scheduler(policy="srtf")}, "in mo.Scheduler, 'srtf'"),
+    ],
+)
+def test_what_is_said_twice_must_be_the_same(
+    short: dict[str, Any], part: dict[str, Any], rule: str
+) -> None:
+    with pytest.raises(InputError, match=rule):
+        Scenario(**short, **part)
+    name, value = next(iter(short.items()))
+    assert Scenario(**part).replaced(**short) != Scenario(**part)
+    same = {key: replace(one, **{name: value}) for key, one in part.items()}
+    assert Scenario(**short, **same).to_toml() == Scenario(**short).to_toml()
