@@ -160,7 +160,8 @@ def test_a_child_does_not_outlive_its_worker(here: Path) -> None:
     words = [sys.executable, "-m", "morph_opt.sweep", "run", "sweep.toml", "--out", "o"]
     words += ["--allow-code", "--on", "local:2"]
     running = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    until(lambda: bool(list(Path("o").rglob("summary.json"))))
+    until(lambda: running.poll() is not None or bool(list(Path("o").rglob("summary.json"))))
+    assert running.poll() is None, "it ended by itself"
     children = _children(running.pid)
     running.send_signal(signal.SIGKILL)
     running.wait()
