@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import distinct_rows
+from formulations.round.check import RuleError, check
 from formulations.round.returns import ReturnTable
 from formulations.round.shared import SharedTable
 from formulations.round.tables import (
@@ -20,6 +22,9 @@ from formulations.round.tables import (
 )
 
 SLACK = 1e-9
+
+SLOTTED = 2_000_000
+"""Parts times nodes up to which slots are found part by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,57 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
             return None
         spots[job] = found
     return with_partners(problem, Selection(choice, tuple(spots)))
+
+
+def pack_slots(problem: RoundProblem, choice: Ints) -> Selection | None:
+    """Nodes for a choice slot by slot, or None when that heuristic finds none.
+
+    Parts are given room one by one first, whatever gang they are of, the largest shares of a node
+    first. Then gangs take slots of their kinds, those of most parts first, each on the nodes that
+    have most slots left: of one kind that finds distinct nodes wherever these slots have them (Gale
+    1957, Ryser 1957).
+    """
+    table, nodes = problem.options.starts, problem.nodes
+    room, started = room_after_stays(problem, choice), _placed(problem, choice)
+    rows, start = table.parts_of(choice[started])
+    if not _holds_fit(problem, room) or rows.size * nodes.count > SLOTTED:
+        return None
+    asked = np.column_stack([table.part_class[rows], np.round(table.demands(rows), 9)])
+    kinds, kind = distinct_rows(asked.astype(np.float64))
+    slots = np.zeros((kinds.shape[0], nodes.count), dtype=np.int64)
+    of_class = kinds[:, 0].astype(np.int64)
+    share = kinds[:, 1:] / np.maximum(nodes.capacity[of_class], SLACK)
+    gang = np.repeat(np.arange(started.size), np.diff(start))
+    for at in np.argsort(-share.max(axis=1), kind="stable").tolist():
+        mine, demand = nodes.open & (nodes.node_class == of_class[at]), kinds[at, 1:]
+        gangs = np.unique(gang[kind == at]).size
+        for _ in range(int((kind == at).sum())):
+            # A gang takes one slot of a node at most.
+            fits = mine & (room.nodes >= demand - SLACK).all(axis=1) & (slots[at] < gangs)
+            if not fits.any():
+                return None
+            node = int(np.where(fits, room.nodes[:, 0], np.inf).argmin())
+            room.nodes[node] -= demand
+            slots[at, node] += 1
+    spots: list[tuple[int, ...]] = [()] * problem.jobs.count
+    for one in np.argsort(-np.diff(start), kind="stable").tolist():
+        found = np.full(int(start[one + 1] - start[one]), NONE, dtype=np.int64)
+        own = kind[start[one] : start[one + 1]]
+        for at in np.unique(own).tolist():
+            parts = np.flatnonzero(own == at)
+            left = np.where(np.isin(np.arange(nodes.count), found), 0, slots[at])
+            most = np.argsort(-left, kind="stable")[: parts.size]
+            if most.size < parts.size or left[most[-1]] < 1:
+                return None
+            slots[at, most] -= 1
+            found[parts] = most
+        spots[int(started[one])] = tuple(found.tolist())
+    decided = with_partners(problem, Selection(choice, tuple(spots)))
+    try:
+        check(problem, decided)
+    except RuleError:
+        return None  # places and uplinks, which nobody looked at
+    return decided
 
 
 def _plain(problem: RoundProblem, chosen: Ints) -> bool:

@@ -5,21 +5,30 @@ most 0 for columns at their lower bound 0 in a maximisation). A solution that us
 worth at most z + d[i]. So the candidates with the best reduced costs are where good solutions
 are; the MILP over these alone gives a feasible solution of the round, and z stays a valid bound
 for all of them. Where the two are within the gap asked for, the restriction has proven itself;
-otherwise the whole MILP is solved, from that solution where the solver takes one.
+otherwise the MILP is solved without what can be in no better solution, the columns with z + d[i]
+below the value that was found, from that solution where the solver takes one.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 
+from formulations.alike import counted
+from formulations.arrays import Ints
 from formulations.layout import RoundModel
+from formulations.linear_model import LinearModel
+from morph_opt.decision.spread import SURE
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
+from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
 
 LARGE = 4_000
 """Candidates from which on pricing pays; ``benchmarks/rounds/cli.py`` measures it."""
+
+ALIKE = 2_000
+"""Candidates from which on jobs that are alike are counted; smaller rounds are solved as posed."""
 
 KEPT_PER_JOB = 6
 """Candidates that stand in the restricted MILP, on average per job."""
@@ -29,15 +38,28 @@ LEAST_KEPT = 2_000
 
 
 def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
-    """Solve a round's model; small ones directly."""
-    model, x = built.model, built.layout.starts
+    """Solve a round's model; small ones directly, large ones with jobs counted that are alike."""
+    model, starts, jobs = built.model, built.layout.starts, built.layout.jobs
+    if starts.size < ALIKE:
+        return solver.solve(model, limits)
+    began = time.perf_counter()
+    fewer = counted(built)
+    if fewer is None:
+        return _priced(solver, model, starts, jobs, limits)
+    spent = Outcome(Status.ERROR, Stop.FAILED, "", build_s=time.perf_counter() - began)
+    outcome = _priced(solver, fewer.model, fewer.starts, jobs, _less(limits, spent))
+    x = None if outcome.x is None else fewer.expanded(outcome.x)
+    return _timed(replace(outcome, x=x, row_duals=None), spent)
+
+
+def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limits) -> Outcome:
+    """Solve a model with columns ``x`` of starts; small ones directly."""
     if x.size < LARGE or not solver.capabilities.lp_duals:
         return solver.solve(model, limits)
     relaxed = solver.solve(model.relaxed(), limits)
     if relaxed.status is not Status.OPTIMAL or relaxed.row_duals is None:
         return solver.solve(model, _less(limits, relaxed))
     reduced = model.cost - model.matrix().T @ relaxed.row_duals
-    jobs = built.layout.jobs
     kept = min(x.size, max(LEAST_KEPT, KEPT_PER_JOB * jobs))
     worst = np.partition(reduced[x], x.size - kept)[x.size - kept]
     upper = model.column_upper.copy()
@@ -52,10 +74,13 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
         )
         return _timed(proven, relaxed)
     start = small.x if solver.capabilities.mip_start else None
-    whole = solver.solve(model, _less(limits, relaxed, small), start)
+    upper = model.column_upper.copy()
+    upper[x[reduced[x] < small.objective - relaxed.bound - SURE * model.scale]] = 0.0
+    fewer = replace(model, column_upper=upper)
+    whole = solver.solve(fewer, _less(limits, relaxed, small), start)
     if whole.x is not None and whole.objective >= small.objective:
         return _timed(whole, relaxed, small)
-    bound = min(relaxed.bound, whole.bound)
+    bound = max(min(relaxed.bound, whole.bound), small.objective)
     reached = relative_gap(small.objective, bound, 1.0)
     fitting = replace(
         small,

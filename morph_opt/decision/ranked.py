@@ -12,7 +12,14 @@ from formulations.arrays import Ints
 from formulations.layout import RoundModel, cut_distinct, forbid
 from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.objectives import kept
-from formulations.round.decode import in_place_fits, pack, restricted, with_partners, without_job
+from formulations.round.decode import (
+    in_place_fits,
+    pack,
+    pack_slots,
+    restricted,
+    with_partners,
+    without_job,
+)
 from formulations.round.tables import NONE, Level, RoundProblem, Selection
 from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
@@ -255,6 +262,9 @@ class RoundSolver:
             selection = pack(problem, choice, order)
             if selection is not None:
                 return selection, False
+        selection = pack_slots(problem, choice)
+        if selection is not None:
+            return selection, False
         return self.exact_placement(problem, choice) if self._thorough else (None, False)
 
     def exact_placement(self, problem: RoundProblem, choice: Ints) -> tuple[Selection | None, bool]:

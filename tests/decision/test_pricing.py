@@ -33,10 +33,11 @@ class Counting(HighsSolver):
         self.kinds: list[str] = []
 
     def solve(self, model: object, limits: Limits, start: Floats | None = None) -> Outcome:
-        """Note whether the model is continuous, restricted or whole."""
+        """Note whether the model is continuous, restricted, what that left open, or whole."""
         integer = model.integer.any()  # type: ignore[attr-defined]
         closed = (model.column_upper == 0.0).any()  # type: ignore[attr-defined]
-        self.kinds.append("restricted" if integer and closed else "whole" if integer else "relaxed")
+        kind = "open" if start is not None else "restricted" if closed else "whole"
+        self.kinds.append(kind if integer else "relaxed")
         return super().solve(model, limits, start)  # type: ignore[arg-type]
 
 
@@ -57,6 +58,7 @@ def priced(
 ) -> Outcome:
     """The outcome with every round counted as large and ``kept`` candidates left standing."""
     monkeypatch.setattr(pricing, "LARGE", 1)
+    monkeypatch.setattr(pricing, "ALIKE", 1)
     monkeypatch.setattr(pricing, "KEPT_PER_JOB", 0)
     monkeypatch.setattr(pricing, "LEAST_KEPT", kept)
     return pricing.solve_priced(solver, model, limits)
@@ -86,7 +88,7 @@ def test_an_unproven_restriction_is_not_trusted(monkeypatch: pytest.MonkeyPatch)
         solver = Counting()
         priced(monkeypatch, solver, built(seed), EXACT, kept=1)
         asked.append(tuple(solver.kinds))
-    assert ("relaxed", "restricted", "whole") in asked
+    assert ("relaxed", "restricted", "open") in asked
 
 
 class Slow(HighsSolver):

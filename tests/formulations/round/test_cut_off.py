@@ -12,7 +12,8 @@ from formulations import node_pattern
 from formulations.arrays import Ints
 from formulations.layout import RoundModel, forbid
 from formulations.linear_model import LinearModel
-from formulations.round.decode import pack, restricted
+from formulations.round.check import check
+from formulations.round.decode import pack, pack_slots, restricted
 from formulations.round.tables import NONE, RoundProblem
 from morph_opt.decision.ranked import Solved
 from tests.formulations.worlds import oracle
@@ -51,6 +52,42 @@ def shared_pattern() -> RoundProblem:
     Counting cuts one node into 3+1 and lets both parts of the first job lie there.
     """
     return tiny([4, 4], [Candidate(0, (3, 1)), Candidate(1, (4,))])
+
+
+def test_gangs_take_slots_where_packing_leaves_them_too_few_nodes() -> None:
+    """Three gangs of three where 3, 2, 2 and 2 GPUs are free: best fit gives the first the twos."""
+    gangs = [Candidate(job, (1, 1, 1)) for job in range(3)]
+    problem = tiny([3, 3, 3, 3], gangs, holds=[Hold(2 + node, node, 1) for node in (1, 2, 3)])
+    choice = np.append(np.arange(3), problem.options.stay[3:])
+    assert packing_fails(problem, choice)
+    slotted = pack_slots(problem, choice)
+    assert slotted is not None
+    check(problem, slotted)
+    assert [len(set(nodes)) for nodes in slotted.nodes] == [3, 3, 3, 0, 0, 0]
+
+
+def test_no_slots_are_found_where_gangs_have_too_few_nodes() -> None:
+    problem = tiny([4, 4], [Candidate(0, (1, 1, 1)), Candidate(1, (1, 1))])
+    assert pack_slots(problem, np.asarray([0, 1])) is None
+    assert pack_slots(problem, np.asarray([NONE, 1])) is not None
+
+
+def test_what_takes_slots_keeps_every_rule() -> None:
+    """Random choices with every constraint: what has nodes passes the check."""
+    found = 0
+    for seed in range(200):
+        draw = np.random.default_rng((seed, 71))
+        problem = random_round(draw, RoundSize(nodes=4, side_resources_bind=True, leaves=2))
+        choice = np.full(problem.jobs.count, NONE, dtype=np.int64)
+        for job in range(problem.jobs.count):
+            own = np.flatnonzero(problem.candidates.job == job)
+            if own.size:
+                choice[job] = draw.choice(own)
+        slotted = pack_slots(problem, choice)
+        if slotted is not None:
+            check(problem, slotted)
+            found += 1
+    assert found > 20
 
 
 def test_exact_placement_steps_in_where_packing_fails() -> None:

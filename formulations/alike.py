@@ -1,0 +1,177 @@
+r"""Jobs whose starts are alike are counted, not named.
+
+Of jobs with the same candidates, worth the same and standing in the same rows, a decision says no
+more than how many of them start in which. So a model of a round may share their columns: with
+X[g,k] starts of group g in candidate k, y[j] = 1 where job j of it gives up what else it could do,
+and w[g] jobs of it that could do nothing else,
+
+    one_config[j]   s[j] + y[j] <= 1
+    alike[g]        sum_k X[g,k] - sum_{j of g} y[j] <= w[g]
+
+in place of ``sum_k x[j,k] + s[j] <= 1`` for each of them. Every solution of one model is one of the
+other, worth as much: X[g,k] = sum_j x[j,k], and starts are given to the jobs of the group that
+do nothing else. So are points of the relaxations, as x[j,k] may be an equal share of X[g,k]. What a
+solver spends on telling such jobs apart, column by column and branch by branch, is spared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.arrays import Floats, Ints
+from formulations.columns import distinct_rows
+from formulations.layout import RoundModel
+from formulations.linear_model import Block, LinearModel
+from formulations.round.tables import Level, RoundProblem
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+
+def alike_candidates(problem: RoundProblem, level: Level) -> Ints:
+    """Numbers that candidates share which are alike, of jobs all whose candidates are, shape (K,).
+
+    A guess by what candidates are and what they are worth: rows of rules may tell them apart.
+    """
+    table = problem.candidates
+    row = table.templates[1]
+    _, kind = distinct_rows(np.column_stack([row, level.value[: table.count]]).astype(np.float64))
+    kinds = int(kind.max(initial=-1)) + 1
+    weight = np.random.default_rng(0).random(kinds)
+    of_job = np.bincount(table.job, weight[kind], problem.jobs.count)
+    _, group = np.unique(of_job, return_inverse=True)
+    found: Ints = np.unique(group.reshape(-1)[table.job] * kinds + kind, return_inverse=True)[1]
+    return found.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A smaller model of a round, and how its points are those of the larger one.
+
+    Parameters
+    ----------
+    model
+        In which starts of jobs that are alike have one column.
+    starts
+        Its columns of starts.
+    """
+
+    model: LinearModel
+    starts: Ints
+    _columns: Ints
+    _whole: int
+    _groups: tuple[tuple[Ints, Ints], ...]
+
+    def expanded(self, x: Floats) -> Floats:
+        """The point of the larger model that an integer one of the smaller stands for."""
+        found = np.zeros(self._whole)
+        found[self._columns] = x[: self._columns.size]
+        for gives, columns in self._groups:
+            many = np.rint(found[columns[0]]).astype(np.int64)
+            found[columns[0]] = 0.0
+            free = np.flatnonzero((gives < 0) | (x[gives] > 0.5))
+            which = np.repeat(np.arange(columns.shape[1]), many)
+            found[columns[free[: which.size], which]] = 1.0
+        return found
+
+
+def counted(built: RoundModel) -> Counted | None:
+    """The model with jobs counted that are alike; None where none are, or where jobs share options.
+
+    Exact: alike are columns whose entries in all rows but ``one_config`` are the same numbers.
+    """
+    from scipy import sparse
+
+    model, starts = built.model, built.layout.starts
+    one = next(block for block in model.row_blocks if block.family == "one_config")
+    matrix = model.matrix().tocsc()
+    alike = _alike(model, matrix[:, starts], starts, one)
+    if not alike:
+        return None
+    in_starts = np.bincount(matrix[:, starts].indices, minlength=model.rows)
+    more = np.bincount(matrix.indices, minlength=model.rows) > in_starts
+    kept, upper = np.ones(model.columns, dtype=bool), model.column_upper.copy()
+    other: list[int] = []
+    first = np.zeros(model.columns, dtype=bool)
+    count = model.columns - sum(columns[1:].size for _, columns in alike)
+    groups = []
+    for jobs, columns in alike:
+        kept[columns[1:]] = False
+        first[columns[0]] = True
+        upper[columns[0]] *= jobs.size
+        gives = np.full(jobs.size, -1, dtype=np.int64)
+        tied = np.flatnonzero(more[one.start + jobs])
+        gives[tied] = count + len(other) + np.arange(tied.size)
+        other += jobs[tied].tolist()
+        groups.append((gives, columns))
+    at = np.cumsum(kept) - 1
+    entry = matrix.tocoo()
+    of_one = (entry.row >= one.start) & (entry.row < one.start + one.count)
+    taken = kept[entry.col] & ~(first[entry.col] & of_one)
+    given = count + np.arange(len(other), dtype=np.int64)
+    row = [entry.row[taken], one.start + np.asarray(other, dtype=np.int64)]
+    column, value = [at[entry.col[taken]], given], [entry.data[taken], np.ones(given.size)]
+    for own, (gives, columns) in enumerate(groups):
+        mine = np.concatenate([at[columns[0]], gives[gives >= 0]])
+        row.append(np.full(mine.size, model.rows + own))
+        column.append(mine)
+        value.append(np.where(mine < count, 1.0, -1.0))
+    shape = (model.rows + len(groups), count + given.size)
+    place = np.concatenate(row), np.concatenate(column)
+    fewer = sparse.csr_array((np.concatenate(value), place), shape=shape)
+    alone = np.asarray([(gives < 0).sum() for gives, _ in groups], dtype=np.float64)
+    of_columns = np.flatnonzero(kept)
+    smaller = replace(
+        model,
+        cost=np.append(model.cost[kept], np.zeros(given.size)),
+        column_lower=np.append(model.column_lower[kept], np.zeros(given.size)),
+        column_upper=np.append(upper[kept], np.ones(given.size)),
+        integer=np.append(model.integer[kept], np.ones(given.size, dtype=bool)),
+        row_lower=np.append(model.row_lower, np.full(alone.size, -np.inf)),
+        row_upper=np.append(model.row_upper, alone),
+        start=fewer.indptr.astype(np.int64),
+        index=fewer.indices.astype(np.int64),
+        value=fewer.data,
+        row_blocks=(
+            *model.row_blocks,
+            Block("alike", model.rows, np.asarray([[jobs[0]] for jobs, _ in alike])),
+        ),
+        column_blocks=(
+            Block("counted", 0, of_columns[:, None]),
+            Block("starts", count, np.asarray(other, dtype=np.int64)[:, None]),
+        ),
+    )
+    return Counted(smaller, at[starts[kept[starts]]], of_columns, model.columns, tuple(groups))
+
+
+def _alike(
+    model: LinearModel, columns: sparse.csc_array, starts: Ints, one: Block
+) -> list[tuple[Ints, Ints]]:
+    """Groups of jobs that are alike, and their columns of starts, shape (jobs, candidates)."""
+    ends = columns.indptr
+    if not starts.size or (columns.indices[ends[:-1] + 1][np.diff(ends) > 1] < one.count).any():
+        return []
+    job = columns.indices[ends[:-1]] - one.start
+    known: dict[bytes, int] = {}
+    rows = [
+        known.setdefault(
+            columns.indices[begin:end].tobytes() + columns.data[begin:end].tobytes(), len(known)
+        )
+        for begin, end in zip((ends[:-1] + 1).tolist(), ends[1:].tolist(), strict=True)
+    ]
+    worth, most = model.cost[starts], model.column_upper[starts]
+    _, kind = distinct_rows(np.column_stack([np.asarray(rows, dtype=np.float64), worth, most]))
+    order = np.lexsort([kind, job])
+    owners, first = np.unique(job[order], return_index=True)
+    of_kinds: dict[bytes, list[int]] = {}
+    blocks = np.split(order, first[1:])
+    for at, block in enumerate(blocks):
+        of_kinds.setdefault(kind[block].tobytes(), []).append(at)
+    return [
+        (owners[members].astype(np.int64), starts[np.stack([blocks[at] for at in members])])
+        for members in of_kinds.values()
+        if len(members) > 1
+    ]
