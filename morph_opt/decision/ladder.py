@@ -28,13 +28,12 @@ import numpy as np
 from formulations.arrays import Bools, Floats, Ints
 from formulations.check_bound import check_bound
 from formulations.knapsack import Tables
-from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.prices import Prices, Relaxation, choose_prices
 from formulations.prices.bound import rounded_up
 from formulations.prices.choose import Chosen
 from formulations.prices.placing import decided_by_prices
 from formulations.prices.rounding import Rounding
-from formulations.prices.slots import SlotRelaxation, surplus_at
+from formulations.prices.slots import surplus_at
 from formulations.round.rules import with_floor, with_promises
 from formulations.round.tables import Level, RoundProblem, Selection
 from formulations.subround import residual_round, whole_round, with_candidates
@@ -42,9 +41,12 @@ from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound, may_be_whole
 from morph_opt.decision.ranked import ExactMip, RoundSolver
 from morph_opt.decision.spread import WIDE, floor_of, unsure
-from morph_opt.decision.steps.freed import freed_for, offered_of, worth_of
+from morph_opt.decision.steps.exact import Inside
+from morph_opt.decision.steps.freed import freed_for, most_offered, offered_of, worth_of
 from morph_opt.decision.steps.knapsack import decided_by_tables, tables_of
 from morph_opt.decision.steps.known import Known
+from morph_opt.decision.steps.slots import slots_priced
+from morph_opt.decision.steps.turns import Turns
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 
@@ -60,34 +62,15 @@ COMPACT = 100_000
 SHAPES = 0.01
 """Gap from which on slots are priced: less is due to single jobs, not to shapes."""
 
-SLOT_EVALUATIONS, SLOTS_CLOSE = 100, 0.05
-"""Of the relaxation with slots, at most; and distance to its least bound, in gaps asked for."""
-
-MOST_SLOTS = 60
-"""Kinds of slots up to which they are priced."""
-
-FREE_JOBS, FREE_NODES = 100, 60
-"""Jobs and nodes of a residual round at most."""
-
-OFFERED = 0.3
-"""Candidates of a residual round lose at most this share of what the gap is worth."""
-
-MOST_OFFERED, EACH = 2_500, 8
-"""Candidates of a residual round at most, those that lose least; as many a job if that is more."""
-
 RESIDUAL_NODES = 300
 """Branch-and-bound nodes of a residual round at most."""
-
-MUCH, PARTS, GROWN = 0.1, 4.0, 3
-"""A residual round gains little that gains less than this share of what is missing, of as many
-times its nodes' share of it; and how often they double in size, after two that did, until there are
-no more."""
 
 SMALL = 2_000
 """Candidates below which the exact round, without what prices rule out, costs less than those."""
 
-LARGEST_EXACT = 40_000
-"""Candidates left up to which the exact round is tried."""
+LARGEST_EXACT, EXACT_NODES, AGAIN = 8_000, 1_000, 2
+"""Columns up to which the exact round is tried; its branch-and-bound nodes at most; and by what
+part it is smaller where it is tried again."""
 
 RANK_GAP = 1e-6
 """Gap that is asked of goals before the last."""
@@ -117,10 +100,10 @@ class Ladder:
         began = time.perf_counter()
         found = self._climbed(posed, limits, None)
         left = limits.time_s - (time.perf_counter() - began)
-        wide = found.outcome.gap > max(SHAPES, limits.gap)
+        wide = found.outcome.gap > limits.gap
         if not (posed.view.compact and may_be_whole(posed.problem) and wide and left > 0.0):
             return found
-        # Shapes make the gap, and those that were left out may close it.
+        # Shapes that were left out may close the gap, and only with them something is proven.
         whole = posed.whole()
         known = None
         if found.selection is not None and not posed.problem.jobs.guaranteed.any():
@@ -161,6 +144,7 @@ class _Climb:
         self._began_s = time.perf_counter()
         self._times = StepTimes()
         self._size = (0, 0)
+        self._tried = np.iinfo(np.int64).max
         self._floors: list[tuple[Level, float]] = []
 
     def _left_s(self) -> float:
@@ -270,6 +254,12 @@ class _Climb:
         if short and to_come:
             return  # to be posed whole
         by_slots = large and not self._compact
+        if short and by_slots:
+            # Slots may be many; candidates are not, where most jobs are alike.
+            anything = Inside(problem, level, np.zeros(problem.jobs.count), level.value)
+            self._last(problem, level, state, anything, most_offered(0), gap)
+            if state.bound == -np.inf or self._done(state, gap):
+                return
         slots = self._slots(problem, level, state, chosen, lp, gap) if short and by_slots else None
         rounding = Rounding(relaxation, chosen, lp)
         if not self._again and slots is None:
@@ -285,15 +275,11 @@ class _Climb:
             return
         surplus = chosen.evaluation.surplus
         surplus, reduced, guide = slots or (surplus, rounding.reduced, surplus)
+        inside = Inside(problem, level, surplus, reduced)
         if large:
-            self._parts(problem, level, state, relaxation, guide, reduced, gap)
-        # What an exact model of some candidates proves says nothing of those that are left out.
-        if not self._done(state, gap) and not self._compact:
-            slack = state.bound - state.value if state.selection is not None else np.inf
-            loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
-            kept = np.flatnonzero(loss <= slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
-            if kept.size <= LARGEST_EXACT:
-                self._exact(problem, level, state, kept, gap)
+            self._parts(problem, level, state, relaxation, guide, reduced, gap, inside)
+        if not self._done(state, gap):
+            self._last(problem, level, state, inside, LARGEST_EXACT, gap)
 
     def _slots(
         self,
@@ -310,21 +296,10 @@ class _Climb:
         pay what their leaving gives back, which tells which are to be decided anew.
         """
         began = time.perf_counter()
-        try:
-            slots = SlotRelaxation(problem, level)
-        except TooManyPatternsError:
+        priced = slots_priced(problem, level, chosen, lp, gap)
+        if priced is None:
             return None
-        if slots.kinds > MOST_SLOTS:
-            return None
-        start, close = slots.start(chosen.prices), SLOTS_CLOSE * gap
-
-        def searched(start: Floats, radius: float) -> Chosen:
-            most, no_price = SLOT_EVALUATIONS, slots.counted
-            return choose_prices(slots, start, most, lp, no_price, radius, close, grows=2.0)
-
-        found = searched(start, 0.3)
-        if slots.share_out(found.prices):
-            found = searched(found.prices, 0.05)
+        slots, found = priced
         bound = rounded_up(found.evaluation)
         if state.bounded(bound, "prices"):
             check_bound(problem, level, slots.prices(found.prices), bound)
@@ -348,31 +323,47 @@ class _Climb:
         surplus: Floats,
         reduced: Floats,
         gap: float,
+        inside: Inside,
     ) -> None:
-        """Residual rounds, larger ones where two have gained little, other jobs each time."""
-        count = problem.nodes.count
-        size = little = at = unsolved = 0
+        """Residual rounds, other jobs each time, and the exact one where it is no larger."""
+        # What is left for the round that is posed whole is not worth more than the first ones.
+        to_come = self._compact and may_be_whole(problem)
+        turns = Turns(problem.nodes.count, self._thorough, not to_come)
         tried = np.zeros(problem.jobs.count, dtype=bool)
-        while state.selection is not None and not self._done(state, gap):
-            most = FREE_JOBS << size, FREE_NODES << size
-            freed = freed_for(
-                problem, state.selection, relaxation, surplus, reduced, at % 2 == 0, most, tried
-            )
+        while state.selection is not None and not (turns.ended or self._done(state, gap)):
+            most, whole = turns.most, turns.count % 2 == 0
+            large = most_offered(most[0])
+            if turns.fresh and self._last(problem, level, state, inside, large, gap):
+                continue
+            best = state.selection
+            freed = freed_for(problem, best, relaxation, surplus, reduced, whole, most, tried)
             before, missing = state.value, state.bound - state.value
-            if not self._residual(problem, level, state, freed, surplus, reduced, gap):
-                unsolved += 1
-                if unsolved > 1:
-                    break  # side resources of nodes, which no residual round will get right
+            offer = surplus, reduced, inside.alike
+            solved = self._residual(problem, level, state, freed, offer, gap)
             tried |= freed[0]
-            share = min(1.0, PARTS * float(freed[1].sum()) / count)
-            little = 0 if state.value - before >= MUCH * share * missing else little + 1
-            at += 1
-            # The largest go on until all nodes have had their turn.
-            if little > (1 if size < GROWN else max(1, count // most[1])):
-                little, size = 0, size + 1
-                if size > GROWN:
-                    break
+            if turns.after(int(freed[1].sum()), state.value - before, missing, solved):
                 tried[:] = False
+
+    def _last(
+        self,
+        problem: RoundProblem,
+        level: Level,
+        state: Known,
+        inside: Inside,
+        most: int,
+        gap: float,
+    ) -> bool:
+        """The exact round, where it has so many columns at most; whether it was tried."""
+        # What an exact model of some candidates proves says nothing of those that are left out.
+        if self._compact:
+            return False
+        slack = state.bound - state.value if state.selection is not None else np.inf
+        kept, size = inside.within(slack * (1 + 1e-9) + 1e-12 * abs(state.bound))
+        if size > min(most, self._tried // AGAIN):
+            return False
+        self._tried = size
+        self._exact(problem, level, state, kept, gap, EXACT_NODES)
+        return True
 
     def _done(self, state: Known, gap: float) -> bool:
         return relative_gap(state.value, state.bound) <= gap or self._left_s() <= 0.0
@@ -383,29 +374,27 @@ class _Climb:
         level: Level,
         state: Known,
         freed: tuple[Bools, Bools],
-        surplus: Floats,
-        reduced: Floats,
+        offer: tuple[Floats, Floats, Ints],
         gap: float,
     ) -> bool:
-        """An exact round of some jobs on some nodes; whether it had a decision."""
+        """An exact round of some jobs on some nodes; whether it had a decision.
+
+        Candidates are offered by surplus, reduced values, and numbers of those that are alike.
+        """
+        surplus, reduced, alike = offer
         assert state.selection is not None
         free, on = freed
         if not free.any():
             return False
         loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
-        # Losses of a better decision add up to less than this; single ones are mostly far below.
-        most = OFFERED * (state.bound - state.value)
-        count = max(MOST_OFFERED, EACH * int(free.sum()))
-        offered = offered_of(problem, state.selection, free, loss, most, count)
+        missing = state.bound - state.value
+        offered = offered_of(problem, state.selection, free, loss, missing, alike)
         part = residual_round(problem, level, state.selection, free, on, offered)
         # In units of the whole round: the part's own value is a small share of it.
         here = worth_of(level, state.selection, part.jobs)
-        asked = max(gap * abs(state.value), state.bound - state.value)
+        asked = max(gap * abs(state.value), missing)
         close = min(0.05, 0.1 * asked / max(abs(here), 1e-300))
-        limits = self._part_limits(close)
-        if self._solver.capabilities.node_limit:
-            nodes = RESIDUAL_NODES if limits.nodes is None else limits.nodes
-            limits = replace(limits, nodes=min(RESIDUAL_NODES, nodes))
+        limits = self._part_limits(close, RESIDUAL_NODES)
         rounds = RoundSolver(self._solver, limits, thorough=self._thorough)
         solved = rounds.ranked(part.problem, (part.level,))
         self._count(rounds, solved)
@@ -416,13 +405,19 @@ class _Climb:
         return True
 
     def _exact(
-        self, problem: RoundProblem, level: Level, state: Known, kept: Ints | None, gap: float
+        self,
+        problem: RoundProblem,
+        level: Level,
+        state: Known,
+        kept: Ints | None,
+        gap: float,
+        nodes: int | None = None,
     ) -> None:
         """The exact round over the candidates that may be in a better decision; None: over all."""
         part = (
             whole_round(problem, level) if kept is None else with_candidates(problem, level, kept)
         )
-        rounds = RoundSolver(self._solver, self._part_limits(gap))
+        rounds = RoundSolver(self._solver, self._part_limits(gap, nodes))
         solved = rounds.ranked(part.problem, (part.level,))
         self._count(rounds, solved)
         outcome = solved.outcome
@@ -440,8 +435,13 @@ class _Climb:
         size = min(largest, WIDE * max(abs(proven), abs(state.value)))
         state.bounded(max(proven + unsure(problem, size), state.value), "solver")
 
-    def _part_limits(self, gap: float) -> Limits:
-        return replace(self._limits, gap=gap, time_s=max(0.1, self._left_s()))
+    def _part_limits(self, gap: float, nodes: int | None = None) -> Limits:
+        """What is left of the limits; with so many nodes at most, where the solver counts them."""
+        limits = replace(self._limits, gap=gap, time_s=max(0.1, self._left_s()))
+        if nodes is None or not self._solver.capabilities.node_limit:
+            return limits
+        asked = nodes if limits.nodes is None else limits.nodes
+        return replace(limits, nodes=min(nodes, asked))
 
     def _count(self, rounds: RoundSolver, solved: Solved) -> None:
         self._times.build_ms += rounds.clock.build_ms

@@ -21,6 +21,7 @@ from morph_opt.decision.method import Solved
 from morph_opt.decision.placement import place
 from morph_opt.decision.pose import RoundPoser
 from morph_opt.decision.ranked import ExactMip, RoundSolver
+from morph_opt.decision.steps import turns
 from morph_opt.policies.objectives.plain import Throughput
 from morph_opt.solvers.highs import HighsSolver
 from morph_opt.solvers.outcome import Limits, Status, relative_gap
@@ -126,8 +127,8 @@ def test_rounds_with_pairs_are_solved_exactly() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_residual_rounds_leave_the_others_alone(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few jobs and nodes at a time, no exact round: what comes is feasible, and no worse."""
-    monkeypatch.setattr(ladder, "FREE_JOBS", 3)
-    monkeypatch.setattr(ladder, "FREE_NODES", 4)
+    monkeypatch.setattr(turns, "FREE_JOBS", 3)
+    monkeypatch.setattr(turns, "FREE_NODES", 4)
     monkeypatch.setattr(ladder, "LARGEST_EXACT", 0)
     draw = np.random.default_rng((seed, 34))
     problem = unpromised(random_round(draw, LARGER))
@@ -138,7 +139,7 @@ def test_residual_rounds_leave_the_others_alone(seed: int, monkeypatch: pytest.M
     if with_residuals.selection is None:
         return  # must_run rows that no dealing met; nothing is claimed
     kept_to(problem, level, with_residuals, best.selection.value(level))
-    monkeypatch.setattr(ladder, "FREE_JOBS", 0)
+    monkeypatch.setattr(turns, "FREE_JOBS", 0)
     without = climbed(problem, level)
     assert without.selection is not None
     assert with_residuals.selection.value(level) >= without.selection.value(level)
@@ -182,7 +183,7 @@ def test_prices_of_what_compact_rounds_left_out_bound_nothing(
     short: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two jobs, each worth its GPUs, run at once if one takes a shape that the round has not."""
-    monkeypatch.setattr(ladder, "SHAPES", np.inf)  # nothing is posed whole
+    monkeypatch.setattr(ladder, "may_be_whole", lambda _: False)
     gpus, kept, left_out, other = COMPACTED[short]
     compact, whole = (
         tiny([gpus, gpus], [one, other], side=(9.0, 9.0, 4.0)) for one in (kept, left_out)
@@ -194,6 +195,38 @@ def test_prices_of_what_compact_rounds_left_out_bound_nothing(
     solved = Ladder(HighsSolver()).solve(posed, LIMITS)  # type: ignore[arg-type]
     assert solved.outcome.bound >= truth - 1e-9
     assert solved.outcome.status is Status.FEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_climb_ends_by_counts_however_much_time_there_is(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No gap is small enough, and every residual round counts as a gain."""
+    freed, exact = [], []
+    choose, solve = ladder.freed_for, RoundSolver.ranked
+
+    def noted(*given: object) -> object:
+        found = choose(*given)  # type: ignore[arg-type]
+        freed.append(int(found[1].sum()))
+        return found
+
+    def counted(self: RoundSolver, problem: RoundProblem, *levels: object) -> Solved:
+        exact.append(self._limits.nodes)
+        return solve(self, problem, *levels)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ladder, "freed_for", noted)
+    monkeypatch.setattr(RoundSolver, "ranked", counted)
+    monkeypatch.setattr(ladder._Climb, "_done", lambda *_: False)
+    monkeypatch.setattr(turns, "MUCH", -1.0)
+    monkeypatch.setattr(ladder, "SHAPES", np.inf)
+    draw = np.random.default_rng((seed, 36))
+    problem = unpromised(random_round(draw, LARGER))
+    solved = climbed(problem, random_level(draw, problem))
+    assert solved.selection is not None
+    assert sum(freed[:-1]) <= turns.TURNS * problem.nodes.count
+    assert None not in exact
+    # Half as large each time, and a round has no more than so many candidates.
+    assert len(exact) - len(freed) <= 1 + problem.candidates.count.bit_length()
 
 
 def test_twice_the_same_bit_by_bit() -> None:

@@ -9,6 +9,12 @@ from formulations.columns import at_choice
 from formulations.prices import Relaxation
 from formulations.round.tables import Level, RoundProblem, Selection
 
+OFFERED = 0.3
+"""Candidates of a residual round lose at most this share of what the gap is worth."""
+
+MOST_OFFERED, EACH = 2_500, 8
+"""Candidates of a residual round at most, those that lose least; as many a job if that is more."""
+
 
 def freed_for(
     problem: RoundProblem,
@@ -71,10 +77,12 @@ def offered_of(
     decided: Selection,
     free: Bools,
     loss: Floats,
-    most: float,
-    count: int,
+    missing: float,
+    alike: Ints,
 ) -> Bools:
     """Candidates that free jobs are offered: what they have, and those that lose least, shape (K,).
+
+    What one of them is offered, others that are alike are too: they are counted together.
 
     Parameters
     ----------
@@ -82,16 +90,27 @@ def offered_of(
         Jobs that are decided anew, shape (J,).
     loss
         Of each candidate against its job's best, shape (K,).
-    most, count
-        Loss and candidates of free jobs at most.
+    missing
+        Distance from value to bound.
+    alike
+        Numbers that candidates share which are alike, shape (K,).
     """
+    # Losses of a better decision add up to less than what is missing; single ones are far below.
+    most, count = OFFERED * missing, most_offered(int(free.sum()))
     theirs = loss[free[problem.candidates.job]]
     if theirs.size > count:
         most = min(most, float(np.partition(theirs, count)[count]))
     offered = loss <= most
     chosen = decided.choice
     offered[chosen[(chosen >= 0) & (chosen < loss.size)]] = True
-    return offered
+    some = np.zeros(int(alike.max(initial=-1)) + 1, dtype=bool)
+    some[alike[offered & free[problem.candidates.job]]] = True
+    return some[alike]
+
+
+def most_offered(jobs: int) -> int:
+    """Candidates of a residual round of so many jobs at most."""
+    return max(MOST_OFFERED, EACH * jobs)
 
 
 def worth_of(level: Level, decided: Selection, jobs: Ints) -> float:
