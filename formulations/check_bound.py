@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import of_tables
+from formulations.columns import no_ints, of_tables
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices.bound import Prices
 from formulations.round.check import RuleError, check_start
@@ -256,6 +256,8 @@ def allowed_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     """Options, shape (O,), and idleness, (J,), that no row about a single job rules out."""
     rules, options = problem.rules, problem.options
     allowed, idle = _may_happen(problem), np.ones(problem.jobs.count, dtype=bool)
+    if not rules.count:
+        return allowed, idle
     about = options_in_rules(problem)
     order = np.argsort(rules.row, kind="stable")
     ends = np.searchsorted(rules.row[order], np.arange(rules.count + 1))
@@ -280,7 +282,8 @@ def _may_happen(problem: RoundProblem) -> Bools:
     nodes, options = problem.nodes, problem.options
     members, fine = options.members, np.ones(options.count, dtype=bool)
     visits = options.in_place & options.shared
-    for k in members.option[members.starts & visits[members.option]].tolist():
+    shared = members.option[members.starts & visits[members.option]] if visits.any() else no_ints()
+    for k in shared.tolist():
         where = options.held.node[options.held.option == k]
         fine[k] = bool(
             nodes.open[where].all()
@@ -288,6 +291,8 @@ def _may_happen(problem: RoundProblem) -> Bools:
             and nodes.sets[problem.options.starts.node_set[k], where].all()
         )
     first, returns = problem.candidates.count + problem.shared.count, problem.returns
+    if not returns.count:
+        return fine
     for at, row in enumerate(returns.placed.tolist()):
         where = returns.node[returns.of_node == at]
         try:

@@ -8,6 +8,7 @@ the certificate was made. Any numbers that keep to the inequalities below prove 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -55,12 +56,13 @@ def check_knapsack(
         Prices of a GPU of each class, shape (T,), and GPUs that each job takes in any case, shape
         (J, T).
     """
-    worth, less = level.value.copy(), 0.0
+    worth, less = level.value, 0.0
     for higher, least, weight in floors:
-        worth += weight * higher.value
+        worth = worth + weight * higher.value
         less += weight * least
     jobs = problem.jobs.count
-    if not np.array_equal(np.sort(order), np.arange(jobs)) or not (after < np.inf).all():
+    every = np.arange(jobs)
+    if order.shape != (jobs,) or (np.sort(order) != every).any() or not (after < np.inf).all():
         raise BoundError(claim, np.inf)
     what = _what_may_be(problem)
     values = np.append(worth[what.option], np.zeros(what.job.size - what.option.size))
@@ -72,7 +74,7 @@ def check_knapsack(
     if after.shape[0] != jobs + 1 or (np.asarray(after.shape[1:]) <= what.most).any():
         raise BoundError(claim, np.inf)
     place = np.empty(jobs, dtype=np.int64)
-    place[order] = np.arange(jobs)
+    place[order] = every
     best = np.full((jobs, what.uses.shape[0]), -np.inf)
     np.maximum.at(best.reshape(-1), place[what.job] * best.shape[1] + what.which, values)
     lacks = _lacking(best, what.uses, after)
@@ -98,12 +100,13 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
     lacks = np.zeros(best.shape[0])
     shape, flat = after.shape[1:], after.reshape(-1)
     count = flat.size // after.shape[0]
-    states = np.arange(count)
-    step = uses @ np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.int64)
-    fits = np.ones((uses.shape[0], count), dtype=bool)
-    for gpus, free in zip(uses.T, np.indices(shape).reshape(len(shape), -1), strict=True):
-        fits &= free >= gpus[:, None]
-    place, size = np.nonzero((best > -np.inf) & (uses < shape).all(axis=1))
+    stride, free = _states(shape)
+    states, step = np.arange(count), uses @ stride
+    fits = free[0] >= uses[:, :1]
+    for own, gpus in zip(free[1:], uses.T[1:], strict=True):
+        fits &= own >= gpus[:, None]
+    # What does not fit where all is free fits nowhere.
+    place, size = ((best > -np.inf) & fits[:, -1]).nonzero()
     some = max(1, AT_ONCE // count)
     for first in range(0, place.size, some):
         at, use = place[first : first + some], size[first : first + some]
@@ -123,6 +126,17 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
             short = np.subtract(behind, here, out=np.zeros(more.shape), where=more)
             np.maximum.at(lacks, at, short.reshape(at.size, -1).max(axis=1))
     return lacks
+
+
+@lru_cache(maxsize=256)
+def _states(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
+    """By what a GPU of each class moves the place in a flat table, and what each state has free."""
+    return _strides(np.asarray(shape)), np.indices(shape).reshape(len(shape), -1)
+
+
+def _strides(width: Ints) -> Ints:
+    """By what one more of each column moves the place in a flat table of this shape."""
+    return np.append(np.cumprod(width[:0:-1])[::-1], 1)
 
 
 class _MayBe(NamedTuple):
@@ -174,8 +188,8 @@ def _worth_more(
 
 def _distinct(uses: Ints) -> tuple[Ints, Ints]:
     """Rows without their repetitions, and which of these each is."""
-    stride = np.append(np.cumprod((uses.max(axis=0, initial=0) + 1)[:0:-1])[::-1], 1)
-    _, first, which = np.unique(uses @ stride, return_index=True, return_inverse=True)
+    key = uses @ _strides(uses.max(axis=0, initial=0) + 1)
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
     return uses[first], which
 
 

@@ -89,6 +89,9 @@ class Items:
         return self.sizes[self.which]
 
 
+FEW_KEYS = 2**14
+"""Rows that there might be up to which distinct ones are found by counting."""
+
 STRETCH = 2**15
 """Options that are looked at together while additions are counted."""
 
@@ -231,8 +234,13 @@ def numbered(gpus: Ints) -> tuple[Ints, Ints]:
     """Distinct rows, shape (S, T), in lexicographic order, and which of them each is."""
     width = gpus.max(axis=0, initial=0) + 1
     key = gpus @ np.append(np.cumprod(width[:0:-1])[::-1], 1)
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    return gpus[first], which
+    if np.prod(width, dtype=np.float64) > FEW_KEYS:
+        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        return gpus[first], which
+    # Few possible rows are counted, which is quicker than to sort those that there are.
+    known = np.bincount(key) > 0
+    sizes = np.column_stack(np.unravel_index(known.nonzero()[0], width))
+    return sizes, (known.cumsum() - 1)[key]
 
 
 def _with_floors(

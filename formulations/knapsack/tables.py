@@ -8,11 +8,14 @@ from math import prod
 
 import numpy as np
 
-from formulations.arrays import Bools, Floats
+from formulations.arrays import Bools, Floats, Ints
 from formulations.knapsack.items import Items
 
 ROUNDING = 1e-12
 """Share of the values in a sum that rounding may take from it or add to it."""
+
+FEW = 2**12
+"""States times sizes up to which all sizes of a job are looked at in one step."""
 
 Slices = tuple[slice, ...]
 
@@ -39,8 +42,19 @@ class Tables:
 
     def takes_more_than(self, most: int) -> bool:
         """Whether the tables take more additions: of each job one in every state at least."""
-        states = prod(self._shape)
-        return states * len(self.items.job) > most or states * sum(map(len, self._sizes)) > most
+        states, jobs = prod(self._shape), len(self.items.job)
+        if states * jobs * self.items.sizes.shape[0] <= most:
+            return False
+        return states * jobs > most or states * sum(map(len, self._sizes)) > most
+
+    @cached_property
+    def _worth(self) -> Floats:
+        """The most that each job is worth with each of the distinct sizes, shape (D, S)."""
+        items, jobs, sizes = self.items, self.items.job.size, self.items.sizes.shape[0]
+        key = np.repeat(np.arange(0, jobs * sizes, sizes), np.diff(items.start)) + items.which
+        worth = np.full((jobs, sizes), -np.inf)
+        np.maximum.at(worth.reshape(-1), key, items.value)
+        return worth
 
     @cached_property
     def _sizes(self) -> list[list[tuple[tuple[int, ...], float]]]:
@@ -48,9 +62,7 @@ class Tables:
         items, jobs, gpus = self.items, self.items.job.size, self.items.sizes
         if items.core is not None:
             return self._few_sizes()
-        place = np.repeat(np.arange(jobs), np.diff(items.start))
-        worth = np.full((jobs, gpus.shape[0]), -np.inf)
-        np.maximum.at(worth.reshape(-1), place * worth.shape[1] + items.which, items.value)
+        worth = self._worth
         # Of sizes of one class those count that are worth more than every smaller one and nothing.
         several = np.count_nonzero(gpus, axis=1) > 1
         nothing = worth[:, :1] if not gpus[0].any() else np.full((jobs, 1), -np.inf)
@@ -86,13 +98,25 @@ class Tables:
     @cached_property
     def after(self) -> list[memoryview]:
         """Of the jobs from each place on, and of none: flat tables, length D + 1."""
-        table = self.table
-        return [row.data for row in table.reshape(table.shape[0], -1)]
+        return [row.reshape(-1).data for row in self.table]
 
     @cached_property
     def table(self) -> Floats:
         """The same by GPUs of each class, shape (D + 1, GPUs + 1, ..)."""
-        jobs = len(self._sizes)
+        jobs, states = self.items.job.size, prod(self._shape)
+        if states * self.items.sizes.shape[0] <= FEW:
+            rest, worth = (
+                _rests(self._shape, tuple(map(tuple, self.items.sizes.tolist()))),
+                self._worth,
+            )
+            # In front of them a state in which what does not fit is worth nothing.
+            flat = np.zeros((jobs + 1, 1 + states))
+            flat[:, 0] = -np.inf
+            for at in range(jobs - 1, -1, -1):
+                behind = flat[at + 1].take(rest)
+                behind += worth[at, :, None]
+                np.maximum.reduce(behind, axis=0, out=flat[at, 1:])
+            return flat[:, 1:].reshape(jobs + 1, *self._shape)
         table = np.empty((jobs + 1, *self._shape))
         table[jobs] = 0.0
         spare = np.empty(self._shape)
@@ -159,6 +183,16 @@ def _step(
         here, rest = _slices(out.shape, gpus)
         mine = out[here]
         np.maximum(mine, np.add(before[rest], worth, out=spare[here]), out=mine)
+
+
+@lru_cache(maxsize=256)
+def _rests(shape: tuple[int, ...], sizes: tuple[tuple[int, ...], ...]) -> Ints:
+    """Of each size and state 1 and the number of the state that is left; 0 where it has no room."""
+    free = np.indices(shape).reshape(len(shape), -1)
+    left = free[None, :, :] - np.asarray(sizes)[:, :, None]
+    fits = (left >= 0).all(axis=1)
+    stride = [prod(shape[at + 1 :]) for at in range(len(shape))]
+    return np.where(fits, 1 + (left * np.asarray(stride)[:, None]).sum(axis=1), 0)
 
 
 @lru_cache(maxsize=4096)

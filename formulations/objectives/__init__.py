@@ -46,7 +46,9 @@ def seconds_left(problem: RoundProblem, restart_weight: float = 1.0) -> Floats:
         counts once.
     """
     members = problem.options.members
-    startup_s = np.where(members.starts, restart_weight, 1.0) * members.startup_s
+    startup_s = members.startup_s
+    if restart_weight != 1.0:
+        startup_s = np.where(members.starts, restart_weight, 1.0) * startup_s
     return startup_s + problem.jobs.iterations_left[members.job] * members.iteration_s
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.arrays import Bools, Floats
-from formulations.columns import of_tables
+from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import distinct_rows, of_tables
 from formulations.objectives import seconds_left
 from formulations.objectives.makespan import least_work
 from formulations.round.tables import Level, RoundProblem
@@ -87,9 +87,11 @@ def saved_s(problem: RoundProblem, wait_rounds: float) -> Floats:
 
 def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float) -> Floats:
     """What each job costs at least if it gets nothing now, shape (J,); inf for none to cost."""
-    jobs, members, gpus = problem.jobs, problem.options.members, _gpus_of_members(problem)
-    # Whoever waits begins anew.
-    seconds = jobs.restart_s[members.job] - members.startup_s + seconds_left(problem)
+    jobs, members = problem.jobs, problem.options.members
+    # A job that waits begins anew, and on as many GPUs in what is fastest there.
+    every = jobs.restart_s[members.job] - members.startup_s + seconds_left(problem)
+    order, first, job, gpus = _sizes_of_jobs(problem)
+    seconds = np.minimum.reduceat(every[order], first) if first.size else every
     best = np.full(jobs.count, np.inf)
     soonest_s = wait_rounds * problem.interval_s
     # The prices of all classes fall at the same instants.
@@ -100,13 +102,27 @@ def _best_wait(problem: RoundProblem, paths: list[PricePath], wait_rounds: float
     for own in gpus:
         mine = np.flatnonzero(own > 0)
         ends_s = begins_s[None, :] + seconds[mine, None]
-        cost = jobs.weight[members.job[mine], None] * ends_s
+        cost = jobs.weight[job[mine], None] * ends_s
         for path, begun, all_ in zip(paths, before, gpus, strict=True):
             theirs = all_[mine, None]
             if theirs.any():
                 cost += theirs * (path.until(ends_s) - begun)
-        np.minimum.at(best, members.job[mine], cost.min(axis=1))
+        np.minimum.at(best, job[mine], cost.min(axis=1))
     return best
+
+
+@of_tables
+def _sizes_of_jobs(problem: RoundProblem) -> tuple[Ints, Ints, Ints, tuple[Floats, ...]]:
+    """Members that are alike but for their speed, one group after the other.
+
+    Members in the order of the groups, shape (M,), where each group begins, its job, shapes (S,),
+    and its GPUs on each node class, T arrays of shape (S,).
+    """
+    job, gpus = problem.options.members.job, _gpus_of_members(problem)
+    rows, group = distinct_rows(np.column_stack([job, *gpus]))
+    order = np.argsort(group, kind="stable")
+    first = np.searchsorted(group[order], np.arange(rows.shape[0]))
+    return order, first, rows[:, 0].astype(np.int64), tuple(rows.T[1:])
 
 
 @of_tables

@@ -296,11 +296,14 @@ class _Search:
 
 def _highest(relaxation: Relaxation) -> Floats:
     """A price of each row above which nobody would pay it, shape (D,)."""
-    use, value = relaxation.shared.use, relaxation.value
-    top = np.zeros(use.shape[0])
-    for row in np.flatnonzero(np.diff(use.indptr)).tolist():
-        mine = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.abs(value[use.indices[mine]] / use.data[mine])
-        top[row] = ratio.max(initial=0.0, where=np.isfinite(ratio))
-    return top
+    shared, size = relaxation.shared, np.abs(relaxation.value)
+    tops = [shared.held.highest(size)]
+    for use in shared.others:
+        top = np.zeros(use.shape[0])
+        for row in np.flatnonzero(np.diff(use.indptr)).tolist():
+            mine = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.abs(size[use.indices[mine]] / use.data[mine])
+            top[row] = ratio.max(initial=0.0, where=np.isfinite(ratio))
+        tops.append(top)
+    return np.concatenate(tops)

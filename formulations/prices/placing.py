@@ -56,8 +56,8 @@ class Placing:
         self._counted = bool(self._rows.any())
         self._room: Floats = np.where(self._rows, rounding.limit, np.inf)
         self._use = shared.use.T.tocsr() if self._counted else None
-        self._own, self._owner = self._relaxation.options_by_job()
-        self._first = np.searchsorted(self._owner, np.arange(problem.jobs.count + 1))
+        self._first = np.searchsorted(problem.candidates.job, np.arange(problem.jobs.count + 1))
+        self._stay = problem.options.stay
         # Candidates are of a few hundred configurations: parts are looked up of these.
         self._kinds, self._row = problem.candidates.templates
         start = self._kinds.part_start
@@ -172,7 +172,9 @@ class Placing:
         return option
 
     def _next_best(self, job: int, failed: int) -> None:
-        own = self._own[self._first[job] : self._first[job + 1]]
+        first, last = self._first[job : job + 2].tolist()
+        own = np.append(np.arange(first, last), self._stay[job])
+        own = own[(own >= 0) & self._relaxation.fine[own]]
         reduced = self._rounding.reduced[own]
         worth = self._relaxation.value[own]
         order = np.argsort(-reduced, kind="stable")
@@ -238,11 +240,10 @@ class Placing:
         found = [np.zeros(0, dtype=np.int64)]
         for first in range(0, self._count, STRETCH):
             rows = slice(first, min(first + STRETCH, self._count))
-            owner, there = jobs[rows], self._class[rows]
-            may = fine[rows] & (value[rows] > least[owner])
-            may &= (self._gpus[rows] <= spare[there] + own[owner]) | ~self._pure[rows]
-            option = first + np.flatnonzero(may)
+            option = first + np.flatnonzero(fine[rows] & (value[rows] > least[jobs[rows]]))
             owner, there = jobs[option], self._class[option]
+            may = (self._gpus[option] <= spare[there] + own[owner]) | ~self._pure[option]
+            option, owner, there = option[may], owner[may], there[may]
             may = (self._largest[self._row[option]] <= most[there]) | some[owner]
             if nodes is not None:
                 may &= self._node_fits(option, owner, nodes)

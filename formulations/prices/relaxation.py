@@ -13,6 +13,7 @@ best that every job can do by itself bounds what all of them can do together (Ev
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,9 +24,6 @@ from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
 from formulations.round.tables import Level, RoundProblem
-
-FEW_ROWS = 16
-"""Rows beyond those of GPUs up to which what options use of them is kept as a dense table."""
 
 SLACK = 1e-9
 """Absolute tolerance in comparing what a rule counts."""
@@ -40,8 +38,10 @@ def possible_options(problem: RoundProblem) -> tuple[Bools, Bools]:
     options that stand in it.
     """
     jobs, members = problem.jobs.count, problem.options.members
-    fine = problem.options.possible.copy()
-    rules, option = problem.rules, options_in_rules(problem)
+    rules, fine = problem.rules, problem.options.possible.copy()
+    if not rules.count:
+        return fine, np.ones(jobs, dtype=bool)
+    option = options_in_rules(problem)
     refers = np.flatnonzero(option >= 0)
     if not refers.size:
         return fine, np.ones(jobs, dtype=bool)
@@ -150,21 +150,13 @@ class Relaxation:
         self.shared = shared_rows(problem)
         self.jobs = problem.jobs.count
         self.value = level.value
-        fine, self.idle = possible_options(problem)
+        self.fine, self.idle = possible_options(problem)
         options = problem.options
-        self._owner, together = options.job, options.shared
-        self.possible: Ints = np.flatnonzero(fine)
-        several = together.any()
-        single = self.possible[~together[self.possible]] if several else self.possible
-        order: Ints = single[np.argsort(self._owner[single], kind="stable")]
-        self._own = self._owner[order]
-        self._all = _Options.of(order, self._own)
-        self._together: Ints = self.possible[together[self.possible]] if several else no_ints()
-        rows = (
-            np.flatnonzero(np.isin(options.members.option, self._together))
-            if several
-            else single[:0]
-        )
+        self._options, together = options, options.shared
+        self._together: Ints = np.flatnonzero(together & self.fine) if together.any() else no_ints()
+        rows = self._together
+        if rows.size:
+            rows = np.flatnonzero(np.isin(options.members.option, self._together))
         self._job: Ints = options.members.job[rows]
         self._first = np.flatnonzero(np.diff(options.members.option[rows], prepend=-1))
         self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
@@ -173,13 +165,19 @@ class Relaxation:
         self._plain = not mixed and not problem.returns.options
         self._class = options.node_class
         self.gpus_open = _gpus_open(problem)
-        self._others = self.shared.use[self._classes :]
-        # Few further rows are looked up for what is chosen alone.
-        few = self._others.shape[0] <= FEW_ROWS and self._others.nnz > 0
-        self._dense = self._others.T.toarray() if few else None
+        # Without rules, what options use is looked up of their configurations.
+        self._by_kind = self._plain and not self.shared.others
         self._sizes: Sizes | None = None
         if self._plain:
-            self._sizes = Sizes(problem, self.value, self.possible, self.idle, self.gpus_open)
+            self._sizes = Sizes(problem, self.value, self.fine, self.idle, self.gpus_open)
+
+    @cached_property
+    def _all(self) -> tuple[_Options, Ints]:
+        """Options of one job, job by job, and the job of each."""
+        single: Ints = np.flatnonzero(self.fine & ~self._options.shared)
+        order = single[np.argsort(self._options.job[single], kind="stable")]
+        owner = self._options.job[order]
+        return _Options.of(order, owner), owner
 
     @property
     def group(self) -> Ints | None:
@@ -192,7 +190,9 @@ class Relaxation:
             return np.asarray(self.value - self.shared.use.T @ prices)
         paid: Floats = prices[: self._classes][self._class] * self.gpus_open
         if prices[self._classes :].any():
-            paid = paid + self._others.T @ prices[self._classes :]
+            others = np.where(self._is_gpu, 0.0, prices)
+            held = self.shared.held.priced if self._by_kind else self.shared.use.T.__matmul__
+            paid = paid + held(others)
         return self.value - paid
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
@@ -207,7 +207,7 @@ class Relaxation:
             surplus, choice = self._sizes.best(prices[: self._classes])
         else:
             every = self.reduced(prices) if more is None else self.reduced(prices) - more
-            surplus, choice = self._best_alone(self._all, every[self._all.option])
+            surplus, choice = self._best_alone(every)
             self._raise_for_shared(every, surplus, choice)
         terms = np.concatenate([surplus, self._limits(prices)])
         # A surplus is what an option is worth less what it pays: both have been rounded.
@@ -215,7 +215,10 @@ class Relaxation:
         size = float(np.abs(terms).sum() + 2 * np.abs(self.value[taken]).sum())
         return Evaluation(float(terms.sum()), size, surplus, choice)
 
-    def _best_alone(self, options: _Options, reduced: Floats) -> tuple[Floats, Ints]:
+    def _best_alone(self, every: Floats) -> tuple[Floats, Ints]:
+        """What each job earns at most by what an option earns, (O,), without others; which."""
+        options = self._all[0]
+        reduced = every[options.option]
         surplus = np.where(self.idle, 0.0, -np.inf)
         choice = np.full(self.jobs, -1, dtype=np.int64)
         if reduced.size:
@@ -261,7 +264,22 @@ class Relaxation:
 
     def options_by_job(self) -> tuple[Ints, Ints]:
         """Possible options of one job, job by job, and the job of each."""
-        return self._all.option, self._own
+        options, owner = self._all
+        return options.option, owner
+
+    def options_of(self, jobs: Bools) -> tuple[Ints, Ints]:
+        """The same of some jobs, shape (J,)."""
+        if not self._plain:
+            option, owner = self.options_by_job()
+            near = np.flatnonzero(jobs[owner])
+            return option[near], owner[near]
+        options, count = self._options, self._options.starts.count
+        stays = options.stay[jobs]
+        stays = stays[stays >= 0]
+        starts = np.flatnonzero(self.fine[:count] & jobs[options.starts.job])
+        own: Ints = np.append(starts, stays[self.fine[stays]])
+        own = own[np.argsort(options.job[own], kind="stable")]
+        return own, options.job[own]
 
     def margin(self, reduced: Floats, option: Ints) -> Floats:
         """Reduced value that each job's option has before its next best, shape (J,).
@@ -273,10 +291,10 @@ class Relaxation:
         others = np.where(self.idle & has, 0.0, -np.inf)
         order, owner = self.options_by_job()
         if order.size:
-            other = order != option[owner]
+            other, every = order != option[owner], self._all[0]
             worth = np.where(other, reduced[order], -np.inf)
-            best = np.maximum.reduceat(worth, self._all.start)
-            others[self._all.job] = np.maximum(others[self._all.job], best)
+            best = np.maximum.reduceat(worth, every.start)
+            others[every.job] = np.maximum(others[every.job], best)
         return np.where(np.isneginf(others), np.inf, now - others)
 
     def options_use(self, row: int, options: Ints) -> Floats:
@@ -285,8 +303,8 @@ class Relaxation:
         picked = options if there.all() else options[there]
         if self._plain and row < self._classes:
             found[there] = np.where(self._class[picked] == row, self.gpus_open[picked], 0.0)
-        elif self._dense is not None and 0 <= row - self._classes < self._dense.shape[1]:
-            found[there] = self._dense[picked, row - self._classes]
+        elif row < self.shared.held.of_kinds.shape[0]:
+            found[there] = self.shared.held.use(slice(row, row + 1), picked)[0]
         else:
             use, dense = self.shared.use, np.zeros(self.value.size)
             span = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
@@ -299,11 +317,9 @@ class Relaxation:
         picked = choice[choice >= 0]
         if self._plain:
             gpus = np.bincount(self._class[picked], self.gpus_open[picked], self._classes)
-            if not self._others.nnz:
-                return np.append(gpus, np.zeros(self.shared.count - self._classes))
-            if self._dense is not None:
-                # Row by row, as floating-point sums depend on their order.
-                return np.append(gpus, np.ascontiguousarray(self._dense[picked].T).sum(axis=1))
+            if self._by_kind:
+                held = self.shared.held.use(slice(self._classes, None), picked)
+                return np.append(gpus, held.sum(axis=1))
         taken = np.zeros(self.value.size)
         taken[picked] = 1.0
         return np.asarray(self.shared.use @ taken)

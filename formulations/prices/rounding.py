@@ -147,12 +147,12 @@ class Rounding:
         excess = float(relaxation.usage(choice)[row] - self.limit[row])
         if excess <= SLACK:
             return
-        option, owner = relaxation.options_by_job()
         whole = relaxation.options_use(row, choice)
-        if relaxation.shared.label[row][0] != "rule":
+        if relaxation.shared.label[row][0] == "rule":
+            option, owner = relaxation.options_by_job()
+        else:
             # Of a million options: those of jobs that use something, for nothing is used below 0.
-            near = np.flatnonzero((whole > SLACK)[owner])
-            option, owner = option[near], owner[near]
+            option, owner = relaxation.options_of(whole > SLACK)
         released = whole[owner] - relaxation.options_use(row, option)
         fewer = released > SLACK
         for other in np.flatnonzero(np.isfinite(self.limit)).tolist():
@@ -168,7 +168,11 @@ class Rounding:
         to = np.concatenate([option[fewer], np.full(int(quits.sum()), -1)])
         job_of = np.concatenate([owner[fewer], jobs[quits]])
         ratio = loss / gain
-        order = np.lexsort([gain, ratio])
+        # Of a job the one that loses least comes first: no others need be sorted.
+        best = np.full(choice.size, np.inf)
+        np.minimum.at(best, job_of, ratio)
+        least = np.flatnonzero(ratio == best[job_of])
+        order = least[np.lexsort([gain[least], ratio[least]])]
         _, first = np.unique(job_of[order], return_index=True)
         order = order[np.sort(first)]
         enough = int(np.searchsorted(np.cumsum(gain[order]), excess - SLACK)) + 1

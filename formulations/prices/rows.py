@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +13,84 @@ from formulations.node_pattern.cells import scarce_resources, uplinks_matter
 from formulations.resources import UPLINK
 from formulations.round.rule_table import RULE_U
 from formulations.round.rules import options_in_rules
-from formulations.round.tables import RoundProblem, Scope
+from formulations.round.tables import RoundProblem
 
 if TYPE_CHECKING:
     from scipy import sparse
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What options use of rows by what they hold: F rows, by configuration and not by option.
+
+    Rounds have a million candidates of a few hundred configurations.
+
+    Parameters
+    ----------
+    of_kinds
+        What each configuration uses, and each option that is none of the candidates, shape (F, R).
+    which
+        Which of them each candidate is, shape (K,).
+    others
+        Options that are none: each is a kind of its own, and these are the last.
+    """
+
+    of_kinds: Floats
+    which: Ints
+    others: int
+
+    def _every(self) -> Ints:
+        """Kind of every option, shape (O,)."""
+        kinds = self.of_kinds.shape[1]
+        return np.append(self.which, np.arange(kinds - self.others, kinds))
+
+    def use(self, rows: slice, options: Ints) -> Floats:
+        """What each of some options uses of some rows, shape (rows, options)."""
+        starts, count = options < self.which.size, self.of_kinds.shape[1]
+        kind = options + (count - self.others - self.which.size)
+        kind[starts] = self.which[options[starts]]
+        kinds = self.of_kinds[rows]
+        found = np.empty((kinds.shape[0], options.size))
+        for own, use in zip(kinds, found, strict=True):
+            own.take(kind, out=use)
+        return found
+
+    def priced(self, prices: Floats) -> Floats:
+        """What each option pays at prices of the rows, shape (O,)."""
+        each = np.zeros(self.of_kinds.shape[1])
+        # Row by row, as floating-point sums depend on their order.
+        for price, use in zip(prices.tolist(), self.of_kinds, strict=True):
+            each += price * use
+        return each[self._every()]
+
+    def highest(self, worth: Floats) -> Floats:
+        """The most that options of this worth, (O,), are worth per unit of each row, (F,)."""
+        most = np.zeros(self.of_kinds.shape[1])
+        np.maximum.at(most, self._every(), worth)
+        none = np.zeros(self.of_kinds.shape)
+        ratio = np.divide(most, self.of_kinds, out=none, where=self.of_kinds != 0)
+        return np.asarray(ratio.max(axis=1, initial=0.0))
+
+    def matrix(self) -> sparse.csr_array:
+        """What every option uses of every row, shape (F, O)."""
+        from scipy import sparse
+
+        kind = self._every()
+        options = [np.flatnonzero((use != 0)[kind]) for use in self.of_kinds]
+        # As compressed rows, no option twice in one: made of coordinates it would be sorted first.
+        return sparse.csr_array(
+            (
+                np.concatenate(
+                    [use[kind[own]] for use, own in zip(self.of_kinds, options, strict=True)]
+                ),
+                np.concatenate([own.astype(np.int32) for own in options]),
+                np.cumsum([0, *(own.size for own in options)]),
+            ),
+            shape=(len(options), kind.size),
+        )
+
+
+@dataclass(frozen=True)
 class Shared:
     """Rows that options share.
 
@@ -29,18 +101,35 @@ class Shared:
         ``("rule", q, 0)``, shape (D,).
     lower, upper
         Shape (D,).
-    use
-        Shape (D, O).
+    held
+        The first rows.
+    others
+        Those behind them, shapes (.., O).
     aux_use, aux_upper
         Auxiliary columns of the operator's rules, shapes (D, U) and (U,).
+
+    Attributes
+    ----------
+    use
+        All of them, shape (D, O); made when it is first asked for.
     """
 
     label: tuple[tuple[str, int, int], ...]
     lower: Floats
     upper: Floats
-    use: sparse.csr_array
+    held: Held
+    others: tuple[sparse.csr_array, ...]
     aux_use: Floats
     aux_upper: Floats
+
+    @cached_property
+    def use(self) -> sparse.csr_array:
+        """See the attribute."""
+        # scipy takes a tenth of a second to import, and rounds without prices do without it.
+        from scipy import sparse
+
+        held = self.held.matrix()
+        return sparse.csr_array(sparse.vstack([held, *self.others])) if self.others else held
 
     @property
     def count(self) -> int:
@@ -71,17 +160,17 @@ def shared_rows(problem: RoundProblem) -> Shared:
     held_class = np.where(nodes.open[held.node], nodes.node_class[held.node], -1)
     label: list[tuple[str, int, int]] = []
     upper: list[float] = []
-    entries: list[tuple[Ints, Floats]] = []
     first = problem.candidates.count
-
-    def add(mine: Ints, amounts: Floats, holds: Floats) -> None:
-        """A row: what starts use of it, and what every hold does."""
-        kept = np.bincount(held.option - first, holds, minlength=problem.options.count - first)
-        continuing = np.flatnonzero(kept)
-        entries.append((np.append(mine, first + continuing), np.append(amounts, kept[continuing])))
-
-    # A million candidates are of a few hundred configurations: what one uses, all of it use.
     rows, which = table.templates
+    of_kinds: list[Floats] = []
+    others = problem.options.count - first
+
+    def add(starts: Floats, holds: Floats) -> None:
+        """A row: what configurations use of it, and what every hold does."""
+        kept = np.bincount(held.option - first, holds, others).astype(np.float64)
+        kept[: which.size - first] += starts[which[first:]]
+        of_kinds.append(np.append(starts, kept))
+
     has_parts = np.diff(rows.part_start) > 0
     scarce = [set(scarce_resources(problem, t).tolist()) for t in range(nodes.classes)]
     for resource in range(nodes.resources):
@@ -91,61 +180,47 @@ def shared_rows(problem: RoundProblem) -> Shared:
             label.append(("side" if resource else "gpu", t, resource))
             upper.append(float(size[t] * nodes.capacity[t, resource]))
             gpus = rows.gpus_on(t)
-            amount = rows.side_on(t, resource - 1) if resource else gpus.astype(np.float64)
-            mine = np.flatnonzero(((gpus > 0) & has_parts & (amount != 0))[which])
+            amount = rows.side_on(t, resource - 1) if resource else 1.0 * gpus
             holds = np.where(held_class == t, held.demand[:, resource], 0.0)
-            add(mine, amount[which[mine]], holds)
+            add(np.where((gpus > 0) & has_parts, amount, 0.0), holds)
     if uplinks_matter(problem) and np.isfinite(nodes.uplink_gb_per_s).all():
         label.append(("uplink", 0, 0))
         upper.append(float(nodes.uplink_gb_per_s.sum()))
-        away = np.flatnonzero(((rows.scope == Scope.POD) & has_parts)[which])
-        add(away, (rows.gpus * rows.sent_per_gpu)[which[away]], held.uplink_gb_per_s)
-    return _with_rules(problem, label, upper, entries)
+        sent = np.where(has_parts, rows.gpus * rows.sent_per_gpu, 0.0)
+        add(sent, held.uplink_gb_per_s)
+    return _with_rules(problem, label, upper, Held(np.asarray(of_kinds), which[:first], others))
 
 
 def _with_rules(
-    problem: RoundProblem,
-    label: list[tuple[str, int, int]],
-    upper: list[float],
-    entries: list[tuple[Ints, Floats]],
+    problem: RoundProblem, label: list[tuple[str, int, int]], upper: list[float], held: Held
 ) -> Shared:
-    # scipy takes a tenth of a second to import, and rounds without prices do without it.
-    from scipy import sparse
-
     rules, first = problem.rules, len(label)
-    columns, about = problem.options.count, options_in_rules(problem)
+    others: list[sparse.csr_array] = []
     aux_use = np.zeros((first + rules.count, rules.aux_upper.size))
     own = rules.kind == RULE_U
     np.add.at(aux_use, (first + rules.row[own], rules.index[own]), rules.value[own])
-    # As compressed rows, no option twice in one: made of coordinates it would be sorted first.
-    use = sparse.csr_array(
-        (
-            np.concatenate([amounts for _, amounts in entries]),
-            np.concatenate([options.astype(np.int32) for options, _ in entries]),
-            np.cumsum([0, *(options.size for options, _ in entries)]),
-        ),
-        shape=(first, columns),
-    )
     if rules.count:
+        from scipy import sparse
+
+        about = options_in_rules(problem)
         refers = about >= 0
-        rows = (rules.value[refers], (rules.row[refers], about[refers]))
-        use = sparse.csr_array(
-            sparse.vstack([use, sparse.csr_array(rows, shape=(rules.count, columns))])
-        )
-    most = np.concatenate([np.asarray(upper), rules.upper])
-    return Shared(
+        entries = (rules.value[refers], (rules.row[refers], about[refers]))
+        others = [sparse.csr_array(entries, shape=(rules.count, problem.options.count))]
+    found = Shared(
         (*label, *(("rule", q, 0) for q in range(rules.count))),
         np.concatenate([np.full(first, -np.inf), rules.lower]),
-        most,
-        use,
+        np.concatenate([np.asarray(upper), rules.upper]),
+        held,
+        tuple(others),
         aux_use,
-        _most_aux(rules.aux_upper, aux_use, use, most),
+        rules.aux_upper,
     )
+    return replace(found, aux_upper=_most_aux(found)) if rules.aux_upper.size else found
 
 
-def _most_aux(limit: Floats, aux_use: Floats, use: sparse.csr_array, upper: Floats) -> Floats:
+def _most_aux(shared: Shared) -> Floats:
     """Limits of the auxiliary columns, with those that rows without negative entries imply."""
-    most = limit.copy()
+    most, aux_use, upper, use = shared.aux_upper.copy(), shared.aux_use, shared.upper, shared.use
     for row in np.flatnonzero(aux_use.any(axis=1) & np.isfinite(upper)).tolist():
         own = use.data[use.indptr[row] : use.indptr[row + 1]]
         if (aux_use[row] >= 0).all() and (own >= 0).all():

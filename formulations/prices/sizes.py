@@ -26,8 +26,8 @@ class Sizes:
         A round without shared options and without options on nodes of several classes.
     value
         Of each option, shape (O,).
-    possible
-        Options that may be chosen, ascending.
+    fine
+        Whether an option may be chosen, shape (O,).
     idle
         Jobs that may have nothing, shape (J,).
     gpus
@@ -47,7 +47,7 @@ class Sizes:
         self,
         problem: RoundProblem,
         value: Floats,
-        possible: Ints,
+        fine: Bools,
         idle: Bools,
         gpus: Floats,
         kind: Ints | None = None,
@@ -55,36 +55,36 @@ class Sizes:
         table, options = problem.candidates, problem.options
         jobs, count = problem.jobs.count, table.count
         self._idle = idle
-        starts = possible[: int(np.searchsorted(possible, count))]
         # Of every configuration a number by its class and GPUs, and from it that of a candidate.
         rows, which = table.templates
         width = int(rows.gpus.max(initial=0)) + 1
         by_size = rows.node_class * width + rows.gpus
         if kind is not None:
             by_size, which = np.arange(int(kind.max(initial=0)) + 1, dtype=np.int64), kind
-        mine = which if starts.size == count else which[starts]
-        used = np.bincount(mine, minlength=by_size.size) > 0
+        whole = bool(fine[:count].all())
+        used = np.bincount(which if whole else which[fine[:count]], minlength=by_size.size) > 0
         self.kind = known = np.flatnonzero(np.bincount(by_size[used], minlength=1))
         self._node_class, self._gpus = known // width, (known % width).astype(np.float64)
-        place = np.zeros(int(known.max(initial=0)) + 1, dtype=np.int64)
+        place = np.zeros(int(by_size.max(initial=0)) + 1, dtype=np.int64)
         place[known] = np.arange(known.size) * jobs
+        row = place[by_size]
         worth = np.full(known.size * jobs, -np.inf)
-        option = np.full(known.size * jobs, -1, dtype=np.int64)
+        option = np.full(known.size * jobs, -1, dtype=np.int32)
         # Stretch by stretch, as columns of a million candidates are slow to make; the last one
         # first, so that of starts worth the same the first is left.
-        stretches = [starts[at : at + STRETCH] for at in range(0, starts.size, STRETCH)][::-1]
+        end = count if known.size else 0
+        stretches = [slice(at, min(at + STRETCH, end)) for at in range(0, end, STRETCH)][::-1]
         for own in stretches:
-            np.maximum.at(worth, place[by_size[which[own]]] + table.job[own], value[own])
+            key = row[which[own]] + table.job[own]
+            np.maximum.at(worth, key, np.where(fine[own], value[own], -np.inf))
         for own in stretches:
-            key = place[by_size[which[own]]] + table.job[own]
-            hit = np.flatnonzero(value[own] == worth[key])[::-1]
-            option[key[hit]] = own[hit]
+            key = row[which[own]] + table.job[own]
+            hit = np.flatnonzero(fine[own] & (value[own] == worth[key]))[::-1]
+            option[key[hit]] = own.start + hit
         self.worth, self.option = worth.reshape(known.size, jobs), option.reshape(known.size, jobs)
         self._stay = np.flatnonzero(options.stay >= 0)
         stays = options.stay[self._stay]
-        may = np.zeros(options.count - count, dtype=bool)
-        may[possible[starts.size :] - count] = True
-        self._stay, stays = self._stay[may[stays - count]], stays[may[stays - count]]
+        self._stay, stays = self._stay[fine[stays]], stays[fine[stays]]
         self._stay_option, self._stay_worth = stays, value[stays]
         self._stay_class, self._stay_gpus = options.node_class[stays], gpus[stays]
 

@@ -89,7 +89,7 @@ class SlotRelaxation(Relaxation):
         counts, kind = distinct_rows(types.counts.astype(np.float64))
         self._counts, self._type = counts, kind[types.of_candidate]
         if self._plain:
-            fine, idle = self.possible, self.idle
+            fine, idle = self.fine, self.idle
             self._sizes = Sizes(problem, self.value, fine, idle, self.gpus_open, self._type)
         self._stay = problem.options.stay
         self._runs = np.flatnonzero(self._stay >= 0)
@@ -171,7 +171,7 @@ class SlotRelaxation(Relaxation):
             label=(*base.label, *(("slot", g, 0) for g in range(slots))),
             lower=np.append(base.lower, np.full(slots, -np.inf)),
             upper=np.append(base.upper, np.zeros(slots)),
-            use=sparse.csr_array(sparse.vstack([base.use, asks])),
+            others=(*base.others, asks),
             aux_use=np.vstack([base.aux_use, np.zeros((slots, base.aux_upper.size))]),
         )
         self._is_gpu = np.asarray([word == "gpu" for word, _, _ in self.shared.label], dtype=bool)
@@ -214,7 +214,7 @@ class SlotRelaxation(Relaxation):
             return self._sizes.of_starts(cost[self._sizes.kind])
         every = np.asarray(self.value - self.shared.use.T @ prices)
         every[self._stay[self._runs]] = -np.inf
-        return self._best_alone(self._all, every[self._all.option])
+        return self._best_alone(every)
 
     def _continuing(self, prices: Floats, alone: Floats) -> tuple[Floats, Floats]:
         """What going on is worth less rows, -inf where it is ruled out, (J,), and pays, (H,)."""
@@ -223,9 +223,7 @@ class SlotRelaxation(Relaxation):
         worth = np.full(self.jobs, -np.inf)
         use = base.use.T.tocsr()[stays] if prices[: base.count].any() else None
         paid = 0.0 if use is None else use @ prices[: base.count]
-        may = np.zeros(self.value.size, dtype=bool)
-        may[self.possible] = True
-        worth[self._runs] = np.where(may[stays], self.value[stays] - paid, -np.inf)
+        worth[self._runs] = np.where(self.fine[stays], self.value[stays] - paid, -np.inf)
         most = FORCED * float(np.abs(self.value).max(initial=0.0))
         above = np.where(np.isfinite(worth), np.clip(worth - alone, 0.0, most), 0.0)
         pays = np.zeros(self._problem.holds.count)

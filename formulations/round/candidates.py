@@ -135,6 +135,9 @@ class CandidateTable:
     _templates: tuple[CandidateTable, Ints] | None = field(
         init=False, repr=False, compare=False, default=None
     )
+    _taken: tuple[Ints, CandidateTable] | None = field(
+        init=False, repr=False, compare=False, default=None
+    )
 
     def __post_init__(self) -> None:
         rows = (self.count,)
@@ -282,25 +285,34 @@ class CandidateTable:
         used = np.flatnonzero(np.bincount(which, minlength=1)) if which.size else which
         place = np.zeros(source.count, dtype=np.int64)
         place[used] = np.arange(used.size)
-        part, start = source.parts_of(used)
-        rows = CandidateTable(
-            source.job[used],
-            source.node_class[used],
-            source.iteration_s[used],
-            source.gpus[used],
-            start,
-            source.part_gpus[part],
-            source.side[used],
-            source.scope[used],
-            source.node_set[used],
-            source.strict[used],
-            source.part_class[part],
-            source.loose[used],
-        )
+        # From round to round jobs are mostly of the same configurations.
+        if source._taken is None or not np.array_equal(used, source._taken[0]):
+            object.__setattr__(source, "_taken", (used, source._rows(used)))
+        assert source._taken is not None
+        rows = source._taken[1]
         found: CandidateTable = object.__new__(CandidateTable)
         object.__setattr__(found, "job", self.job[keep] if job is None else job)
         object.__setattr__(found, "_templates", (rows, place[which]))
+        object.__setattr__(found, "_taken", None)
         return found
+
+    def _rows(self, used: Ints) -> CandidateTable:
+        """Some of the rows, in a table of their own."""
+        part, start = self.parts_of(used)
+        return CandidateTable(
+            self.job[used],
+            self.node_class[used],
+            self.iteration_s[used],
+            self.gpus[used],
+            start,
+            self.part_gpus[part],
+            self.side[used],
+            self.scope[used],
+            self.node_set[used],
+            self.strict[used],
+            self.part_class[part],
+            self.loose[used],
+        )
 
 
 _OF_PARTS = ("part_start", "part_gpus", "part_class", "part_candidate")

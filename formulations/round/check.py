@@ -41,10 +41,10 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     jobs = problem.jobs.count
     if selection.choice.shape != (jobs,) or len(selection.nodes) != jobs:
         raise RuleError("one_config", None, f"the decision must have one choice for {jobs} jobs")
-    used = np.zeros((problem.nodes.count, problem.nodes.resources))
-    here = problem.options.held.chosen(selection.choice)
-    np.add.at(used, here.node, here.demand)
-    in_place = set(here.option.tolist())
+    used, held = np.zeros((problem.nodes.count, problem.nodes.resources)), problem.options.held
+    here = np.flatnonzero(selection.choice[held.job] == held.option)
+    np.add.at(used, held.node[here], held.demand[here])
+    in_place = set(held.option[here].tolist())
     quick, demand, at = _plain_starts(problem, selection)
     np.add.at(used, at, demand)
     done = quick | _continues_alone(problem, selection) | _waits(selection)
@@ -186,6 +186,8 @@ def _check_returns(problem: RoundProblem, selection: Selection) -> None:
 def _check_one_gang(problem: RoundProblem, selection: Selection) -> None:
     """GPUs that several jobs share go on with one of them, or with one option of several."""
     options = problem.options
+    if not problem.shared.gang.size:
+        return
     taken = np.unique(options.held.chosen(selection.choice).option)
     often = np.flatnonzero(np.bincount(options.gang[options.job[taken]]) > 1)
     if often.size:

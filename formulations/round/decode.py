@@ -48,11 +48,12 @@ def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
 
     Below zero where a job that comes to another's GPUs asks for more than the node has left.
     """
-    nodes, here = problem.nodes, problem.options.held.chosen(choice)
-    free = nodes.capacity[nodes.node_class].copy()
-    uplinks = nodes.uplink_gb_per_s.copy()
-    np.subtract.at(free, here.node, here.demand)
-    np.subtract.at(uplinks, nodes.leaf[here.node], here.uplink_gb_per_s)
+    nodes, held = problem.nodes, problem.options.held
+    free, uplinks = nodes.capacity[nodes.node_class], nodes.uplink_gb_per_s.copy()
+    rows = (choice[held.job] == held.option).nonzero()[0]
+    node = held.node[rows]
+    np.subtract.at(free, node, held.demand[rows])
+    np.subtract.at(uplinks, nodes.leaf[node], held.uplink_gb_per_s[rows])
     free[~nodes.open] = 0.0
     return Room(free, uplinks)
 
@@ -140,29 +141,26 @@ def pack(problem: RoundProblem, choice: Ints, order: str = "size") -> Selection 
     (``order="parts"``), those confined to fewest nodes first. Not finding nodes proves nothing;
     the exact answer is `formulations.node_assignment` on `restricted`.
     """
-    candidates = problem.options.starts
     room = room_after_stays(problem, choice)
     if not _holds_fit(problem, room):
         return None
     started = _placed(problem, choice)
-
-    def rank(job: int) -> tuple[int, ...]:
-        candidate = int(choice[job])
-        parts = candidates.parts(candidate)
-        first = (parts[0], len(parts)) if order == "size" else (len(parts), parts[0])
-        pinned = int(candidates.node_set[candidate] == 0)
-        return (pinned, -first[0], -first[1], int(candidates.scope[candidate]), job)
-
     spots: list[tuple[int, ...]] = [()] * problem.jobs.count
-    shelves = _Shelves(problem, room, choice[started]) if _plain(problem, choice[started]) else None
-    for job in sorted(started.tolist(), key=rank):
-        if shelves is None:
-            found = place_parts(problem, int(choice[job]), room)
-        else:
-            found = shelves.best_fit(int(choice[job]))
-        if found is None:
-            return None
-        spots[job] = found
+    if started.size:
+        rows, which = problem.options.starts.templates
+        row = which[choice[started]]
+        parts, largest = np.diff(rows.part_start)[row], rows.part_gpus[rows.part_start[row]]
+        first = (-parts, -largest) if order == "size" else (-largest, -parts)
+        ranked = np.lexsort((rows.scope[row], *first, rows.node_set[row] == 0))
+        shelves = _Shelves(problem, room, choice[started]) if _plain(problem, row) else None
+        for job in started[ranked].tolist():
+            if shelves is None:
+                found = place_parts(problem, int(choice[job]), room)
+            else:
+                found = shelves.best_fit(int(choice[job]))
+            if found is None:
+                return None
+            spots[job] = found
     return with_partners(problem, Selection(choice, tuple(spots)))
 
 
@@ -218,25 +216,24 @@ def pack_slots(problem: RoundProblem, choice: Ints) -> Selection | None:
 
 
 def _plain(problem: RoundProblem, chosen: Ints) -> bool:
-    """Whether parts of all these candidates may go on any nodes of their class with room."""
-    table = problem.options.starts
-    scopes, unlimited = table.scope[chosen], np.isposinf(problem.nodes.uplink_gb_per_s).all()
-    return bool(
-        ((scopes == Scope.NODE) | ((scopes == Scope.POD) & unlimited)).all()
-        and not table.node_set[chosen].any()
-        and not (table.strict[chosen] | table.loose[chosen]).any()
-    )
+    """Whether parts of all these templates may go on any nodes of their class with room."""
+    nodes, (rows, _) = problem.nodes, problem.options.starts.templates
+    for scope in {*rows.scope[chosen].tolist()} - {int(Scope.NODE)}:
+        if not (
+            (scope == Scope.POD and np.isposinf(nodes.uplink_gb_per_s).all())
+            or (scope == Scope.LEAF and (nodes.leaf == nodes.leaf[0]).all())
+        ):
+            return False
+    return not (rows.node_set[chosen].any() or (rows.strict | rows.loose)[chosen].any())
 
 
 class _Shelves:
     """Open nodes of each class by their free GPUs, for `place_parts` of plain candidates."""
 
     def __init__(self, problem: RoundProblem, room: Room, chosen: Ints) -> None:
-        nodes, table = problem.nodes, problem.options.starts
-        rows, start = table.parts_of(chosen)
-        asked = list(
-            zip(table.part_class[rows].tolist(), table.demands(rows).tolist(), strict=True)
-        )
+        nodes, (rows, which) = problem.nodes, problem.options.starts.templates
+        part, start = rows.parts_of(which[chosen])
+        asked = list(zip(rows.part_class[part].tolist(), rows.demands(part).tolist(), strict=True))
         self._parts = {
             candidate: asked[first:last]
             for candidate, (first, last) in zip(
@@ -274,11 +271,10 @@ class _Shelves:
 
 def _placed(problem: RoundProblem, choice: Ints) -> Ints:
     """Jobs for whose parts nodes are to be found: of each option that starts its first job."""
-    options, members = problem.options, problem.options.members
-    mine = members.chosen(choice)
-    mine = mine[options.job[members.option[mine]] == members.job[mine]]
-    placed: Ints = members.job[mine[~options.in_place[members.option[mine]]]]
-    return np.sort(placed)
+    options, jobs = problem.options, (choice >= 0).nonzero()[0]
+    mine = choice[jobs]
+    placed: Ints = jobs[(options.job[mine] == jobs) & ~options.in_place[mine]]
+    return placed
 
 
 def with_partners(problem: RoundProblem, selection: Selection) -> Selection:

@@ -121,6 +121,9 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
 def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
     """Start-up that is ahead of each member, given its job and what it does, shape (M,)."""
     table, jobs, returns = problem.candidates, problem.jobs, problem.returns
+    if not (problem.shared.count or returns.count):
+        begins, stays = jobs.restart_s[table.job], jobs.restart_left_s[job[table.count :]]
+        return np.concatenate([begins, stays])
     price = returns.prices(jobs.restart_s[table.job])
     startup_s = np.empty(job.size)
     startup_s[: table.count] = price  # candidates come first, and are what they are alone

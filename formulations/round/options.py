@@ -193,7 +193,7 @@ class OptionTable:
     def total(self, of_members: Floats) -> Floats:
         """Sums over the members of each option, shape (O,)."""
         if self.members.option.size == self.count:  # of one job each, in order
-            return np.array(of_members, dtype=np.float64)
+            return np.asarray(of_members, dtype=np.float64)
         sums = np.bincount(self.members.option, of_members, minlength=self.count)
         return sums.astype(np.float64)
 

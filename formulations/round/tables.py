@@ -396,10 +396,12 @@ class Selection:
 
     def value(self, level: Level) -> float:
         """The level's objective, recomputed from its definition."""
-        jobs = np.flatnonzero(self.choice >= 0)
-        if np.bincount(self.choice[jobs], minlength=1).max() > 1:  # of several jobs: by the first
-            jobs = np.sort(jobs[np.unique(self.choice[jobs], return_index=True)[1]])
-        worth = level.value[self.choice[jobs]]
-        starts = self.named[jobs] > 0
+        jobs = (self.choice >= 0).nonzero()[0]
+        picked = self.choice[jobs]
+        if picked.size and np.bincount(picked).max() > 1:  # of several jobs: by the first
+            jobs = np.sort(jobs[np.unique(picked, return_index=True)[1]])
+            picked = self.choice[jobs]
+        worth = level.value[picked]
+        starts = (self.named > 0)[jobs]
         # Floating-point sums depend on their order: what starts comes before what stays.
         return float(worth[starts].sum() + worth[~starts].sum())

@@ -106,6 +106,12 @@ def filled(
     room = room_left(problem, selection)
     # What is left only shrinks: jobs that find no GPUs now find none later.
     fits = fine & (candidates.gpus <= room.nodes[:, 0].sum() + SLACK)
+    if fits.any():
+        rows, which = candidates.templates
+        most = np.zeros(problem.nodes.classes)
+        np.maximum.at(most, problem.nodes.node_class, room.nodes[:, 0])
+        largest = rows.part_gpus[rows.part_start[:-1]]
+        fits &= (largest <= most[rows.node_class] + SLACK)[which]
     if not fits.any():
         return selection
     choice, spots = selection.choice.copy(), [*selection.nodes]
@@ -132,12 +138,13 @@ def room_left(problem: RoundProblem, selection: Selection) -> Room:
     """What a decision leaves free."""
     options, leaf = problem.options, problem.nodes.leaf
     room = room_after_stays(problem, selection.choice)
-    for job in np.flatnonzero(selection.named).tolist():
-        option = int(selection.choice[job])
-        # What several jobs share is taken once, by the first; what goes on in place was counted.
-        if options.job[option] != job:
-            continue
-        for part, node in zip(options.starts.parts(option), selection.nodes[job], strict=True):
-            room.nodes[node] -= options.starts.demand(option, part)
-            room.uplinks[leaf[node]] -= options.starts.sends(option, part)
+    jobs = np.flatnonzero(selection.named)
+    # What several jobs share is taken once, by the first; what goes on in place was counted.
+    jobs = jobs[options.job[selection.choice[jobs]] == jobs]
+    rows, which = options.starts.templates
+    part, _ = rows.parts_of(which[selection.choice[jobs]])
+    node = np.asarray([node for job in jobs.tolist() for node in selection.nodes[job]], dtype=int)
+    np.subtract.at(room.nodes, node, rows.demands(part))
+    sent = rows.part_gpus[part] * rows.sent_per_gpu[rows.part_candidate[part]]
+    np.subtract.at(room.uplinks, leaf[node], sent)
     return room

@@ -72,6 +72,7 @@ def _guarded(function: Any, types: bool, foreign: bool) -> Any:
     notes: dict[str, Any] = {}
     by_type: set[str] = set()  # parameters of which the type of a value says all
     fitting: set[tuple[str, type]] = set()
+    seen: set[tuple[Any, ...]] = set()  # calls by the types in them, in which all is well
 
     def made(*arguments: Any, **named: Any) -> Any:
         try:
@@ -85,26 +86,26 @@ def _guarded(function: Any, types: bool, foreign: bool) -> Any:
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
+        form = (*map(type, arguments), *named, *map(type, named.values()))
+        if form in seen:
+            return run(*arguments, **named)
         if not notes:
             at = function.__globals__
             notes.update({one.name: _resolved(one.annotation, at) for one in known} | {"": None})
             by_type.update(name for name, note in notes.items() if _says_all(note))
         given = dict(zip(places, arguments[skipped:], strict=False))
-        for name in named:
-            if name not in notes and not anything:
-                words = [one.name for one in known]
-                near = did_you_mean(name, words) or f"; it has {', '.join(words)}"
-                raise TypeError(f"{title}() has no parameter {name!r}{near}")
+        if not anything:
+            _require_known(title, named, [one.name for one in known])
         if len(arguments) - skipped > len(places):
             rule = f"takes {len(places)} values without a name, got {len(arguments) - skipped}"
             raise TypeError(f"{title}() {rule}; the others are given by name")
-        for name in needed:
-            if name not in given and name not in named:
-                raise TypeError(f"{title}() needs {name}")
+        values = given | named
+        if missing := next((name for name in needed if name not in values), ""):
+            raise TypeError(f"{title}() needs {missing}")
         if not types:
             return run(*arguments, **named)
         plain: dict[str, Any] = {}
-        for name, value in (given | named).items():
+        for name, value in values.items():
             # Rounds make jobs by the thousand: a type that fitted once is not looked at again.
             if (name, type(value)) in fitting or name not in notes:
                 continue
@@ -113,6 +114,8 @@ def _guarded(function: Any, types: bool, foreign: bool) -> Any:
                 plain[name] = taken
             elif name in by_type:
                 fitting.add((name, type(value)))
+        if fitting.issuperset((name, type(value)) for name, value in values.items()):
+            seen.add(form)
         if plain:
             first = (plain.get(name, value) for name, value in given.items())
             arguments = (*arguments[:skipped], *first)
@@ -120,6 +123,14 @@ def _guarded(function: Any, types: bool, foreign: bool) -> Any:
         return run(*arguments, **named)
 
     return call
+
+
+def _require_known(title: str, named: Iterable[str], words: list[str]) -> None:
+    """Refuse names of parameters that a function has not."""
+    for name in named:
+        if name not in words:
+            near = did_you_mean(name, words) or f"; it has {', '.join(words)}"
+            raise TypeError(f"{title}() has no parameter {name!r}{near}")
 
 
 def _taken(name: str, value: Any, note: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from formulations.prices.certify import bound_by_prices
@@ -135,21 +134,15 @@ class MilpPolicy(Policy):
         laps.end("check")
         allocation = place(posed, selection)
         laps.end("place")
+        last, worth = solved.levels[-1], posed.worth_of(solved.levels)
+        value = selection.value(last)
         if solved.complete:
-            last = solved.levels[-1]
-            _compare(solved.outcome.objective, selection.value(last), last.name)
+            _compare(solved.outcome.objective, value, last.name)
+        if worth is not last:
+            value = selection.value(worth)
         require_kept(state, allocation, posed.rules, posed.view)
         self._require_possible(state, allocation)
-        report = self._report(posed, solved, selection)
-        laps.end("check")
-        report = replace(
-            report,
-            candidates_ms=laps.ms["candidates"],
-            build_ms=solved.times.build_ms,
-            solve_ms=solved.times.solve_ms,
-            place_ms=solved.times.place_ms + laps.ms["place"],
-            check_ms=laps.ms["check"],
-        )
+        report = self._report(posed, solved, selection, value, laps)
         evidence = Evidence(posed, solved, selection)
         return Decision(allocation, report, evidence, steady=settled is not None)
 
@@ -161,11 +154,20 @@ class MilpPolicy(Policy):
         if broken:
             raise AllocationError(state.index, state.time_s, broken)
 
-    def _report(self, posed: PosedRound, solved: Solved, selection: Selection) -> RoundReport:
-        """How the round was answered, times apart; its bound is stated however it ended."""
+    def _report(
+        self, posed: PosedRound, solved: Solved, selection: Selection, value: float, laps: Laps
+    ) -> RoundReport:
+        """How the round was answered; its bound is stated however it ended.
+
+        Parameters
+        ----------
+        value
+            What the decision is worth.
+        laps
+            Of which the last goes on while this report is made.
+        """
         worth = posed.worth_of(solved.levels)
         outcome = solved.outcome_of(worth)
-        value = selection.value(worth)
         status = "fallback" if outcome is None else str(outcome.status)
         bound = float("inf") if outcome is None else outcome.bound
         bound_by = solved.bound_by
@@ -178,6 +180,8 @@ class MilpPolicy(Policy):
                 status = str(Status.OPTIMAL)
         short, shortfall = shortfall_of(posed.problem, selection)
         dropped, restored = self._poser.objective.slo_changes()
+        gap, of_gain = relative_gap(value, bound), _gap_of_gain(posed.problem, worth, value, bound)
+        laps.end("check")
         return RoundReport(
             status=status,
             candidates=posed.problem.candidates.count,
@@ -185,15 +189,20 @@ class MilpPolicy(Policy):
             columns=solved.columns,
             objective=value,
             bound=bound,
-            gap=relative_gap(value, bound),
+            gap=gap,
             bound_by=bound_by,
             step="" if outcome is None else solved.step,
-            gap_of_gain=_gap_of_gain(posed.problem, worth, value, bound),
+            gap_of_gain=of_gain,
             guarantees_short=short,
             guarantee_shortfall=shortfall,
             guarantees_possible=solved.promised,
             slo_dropped=dropped,
             slo_restored=restored,
+            candidates_ms=laps.ms["candidates"],
+            build_ms=solved.times.build_ms,
+            solve_ms=solved.times.solve_ms,
+            place_ms=solved.times.place_ms + laps.ms["place"],
+            check_ms=laps.ms["check"],
         )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-
-import numpy as np
+from math import isfinite
 
 from formulations.arrays import Floats
 from morph_opt.domain import InputError
@@ -152,7 +151,7 @@ def relative_gap(objective: float, bound: float, unit: float | None = None) -> f
     unit
         What counts as large; None: the larger of the two, but 1 at most.
     """
-    if not np.isfinite(objective) or not np.isfinite(bound):
+    if not isfinite(objective) or not isfinite(bound):
         return float("inf")
     if unit is None:
         unit = min(1.0, max(abs(objective), abs(bound)))

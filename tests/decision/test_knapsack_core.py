@@ -110,7 +110,7 @@ def test_plain_parts_are_packed_where_any_parts_would_be(monkeypatch: pytest.Mon
     for seed in range(60):
         draw = np.random.default_rng((seed, 53))
         problem = unpromised(random_round(draw, SIZES["side"] if seed % 2 else LARGER))
-        starts = problem.options.starts.count
+        starts, rows = problem.options.starts.count, problem.options.starts.templates[1]
         choice = np.full(problem.jobs.count, -1)
         for job in range(choice.size):
             own = np.flatnonzero(problem.options.job[:starts] == job)
@@ -118,7 +118,7 @@ def test_plain_parts_are_packed_where_any_parts_would_be(monkeypatch: pytest.Mon
             choice[job] = draw.choice(np.append(own, -1))
         for order in ("size", "parts"):
             quick = decode.pack(problem, choice, order)
-            plain += decode._plain(problem, choice[choice >= 0]) and quick is not None
+            plain += decode._plain(problem, rows[choice[choice >= 0]]) and quick is not None
             with monkeypatch.context() as patch:
                 patch.setattr(decode, "_plain", lambda *_: False)
                 slow = decode.pack(problem, choice, order)

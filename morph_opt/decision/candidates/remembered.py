@@ -136,8 +136,9 @@ class KnownJobs:
         # By identity: while this table lives, so do the jobs and assignments that it knows.
         place = dict(zip(map(id, self.jobs), range(len(self.jobs)), strict=True))
         at = _ints(map(place.get, map(id, jobs), repeat(-1)), len(jobs))
-        rows, known = np.zeros(len(jobs), dtype=_ROW), at >= 0
-        rows[known] = self.rows[at[known]]
+        known = at >= 0
+        rows = self.rows.take(at, mode="clip") if self.jobs else np.zeros(len(jobs), dtype=_ROW)
+        rows[~known] = np.zeros(1, dtype=_ROW)
         if keeps != [None] * len(keeps) or self.keeps != [None] * len(self.keeps):
             before = (self.keeps[row] if row >= 0 else None for row in at.tolist())
             known &= np.asarray([a == b for a, b in zip(before, keeps, strict=True)], dtype=bool)

@@ -92,8 +92,12 @@ def speed_curve(
     gpus, iteration_s
         Two arrays of one length, ascending in GPUs; empty if nothing fits.
     """
+    return _curve_of(fitting(speeds, model, cluster, asked))
+
+
+def _curve_of(rows: Iterable[Configuration]) -> _Curve:
     best: dict[int, float] = {}
-    for row in fitting(speeds, model, cluster, asked):
+    for row in rows:
         if row.iteration_s < best.get(row.shape.gpus, np.inf):
             best[row.shape.gpus] = row.iteration_s
     counts = sorted(best)
@@ -131,15 +135,38 @@ def _room(nodes: tuple[tuple[NodeType, int], ...], sides: Sides, most: int) -> t
     return tuple(sorted(room, reverse=True))
 
 
-def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None:
-    """The rule that keeps a job from ever running as submitted, or None."""
+class _Fits:
+    """`fitting` of jobs, remembered: many are of one model."""
+
+    def __init__(self, speeds: SpeedModel, cluster: Cluster) -> None:
+        self._on = speeds, cluster
+        self._known: dict[tuple[str, SideDemand], tuple[Configuration, ...]] = {}
+
+    def of(self, job: Job) -> tuple[Configuration, ...]:
+        """Configurations in which a job fits the empty cluster."""
+        key, (speeds, cluster) = (job.model, job.side), self._on
+        if key not in self._known:
+            self._known[key] = tuple(fitting(speeds, job.model, cluster, job.side))
+        return self._known[key]
+
+
+def why_impossible(
+    job: Job, speeds: SpeedModel, cluster: Cluster, fits: _Fits | None = None
+) -> str | None:
+    """The rule that keeps a job from ever running as submitted, or None.
+
+    Parameters
+    ----------
+    fits
+        Remembers `fitting` of the same speeds and cluster.
+    """
     if job.requested_plan.family is PlanFamily.EST and job.model in speeds.models():
         return why_no_vector(speeds, job, cluster)
     if job.requested_gpus > cluster.gpus:
         return f"requests {job.requested_gpus} GPUs, cluster {cluster.name!r} has {cluster.gpus}"
     if job.model not in speeds.models():
         return f"unknown model {job.model!r}; known are {', '.join(speeds.models())}"
-    rows = tuple(fitting(speeds, job.model, cluster, job.side))
+    rows = (fits or _Fits(speeds, cluster)).of(job)
     if not rows:
         sizes = {
             kind.name: sum(n.type.gpus for n in cluster.nodes if n.type.gpu_type == kind)
@@ -182,17 +209,18 @@ def impossible_jobs(
 ) -> tuple[tuple[Job, str], ...]:
     """Jobs that can never run on this cluster, each with the rule that says so."""
     reasons: dict[tuple[object, ...], str | None] = {}
+    fits = _Fits(speeds, cluster)
     fastest_s: dict[tuple[str, SideDemand, str], float] = {}
     found = []
     for job in jobs:
         key = (job.model, job.requested_gpus, job.requested_plan, job.side)
         if key not in reasons:
-            reasons[key] = why_impossible(job, speeds, cluster)
+            reasons[key] = why_impossible(job, speeds, cluster, fits)
         reason = reasons[key]
         if reason is None:
             curve = (job.model, job.side, job.requested_plan.determinism)
             if curve not in fastest_s:
-                fastest_s[curve] = _least_iteration_s(speeds, job, cluster)
+                fastest_s[curve] = _least_iteration_s(speeds, job, cluster, fits)
             needed_s = job.iterations * fastest_s[curve]
             if needed_s > LONGEST_JOB_S:
                 reason = (
@@ -204,11 +232,11 @@ def impossible_jobs(
     return tuple(found)
 
 
-def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster) -> float:
+def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster, fits: _Fits) -> float:
     """Seconds per iteration below which the job cannot be, alone on the cluster."""
     if job.requested_plan.family is PlanFamily.EST:
         return min(seconds for _, seconds in worker_times(speeds, job, cluster))
-    _, iteration_s = speed_curve(speeds, job.model, cluster, job.side)
+    _, iteration_s = _curve_of(fits.of(job))
     return float(iteration_s.min(initial=np.inf))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -186,6 +187,7 @@ _MOST = {"forward_share": 1.0} | dict.fromkeys(
 """Largest values: a share, and exponents with which a power of 1e9 s is still a number."""
 CONSTANT_NAMES = tuple(field.name for field in fields(Constants))
 _LAYOUT_NAMES = tuple(field.name for field in fields(Layout))
+_OF_LAYOUT = attrgetter(*_LAYOUT_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +212,8 @@ class Features:
     def of(cls, configurations: Iterable[tuple[Shape, ExecutionPlan]]) -> Features:
         """Columns of these (shape, plan) pairs."""
         rows = list(configurations)
-        table = np.array(
-            [[getattr(layout(*row), name) for name in _LAYOUT_NAMES] for row in rows]
-        ).reshape(len(rows), len(_LAYOUT_NAMES))
+        table = np.array([_OF_LAYOUT(layout(*row)) for row in rows])
+        table = table.reshape(len(rows), len(_LAYOUT_NAMES))
         plans = [plan for _, plan in rows]
 
         def flag(values: Sequence[bool]) -> Floats:
