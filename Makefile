@@ -20,6 +20,7 @@ MUTANTS = 300
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip -qq --disable-pip-version-check
+# What is imported is compiled then; compiling all that is installed takes half of the set-up.
 INSTALL := $(PIP) install --no-build-isolation --constraint constraints.txt
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
@@ -169,8 +170,8 @@ $(CORE): pyproject.toml constraints.txt $(MOVED)
 	    rm -rf $(VENV); exit 2; }; \
 	fi
 	@rm -f $(DEV) $(CORE)
-	@$(PIP) install --constraint constraints.txt hatchling editables
-	@$(INSTALL) --editable .
+	@$(PIP) install --no-compile --constraint constraints.txt hatchling editables
+	@$(INSTALL) --no-compile --editable .
 	@printf '%s\n' "$(CURDIR)" > $(VENV)/.root
 	@touch $@
 

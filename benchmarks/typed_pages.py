@@ -1,8 +1,9 @@
 """The commands of pages as typed: ``python -m benchmarks.typed_pages PYTHON [PAGE...]``.
 
 Each page is typed from its top in a folder of its own by an interpreter that has the package
-installed, as from a wheel; the folder has a copy of ``docs`` and a small ``jobs.csv``, and nothing
-else of the repository unless the page is about a clone. Without pages: the path of each person, as
+installed, as from a wheel; the folder has a copy of ``docs``, a small ``jobs.csv`` and commands
+that answer like Slurm's, and nothing else of the repository unless the page is about a clone. What
+is not typed is named with the reason. Without pages: the path of each person, as
 far as it goes, then every page; ``--out reports/typed`` keeps that as a report. A campaign, minutes
 long, and no part of `make test`.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import write_atomically
 from morph_opt.table import Table
+from tests.live.fake import FakeSlurm
 
 ROOT = Path(__file__).parents[1]
 WORDS_PER_MINUTE, COPY_S = 230.0, 5.0
@@ -72,15 +74,22 @@ WALKS = (
 PAGES = (
     "README.md",
     "docs/tutorial.md",
-    *(
-        f"docs/how-to/{name}.md"
-        for name in ("my-log", "policy", "objective", "trace", "log-format", "solver", "notebook")
-    ),
+    *(page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "docs/how-to").glob("*.md"))),
 )
-"""What runs without a scheduler, public data or hours."""
-BLOCK = re.compile(r"^```(sh|python|py|toml|csv)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"python -m morph_opt|morph-opt ")
-IN_A_CLONE = re.compile(rf"{COMMAND.pattern}|python -m benchmarks|make (replay|install)\b")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OF_A_CLONE = re.compile(r"make (replay|install)\b|\.venv/bin/python -m|python -m benchmarks")
+UNTYPED = (
+    (r"^#!", "is a script for the reader's own jobs"),
+    (r"^\*/", "is a line of cron's"),
+    (r"live (observe|act) ", "goes on until it is ended"),
+    (r"(00000012|runs/live/rounds)", "is about a turn of the reader's own"),
+    (r"^make live-|debootstrap|LIVE_TEST_ROOT", "needs a Slurm on this machine"),
+    (r"^make |^\.venv/|^\. \.venv|python -m benchmarks|^git ", "needs a clone of the repository"),
+    (r"plan (fleet|compare) .*(gavel-96|--seeds 30)", "takes an hour"),
+    (r"now\.json", "is about a state of the reader's own"),
+    (r"pip install", "would change the environment"),
+)
+"""What is not typed, and why; the first that is found holds."""
 OWN = "job,submit,gpus,duration\n" + "".join(
     f"job-{n},2026-01-05 09:{7 * n % 60:02d}:00,{(4, 8, 1, 2)[n % 4]},{1800 + 600 * (n % 5)}\n"
     for n in range(12)
@@ -89,18 +98,22 @@ OWN = "job,submit,gpus,duration\n" + "".join(
 
 
 def blocks(text: str, *, clone: bool = False) -> Iterator[tuple[str, str]]:
-    """What a page has one type, in order: ``("file", its name and content)`` or a command.
+    """What a page has one type, in order.
+
+    ``("file", its name and content)``, ``("sh", a command)``, or why a command is not typed and it.
 
     A block of Python without prompts is the module ``mine`` where a command names it, else it is
     run, the cells of a notebook as one file, and what has prompts as a doctest; a TOML block whose
     first line is a comment is the file of that name.
     """
-    typed_here = IN_A_CLONE if clone else COMMAND
     cells = [body for kind, body in BLOCK.findall(text) if kind == "py"]
     for kind, body in BLOCK.findall(text):
-        if kind == "sh":
-            lines = body.replace("\\\n", " ").splitlines()
-            yield from (("sh", line) for line in lines if typed_here.match(line))
+        if kind in ("sh", ""):
+            whole = body.startswith("#!") or "<<" in body
+            for line in [body] if whole else body.replace("\\\n", " ").splitlines():
+                if line.strip() and not line.startswith("# "):
+                    needs = "needs a cluster of Kubernetes" if "kubectl" in text else ""
+                    yield needs or _kind(line, clone=clone), line
         elif kind == "csv":
             yield "file", f"jobs.csv\n{body}"
         elif kind == "toml" and body.startswith("# "):
@@ -112,10 +125,19 @@ def blocks(text: str, *, clone: bool = False) -> Iterator[tuple[str, str]]:
         elif kind == "py" and body == cells[-1]:
             yield "file", "\n".join(("cells.py", *cells))
             yield "sh", "python cells.py"
-    prompts = "".join(body for _, body in BLOCK.findall(text) if ">>>" in body)
+    prompts = "".join(
+        body for kind, body in BLOCK.findall(text) if kind == "python" and ">>>" in body
+    )
     if prompts:
         yield "file", f"prompts.txt\n{prompts}"
         yield "sh", "python -m doctest prompts.txt"
+
+
+def _kind(line: str, *, clone: bool) -> str:
+    """``"sh"`` for what is typed, else why it is not."""
+    if clone and OF_A_CLONE.match(line):
+        return "sh"
+    return next((why for pattern, why in UNTYPED if re.search(pattern, line)), "sh")
 
 
 def upto(text: str, last: str) -> str:
@@ -133,20 +155,23 @@ def words(text: str) -> int:
 def typed(
     python: str, text: str, folder: Path, *, clone: bool = False
 ) -> Iterator[tuple[str, int, float, str]]:
-    """Each command of a page: itself, its exit status, its CPU seconds, and its last line."""
+    """Each command that is typed: itself, its exit status, its CPU seconds, and its last line."""
     if clone:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
     else:
         shutil.copytree(ROOT / "docs", folder / "docs")
     (folder / "jobs.csv").write_text(OWN, encoding="utf-8")
+    _answers(folder / "bin")
     kept = ("MORPH_OPT_DATA", "PYTHONPATH")
     environment = {name: value for name, value in os.environ.items() if name not in kept}
-    path = f"{folder}/.venv/bin{os.pathsep}{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
+    own = (folder / ".venv/bin", folder / "bin", Path(python).parent, os.environ["PATH"])
+    path = os.pathsep.join(map(str, own))
     environment |= {"PATH": path} | ({"PYTHONPATH": str(folder)} if "mine:" in text else {})
     for kind, body in blocks(text, clone=clone):
         if kind == "file":
             name, _, content = body.partition("\n")
             (folder / name).write_text(content, encoding="utf-8")
+        if kind != "sh":
             continue
         began = _cpu_s()
         done = subprocess.run(
@@ -159,6 +184,46 @@ def typed(
         )
         said = (done.stderr or done.stdout).strip().rpartition("\n")[2]
         yield " ".join(body.split()), done.returncode, _cpu_s() - began, said
+
+
+def _answers(folder: Path) -> None:
+    """Commands that answer like Slurm's, of a cluster with jobs that run and wait."""
+    fake = FakeSlurm(2)
+    fake._next = 4711  # the job that the pages ask about
+    for gpus in (8, 4, 4, 8, 2):
+        fake.submit(gpus, 3600.0, "morph checkpoint seconds=3600", limit_s=7200.0)
+    fake.advance(60.0)
+    nodes = fake(("sinfo", "--json"), 1.0)
+    config = fake(("scontrol", "show", "config"), 1.0)
+    answers = {
+        "squeue": fake(("squeue", "--json"), 1.0),
+        "sinfo": nodes,
+        "scontrol": config,
+        "sacct": "\n".join(_accounted()),
+    }
+    folder.mkdir()
+    for name, text in answers.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        file = '$([ "$2" = nodes ] && echo sinfo || echo scontrol)' if name == "scontrol" else name
+        script = f'#!/bin/sh\ncat "{folder}/{file}.txt"\n'
+        (folder / name).write_text(script, encoding="utf-8")
+        (folder / name).chmod(0o755)
+
+
+def _accounted() -> Iterator[str]:
+    """A month of ``sacct`` in the columns of its page."""
+    yield (
+        "JobIDRaw|JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|ElapsedRaw|"
+        "TimelimitRaw|State|NNodes|ReqTRES|AllocTRES|NodeList"
+    )
+    for n in range(40):  # more than fit: the last eight wait
+        begin = 9 + 6 * (n // 32)
+        submit, start, end = (f"2024-05-01T{h:02d}:{n:02d}:00" for h in (9, begin, begin + 5))
+        tres = "cpu=8,gres/gpu=8,node=1"
+        yield (
+            f"{n + 1}|{n + 1}|ada|lab|gpu|normal|{submit}|{submit}|{start}|{end}|18000|"
+            f"360|COMPLETED|1|{tres}|{tres}|n{n % 32 + 1}"
+        )
 
 
 def _cpu_s() -> float:
@@ -184,7 +249,8 @@ def walks_table(python: str) -> Table:
     for walk in WALKS:
         text = upto((ROOT / walk.page).read_text("utf-8"), walk.until)
         _, failed, spent_s = page_row(python, walk.page, text, clone=walk.clone)
-        taken, read = sum(1 for _ in blocks(text, clone=walk.clone)), words(text)
+        kinds = [kind for kind, _ in blocks(text, clone=walk.clone)]
+        taken, read = sum(kind in ("file", "sh") for kind in kinds), words(text)
         minutes = read / WORDS_PER_MINUTE + (taken * COPY_S + spent_s) / 60.0
         title = text.partition("\n")[0].removeprefix("# ")
         link = f"[{title}](../../{walk.page})"
@@ -233,10 +299,25 @@ newcomer's seconds contain the set-up of the environment.
 
 ## Every page, from a wheel
 
-What needs a scheduler, public data or hours is left out.
+Slurm's commands are answered by a pretended one.
 
 {pages.to_markdown()}
+
+## Not typed
+
+{untyped().to_markdown()}
 """
+
+
+def untyped() -> Table:
+    """Every command of the pages that is not typed from a wheel, and why."""
+    rows = [
+        (page, f"`{line.splitlines()[0][:60].strip()}`", why)
+        for page in PAGES
+        for why, line in blocks((ROOT / page).read_text("utf-8"))
+        if why not in ("file", "sh")
+    ]
+    return Table(("page", "command", "why"), rows, "l")
 
 
 def make_parser() -> LineParser:

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.typed_pages import PAGES, ROOT, WALKS, Walk, blocks, typed, upto, words
+from benchmarks.typed_pages import (
+    PAGES,
+    ROOT,
+    UNTYPED,
+    WALKS,
+    Walk,
+    blocks,
+    typed,
+    untyped,
+    upto,
+    words,
+)
 
 PAGE = """
 ```python
@@ -68,6 +79,20 @@ def test_every_walk_ends_in_a_command(walk: Walk) -> None:
     assert list(blocks(part, clone=walk.clone))[-1][0] == "sh"
 
 
-def test_every_page_has_commands() -> None:
+def test_every_command_of_a_page_is_typed_or_not_for_a_reason() -> None:
+    reasons = {why for _, _, why in untyped().rows}
+    assert reasons - {why for _, why in UNTYPED} == {"needs a cluster of Kubernetes"}
     for page in PAGES:
-        assert "sh" in [kind for kind, _ in blocks((ROOT / page).read_text("utf-8"))], page
+        found = list(blocks((ROOT / page).read_text("utf-8")))
+        typed_here = sum(kind == "sh" for kind, _ in found)
+        assert typed_here or not {kind for kind, _ in found} - reasons, page
+    assert {page for page, *_ in untyped().rows} <= set(PAGES)
+
+
+def test_slurm_s_commands_are_answered(tmp_path: Path) -> None:
+    page = "```\nsqueue --json > a.json\nscontrol show nodes --json > b.json\nsacct -a > c.txt\n"
+    page += "python -m morph_opt.round --from slurm:a.json,b.json --format text\n"
+    page += "python -m morph_opt.traces lint c.txt --cluster 32x8:H100-80GB\n```\n"
+    assert [status for _, status, _, _ in typed(sys.executable, page, tmp_path / "folder")] == [
+        0
+    ] * 5
