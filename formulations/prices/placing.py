@@ -309,7 +309,8 @@ class Placing:
         runs = self.option[owner] >= 0
         demand = self._kinds.demands(self._first_part)[:, 1:]
         label = self._relaxation.shared.label
-        for r in range(most.shape[1]):
+        # Nodes have plenty of the others.
+        for r in np.flatnonzero(~np.isposinf(most).all(axis=0)).tolist():
             rows = [row for row, (word, _, at) in enumerate(label) if (word, at) == ("side", r + 1)]
             use = np.zeros(self.option.size)
             for row in rows:

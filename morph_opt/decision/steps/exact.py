@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from formulations.alike import alike_candidates
@@ -32,12 +34,22 @@ class Inside:
     def __init__(
         self, problem: RoundProblem, level: Level, surplus: Floats, reduced: Floats
     ) -> None:
-        self._problem = problem
-        loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
-        self.alike = alike_candidates(problem, level)
-        # Of those that are alike the one that loses least says whether all are in.
-        self._least = np.full(int(self.alike.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(self._least, self.alike, loss)
+        self._problem, self._level = problem, level
+        self._surplus, self._reduced = surplus, reduced
+
+    @cached_property
+    def alike(self) -> Ints:
+        """See the attribute; most of the largest rounds end without it."""
+        return alike_candidates(self._problem, self._level)
+
+    @cached_property
+    def _least(self) -> Floats:
+        """Of those that are alike the one that loses least says whether all are in."""
+        table = self._problem.candidates
+        loss = self._surplus[table.job] - self._reduced[: table.count]
+        least = np.full(int(self.alike.max(initial=-1)) + 1, np.inf)
+        np.minimum.at(least, self.alike, loss)
+        return least
 
     def within(self, slack: float) -> tuple[Ints, int]:
         """Those that lose no more than this, and about how many columns their exact round has."""
