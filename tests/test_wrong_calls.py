@@ -30,6 +30,9 @@ mo.Scenario("naive", policy=3) | policy: must be a name, an object of mo.Policy
 mo.Scenario("naive", objective=3) | objective: must be a name, an object of mo.Objective
 mo.Scenario("naive", seed="a") | seed: must be a whole number or None, got 'a'
 mo.Scenario("naive", seed=True) | seed: must be a whole number or None, got True
+mo.Scenario("naive", workload=mo.Workload(trace="mt")) | trace: is 'naive' and, in mo.Workload
+mo.Scenario("naive", cluster=("8x8",)) | cluster: must be text, a path, a Cluster or None
+mo.Scenario("naive", workload=mo.Workload) | workload: must be a Workload or None, got the class
 mo.Scenario("naive", state=3) | state: must be text, a path or None, got 3
 mo.Scenario("naive", workload="base") | workload: must be a Workload or None, got 'base'
 mo.Scenario("naive", scheduler="fifo") | scheduler: must be a Scheduler or None
@@ -241,7 +244,13 @@ replay --solver nope | unknown solver 'nope'
 replay --trace nowhere.csv | nowhere.csv
 replay --resume nowhere | nowhere
 replay --interval 0 | --interval
-replay base | base
+replay base | unrecognized arguments: base (did you mean '--trace base'?)
+replay --trace resampled/x0/naive | must look like resampled/x1.2/weeks/TRACE
+replay --nodes 0 | --nodes: must be a whole number from 1
+traces lint table:{place}/empty.json | has no header, which needs submit, gpus, duration
+live release-all --config x.toml | --yes: is needed: release-all changes jobs of the cluster
+live observe --config x.toml --turns 0 | --turns: must be a whole number from 1
+live replay x.jsonl --out y | x.jsonl: cannot be read
 round --state nowhere.json | nowhere.json: cannot be read
 round | --state
 round --state {state} --policy nope | unknown policy 'nope'

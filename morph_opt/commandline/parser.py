@@ -174,6 +174,8 @@ class LineParser(argparse.ArgumentParser):
         near = "".join(
             did_you_mean(word.partition("=")[0], known) for word in rest if word[:1] == "-"
         )
+        if "--trace" in known and all(word[:1] != "-" for word in rest):
+            near = f" (did you mean '--trace {rest[0]}'?)"
         self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
 
     def as_typed(self, error: InputError) -> InputError:

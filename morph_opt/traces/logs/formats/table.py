@@ -119,6 +119,8 @@ def columns_of(header: Sequence[str], asked: str | None) -> dict[str, Column]:
     missing = [what for what in ("submit", "gpus") if what not in found]
     if not {"duration", "end"} & set(found):
         missing.append("duration")
+    if not any(header):
+        raise InputError(f"has no header, which needs {', '.join(missing)}")
     if missing:
         has = ", ".join(header)
         rule = (
