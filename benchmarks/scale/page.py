@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, Row
+from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, RESTATED_S, Row
 from morph_opt.documents import write_atomically
 from morph_opt.documents.figures import dots, drawing, logarithmic, rules
 from morph_opt.documents.style import looks
@@ -30,6 +30,9 @@ NO_BETTER = 1e-6
 """Distance at which what misses less is drawn, on a logarithmic axis."""
 DRAWN_GPUS = 512
 """Distances are drawn from this size on: every exact method solves smaller rounds at once."""
+
+Distances = dict[tuple[str, int, int, str], dict[str, tuple[float, float]]]
+"""What decisions miss and their CPU seconds, by round and method; see `distances`."""
 
 FROM_GPUS = 2048
 """Growth is fitted from this size on."""
@@ -60,9 +63,10 @@ def page(rows: Sequence[Row]) -> str:
         "checked decision with nodes and a checked bound, *GPUs* naming the GPUs. The gap is",
         "certified; *of gain* is the same difference over what deciding can gain at all. Rounds of",
         "the ladder stand in a process of their own, whose memory is stated. Its peers decide the",
-        f"very same states of the same run, with {PEER_S:g} s for each; a round in which one found",
-        "nothing has no line. Sia's program is its published one: how many GPUs of which type, no",
-        "nodes, its own objective, so that its value is not compared.",
+        f"very same states of the same run, each with {PEER_S:g} s by the clock, {RESTATED_S:g} if",
+        "it is restated here; a round in which one found nothing has no line. Sia's program is",
+        "its published one: how many GPUs of which type, no nodes, its own objective, so that its",
+        "value is not compared.",
         "",
         "![CPU seconds of a round by GPUs](seconds.svg)",
         "",
@@ -136,12 +140,31 @@ def _beside(rows: Sequence[Row]) -> list[str]:
         f"![What decisions miss from {DRAWN_GPUS} GPUs on, by CPU seconds](distance.svg)",
         "",
         Table(head, tuple(body)).to_markdown(),
+        "",
+        *_behind(found),
     ]
 
 
-def distances(
-    rows: Sequence[Row],
-) -> dict[tuple[str, int, int, str], dict[str, tuple[float, float]]]:
+def _behind(found: Distances) -> list[str]:
+    """Where a peer misses less than every decision of the ladder that took no longer."""
+    lines = []
+    for (kind, gpus, types, nodes), by in sorted(found.items()):
+        own = [by[name] for name in by if name.startswith("ladder")]
+        ahead = [
+            f"{TITLES[name]} ({100 * missed:.3f} % in {seconds:.2f} s)"
+            for name, (missed, seconds) in by.items()
+            if not name.startswith("ladder")
+            and all(other > missed + NO_BETTER for other, took in own if took <= seconds)
+        ]
+        if ahead:
+            place = f"{kind}, {nodes} nodes, {gpus:,} GPUs, {types} type{'s' * (types > 1)}"
+            lines.append(f"* {place}: {'; '.join(ahead)}.")
+    if not lines:
+        return ["No peer misses less than a decision of the ladder that took no longer."]
+    return ["Ahead of the ladder at equal time, because it took longer or missed more:", "", *lines]
+
+
+def distances(rows: Sequence[Row]) -> Distances:
     """What decisions miss, as a share of the best certified bound, and their CPU seconds.
 
     By the kind of round (cold, steady or busy), GPUs, types and nodes, then by method; medians over

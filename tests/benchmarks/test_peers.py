@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from benchmarks.instances.scaled import busy_round, cold_round, speeds_of
 from benchmarks.scale.measure import RESTATED, Row
-from benchmarks.scale.page import distances
+from benchmarks.scale.page import distances, page
 from benchmarks.scale.peers import Pop, onto_jobs, onto_row
 from formulations.round.check import check
 from morph_opt.decision.ladder import Ladder
@@ -98,3 +98,11 @@ def test_what_is_missed_is_measured_against_the_best_bound_of_the_round() -> Non
     }
     assert found["cold", 8192, 3, "ordinary"]["cvx"][0] == pytest.approx(0.1)
     assert len(found) == 2
+    text = page(rows)
+    # HiGHS misses less in as much time; cvx misses more in less: the ladder had nothing by then.
+    assert (
+        "* cold, ordinary nodes, 64 GPUs, 3 types: The exact MIP by HiGHS (5.000 % in 3.00 s); "
+        in text
+    )
+    assert "CvxCluster's two stages (20.000 % in 1.50 s)." in text
+    assert "8,192 GPUs, 3 types: " not in text
