@@ -122,6 +122,8 @@ NOTES = {
     "chaos-22.05.csv": "the sixth series, with both mended; a load of 12 to 20 on two processors.",
     "chaos-22.05-more.csv": "three more seeds with the code of then, at a load of 12 to 25.",
     "chaos-24.11-more.csv": "the same of 24.11.",
+    "chaos-22.05-report.csv": "three with the code since jobs are stopped only where their end is "
+    "seen to be far; these say how long they run (`stop_needs`). A load of 7 to 10.",
     "chaos-22.05-observe.csv": "a controller that only observes: nothing is done, so that whatever "
     "ran again or was forgotten is Slurm's own. The seeds of the sixth series, up to 55.",
     "chaos-24.11-before-lease.csv": "begun before the lease was mended. It ended in the ninth run "
