@@ -85,7 +85,7 @@ UNTYPED = (
     (r"(00000012|runs/live/rounds)", "is about a turn of the reader's own"),
     (r"^make live-|debootstrap|LIVE_TEST_ROOT", "needs a Slurm on this machine"),
     (r"^make |^\.venv/|^\. \.venv|python -m benchmarks|^git ", "needs a clone of the repository"),
-    (r"plan (fleet|compare) .*(gavel-96|--seeds 30)", "takes an hour"),
+    (r"plan (fleet|compare) .*(gavel-96|--seeds 30)", "replays long traces many times"),
     (r"now\.json", "is about a state of the reader's own"),
     (r"pip install", "would change the environment"),
 )
