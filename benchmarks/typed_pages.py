@@ -26,6 +26,7 @@ from morph_opt.commandline import LineParser, as_process, run_command
 from morph_opt.documents import write_atomically
 from morph_opt.table import Table
 from tests.live.fake import FakeSlurm
+from tests.traces.logs.samples import workload
 
 ROOT = Path(__file__).parents[1]
 WORDS_PER_MINUTE, COPY_S = 230.0, 5.0
@@ -91,10 +92,11 @@ UNTYPED = (
 )
 """What is not typed, and why; the first that is found holds."""
 OWN = "job,submit,gpus,duration\n" + "".join(
-    f"job-{n},2026-01-05 09:{7 * n % 60:02d}:00,{(4, 8, 1, 2)[n % 4]},{1800 + 600 * (n % 5)}\n"
-    for n in range(12)
+    f"job-{n},2026-01-{5 + n // 6:02d} {9 + n % 6:02d}:07:00,"
+    f"{(4, 8, 1, 2)[n % 4]},{1800 + 600 * (n % 5)}\n"
+    for n in range(24)
 )
-"""A log for the pages that speak of the reader's own."""
+"""A log of four days for the pages that speak of the reader's own: plans want two whole ones."""
 
 
 def blocks(text: str, *, clone: bool = False) -> Iterator[tuple[str, str]]:
@@ -112,7 +114,8 @@ def blocks(text: str, *, clone: bool = False) -> Iterator[tuple[str, str]]:
             whole = body.startswith("#!") or "<<" in body
             for line in [body] if whole else body.replace("\\\n", " ").splitlines():
                 if line.strip() and not line.startswith("# "):
-                    needs = "needs a cluster of Kubernetes" if "kubectl" in text else ""
+                    live = "kubectl" in text and "morph_opt.live" in text
+                    needs = "needs a cluster of Kubernetes" if live else ""
                     yield needs or _kind(line, clone=clone), line
         elif kind == "csv":
             yield "file", f"jobs.csv\n{body}"
@@ -187,7 +190,7 @@ def typed(
 
 
 def _answers(folder: Path) -> None:
-    """Commands that answer like Slurm's, of a cluster with jobs that run and wait."""
+    """Commands that answer like Slurm's and Kueue's, of clusters with jobs."""
     fake = FakeSlurm(2)
     fake._next = 4711  # the job that the pages ask about
     for gpus in (8, 4, 4, 8, 2):
@@ -200,6 +203,7 @@ def _answers(folder: Path) -> None:
         "sinfo": nodes,
         "scontrol": config,
         "sacct": "\n".join(_accounted()),
+        "kubectl": f'{{"apiVersion": "v1", "kind": "List", "items": [{",".join(_workloads())}]}}',
     }
     folder.mkdir()
     for name, text in answers.items():
@@ -208,6 +212,14 @@ def _answers(folder: Path) -> None:
         script = f'#!/bin/sh\ncat "{folder}/{file}.txt"\n'
         (folder / name).write_text(script, encoding="utf-8")
         (folder / name).chmod(0o755)
+
+
+def _workloads() -> Iterator[str]:
+    """Kueue's of a morning, more than fit: the last four wait."""
+    for n in range(20):
+        text = workload(f"w{n}", f"2024-05-01T08:00:{n:02d}Z")
+        late = text.replace("T08:10", "T09:20").replace("T09:10", f"T10:{n}")
+        yield late if n >= 16 else text
 
 
 def _accounted() -> Iterator[str]:
@@ -299,7 +311,7 @@ newcomer's seconds contain the set-up of the environment.
 
 ## Every page, from a wheel
 
-Slurm's commands are answered by a pretended one.
+Slurm's commands and `kubectl` are answered by pretended ones.
 
 {pages.to_markdown()}
 

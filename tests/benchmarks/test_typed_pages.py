@@ -89,10 +89,12 @@ def test_every_command_of_a_page_is_typed_or_not_for_a_reason() -> None:
     assert {page for page, *_ in untyped().rows} <= set(PAGES)
 
 
-def test_slurm_s_commands_are_answered(tmp_path: Path) -> None:
+def test_commands_of_schedulers_are_answered(tmp_path: Path) -> None:
     page = "```\nsqueue --json > a.json\nscontrol show nodes --json > b.json\nsacct -a > c.txt\n"
     page += "python -m morph_opt.round --from slurm:a.json,b.json --format text\n"
-    page += "python -m morph_opt.traces lint c.txt --cluster 32x8:H100-80GB\n```\n"
+    page += "python -m morph_opt.traces lint c.txt --cluster 32x8:H100-80GB\n"
+    page += "kubectl get workloads -A -o json > d.json\n"
+    page += "python -m morph_opt.traces lint d.json --cluster 16x8:A100-80GB\n```\n"
     assert [status for _, status, _, _ in typed(sys.executable, page, tmp_path / "folder")] == [
         0
-    ] * 5
+    ] * 7
