@@ -72,7 +72,7 @@ class _Definition:
         self.problem, self.level, self.prices = problem, level, prices
         stay = np.zeros(problem.holds.count) if prices.stay is None else prices.stay
         self.on_open = problem.nodes.open[problem.holds.node]
-        # The last one is of holds that no stay has: nobody pays for them.
+        # The last one is of holds that no stay has: no job pays for them.
         self.stay = np.append(np.where(self.on_open, stay, 0.0), 0.0)
         # Even at slot prices of 0 a start without nodes, say all of them closed, earns nothing.
         self.by_slots = prices.slot is not None or prices.stay is not None
@@ -155,7 +155,7 @@ class _Definition:
         held, count = problem.options.held, problem.options.count
         each = prices.gpu[where] * gpus
         for r in np.flatnonzero(prices.side.any(axis=0)).tolist():
-            # Amounts that nobody pays for are not looked up.
+            # Amounts without a price are not looked up.
             each += prices.side[where, r] * rows.part_side(r)
         if prices.uplink:
             each += prices.uplink * rows.sent_per_gpu[owner] * gpus

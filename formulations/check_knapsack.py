@@ -15,7 +15,7 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.check_bound import BoundError, allowed_options
-from formulations.columns import of_tables
+from formulations.columns import of_tables, strides
 from formulations.round.tables import Level, RoundProblem
 
 TOLERANCE = 1e-11
@@ -131,12 +131,7 @@ def _lacking(best: Floats, uses: Ints, after: Floats) -> Floats:
 @lru_cache(maxsize=256)
 def _states(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
     """By what a GPU of each class moves the place in a flat table, and what each state has free."""
-    return _strides(np.asarray(shape)), np.indices(shape).reshape(len(shape), -1)
-
-
-def _strides(width: Ints) -> Ints:
-    """By what one more of each column moves the place in a flat table of this shape."""
-    return np.append(np.cumprod(width[:0:-1])[::-1], 1)
+    return strides(np.asarray(shape)), np.indices(shape).reshape(len(shape), -1)
 
 
 class _MayBe(NamedTuple):
@@ -188,7 +183,7 @@ def _worth_more(
 
 def _distinct(uses: Ints) -> tuple[Ints, Ints]:
     """Rows without their repetitions, and which of these each is."""
-    key = uses @ _strides(uses.max(axis=0, initial=0) + 1)
+    key = uses @ strides(uses.max(axis=0, initial=0) + 1)
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     return uses[first], which
 

@@ -45,6 +45,11 @@ Found = TypeVar("Found")
 Table = TypeVar("Table")
 
 
+def strides(shape: Ints) -> Ints:
+    """By what one more along each axis moves the place in a flat table of this shape."""
+    return np.append(np.cumprod(shape[:0:-1])[::-1], 1)
+
+
 def by_content(function: Callable[..., Found]) -> Callable[..., Found]:
     """A pure function of arrays that remembers its last answers by what is in the arrays.
 

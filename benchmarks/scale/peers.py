@@ -129,7 +129,7 @@ class Priced:
         """The method."""
         return "cvx"
 
-    def solve(self, posed: PosedRound, limits: Limits) -> Solved:  # noqa: ARG002 - never reached
+    def solve(self, posed: PosedRound, limits: Limits) -> Solved:  # noqa: ARG002 - it ends long before
         """See `morph_opt.decision.method.RoundMethod`."""
         problem, level = posed.problem, posed.worth
         relaxation = Relaxation(problem, level)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from formulations.columns import of_tables
+from formulations.columns import of_tables, strides
 from formulations.prices.relaxation import possible_options
 from formulations.round.tables import NONE, Level, RoundProblem
 
@@ -233,7 +233,7 @@ def _unvalued(problem: RoundProblem) -> _Unvalued:
 def numbered(gpus: Ints) -> tuple[Ints, Ints]:
     """Distinct rows, shape (S, T), in lexicographic order, and which of them each is."""
     width = gpus.max(axis=0, initial=0) + 1
-    key = gpus @ np.append(np.cumprod(width[:0:-1])[::-1], 1)
+    key = gpus @ strides(width)
     if np.prod(width, dtype=np.float64) > FEW_KEYS:
         _, first, which = np.unique(key, return_index=True, return_inverse=True)
         return gpus[first], which

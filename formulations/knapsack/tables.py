@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import strides
 from formulations.knapsack.items import Items
 
 ROUNDING = 1e-12
@@ -191,8 +192,7 @@ def _rests(shape: tuple[int, ...], sizes: tuple[tuple[int, ...], ...]) -> Ints:
     free = np.indices(shape).reshape(len(shape), -1)
     left = free[None, :, :] - np.asarray(sizes)[:, :, None]
     fits = (left >= 0).all(axis=1)
-    stride = [prod(shape[at + 1 :]) for at in range(len(shape))]
-    return np.where(fits, 1 + (left * np.asarray(stride)[:, None]).sum(axis=1), 0)
+    return np.where(fits, 1 + strides(np.asarray(shape)) @ left, 0)
 
 
 @lru_cache(maxsize=4096)

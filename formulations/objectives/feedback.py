@@ -70,7 +70,7 @@ def feedback_level(problem: RoundProblem, data: Turns) -> Level:
 
 
 def turn_level(problem: RoundProblem, data: Turns) -> Level:
-    """Equal time: whoever is behind most first, times its speed."""
+    """Equal time: the jobs furthest behind first, times their speed."""
     members = problem.options.members
     worth = turn(problem.interval_s, members.startup_s, data.weight[members.job])
     worth = worth * relative_speed(problem)

@@ -295,7 +295,7 @@ class _Search:
 
 
 def _highest(relaxation: Relaxation) -> Floats:
-    """A price of each row above which nobody would pay it, shape (D,)."""
+    """A price of each row above which no option is worth it, shape (D,)."""
     shared, size = relaxation.shared, np.abs(relaxation.value)
     tops = [shared.held.highest(size)]
     for use in shared.others:

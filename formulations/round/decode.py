@@ -59,7 +59,7 @@ def room_after_stays(problem: RoundProblem, choice: Ints) -> Room:
 
 
 def _holds_fit(problem: RoundProblem, room: Room) -> bool:
-    """Whether what goes on in place fits its nodes; stays with nobody beside them always do."""
+    """Whether what goes on in place fits its nodes; stays with none beside them always do."""
     if not (problem.shared.count or problem.returns.options):
         return True
     nodes, uplinks = problem.nodes, problem.nodes.uplink_gb_per_s

@@ -233,7 +233,7 @@ def _shared_starts(problem: RoundProblem, held: Held) -> CandidateTable:
     node_set, node_class = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     gpus = np.zeros(size, dtype=np.int64)
     np.add.at(side, option, table.side[partner])
-    # Each has the speed of its own span, so what one must not do nobody does.
+    # Each has the speed of its own span, so what one must not do none does.
     strict[option[table.strict[partner] & fresh[option]]] = True
     np.maximum.at(node_set, option, table.node_set[partner])
     gpus[fresh] = rows.gpus

@@ -329,6 +329,7 @@ class _Climb:
         # What is left for the round that is posed whole is not worth more than the first ones.
         to_come = self._compact and may_be_whole(problem)
         turns = Turns(problem.nodes.count, self._thorough, not to_come)
+        loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
         tried = np.zeros(problem.jobs.count, dtype=bool)
         while state.selection is not None and not (turns.ended or self._done(state, gap)):
             most, whole = turns.most, turns.count % 2 == 0
@@ -338,8 +339,7 @@ class _Climb:
             best = state.selection
             freed = freed_for(problem, best, relaxation, surplus, reduced, whole, most, tried)
             before, missing = state.value, state.bound - state.value
-            offer = surplus, reduced, inside.alike
-            solved = self._residual(problem, level, state, freed, offer, gap)
+            solved = self._residual(problem, level, state, freed, (loss, inside.alike), gap)
             tried |= freed[0]
             if turns.after(int(freed[1].sum()), state.value - before, missing, solved):
                 tried[:] = False
@@ -374,21 +374,19 @@ class _Climb:
         level: Level,
         state: Known,
         freed: tuple[Bools, Bools],
-        offer: tuple[Floats, Floats, Ints],
+        offer: tuple[Floats, Ints],
         gap: float,
     ) -> bool:
         """An exact round of some jobs on some nodes; whether it had a decision.
 
-        Candidates are offered by surplus, reduced values, and numbers of those that are alike.
+        Candidates are offered by what they lose, and by numbers of those that are alike.
         """
-        surplus, reduced, alike = offer
         assert state.selection is not None
         free, on = freed
         if not free.any():
             return False
-        loss = surplus[problem.candidates.job] - reduced[: problem.candidates.count]
         missing = state.bound - state.value
-        offered = offered_of(problem, state.selection, free, loss, missing, alike)
+        offered = offered_of(problem, state.selection, free, missing, *offer)
         part = residual_round(problem, level, state.selection, free, on, offered)
         # In units of the whole round: the part's own value is a small share of it.
         here = worth_of(level, state.selection, part.jobs)

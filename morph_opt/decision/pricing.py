@@ -22,7 +22,7 @@ from formulations.layout import RoundModel
 from formulations.linear_model import LinearModel
 from morph_opt.decision.spread import SURE
 from morph_opt.solvers.base import Solver
-from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
+from morph_opt.solvers.outcome import Limits, Outcome, Status, relative_gap
 
 LARGE = 4_000
 """Candidates from which on pricing pays; ``benchmarks/rounds/cli.py`` measures it."""
@@ -46,10 +46,10 @@ def solve_priced(solver: Solver, built: RoundModel, limits: Limits) -> Outcome:
     fewer = counted(built)
     if fewer is None:
         return _priced(solver, model, starts, jobs, limits)
-    spent = Outcome(Status.ERROR, Stop.FAILED, "", build_s=time.perf_counter() - began)
-    outcome = _priced(solver, fewer.model, fewer.starts, jobs, _less(limits, spent))
+    spent_s = time.perf_counter() - began
+    outcome = _priced(solver, fewer.model, fewer.starts, jobs, _less(limits, spent_s=spent_s))
     x = None if outcome.x is None else fewer.expanded(outcome.x)
-    return _timed(replace(outcome, x=x, row_duals=None), spent)
+    return replace(outcome, x=x, row_duals=None, build_s=outcome.build_s + spent_s)
 
 
 def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limits) -> Outcome:
@@ -62,9 +62,7 @@ def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limi
     reduced = model.cost - model.matrix().T @ relaxed.row_duals
     kept = min(x.size, max(LEAST_KEPT, KEPT_PER_JOB * jobs))
     worst = np.partition(reduced[x], x.size - kept)[x.size - kept]
-    upper = model.column_upper.copy()
-    upper[x[reduced[x] < worst]] = 0.0
-    small = solver.solve(replace(model, column_upper=upper), _less(limits, relaxed))
+    small = solver.solve(_without(model, x[reduced[x] < worst]), _less(limits, relaxed))
     if small.x is None:
         return _timed(solver.solve(model, _less(limits, relaxed, small)), relaxed, small)
     gap = relative_gap(small.objective, relaxed.bound, 1.0)
@@ -74,9 +72,8 @@ def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limi
         )
         return _timed(proven, relaxed)
     start = small.x if solver.capabilities.mip_start else None
-    upper = model.column_upper.copy()
-    upper[x[reduced[x] < small.objective - relaxed.bound - SURE * model.scale]] = 0.0
-    fewer = replace(model, column_upper=upper)
+    least = small.objective - relaxed.bound - SURE * model.scale
+    fewer = _without(model, x[reduced[x] < least])
     whole = solver.solve(fewer, _less(limits, relaxed, small), start)
     if whole.x is not None and whole.objective >= small.objective:
         return _timed(whole, relaxed, small)
@@ -92,9 +89,16 @@ def _priced(solver: Solver, model: LinearModel, x: Ints, jobs: int, limits: Limi
     return _timed(fitting, relaxed, whole)
 
 
-def _less(limits: Limits, *spent: Outcome) -> Limits:
+def _without(model: LinearModel, columns: Ints) -> LinearModel:
+    """The model with some columns fixed at 0."""
+    upper = model.column_upper.copy()
+    upper[columns] = 0.0
+    return replace(model, column_upper=upper)
+
+
+def _less(limits: Limits, *spent: Outcome, spent_s: float = 0.0) -> Limits:
     """The limits with the time already spent taken off."""
-    used = sum(outcome.build_s + outcome.solve_s for outcome in spent)
+    used = spent_s + sum(outcome.build_s + outcome.solve_s for outcome in spent)
     return replace(limits, time_s=max(0.1, limits.time_s - used))
 
 

@@ -76,8 +76,8 @@ def offered_of(
     problem: RoundProblem,
     decided: Selection,
     free: Bools,
-    loss: Floats,
     missing: float,
+    loss: Floats,
     alike: Ints,
 ) -> Bools:
     """Candidates that free jobs are offered: what they have, and those that lose least, shape (K,).
@@ -88,10 +88,10 @@ def offered_of(
     ----------
     free
         Jobs that are decided anew, shape (J,).
-    loss
-        Of each candidate against its job's best, shape (K,).
     missing
         Distance from value to bound.
+    loss
+        Of each candidate against its job's best, shape (K,).
     alike
         Numbers that candidates share which are alike, shape (K,).
     """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -135,38 +135,28 @@ def _room(nodes: tuple[tuple[NodeType, int], ...], sides: Sides, most: int) -> t
     return tuple(sorted(room, reverse=True))
 
 
-class _Fits:
-    """`fitting` of jobs, remembered: many are of one model."""
-
-    def __init__(self, speeds: SpeedModel, cluster: Cluster) -> None:
-        self._on = speeds, cluster
-        self._known: dict[tuple[str, SideDemand], tuple[Configuration, ...]] = {}
-
-    def of(self, job: Job) -> tuple[Configuration, ...]:
-        """Configurations in which a job fits the empty cluster."""
-        key, (speeds, cluster) = (job.model, job.side), self._on
-        if key not in self._known:
-            self._known[key] = tuple(fitting(speeds, job.model, cluster, job.side))
-        return self._known[key]
+_Fits = Callable[[str, SideDemand], tuple[Configuration, ...]]
+"""`fitting` on one cluster by model and what a job asks for."""
 
 
-def why_impossible(
-    job: Job, speeds: SpeedModel, cluster: Cluster, fits: _Fits | None = None
-) -> str | None:
-    """The rule that keeps a job from ever running as submitted, or None.
+def why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster) -> str | None:
+    """The rule that keeps a job from ever running as submitted, or None."""
+    return _why_impossible(job, speeds, cluster, _fits(speeds, cluster))
 
-    Parameters
-    ----------
-    fits
-        Remembers `fitting` of the same speeds and cluster.
-    """
+
+def _fits(speeds: SpeedModel, cluster: Cluster) -> _Fits:
+    """Remembered, as many jobs are of one model."""
+    return cache(lambda model, side: tuple(fitting(speeds, model, cluster, side)))
+
+
+def _why_impossible(job: Job, speeds: SpeedModel, cluster: Cluster, fits: _Fits) -> str | None:
     if job.requested_plan.family is PlanFamily.EST and job.model in speeds.models():
         return why_no_vector(speeds, job, cluster)
     if job.requested_gpus > cluster.gpus:
         return f"requests {job.requested_gpus} GPUs, cluster {cluster.name!r} has {cluster.gpus}"
     if job.model not in speeds.models():
         return f"unknown model {job.model!r}; known are {', '.join(speeds.models())}"
-    rows = (fits or _Fits(speeds, cluster)).of(job)
+    rows = fits(job.model, job.side)
     if not rows:
         sizes = {
             kind.name: sum(n.type.gpus for n in cluster.nodes if n.type.gpu_type == kind)
@@ -209,13 +199,13 @@ def impossible_jobs(
 ) -> tuple[tuple[Job, str], ...]:
     """Jobs that can never run on this cluster, each with the rule that says so."""
     reasons: dict[tuple[object, ...], str | None] = {}
-    fits = _Fits(speeds, cluster)
+    fits = _fits(speeds, cluster)
     fastest_s: dict[tuple[str, SideDemand, str], float] = {}
     found = []
     for job in jobs:
         key = (job.model, job.requested_gpus, job.requested_plan, job.side)
         if key not in reasons:
-            reasons[key] = why_impossible(job, speeds, cluster, fits)
+            reasons[key] = _why_impossible(job, speeds, cluster, fits)
         reason = reasons[key]
         if reason is None:
             curve = (job.model, job.side, job.requested_plan.determinism)
@@ -236,7 +226,7 @@ def _least_iteration_s(speeds: SpeedModel, job: Job, cluster: Cluster, fits: _Fi
     """Seconds per iteration below which the job cannot be, alone on the cluster."""
     if job.requested_plan.family is PlanFamily.EST:
         return min(seconds for _, seconds in worker_times(speeds, job, cluster))
-    _, iteration_s = _curve_of(fits.of(job))
+    _, iteration_s = _curve_of(fits(job.model, job.side))
     return float(iteration_s.min(initial=np.inf))
 
 
