@@ -29,9 +29,9 @@ from morph_opt.live.scheduler import AwayError
 from morph_opt.live.slurm import listed
 from morph_opt.round.live.slurm import slurm_round
 from tests.live.accounting import SACCT, misread
-from tests.live.counted import Counted, blame, commands_of, forgot, record, runs_of
+from tests.live.counted import Counted, blame, commands_of, forgot, record, runs_of, stops_of
 from tests.live.real import RealSlurm, cluster, missing, until
-from tests.live.scripts import COMMAND, JOB, SETTINGS
+from tests.live.scripts import COMMAND, JOB, SETTINGS, reporting_job
 
 KILL_EVERY_S = 13.0
 LIMIT_S = 240.0
@@ -62,6 +62,7 @@ class Run:
         folder.chmod(0o755)
         (folder / "jobs").chmod(0o777)
         (folder / "job.sh").write_text(JOB.format(folder=folder / "jobs"))
+        (folder / "reporting.sh").write_text(reporting_job(folder / "jobs"))
         (folder / "live.toml").write_text(SETTINGS)
         real = shutil.which("scontrol", path=slurm.env["PATH"])
         self.changes = folder / "changes.log"
@@ -75,29 +76,38 @@ class Run:
         self.logged, self.at_work_s = 0, 0.0
         self.mine: dict[str, str] = {}
         self.submitted_s: dict[str, float] = {}
+        self.reporting: set[str] = set()
         self.foreign: dict[str, dict[str, object]] = {}
         self.cancelled: set[str] = set()
 
-    def submit(self, gpus: int, halves: int, comment: str, *more: str, nodes: int = 1) -> str:
-        """A job of the user nobody; returns its number."""
+    def submit(
+        self, gpus: int, halves: int, comment: str, *more: str, nodes: int = 1, reports: bool = True
+    ) -> str:
+        """A job of the user nobody, of so many half seconds; returns its number."""
         tag = f"j{self.draw.randrange(10**9)}"
         shape = (
             [f"--gpus-per-node={gpus // nodes}", f"-N{nodes}"] if nodes > 1 else [f"--gpus={gpus}"]
         )
         conf = f"SLURM_CONF={self.slurm.env['SLURM_CONF']}"
         words = ["sbatch", "--parsable", "--requeue", f"--comment={comment}", "--output=/dev/null"]
-        words += ["--chdir=/", *shape, *more, str(self.folder / "job.sh"), tag, str(halves)]
-        job = self.slurm.run("runuser", "-u", "nobody", "--", "env", conf, *words).strip()
-        self.mine[job], self.submitted_s[job] = tag, time.time()
-        return job
+        job = ("reporting.sh", tag, str(halves // 2)) if reports else ("job.sh", tag, str(halves))
+        words += ["--chdir=/", *shape, *more, str(self.folder / job[0]), *job[1:]]
+        name = self.slurm.run("runuser", "-u", "nobody", "--", "env", conf, *words).strip()
+        self.mine[name], self.submitted_s[name] = tag, time.time()
+        self.reporting |= {name} if reports else set()
+        return name
 
     def some(self, count: int) -> None:
-        """Jobs of 2 to 16 GPUs and 2 to 30 seconds; some end between a look and an act."""
+        """Jobs of 2 to 16 GPUs and 2 to 30 seconds; some end between a look and an act.
+
+        One in four reports nothing, and is not to be stopped.
+        """
         for _ in range(count):
             gpus = self.draw.choice([2, 4, 8, 8, 16, 16])
             halves = self.draw.randint(4, 60)
             words = f"morph checkpoint seconds={halves / 2 + 1:.0f}"
-            self.submit(gpus, halves, words, "-p", "gpu", nodes=2 if gpus == 16 else 1)
+            nodes, reports = 2 if gpus == 16 else 1, self.draw.random() < 0.75
+            self.submit(gpus, halves, words, "-p", "gpu", nodes=nodes, reports=reports)
 
     def rows(self) -> dict[str, dict[str, object]]:
         """Records of squeue by job; none while slurmctld is away."""
@@ -360,6 +370,11 @@ class Run:
         logs = [self.folder / name / "audit.jsonl" for name in ("live", "second")]
         texts = [log.read_text() for log in logs if log.exists()]
         done, self.out.commands = commands_of([line for t in texts for line in t.splitlines()])
+        stopped = stops_of(self.changes.read_text().splitlines())
+        self.out.stops = sum(map(len, stopped.values()))
+        for job in stopped.keys() - self.reporting:
+            self.out.unreported += 1
+            self.out.notes.append(f"job {job} was stopped and reports nothing")
         for job, row in rows.items():
             marked = re.match("morph:", str(row.get("admin_comment") or ""))
             if job in self.mine and marked and job not in done:

@@ -22,19 +22,22 @@ class Counted:
     slurmctld was killed before it had written down that they had ended, and requeued them as of a
     failed node. ``forgotten`` ended, and slurmctld, killed too soon to know that they had begun or
     ended, holds them. ``ran_again`` were stopped behind their end,
-    ``unreached`` before it by a stop that did not end them. ``unread`` are answers of Slurm that
+    ``unreached`` before it by a stop that did not end them. ``unreported`` were stopped although
+    they report nothing. ``unread`` are answers of Slurm that
     the readers refuse, ``misread`` what they make of sacct that was not so.
     """
 
     jobs: int = 0
     restarts: int = 0
     commands: int = 0
+    stops: int = 0
     kills: int = 0
     by_slurm: int = 0
     forgotten: int = 0
     lost: int = 0
     unreached: int = 0
     ran_again: int = 0
+    unreported: int = 0
     touched: int = 0
     held_twice: int = 0
     not_held: int = 0
@@ -99,23 +102,34 @@ def blame(job: str, lines: Sequence[str], changes: Sequence[str]) -> str:
     lines
         What the job wrote down, an end and a start behind it among them.
     changes
-        What reached Slurm's own command: id, instant, words; or id and ``refused``.
+        As of `stops_of`.
     """
     words = [line.split() for line in lines]
     kinds, at_s = [one[0] for one in words], [float(one[1]) for one in words]
     ended = kinds.index("end")
     began_s = max(at for kind, at in zip(kinds[:ended], at_s, strict=False) if kind == "start")
     end_s, again_s = at_s[ended], at_s[kinds.index("start", ended)]
-    said = [line.split() for line in changes]
-    refused = {one[0] for one in said if one[1] == "refused"}
-    stops_s = [
-        float(one[1])
-        for one in said
-        if one[2:] == ["requeue", "Incomplete", job] and one[0] not in refused
-    ]
+    stops_s = stops_of(changes).get(job, ())
     if any(end_s < stop_s < again_s for stop_s in stops_s):
         return "ran_again"
     return "unreached" if any(began_s < stop_s <= end_s for stop_s in stops_s) else "by_slurm"
+
+
+def stops_of(changes: Sequence[str]) -> dict[str, list[float]]:
+    """When stops were carried out, by job.
+
+    Parameters
+    ----------
+    changes
+        What reached Slurm's own command: id, instant, words; or id and ``refused``.
+    """
+    said = [line.split() for line in changes]
+    refused = {one[0] for one in said if one[1] == "refused"}
+    stops: dict[str, list[float]] = {}
+    for one in said:
+        if one[2:4] == ["requeue", "Incomplete"] and one[0] not in refused:
+            stops.setdefault(one[4], []).append(float(one[1]))
+    return stops
 
 
 def commands_of(lines: Sequence[str]) -> tuple[set[str], int]:
