@@ -23,6 +23,7 @@ from morph_opt.live.settings import Settings
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its account and the certificates of the API server."""
 MERGE = "application/merge-patch+json"
+_GROUPS = {"pod": "", "job": "batch", "lease": "coordination.k8s.io"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PAGE = 500
 _AGAIN = 3
@@ -170,8 +171,18 @@ class Api:
         raise AwayError(f"GET {path}: its pages are gone before they are read")
 
 
-def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Path of an object, or of all of a namespace."""
-    root = {"pod": "/api/v1", "job": "/apis/batch/v1", "lease": "/apis/coordination.k8s.io/v1"}
+def path_of(kind: str, namespace: str, name: str = "", version: str = "v1") -> str:
+    """Path of an object, or of all of a namespace.
+
+    Parameters
+    ----------
+    kind
+        As ``kubectl`` takes it: ``workload.kueue.x-k8s.io`` is one of a group of others.
+    version
+        Of its group.
+    """
+    word, _, group = kind.partition(".")
+    group = group or _GROUPS[word]
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
     end = f"/{quote(name, safe='')}" if name else ""
-    return f"{root[kind]}/namespaces/{quote(namespace, safe='')}/{kind}s{end}"
+    return f"{root}/namespaces/{quote(namespace, safe='')}/{word}s{end}"

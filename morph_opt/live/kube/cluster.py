@@ -1,4 +1,6 @@
-"""The one class with side effects on Kubernetes: merge patches of pods and Jobs, and the lease.
+"""The one class with side effects on Kubernetes: merge patches, and the lease.
+
+Patched are pods, Jobs and, of Jobs that Kueue admits, their Workloads.
 
 Every patch names the version of the object that it was decided on: where anybody changed it
 meanwhile, the user, the Job controller or another controller, the API server answers 409 and
@@ -18,6 +20,7 @@ from urllib.parse import quote
 from morph_opt.domain import InputError
 from morph_opt.live.intents import Intent, Park, Release, Start, Stop
 from morph_opt.live.kube.api import MERGE, Api, Reply, StatusError, path_of
+from morph_opt.live.kube.job import KUEUE, WORKLOAD
 from morph_opt.live.kube.picture import Objects, Unit, read_kube_picture
 from morph_opt.live.kube.pods import GATE, HOST, PLAN, STARTED, STATE, STOPPED, Pod
 from morph_opt.live.picture import Picture
@@ -31,17 +34,22 @@ _FORBIDDEN, _ABSENT, _CONFLICT = 403, 404, 409
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Lists of nodes, of pods that have not ended and of Jobs, and the API server's clock."""
+    """Lists of nodes, of pods that have not ended, of Jobs and of Kueue's Workloads; the clock.
+
+    The clock is the API server's.
+    """
 
     nodes: list[dict[str, Any]]
     pods: list[dict[str, Any]]
     jobs: list[dict[str, Any]]
+    workloads: list[dict[str, Any]]
     time_s: float
 
     @property
     def seen(self) -> object:
         """What differs whenever one of them does."""
-        metas = (one["metadata"] for one in (*self.nodes, *self.pods, *self.jobs))
+        objects = (*self.nodes, *self.pods, *self.jobs, *self.workloads)
+        metas = (one["metadata"] for one in objects)
         return hash(tuple((meta["uid"], meta["resourceVersion"]) for meta in metas))
 
 
@@ -66,7 +74,7 @@ class Kubernetes:
     ) -> None:
         self._settings = settings
         self._api = Api(settings)
-        self._cluster = self._owner = ""
+        self._cluster = self._owner = self._kueue = ""
         self._indices: dict[str, tuple[int, ...]] = {}
         self.clock = clock
         self.sleep = sleep
@@ -88,14 +96,37 @@ class Kubernetes:
                 reply = self._api.call("GET", "/api/v1/namespaces/kube-system")
                 # A cluster has no name of its own: this is what tells clusters apart.
                 self._cluster = str(reply.value["metadata"]["uid"])
+                self._kueue = self._kueue_version()
             pods, _ = self._api.listed("/api/v1/pods", fieldSelector=_ALIVE)
             jobs, _ = self._api.listed("/apis/batch/v1/jobs")
+            workloads = self._workloads()
             nodes, time_s = self._api.listed("/api/v1/nodes")
         except StatusError as error:
             field = "partitions" if error.status == _ABSENT else self.server
             why = f": {_RIGHTS}" if error.status == _FORBIDDEN else ""
             raise InputError(f"{error}{why}", field=field) from None
-        return Answers(nodes, pods, jobs, time_s)
+        return Answers(nodes, pods, jobs, workloads, time_s)
+
+    def _kueue_version(self) -> str:
+        """Version of Kueue's API that the API server prefers; "" without Kueue."""
+        try:
+            group = self._api.call("GET", f"/apis/{KUEUE}").value
+        except StatusError as error:
+            if error.status in (_FORBIDDEN, _ABSENT):
+                return ""
+            raise
+        return str(group["preferredVersion"]["version"])
+
+    def _workloads(self) -> list[dict[str, Any]]:
+        """Kueue's Workloads; none where they may not be listed: then no Job of its is stopped."""
+        if not self._kueue:
+            return []
+        try:
+            return self._api.listed(f"/apis/{KUEUE}/{self._kueue}/workloads")[0]
+        except StatusError as error:
+            if error.status == _FORBIDDEN:
+                return []
+            raise
 
     def observe(
         self,
@@ -116,6 +147,7 @@ class Kubernetes:
             answer.nodes,
             answer.pods,
             answer.jobs,
+            answer.workloads,
             answer.time_s,
             self._cluster,
             self._settings,
@@ -123,7 +155,10 @@ class Kubernetes:
         )
 
     def commands(self, intent: Intent, picture: Picture) -> tuple[Command, ...]:
-        """What carries out an intent: a patch of each pod that is let go, or one of the Job."""
+        """What carries out an intent: a patch of each pod that is let go, or one of the Job.
+
+        Of a Job of Kueue's it is one of its Workload.
+        """
         objects: Objects = picture.objects
         unit, now = objects.units[intent.job], f"{picture.time_s:.0f}"
         if isinstance(intent, Start):
@@ -172,7 +207,8 @@ class Kubernetes:
             See `Api.call`.
         """
         _, _, kind, name, _, namespace, _, _, body = command
-        self._api.call("PATCH", path_of(kind, namespace, name), json.loads(body), MERGE)
+        version = self._kueue if kind == WORKLOAD else "v1"
+        self._api.call("PATCH", path_of(kind, namespace, name, version), json.loads(body), MERGE)
 
     def take_lease(self, owner: str) -> None:
         """Become the one controller of the cluster, for `Settings.lease_s`.
@@ -282,9 +318,13 @@ def _open(pod: Pod) -> dict[str, Any]:
 
 
 def _suspend(unit: Unit, mark: str | None) -> Command:
-    """Suspend a Job with our mark; or let it go on, without."""
-    spec = {"suspend": mark is not None}
-    return _patch("job", unit.namespace, unit.name, unit.version, {STATE: mark}, spec)
+    """Suspend a Job with our mark; or let it go on, without.
+
+    Kueue suspends its own: while their Workload is not active, it neither runs nor waits.
+    """
+    stops = mark is not None
+    spec = {"active": not stops} if unit.kind == WORKLOAD else {"suspend": stops}
+    return _patch(unit.kind, unit.namespace, unit.name, unit.version, {STATE: mark}, spec)
 
 
 def _patch(

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from morph_opt.documents import Fields
+from morph_opt.live.kube.job import Job, read_job
 from morph_opt.live.kube.pods import (
-    GATE,
     HOST,
     SAYS,
-    STATE,
-    STOPPED,
     Host,
     Pod,
+    owners_of,
     read_hosts,
     read_pod,
 )
@@ -29,23 +28,23 @@ from morph_opt.live.settings import Settings
 from morph_opt.round.live.build import LiveJob, LiveNode, live_round
 from morph_opt.round.live.kube_fields import instant_of, meta_of
 
-QUEUE = "kueue.x-k8s.io/queue-name"
 REST = "+rest"
-_OVER = {"Complete": "completed", "Failed": "failed"}
-_CLOSING = ("SuccessCriteriaMet", "FailureTarget")
 _MOST_UID = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A job for commands: the Job, its version, and the pods that wait for us.
+    """A job for commands: what a stop of it is written on, and the pods that wait for us.
 
     Parameters
     ----------
+    kind, namespace, name, version
+        Of the Job; of one of Kueue's, of its Workload.
     suspended
         Whether we suspended it.
     """
 
+    kind: str
     namespace: str
     name: str
     version: str
@@ -84,12 +83,13 @@ def read_kube_picture(
     nodes: Sequence[Any],
     pods: Sequence[Any],
     jobs: Sequence[Any],
+    workloads: Sequence[Any],
     time_s: float,
     cluster: str,
     settings: Settings,
     indices: dict[str, tuple[int, ...]],
 ) -> Picture:
-    """The picture of lists of nodes, of pods that have not ended, and of Jobs.
+    """The picture of lists of nodes, of pods that have not ended, of Jobs and of Workloads.
 
     Parameters
     ----------
@@ -116,9 +116,15 @@ def read_kube_picture(
     owned: dict[str, list[Pod]] = defaultdict(list)
     for pod in read:
         owned[pod.owner or pod.uid].append(pod)
+    admitted = {
+        owner: row
+        for row in (_fields(item, "workloads") for item in workloads)
+        for owner in owners_of(row)
+    }
     for item in jobs:
         row = _fields(item, "jobs")
-        _take(found, _job(row, owned.pop(meta_of(row).text("uid"), [])))
+        uid = meta_of(row).text("uid")
+        _take(found, read_job(row, owned.pop(uid, []), admitted.get(uid)))
     for others in owned.values():
         for pod in others:
             _other(found, pod)
@@ -178,138 +184,7 @@ def _held(found: _Reading, pods: Sequence[Pod]) -> tuple[tuple[str, tuple[int, .
     return tuple(parts.items())
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A Job, and its pods by what they wait for.
-
-    Parameters
-    ----------
-    meta, spec, status
-        Of the Job.
-    true
-        Its conditions that hold, by type.
-    pods, model
-        Its pods that have not ended, and what they are by its template.
-    want
-        Pods that it is to have.
-    """
-
-    meta: Fields
-    spec: Fields
-    status: Fields
-    true: Mapping[str, Fields]
-    pods: Sequence[Pod]
-    model: Pod
-    want: int
-
-    @property
-    def alive(self) -> list[Pod]:
-        """Pods that are not being deleted, by name."""
-        return sorted((pod for pod in self.pods if not pod.leaving), key=lambda pod: pod.name)
-
-    @property
-    def gated(self) -> list[Pod]:
-        """Those that wait for us."""
-        return [pod for pod in self.alive if pod.gated]
-
-    @property
-    def bound(self) -> list[Pod]:
-        """Those that have a node."""
-        return [pod for pod in self.alive if pod.node]
-
-    @property
-    def let_go_s(self) -> list[float]:
-        """When those were let go that have no node yet."""
-        return [p.let_go_s for p in self.alive if p.let_go_s and not (p.node or p.gates)]
-
-    @property
-    def alike(self) -> Pod:
-        """What a pod of it asks for: admission may have added to the template."""
-        return next(iter(self.gated), self.model)
-
-    @property
-    def opted_in(self) -> bool:
-        """Whether its user gave it our gate."""
-        return any(pod.gated for pod in (self.model, *self.pods))
-
-    @property
-    def suspended(self) -> bool:
-        """Whether it is suspended."""
-        return self.spec.flag("suspend", False)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether we did that."""
-        notes = self.meta.value("annotations", dict[str, str], {})
-        return self.suspended and notes.get(STATE, "").startswith(STOPPED)
-
-    @property
-    def held(self) -> str:
-        """By whom it is kept from starting, other than us; "" by nobody."""
-        if self.suspended and not self.stopped:
-            return "suspended by a person"
-        return "another gate" if any(set(pod.gates) - {GATE} for pod in self.gated) else ""
-
-    @property
-    def phase(self) -> str:
-        """See `Seen.phase`."""
-        over = next((word for kind, word in _OVER.items() if kind in self.true), "")
-        if over:
-            return over
-        if self.meta.has("deletionTimestamp") or self.stopped or self.true.keys() & set(_CLOSING):
-            return "ending"
-        if self.suspended:
-            return "ending" if self.pods else "waiting"
-        if self.bound:
-            return "running"
-        if any(pod.leaving and pod.node for pod in self.pods):
-            return "ending"
-        ready = len(self.alive) >= self.want and not self.let_go_s
-        return "waiting" if ready else "starting"
-
-    @property
-    def end_s(self) -> float:
-        """When it was over; 0 before."""
-        if "Failed" in self.true:
-            return instant_of(self.true["Failed"], "lastTransitionTime")
-        ended = self.status.has("completionTime")
-        return instant_of(self.status, "completionTime") if ended else 0.0
-
-    @property
-    def special(self) -> str:
-        """See `Seen.special`."""
-        if not self.alike.gpus:
-            return "asks for no GPUs"
-        if self.alike.own:
-            return self.alike.own
-        if HOST in self.model.selector:
-            return "a node of its own"
-        many, ends = self.spec.whole("parallelism", 1), self.spec.raw("completions", None) or 0
-        return "" if many >= max(1, ends) else "more completions than pods at once"
-
-    @property
-    def kept(self) -> bool:
-        """Whether another controller decides if it is suspended."""
-        labels = self.meta.value("labels", dict[str, str], {})
-        return QUEUE in labels or self.spec.has("managedBy")
-
-
-def _job(row: Fields, pods: Sequence[Pod]) -> _Job:
-    spec, status = row.object("spec", None), row.object("status", None, {})
-    template = spec.object("template", None)
-    true = {
-        one.text("type"): one
-        for one in status.objects("conditions", None, [])
-        if one.text("status") == "True"
-    }
-    want = spec.whole("parallelism", 1, least=0)
-    if spec.has("completions"):
-        want = min(want, spec.whole("completions") - status.whole("succeeded", 0))
-    model = read_pod(template, template.object("spec", None))
-    return _Job(meta_of(row), spec, status, true, pods, model, want)
-
-
-def _seen(found: _Reading, job: _Job) -> Seen:
+def _seen(found: _Reading, job: Job) -> Seen:
     """The job as it shows itself."""
     space, phase, gated = job.meta.text("namespace"), job.phase, job.gated
     # The Job controller has not made them yet, and they will wait for us.
@@ -335,12 +210,13 @@ def _seen(found: _Reading, job: _Job) -> Seen:
         nodes=tuple(sorted({pod.node for pod in job.bound})),
         special=job.special,
         gated=phase == "waiting" or bool(gated),
-        back=job.stopped and not job.alive,
+        # Kueue has carried it out when it holds no quota for it any more.
+        back=job.stopped and not job.alive and not job.kueue_says("QuotaReserved"),
         stuck=phase == "starting" and min(job.let_go_s, default=late_s) < late_s,
     )
 
 
-def _take(found: _Reading, job: _Job) -> None:
+def _take(found: _Reading, job: Job) -> None:
     """Take in a Job with GPUs, or with our gate: what it holds, and what it waits for."""
     alike = job.alike
     if not (alike.gpus or job.opted_in):
@@ -348,10 +224,12 @@ def _take(found: _Reading, job: _Job) -> None:
     seen = _seen(found, job)
     name = seen.name
     found.seen[name] = seen
+    kind, meta = job.stop
     found.units[name] = Unit(
+        kind,
         seen.partition,
-        job.meta.text("name"),
-        job.meta.text("resourceVersion"),
+        meta.text("name"),
+        meta.text("resourceVersion"),
         tuple(job.gated),
         job.stopped,
     )

@@ -144,15 +144,20 @@ def _gpus(needs: Needs) -> int:
     return round(sum(value for key, value in needs.items() if key.endswith("/gpu")))
 
 
+def owners_of(row: Fields) -> list[str]:
+    """Uids of the controllers of an object: one, or none."""
+    return [
+        one.text("uid")
+        for one in row.object("metadata", None, {}).objects("ownerReferences", None, [])
+        if one.flag("controller", False)
+    ]
+
+
 def read_pod(row: Fields, spec: Fields | None = None) -> Pod:
     """A pod; or what a Job's pods would be, of their template."""
     meta = row.object("metadata", None, {})
     spec = row.object("spec", None) if spec is None else spec
-    owners = [
-        one.text("uid")
-        for one in meta.objects("ownerReferences", None, [])
-        if one.flag("controller", False)
-    ]
+    owners = owners_of(row)
     notes = meta.value("annotations", dict[str, str], {})
     bound = [
         instant_of(one, "lastTransitionTime")

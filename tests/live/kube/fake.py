@@ -24,6 +24,7 @@ time. What it states of the real one, and where that is written:
   (kubernetes/enhancements#2308). A finished Job never gets a pod again.
 * *Deletion* (docs/concepts/workloads/pods/pod-lifecycle): a pod with a node stays, and holds what
   it has, until its kubelet has ended it; that of a lost node until the node is removed.
+* *Kueue*, where there is a ``quota`` of GPUs: `tests.live.kube.kueue`.
 * *Rights* (docs/reference/access-authn-authz/rbac): what no rule allows is 403 Forbidden, of
   resources, subresources and verbs apart. *Admission* refuses with 403, too.
 """
@@ -40,6 +41,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.live.kube.kueue import queued, reconcile, workload_of
 from tests.live.kube.rules import (
     GATE,
     GPU,
@@ -52,6 +54,7 @@ from tests.live.kube.rules import (
     Table,
     alive,
     amount,
+    api_version,
     needs_of,
     owner_of,
     serve,
@@ -85,12 +88,14 @@ class FakeKube:
     nodes: int = 3
     gpus: int = 8
     rules: list[Rule] | None = None
+    quota: int = 0
     seed: int = 0
     refuse: float = 0.0
     grace_s: float = 2.0
     now_s: float = EPOCH_S
     skew_s: float = 0.0
     away_until_s: float = 0.0
+    kueue_away_until_s: float = 0.0
     token: str = ""
     page: int = 10**9
     expire: int = 0
@@ -153,8 +158,7 @@ class FakeKube:
             return old
         self.version += 1
         kind, namespace, name = key
-        group = GROUPS[kind]
-        value["apiVersion"], value["kind"] = f"{group}/v1".lstrip("/"), KINDS[kind]
+        value["apiVersion"], value["kind"] = api_version(GROUPS[kind]), KINDS[kind]
         meta |= {"name": name, "resourceVersion": str(self.version)}
         meta.setdefault("uid", f"{self.draw.getrandbits(32):08x}-{self.version}")
         meta.setdefault("creationTimestamp", self.stamp())
@@ -205,18 +209,32 @@ class FakeKube:
                      "backoffLimit": 6, "suspend": suspend, "template": {"spec": template}},
             "status": {},
         })  # fmt: skip
+        if self.queued(self.store["jobs", namespace, name]):
+            self.store["jobs", namespace, name]["spec"]["suspend"] = True  # its webhook
         found = self.work[f"{namespace}/{name}"] = Work(work_s, **(work or {}))
         found.held = suspend
         return found
 
     def suspend(self, name: str, to: bool = True) -> None:
-        """A user suspends a Job, or lets it go on."""
-        version = self.version
-        self.change(("jobs", *name.split("/")), lambda job: job["spec"].update(suspend=to))
+        """A user suspends a Job, or lets it go on; one of Kueue's by its Workload."""
+        version, key = self.version, ("jobs", *name.split("/"))
+        if self.queued(self.store[key]):
+            self.change(workload_of(key), lambda one: one["spec"].update(active=not to))
+        else:
+            self.change(key, lambda job: job["spec"].update(suspend=to))
         # Where it is suspended already the API server says so, and writes nothing.
         work, changed = self.work[name], version != self.version
         self.unseen += to and not (changed or work.held)
         work.held = to and (changed or work.held)
+
+    def queued(self, job: Table) -> bool:
+        """Whether a Job is Kueue's."""
+        return bool(self.quota) and queued(job)
+
+    def known(self, name: str) -> bool:
+        """Whether Kueue, if a Job is its, has made its Workload."""
+        key = ("jobs", *name.split("/"))
+        return not self.queued(self.store[key]) or workload_of(key) in self.store
 
     def delete(self, name: str) -> None:
         """A user deletes a Job, in the foreground."""
@@ -259,6 +277,8 @@ class FakeKube:
                 self.now_s += step
                 self._kubelets(step)
                 self._jobs()
+                if self.quota and self.now_s >= self.kueue_away_until_s:
+                    reconcile(self)
                 self._schedule()
 
     def pods_of(self, name: str) -> list[tuple[Key, Table]]:

@@ -23,13 +23,14 @@ Rule = tuple[str, str, str, str, str]
 """Verb, group, resource, namespace ("" for all) and name ("" for all)."""
 
 GPU, HOST = "nvidia.com/gpu", "kubernetes.io/hostname"
-GATE = "morph-opt.dev/round"
+GATE, KUEUE = "morph-opt.dev/round", "kueue.x-k8s.io"
 GROUPS = {
     "pods": "",
     "nodes": "",
     "namespaces": "",
     "jobs": "batch",
     "leases": "coordination.k8s.io",
+    "workloads": KUEUE,
 }
 KINDS = {
     "pods": "Pod",
@@ -37,6 +38,7 @@ KINDS = {
     "namespaces": "Namespace",
     "jobs": "Job",
     "leases": "Lease",
+    "workloads": "Workload",
 }
 SCALES = {"": 1.0, "m": 1e-3, "Gi": 1024.0**3}
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -50,6 +52,11 @@ class StatusError(Exception):
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
         self.code, self.reason = code, reason
+
+
+def api_version(group: str) -> str:
+    """Group and version, as objects name it; that of Kueue is none of the first."""
+    return f"{group}/{'v1beta2' if group == KUEUE else 'v1'}".lstrip("/")
 
 
 def owner_of(pod: Table) -> str:
@@ -117,6 +124,8 @@ def _answer(fake: FakeKube, handler: BaseHTTPRequestHandler, text: bytes) -> Tab
     words = parts.path.strip("/").split("/")
     if fake.token and handler.headers.get("Authorization") != f"Bearer {fake.token}":
         raise StatusError(401, "Unauthorized", "Unauthorized")
+    if KUEUE in words[:2] and not fake.quota:
+        raise StatusError(404, "NotFound", "the server could not find the requested resource")
     known = discovery(words)
     if known is not None:
         return known
@@ -163,8 +172,9 @@ def _write(fake: FakeKube, key: Key, verb: str, content: str, given: Table) -> T
         raise StatusError(422, "Invalid", "spec.leaseDurationSeconds: must be greater than 0")
     if "status" in old:
         new["status"] = old["status"]  # it is a subresource of its own
-    if key[0] in ("pods", "jobs"):
-        {"pods": _check_pod, "jobs": _check_job}[key[0]](old["spec"], new["spec"], old)
+    if key[0] in ("pods", "jobs", "workloads"):
+        check = {"pods": _check_pod, "jobs": _check_job, "workloads": _check_workload}[key[0]]
+        check(old["spec"], new["spec"], old)
         _count(fake, key, old, new)
     return fake.put(key, new)
 
@@ -203,7 +213,7 @@ def _list(fake: FakeKube, kind: str, namespace: str, query: dict[str, str]) -> T
         meta["continue"] = base64.b64encode(token).decode()
     return {
         "kind": f"{KINDS[kind]}List",
-        "apiVersion": f"{GROUPS[kind]}/v1".lstrip("/"),
+        "apiVersion": api_version(GROUPS[kind]),
         "metadata": meta,
         "items": items[first : first + limit],
     }
@@ -287,15 +297,23 @@ def _check_job(old: Table, new: Table, job: Table) -> None:
         raise StatusError(422, "Invalid", "spec.template: Invalid value: field is immutable")
 
 
+def _check_workload(old: Table, new: Table, _: Table) -> None:
+    if old | {"active": new["active"]} != new:
+        raise StatusError(422, "Invalid", "spec: Invalid value: field is immutable")
+
+
 def _count(fake: FakeKube, key: Key, old: Table, new: Table) -> None:
     """What no controller may do, whatever the API allows."""
     kind, namespace, name = key
     work = fake.work.get(f"{namespace}/{name}") if kind == "jobs" else fake.work_of(old)
     if work is None or work.foreign:
         fake.touched.append("/".join(key))
-    if kind == "jobs":
-        if work is not None and work.held and old["spec"]["suspend"] and not new["spec"]["suspend"]:
+    if kind in ("jobs", "workloads"):
+        on = new["spec"]["active"] if kind == "workloads" else not new["spec"]["suspend"]
+        if work is not None and work.held and on:
             fake.ignored.append(name)
+        if kind == "jobs" and fake.queued(old):
+            fake.touched.append("/".join(key))  # who lets it go on is Kueue
         return
     label = new["spec"].get("nodeSelector", {}).get(HOST)
     if label is None or gates_of(new["spec"]):
@@ -313,6 +331,12 @@ def _count(fake: FakeKube, key: Key, old: Table, new: Table) -> None:
         fake.twice.append(f"{node}: {held:g}")
 
 
+def of_group(group: str) -> Table:
+    """The one version of a group."""
+    version = api_version(group)
+    return {"groupVersion": version, "version": version.rpartition("/")[2]}
+
+
 def discovery(words: list[str]) -> Table | None:
     """What kubectl asks before anything else; None for other paths."""
     if words == ["api"]:
@@ -321,12 +345,14 @@ def discovery(words: list[str]) -> Table | None:
         groups = [
             {
                 "name": g,
-                "versions": [{"groupVersion": f"{g}/v1", "version": "v1"}],
-                "preferredVersion": {"groupVersion": f"{g}/v1", "version": "v1"},
+                "versions": [of_group(g)],
+                "preferredVersion": of_group(g),
             }
             for g in sorted(set(GROUPS.values()) - {""})
         ]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    if words[0] == "apis" and len(words) == 2 and words[1] in GROUPS.values():
+        return {"kind": "APIGroup", "name": words[1], "preferredVersion": of_group(words[1])}
     group = "" if words[0] == "api" else words[1] if len(words) > 1 else "?"
     if len(words) == (2 if words[0] == "api" else 3) and group in GROUPS.values():
         rows = [
@@ -340,7 +366,7 @@ def discovery(words: list[str]) -> Table | None:
             for kind, of in GROUPS.items()
             if of == group
         ]
-        version = f"{group}/v1".lstrip("/")
+        version = api_version(group)
         return {"kind": "APIResourceList", "groupVersion": version, "resources": rows}
     if words[0] not in ("api", "apis"):
         raise StatusError(404, "NotFound", "the server could not find the requested resource")

@@ -21,6 +21,7 @@ from morph_opt.live.scheduler import AwayError, Command
 from morph_opt.live.settings import Settings
 from morph_opt.live.turn import ACT, Controller, Mode
 from tests.live.kube.fake import FakeKube
+from tests.live.kube.kueue import QUEUE
 from tests.live.kube.rules import GATE, HOST, Key, gates_of
 from tests.live.scene import commands
 
@@ -76,12 +77,12 @@ def finish(one: Controller, fake: FakeKube, limit_s: float = 3000.0) -> None:
 
 
 def ours(fake: FakeKube) -> list[str]:
-    """What waits for us: gated pods, and Jobs that we suspended."""
+    """What waits for us: gated pods, and Jobs that we suspended, be it by their Workloads."""
     gated = [key[2] for key, pod in fake.all("pods") if GATE in gates_of(pod["spec"])]
     stopped = [
         key[2]
-        for key, job in fake.all("jobs")
-        if "morph-opt.dev/state" in job["metadata"].get("annotations", {})
+        for key, one in (*fake.all("jobs"), *fake.all("workloads"))
+        if "morph-opt.dev/state" in one["metadata"].get("annotations", {})
     ]
     return gated + stopped
 
@@ -92,8 +93,15 @@ def some_jobs(fake: FakeKube, count: int, seed: int) -> None:
         gpus, pods = draw.choice([(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (4, 2), (2, 3)])
         work_s = draw.uniform(10.0, 80.0)
         says = f"{'checkpoint ' if draw.random() < 0.7 else ''}seconds={work_s:.0f}"
+        labels = {QUEUE: "a"} if fake.quota and draw.random() < 0.6 else {}
         fake.submit(
-            f"j{seed}-{i}", gpus, work_s, says, pods=pods, work={"checkpoint": "checkpoint" in says}
+            f"j{seed}-{i}",
+            gpus,
+            work_s,
+            says,
+            pods=pods,
+            labels=labels,
+            work={"checkpoint": "checkpoint" in says},
         )
 
 
@@ -107,6 +115,8 @@ def foreign_jobs(fake: FakeKube) -> None:
     fake.submit("pinned", 2, 60.0, nodeSelector={HOST: "host-n1"}, work=mine | {"deleted": True})
     fake.submit("affine", 2, 60.0, affinity={"podAffinity": {}}, work=mine | {"deleted": True})
     fake.submit("suspended", 2, 60.0, suspend=True, work=mine)
+    if fake.quota:
+        fake.submit("queued", 2, 60.0, None, gates=(), labels={QUEUE: "a"}, work=mine)
 
 
 class Chaos:
@@ -170,13 +180,15 @@ class Chaos:
         fake, draw = self.fake, self.draw
         if draw.random() < 0.03:
             fake.away_until_s = fake.now_s + draw.uniform(1.0, 8.0)
+        if fake.quota and draw.random() < 0.02:
+            fake.kueue_away_until_s = fake.now_s + draw.uniform(1.0, 20.0)
         if draw.random() < 0.05:
             nodes = [key[2] for key, _ in fake.all("nodes") if key[2] not in fake.lost]
             fake.cordon(draw.choice(nodes), draw.random() < 0.4)
         waiting = [
             name
             for name, work in fake.work.items()
-            if not (work.over_s or work.deleted or work.foreign)
+            if not (work.over_s or work.deleted or work.foreign) and fake.known(name)
         ]
         if waiting and draw.random() < 0.03:
             fake.suspend(draw.choice(waiting))
@@ -208,7 +220,7 @@ class Chaos:
 
 def day(path: Path, seed: int) -> Chaos:
     """A day of faults, and the release of all that is left."""
-    fake = FakeKube(3, seed=seed, refuse=0.1, page=7)
+    fake = FakeKube(3, seed=seed, refuse=0.1, page=7, quota=24 * (seed % 2))
     try:
         foreign_jobs(fake)
         some_jobs(fake, 8, seed)

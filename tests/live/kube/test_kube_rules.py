@@ -23,6 +23,7 @@ from morph_opt.live.scheduler import AwayError
 from morph_opt.live.turn import OBSERVE, Mode
 from tests.imports import ROOT
 from tests.live.kube.fake import FakeKube
+from tests.live.kube.kueue import QUEUE
 from tests.live.kube.rules import GATE, HOST, Rule
 from tests.live.kube.scene import controller, finish, kubernetes, settings, steps
 from tests.waiting import PATIENCE_S
@@ -54,14 +55,17 @@ def fake() -> Iterator[FakeKube]:
 
 
 def test_the_rights_of_the_manual_are_what_is_asked_for(tmp_path: Path, fake: FakeKube) -> None:
-    fake.submit("long", 8, 100.0, "checkpoint seconds=9000", pods=2)
+    fake.quota = 24
+    says = "checkpoint seconds=9000"
+    long = fake.submit("long", 8, 100.0, says)
+    queued = fake.submit("queued", 8, 100.0, says, labels={QUEUE: "a"})
     with controller(tmp_path, fake) as one:
         steps(one, fake, 20.0)
-        fake.submit("short", 8, 5.0, "seconds=5")
+        fake.submit("short", 8, 5.0, "seconds=5", pods=2)
         finish(one, fake)
         steps(one, fake, 10.0)
         one.close()
-    assert fake.work["ml/long"].started == 4
+    assert (long.started, queued.started) == (2, 2)
     assert 403 not in fake.codes
     assert fake.verbs == {rule[:3] for rule in manifest()}
     release_all(kubernetes(fake), tmp_path, None)

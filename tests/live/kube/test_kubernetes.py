@@ -16,6 +16,7 @@ from morph_opt.live.releasing import release_all
 from morph_opt.live.turn import ADVISE, OBSERVE, Mode
 from morph_opt.runs.read import read_run
 from tests.live.kube.fake import EPOCH_S, FakeKube
+from tests.live.kube.kueue import QUEUE
 from tests.live.kube.rules import GPU, HOST, gates_of
 from tests.live.kube.scene import (
     controller,
@@ -168,9 +169,8 @@ def test_taints_and_selectors_are_kept(tmp_path: Path, fake: FakeKube) -> None:
     assert not gates_of(fake.pods_of("ml/c")[0][1]["spec"])
 
 
-def test_jobs_of_kueue_are_placed_and_never_stopped(tmp_path: Path, fake: FakeKube) -> None:
-    label = {"kueue.x-k8s.io/queue-name": "a"}
-    long = fake.submit("long", 8, 900.0, "checkpoint seconds=900", pods=3, labels=label)
+def test_jobs_of_kueue_without_workloads_are_never_stopped(tmp_path: Path, fake: FakeKube) -> None:
+    long = fake.submit("long", 8, 900.0, "checkpoint seconds=900", pods=3, labels={QUEUE: "a"})
     with controller(tmp_path, fake) as one:
         steps(one, fake, 20.0)
         fake.submit("short", 8, 5.0, "seconds=5", work={"deleted": True})

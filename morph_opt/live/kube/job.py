@@ -1,0 +1,184 @@
+"""A Job of ``batch/v1`` with its pods, and what Kueue admits it by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from morph_opt.documents import Fields
+from morph_opt.live.kube.pods import GATE, HOST, STATE, STOPPED, Pod, read_pod
+from morph_opt.round.live.kube_fields import instant_of, meta_of
+
+KUEUE = "kueue.x-k8s.io"
+QUEUE, WORKLOAD = f"{KUEUE}/queue-name", f"workload.{KUEUE}"
+_OVER = {"Complete": "completed", "Failed": "failed"}
+_CLOSING = ("SuccessCriteriaMet", "FailureTarget")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A Job, and its pods by what they wait for.
+
+    Parameters
+    ----------
+    meta, spec, status
+        Of the Job.
+    true
+        Its conditions that hold, by type.
+    pods, model
+        Its pods that have not ended, and what they are by its template.
+    want
+        Pods that it is to have.
+    workload
+        What Kueue admits it by; None where there is none, or it may not be seen.
+    """
+
+    meta: Fields
+    spec: Fields
+    status: Fields
+    true: Mapping[str, Fields]
+    pods: Sequence[Pod]
+    model: Pod
+    want: int
+    workload: Fields | None
+
+    @property
+    def alive(self) -> list[Pod]:
+        """Pods that are not being deleted, by name."""
+        return sorted((pod for pod in self.pods if not pod.leaving), key=lambda pod: pod.name)
+
+    @property
+    def gated(self) -> list[Pod]:
+        """Those that wait for us."""
+        return [pod for pod in self.alive if pod.gated]
+
+    @property
+    def bound(self) -> list[Pod]:
+        """Those that have a node."""
+        return [pod for pod in self.alive if pod.node]
+
+    @property
+    def let_go_s(self) -> list[float]:
+        """When those were let go that have no node yet."""
+        return [p.let_go_s for p in self.alive if p.let_go_s and not (p.node or p.gates)]
+
+    @property
+    def alike(self) -> Pod:
+        """What a pod of it asks for: admission may have added to the template."""
+        return next(iter(self.gated), self.model)
+
+    @property
+    def opted_in(self) -> bool:
+        """Whether its user gave it our gate."""
+        return any(pod.gated for pod in (self.model, *self.pods))
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is suspended."""
+        return self.spec.flag("suspend", False)
+
+    @property
+    def queued(self) -> bool:
+        """Whether Kueue decides when it is suspended, and whether it is admitted."""
+        return QUEUE in self.meta.value("labels", dict[str, str], {})
+
+    @property
+    def stop(self) -> tuple[str, Fields]:
+        """Kind and metadata of what a stop of ours is written on."""
+        if self.queued and self.workload is not None:
+            return WORKLOAD, meta_of(self.workload)
+        return "job", self.meta
+
+    @property
+    def active(self) -> bool:
+        """Whether its Workload may be admitted, and go on."""
+        assert self.workload is not None
+        return self.workload.object("spec", None, {}).flag("active", True)
+
+    def kueue_says(self, kind: str) -> bool:
+        """Whether a condition of its Workload holds."""
+        return self.workload is not None and kind in _true(self.workload)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether we did that."""
+        kind, meta = self.stop
+        off = self.suspended if kind != WORKLOAD else not self.active
+        notes = meta.value("annotations", dict[str, str], {})
+        return off and notes.get(STATE, "").startswith(STOPPED)
+
+    @property
+    def held(self) -> str:
+        """By whom it is kept from starting, other than us; "" by nobody."""
+        if self.suspended and not self.stopped:
+            return "not admitted by Kueue" if self.queued else "suspended by a person"
+        return "another gate" if any(set(pod.gates) - {GATE} for pod in self.gated) else ""
+
+    @property
+    def phase(self) -> str:
+        """See `Seen.phase`."""
+        over = next((word for kind, word in _OVER.items() if kind in self.true), "")
+        if over:
+            return over
+        if self.meta.has("deletionTimestamp") or self.stopped or self.true.keys() & set(_CLOSING):
+            return "ending"
+        if self.suspended:
+            return "ending" if self.pods else "waiting"
+        if self.bound:
+            return "running"
+        if any(pod.leaving and pod.node for pod in self.pods):
+            return "ending"
+        ready = len(self.alive) >= self.want and not self.let_go_s
+        return "waiting" if ready else "starting"
+
+    @property
+    def end_s(self) -> float:
+        """When it was over; 0 before."""
+        if "Failed" in self.true:
+            return instant_of(self.true["Failed"], "lastTransitionTime")
+        ended = self.status.has("completionTime")
+        return instant_of(self.status, "completionTime") if ended else 0.0
+
+    @property
+    def special(self) -> str:
+        """See `Seen.special`."""
+        if not self.alike.gpus:
+            return "asks for no GPUs"
+        if self.alike.own:
+            return self.alike.own
+        if HOST in self.model.selector:
+            return "a node of its own"
+        many, ends = self.spec.whole("parallelism", 1), self.spec.raw("completions", None) or 0
+        return "" if many >= max(1, ends) else "more completions than pods at once"
+
+    @property
+    def kept(self) -> bool:
+        """Whether another controller alone decides if it is suspended."""
+        if self.spec.has("managedBy"):
+            return True
+        # What Kueue evicts already, or somebody has deactivated, is not stopped once more.
+        seen = self.workload is not None and self.active and not self.kueue_says("Evicted")
+        return self.queued and not seen
+
+
+def _true(row: Fields) -> dict[str, Fields]:
+    """Conditions of an object that hold, by type."""
+    conditions = row.object("status", None, {}).objects("conditions", None, [])
+    return {one.text("type"): one for one in conditions if one.text("status") == "True"}
+
+
+def read_job(row: Fields, pods: Sequence[Pod], workload: Fields | None) -> Job:
+    """A Job of a list, with its pods and what Kueue admits it by.
+
+    Raises
+    ------
+    InputError
+        If it is not what the API promises.
+    """
+    spec, status = row.object("spec", None), row.object("status", None, {})
+    template = spec.object("template", None)
+    want = spec.whole("parallelism", 1, least=0)
+    if spec.has("completions"):
+        want = min(want, spec.whole("completions") - status.whole("succeeded", 0))
+    model = read_pod(template, template.object("spec", None))
+    return Job(meta_of(row), spec, status, _true(row), pods, model, want, workload)
