@@ -19,21 +19,35 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from benchmarks.live.workload import ARMS, PACE, RESTART_S, SCALING, SETTINGS, Drawn, drawn, speeds
+from benchmarks.live.workload import (
+    ARMS,
+    PACE,
+    REPORTED,
+    RESTART_S,
+    SCALING,
+    SETTINGS,
+    Drawn,
+    drawn,
+    speeds,
+)
 from tests.live.chaos import Run
 from tests.live.counted import runs_of
 from tests.live.real import RealSlurm, cluster
 
 LIMIT_S = 900.0
+BELIEFS = (REPORTED, "sigma 0.5", "unknown")
 PARTS = (
-    [(load, "exact", arm) for load in (0.8, 1.6) for arm in ("backfill", "+ shape", "+ stops")],
-    [(load, "exact", arm) for load in (0.8, 1.6) for arm in ("FIFO", "order", "+ placement")],
-    [(1.6, belief, arm) for belief in ("sigma 0.5", "unknown") for arm in ("+ shape", "+ stops")],
+    [(load, "exact", arm) for load in (0.8, 1.6) for arm in ("backfill", "FIFO", "+ stops")],
+    [(1.6, belief, "+ stops") for belief in BELIEFS],
+    [(load, "exact", "+ shape") for load in (0.8, 1.6)],
+    [(1.6, belief, "+ shape") for belief in BELIEFS],
+    [(load, "exact", arm) for load in (0.8, 1.6) for arm in ("order", "+ placement")],
 )
 """Load, belief and who decides, what matters most first; Slurm's own orders know no beliefs."""
 JOB = """#!/bin/bash
-# Sleeps as long as its work takes on the GPUs that it holds; stopped, it keeps what is left.
-log={folder}/$1.log; left={folder}/$1.left
+# Sleeps as long as its work takes on the GPUs that it holds; stopped, it keeps what is left, which
+# it also reports each second, if $4 says so.
+log={folder}/$1.log; left={folder}/$1.left; report={folder}/$SLURM_JOB_ID.json
 speed="(($SLURM_GPUS_ON_NODE * $SLURM_JOB_NUM_NODES) / $3) ^ {scaling}"
 work=$(cat $left 2>/dev/null || echo $2)
 began=$EPOCHREALTIME
@@ -47,8 +61,18 @@ stop() {{
 echo "start $began ${{SLURM_RESTART_COUNT:-0}} $SLURM_GPUS_ON_NODE $SLURM_JOB_NODELIST" >> $log
 [ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || sleep {start_up}
 begun=$EPOCHREALTIME
+reports() {{
+  while sleep 1; do
+    gone="($EPOCHREALTIME - $begun) * $speed"
+    now=$(awk "BEGIN {{left = $work - $gone; print (left > 0 ? left : 0), 1 / $speed}}")
+    printf '{{"iterations_left": %s, "iteration_s": %s}}' $now > $report.new
+    mv $report.new $report
+  done
+}}
+[ "$4" = True ] && reports &
 trap stop TERM
 sleep $(awk "BEGIN {{print $work / $speed}}") & wait $! || stop
+kill %1
 echo "end $EPOCHREALTIME" >> $log
 """
 
@@ -56,12 +80,13 @@ echo "end $EPOCHREALTIME" >> $log
 class Compared(Run):
     """A run of the comparison."""
 
-    def __init__(self, slurm: RealSlurm, folder: Path, arm: str) -> None:
+    def __init__(self, slurm: RealSlurm, folder: Path, arm: str, belief: str) -> None:
         super().__init__(slurm, folder, 0, chaos=False)
         job = JOB.format(folder=folder / "jobs", scaling=SCALING, start_up=RESTART_S / PACE)
         (folder / "job.sh").write_text(job)
         (folder / "speeds.json").write_text(json.dumps(speeds()))
-        (folder / "live.toml").write_text("".join(_settings(arm)))
+        self.reports = belief == REPORTED
+        (folder / "live.toml").write_text("".join(_settings(arm, self.reports)))
         self.jobs: list[tuple[str, float]] = []
 
     def arrive(self, one: Drawn, number: int) -> None:
@@ -69,7 +94,8 @@ class Compared(Run):
         words = ["sbatch", "--parsable", "--requeue", "--output=/dev/null", "--chdir=/"]
         words += ["-p", "gpu", f"--comment={one.words}", f"--time={one.limit_s / 60.0:.0f}"]
         words += [f"-N{one.nodes}", f"--gpus-per-node={one.gpus // one.nodes}"]
-        words += [str(self.folder / "job.sh"), f"j{number}", f"{one.work_s:.2f}", str(one.gpus)]
+        words += [str(self.folder / "job.sh"), f"j{number}", f"{one.work_s:.2f}"]
+        words += [str(one.gpus), str(self.reports)]
         at_s, conf = time.time(), f"SLURM_CONF={self.slurm.env['SLURM_CONF']}"
         job = self.slurm.run("runuser", "-u", "nobody", "--", "env", conf, *words).strip()
         self.mine[job] = f"j{number}"
@@ -120,7 +146,7 @@ class Compared(Run):
         }
 
 
-def _settings(arm: str) -> Iterator[str]:
+def _settings(arm: str, reports: bool) -> Iterator[str]:
     """Lines of the settings: seconds are so many times fewer, but for what Slurm itself takes."""
     own = SETTINGS | {
         "restart_s": 5.0,
@@ -134,6 +160,8 @@ def _settings(arm: str) -> Iterator[str]:
         "partitions": ["gpu"],
         "powers": list(ARMS[arm]),
     }
+    if reports:
+        own |= {"stop_needs": "report", "reports": "jobs"}
     for name, value in own.items():
         yield f"{name} = {json.dumps(value)}\n"
 
@@ -150,7 +178,7 @@ def one_run(arm: str, seed: int, count: int, load: float, belief: str) -> dict[s
         folder = Path(name)
         folder.chmod(0o755)
         with cluster(folder / "slurm", backfill=arm != "FIFO") as slurm:
-            run = Compared(slurm, folder / "work", arm)
+            run = Compared(slurm, folder / "work", arm, belief)
             run.complete(drawn(seed, count, load, belief, PACE), acts=bool(ARMS[arm]))
             row = {"load": load, "belief": belief, "who": arm, "seed": seed}
             return row | run.figures()

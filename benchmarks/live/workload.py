@@ -11,6 +11,8 @@ from typing import Any
 SIZES = (1, 1, 2, 4, 8, 8, 16)
 SCALING = 0.8
 RESTART_S = 20.0
+REPORTED = "reported"
+"""Belief of jobs whose users' words are wrong, and which report what is left."""
 PACE = 20.0
 """Seconds of the comparison in one beside a real Slurm."""
 ARMS: dict[str, tuple[str, ...]] = {
@@ -48,8 +50,8 @@ def drawn(seed: int, count: int, load: float, belief: str, pace: float = 1.0) ->
     load
         Work that arrives, as a share of what the cluster can do.
     belief
-        What users say of the duration: what it is, that times a lognormal factor, or nothing, so
-        that the time limit stands for it.
+        What users say of the duration: what it is, that times a lognormal factor (of `REPORTED`
+        too), or nothing, so that the time limit stands for it.
     pace
         Times as fast as that; time limits are whole minutes all the same.
     """

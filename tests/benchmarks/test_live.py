@@ -60,7 +60,7 @@ def test_beside_a_real_slurm_orders_stand_for_all_beliefs(tmp_path: Path) -> Non
                 record(tmp_path / "beside.csv", row | figures | more | {"machine_load": 2.0})
     write(tmp_path)
     page = (tmp_path / "README.md").read_text()
-    assert "4 jobs of 192 restarts" in " ".join(page.split())
+    assert "4 jobs of 216 restarts" in " ".join(page.split())
     assert "(beliefs: time limits alone)" in " ".join(page.split())
     assert len([line for line in page.splitlines() if "**gains**" in line]) == 2
 
