@@ -41,8 +41,12 @@ and, only when a point violates them (`formulations.layout.cut_distinct`),
 Exact for jobs whose parts are whole nodes or lie in one node, under resources that the kinds tell
 apart. For several sub-node parts (10) is necessary, not sufficient, and so is (9):
 `formulations.round.decode` either finds distinct nodes with room or says that it cannot, and the
-caller cuts the choice off (`formulations.layout.forbid`) and solves again. See
-``docs/formulations/node_pattern.md``.
+caller cuts the choice off (`formulations.layout.forbid`) and solves again.
+
+Asked for a tight relaxation, of jobs j that are not alone on node n,
+    (11) beside[n,j]        s[j] + sum_{e: free[n,e] + hold[j,n] > capacity[n]} w[n,e] <= 1
+
+See ``docs/formulations/node_pattern.md``.
 """
 
 from __future__ import annotations
@@ -73,8 +77,13 @@ from formulations.round.tables import Level, RoundProblem
 Entries = list[tuple[Ints, Ints, Floats | float]]
 
 
-def build(problem: RoundProblem, level: Level) -> RoundModel:
+def build(problem: RoundProblem, level: Level, tight: bool = False) -> RoundModel:
     """The model of this module's docstring; deterministic and free of side effects.
+
+    Parameters
+    ----------
+    tight
+        Whether rows (11) are among its rows.
 
     Raises
     ------
@@ -85,7 +94,7 @@ def build(problem: RoundProblem, level: Level) -> RoundModel:
     layout = add_choices(builder, problem)
     cells, kinds = find_cells(problem), find_kinds(problem)
     parts = count_parts(problem, kinds)
-    busy = add_free(builder, problem, layout, cells, kinds)
+    busy = add_free(builder, problem, layout, cells, kinds, tight)
     z = add_patterns(builder, problem, cells, kinds, busy)
     types = find_gang_types(problem, kinds, parts)
     places = add_gangs(builder, problem, layout, cells, kinds, types, parts)

@@ -10,7 +10,7 @@ from formulations.arrays import Floats, Ints
 from formulations.layout import Layout
 from formulations.linear_model import ModelBuilder
 from formulations.node_pattern.cells import Cells, Kinds
-from formulations.node_pattern.patterns import Vector, maximal_patterns, reachable_free_of
+from formulations.node_pattern.patterns import SLACK, Vector, maximal_patterns, reachable_free_of
 from formulations.round.tables import RoundProblem
 
 
@@ -25,9 +25,17 @@ class FreeStates:
 
 
 def add_free(
-    builder: ModelBuilder, problem: RoundProblem, layout: Layout, cells: Cells, kinds: Kinds
+    builder: ModelBuilder,
+    problem: RoundProblem,
+    layout: Layout,
+    cells: Cells,
+    kinds: Kinds,
+    tight: bool,
 ) -> FreeStates:
-    """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs."""
+    """Columns w with rows ``one_free`` and ``node_free`` for open nodes with running jobs.
+
+    With ``tight`` also rows ``beside``, one for each of several that hold something on a node.
+    """
     here, nodes = problem.options.held, problem.nodes
     on_open = np.flatnonzero(nodes.open[here.node])
     here = here.take(on_open[np.argsort(here.node[on_open], kind="stable")])
@@ -39,6 +47,9 @@ def add_free(
     row_limit: list[float] = []
     state_entries: list[tuple[int, int, float]] = []
     hold_entries: list[tuple[int, int, float]] = []
+    beside_label: list[tuple[int, int]] = []
+    beside_way: list[int] = []
+    beside_states: list[tuple[int, int]] = []
     groups = np.split(np.arange(here.node.size), first[1:]) if busy.size else []
     gang_of = problem.options.gang
     for position, (node, rows) in enumerate(zip(busy.tolist(), groups, strict=True)):
@@ -54,6 +65,14 @@ def add_free(
         of_node += [position] * len(states)
         labels += [(node, i) for i in range(len(states))]
         free += states
+        if tight and len(ways) > 1:
+            over = np.asarray(states)[None, :, :] + held[:, None, :] > capacity + SLACK
+            options = here.option[rows].tolist()
+            for option, way, none in zip(options, ways, over.any(axis=2), strict=True):
+                row = len(beside_way)
+                beside_label.append((node, option))
+                beside_way.append(way)
+                beside_states += [(row, at + i) for i in np.flatnonzero(none).tolist()]
         for column, resource in enumerate(scarce.tolist()):
             row = len(row_label)
             row_label.append((node, resource))
@@ -76,6 +95,16 @@ def add_free(
         np.asarray(row_limit),
         [(state_row, w[state_column], state_value), (hold_row, hold_column, hold_value)],
     )
+    if beside_way:
+        way = np.asarray(beside_way, dtype=np.int64)
+        beside_row, beside_state = np.asarray(beside_states, dtype=np.int64).T
+        builder.add_rows(
+            "beside",
+            np.asarray(beside_label, dtype=np.int64),
+            -np.inf,
+            1.0,
+            [(beside_row, w[beside_state], 1.0), (np.arange(way.size), way, 1.0)],
+        )
     node = busy[np.asarray(of_node, dtype=np.int64)]
     return FreeStates(node, cells.of_node[node], tuple(free), w)
 

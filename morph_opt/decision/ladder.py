@@ -257,7 +257,7 @@ class _Climb:
         if short and by_slots:
             # Slots may be many; candidates are not, where most jobs are alike.
             anything = Inside(problem, level, np.zeros(problem.jobs.count), level.value)
-            self._last(problem, level, state, anything, most_offered(0), gap)
+            self._last(problem, level, state, anything, LARGEST_EXACT, gap)
             if state.bound == -np.inf or self._done(state, gap):
                 return
         slots = self._slots(problem, level, state, chosen, lp, gap) if short and by_slots else None
@@ -393,7 +393,7 @@ class _Climb:
         asked = max(gap * abs(state.value), missing)
         close = min(0.05, 0.1 * asked / max(abs(here), 1e-300))
         limits = self._part_limits(close, RESIDUAL_NODES)
-        rounds = RoundSolver(self._solver, limits, thorough=self._thorough)
+        rounds = RoundSolver(self._solver, limits, thorough=self._thorough, tight=True)
         solved = rounds.ranked(part.problem, (part.level,))
         self._count(rounds, solved)
         if solved.selection is None:
@@ -415,7 +415,8 @@ class _Climb:
         part = (
             whole_round(problem, level) if kept is None else with_candidates(problem, level, kept)
         )
-        rounds = RoundSolver(self._solver, self._part_limits(gap, nodes))
+        tight = problem.candidates.count >= SMALL
+        rounds = RoundSolver(self._solver, self._part_limits(gap, nodes), tight=tight)
         solved = rounds.ranked(part.problem, (part.level,))
         self._count(rounds, solved)
         outcome = solved.outcome

@@ -90,6 +90,8 @@ class RoundSolver:
     thorough
         Whether choices that cannot be placed are cut off by proof and time and again; without, the
         round is given up soon: for parts of rounds whose answer nothing hangs on.
+    tight
+        Whether ``node_pattern`` has rows ``beside``, which pay where much runs.
     """
 
     FORMULATIONS = ("node_pattern", "node_assignment")
@@ -100,7 +102,9 @@ class RoundSolver:
         limits: Limits,
         formulation: str = "node_pattern",
         thorough: bool = True,
+        tight: bool = False,
     ) -> None:
+        self._tight = tight
         self._thorough = thorough
         self._solver = solver
         self._limits = limits
@@ -164,7 +168,7 @@ class RoundSolver:
     def _built(self, problem: RoundProblem, level: Level) -> RoundModel:
         if self._formulation == "node_pattern":
             try:
-                return node_pattern.build(problem, level)
+                return node_pattern.build(problem, level, self._tight)
             except TooManyPatternsError:
                 # Nodes that can be cut in so many ways are better named than counted.
                 pass

@@ -88,13 +88,18 @@ def answer_of(highs: highspy.Highs, model: LinearModel, sense: float = 1.0) -> A
 PRESOLVE_FROM_COLUMNS = 150
 """Integer models below this go to the branch-and-bound as they are: presolve costs more there."""
 
+NEIGHBOURS_FROM_COLUMNS = 1_000
+"""Integer models from this on are searched near the relaxation at the root: without a good solution
+there, models whose relaxation all but proves one are branched on for long."""
+
 
 def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
     """Options for a round's model where HiGHS's defaults are not the best.
 
     A round's relaxation is tight, so what matters is reaching the end of the root quickly:
-    without the heuristics that search before or beside it, and without starting over after
-    presolving again at the root. ``reports/rounds/options.md`` has the measurements.
+    without the heuristics that search before or beside it (large ones keep one of them), and
+    without starting over after presolving again at the root. ``reports/rounds/options.md`` has the
+    measurements.
     """
     if not model.integer.any():
         # Entries below it are dropped without a word; by default those below 1e-9.
@@ -102,7 +107,7 @@ def round_options(model: LinearModel) -> tuple[tuple[str, object], ...]:
     return (
         ("presolve", "off" if model.columns < PRESOLVE_FROM_COLUMNS else "choose"),
         ("mip_heuristic_run_feasibility_jump", False),
-        ("mip_heuristic_run_rens", False),
+        ("mip_heuristic_run_rens", model.columns >= NEIGHBOURS_FROM_COLUMNS),
         ("mip_heuristic_run_rins", False),
         ("mip_heuristic_run_root_reduced_cost", False),
         ("mip_allow_restart", False),

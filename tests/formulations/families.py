@@ -107,6 +107,17 @@ def _spread(
     return make
 
 
+def _half(gpus: int) -> Callable[[], Wanted]:
+    """Half a start of so many GPUs on a node of 8 on which one of two jobs keeps its 2."""
+
+    def make() -> Wanted:
+        problem = tiny([8], [Candidate(0, (gpus,))], holds=_LEAVING)
+        built = node_pattern.build(problem, plain_level(problem), tight=True)
+        return Wanted(built, (0,), (1,), share=0.5)
+
+    return make
+
+
 def _not_again(want: Sequence[int]) -> Callable[[], Wanted]:
     def make() -> Wanted:
         problem = tiny([4, 4], [Candidate(0, (3, 1)), Candidate(1, (4,))])
@@ -185,6 +196,7 @@ PAIRS: dict[str, Pair] = {
         _pattern([8], [Candidate(0, (2,))], [0], [1], holds=[Hold(1, 0, 6)]),
         _pattern([8], [Candidate(0, (4,))], [0], [1], holds=[Hold(1, 0, 6)]),
     ),
+    "node_pattern.beside": Pair(_half(6), _half(8)),
     "node_pattern.pattern_count": Pair(  # one node is cut once, as a 4 or as 2+2
         _pattern([4, 4], [Candidate(0, (4,)), Candidate(1, (2,))], [0, 1]),
         _pattern([4], [Candidate(0, (4,)), Candidate(1, (2,))], [0, 1]),
@@ -273,7 +285,7 @@ def everything_built(problem: RoundProblem, level: Level) -> dict[str, set[str]]
     pattern = node_pattern.build(problem, level)
     nothing = np.full(problem.jobs.count, NONE)
     models = (
-        pattern,
+        node_pattern.build(problem, level, tight=True),
         with_guarantees(problem, pattern),
         forbid(pattern, nothing, 0),
         ranked(problem, [level, level], "node_pattern").model,

@@ -106,6 +106,7 @@ def test_both_formulations_and_brute_force_agree(block: int) -> None:
         for formulation in FORMULATIONS:
             found = optimum(problem, level, formulation)
             assert same(found, truth.value(level)), (kind, name, formulation)
+        assert same(optimum(problem, level, tight=True), truth.value(level)), (kind, name)
 
 
 @pytest.mark.parametrize("size", MIXED.values(), ids=list(MIXED))
@@ -173,6 +174,7 @@ def test_formulations_agree_on_larger_rounds_with_running_jobs(size: RoundSize, 
         level = random_level(draw, problem)
         pattern, assignment = (optimum(problem, level, f) for f in FORMULATIONS)
         assert same(pattern, assignment), name
+        assert same(pattern, optimum(problem, level, tight=True)), name
 
 
 def test_random_rounds_are_of_every_kind() -> None:

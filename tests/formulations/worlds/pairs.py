@@ -13,21 +13,26 @@ from formulations.linear_model import LinearModel
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A model and the columns that shall be one in it."""
+    """A model and the columns that shall be one in it.
+
+    Candidates may be wanted by a share below one, in the relaxation.
+    """
 
     built: RoundModel
     candidates: tuple[int, ...] = ()
     stays: tuple[int, ...] = ()
+    share: float = 1.0
 
     def model(self, *, without: str = "") -> LinearModel:
         """The model with the want as bounds, and without the rows of one family."""
         layout = self.built.layout
         s = next(b for b in self.built.model.column_blocks if b.family == "s")
         stay_of = {int(job): s.start + at for at, (job,) in enumerate(s.labels.tolist())}
-        ones = [*layout.x[list(self.candidates)], *(stay_of[job] for job in self.stays)]
         lower = self.built.model.column_lower.copy()
-        lower[ones] = 1.0
-        return dropped(replace(self.built.model, column_lower=lower), without)
+        lower[layout.x[list(self.candidates)]] = self.share
+        lower[[stay_of[job] for job in self.stays]] = 1.0
+        model = replace(self.built.model, column_lower=lower)
+        return dropped(model if self.share == 1.0 else model.relaxed(), without)
 
 
 @dataclass(frozen=True, slots=True)

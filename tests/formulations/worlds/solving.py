@@ -22,17 +22,21 @@ def solve_model(model: LinearModel) -> Outcome:
     return _highs.solve(model, EXACT)
 
 
-def ranked(problem: RoundProblem, levels: Sequence[Level], formulation: str) -> Solved:
+def ranked(
+    problem: RoundProblem, levels: Sequence[Level], formulation: str, tight: bool = False
+) -> Solved:
     """Proven optimum of a round, its decision passed by the independent check."""
-    solved = RoundSolver(_highs, EXACT, formulation).ranked(problem, tuple(levels))
+    solved = RoundSolver(_highs, EXACT, formulation, tight=tight).ranked(problem, tuple(levels))
     assert solved.outcome.status is Status.OPTIMAL, solved.outcome
     assert solved.selection is not None
     check(problem, solved.selection)
     return solved
 
 
-def optimum(problem: RoundProblem, level: Level, formulation: str = "node_pattern") -> float:
+def optimum(
+    problem: RoundProblem, level: Level, formulation: str = "node_pattern", tight: bool = False
+) -> float:
     """Objective of the optimum, recomputed from the decision."""
-    found = ranked(problem, [level], formulation).selection
+    found = ranked(problem, [level], formulation, tight).selection
     assert found is not None
     return found.value(level)
