@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, RESTATED_S, Row
+from benchmarks.scale.measure import CLOSE, LIMITS, PEER_S, Row
 from morph_opt.documents import write_atomically
 from morph_opt.documents.figures import dots, drawing, logarithmic, rules
 from morph_opt.documents.style import looks
@@ -63,10 +63,10 @@ def page(rows: Sequence[Row]) -> str:
         "checked decision with nodes and a checked bound, *GPUs* naming the GPUs. The gap is",
         "certified; *of gain* is the same difference over what deciding can gain at all. Rounds of",
         "the ladder stand in a process of their own, whose memory is stated. Its peers decide the",
-        f"very same states of the same run, each with {PEER_S:g} s by the clock, {RESTATED_S:g} if",
-        "it is restated here; a round in which one found nothing has no line. Sia's program is",
-        "its published one: how many GPUs of which type, no nodes, its own objective, so that its",
-        "value is not compared.",
+        f"very same states of the same run, each with {PEER_S:g} s by the clock,",
+        f"{LIMITS.time_s:g} if it is restated here; a round without a decision has no line.",
+        "Sia's program is its published one: how many GPUs of which type, no nodes, and its own",
+        "objective, so that its value is not compared.",
         "",
         "![CPU seconds of a round by GPUs](seconds.svg)",
         "",

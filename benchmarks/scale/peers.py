@@ -87,7 +87,7 @@ class Pop:
             left_s = max(0.1, ends - time.perf_counter())
             share = Limits(limits.gap, left_s / (count - part), threads=1)
             one = residual_round(problem, level, decided, jobs == part, nodes == part)
-            found = RoundSolver(self.solver, share).ranked(one.problem, (one.level,))
+            found = RoundSolver(self.solver, share, tight=True).ranked(one.problem, (one.level,))
             if found.selection is not None:
                 decided = one.merged(decided, found.selection)
         return _solved(problem, level, decided, self.name)
