@@ -10,7 +10,7 @@ JOBS = 1
 FILES = 3500
 LINES = 5000
 ROUNDS = 5000
-TESTS = tests --ignore=tests/benchmarks
+TESTS = tests --ignore=tests/benchmarks --ignore=tests/site
 BLOCKS = 20
 CHANGED = 200
 SEED = 1
@@ -92,9 +92,10 @@ example: $(DEV) ## the example report and the timeline of the README, from two r
 	$(PY) -m morph_opt.report.picture timeline $(RUNS)-example/auto --out reports/example/timeline.svg
 	$(PY) -m benchmarks.reports record example
 
-docs: $(DEV) ## the documentation site, build/site; a broken link is an error
+docs: $(DEV) ## the documentation site, build/site, and its tests; a broken link is an error
 	$(PY) -m tests.notebook --check
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	$(TESTED) -q tests/site
 
 reports-check: $(DEV) ## which reports are not what their command would make today
 	$(PY) -m benchmarks.reports check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,13 @@ def public_data() -> Path:
     if not folder:
         skip_without_data("the public traces: MORPH_OPT_DATA is not set")
     return Path(folder)
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays until the end: searching it for garbage again and again is for
+    nothing, and what tests leave behind is searched for less often."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

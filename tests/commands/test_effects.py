@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 WHERE = {
     "TOY": "--trace tests.engine.toys:trace/6 --policy tests.engine.toys:make_fifo",
+    "FIFO": "--policy tests.engine.toys:make_fifo --until-s 2000",
     "MILP": "--trace tests.engine.toys:trace/6 --cluster 2x4",
     "CAPACITY": "capacity c.csv --trace helios:helios.csv --cluster 1x8",
     "LOG": "--policy fifo --trace helios:helios.csv",
@@ -50,7 +51,7 @@ LINES = """
 replay --seed | TOY --cluster 2x4 | --seed 2
 replay --failure-seed | TOY --mtbf-s 4000 --mttr-s 300 | --failure-seed 2
 replay --solver-seed | MILP EXACT --until-s 2400 | --solver-seed 7
-replay --trace | --policy tests.engine.toys:make_fifo | --trace tests.engine.toys:trace/6
+replay --trace | FIFO | --trace tests.engine.toys:trace/6
 replay --jobs | TWIN --gpus 8 | --jobs 20
 replay --gpus | TWIN --jobs 20 | --gpus 8
 replay --days | TWIN --jobs 20 --gpus 8 | --days 0.01

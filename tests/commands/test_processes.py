@@ -25,6 +25,7 @@ from morph_opt.commandline.running import (
     INTERRUPTED,
     TERMINATED,
     TRACEBACK_VARIABLE,
+    as_process,
 )
 from tests.known import MAIN
 from tests.waiting import PATIENCE_S, until
@@ -274,15 +275,23 @@ class Solver:
     ],
 )
 def test_a_mistake_in_the_user_s_own_code_names_its_place(
-    words: list[str], expected: list[str], tmp_path: Path
+    words: list[str],
+    expected: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """In this process, where it is cheap: the wrapper of processes is the same."""
     (tmp_path / "mine.py").write_text(OWN)
-    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
     usual = [] if "--trace" in words else ["--trace", "naive"]
-    found = process("replay", *usual, *words, "--out", str(tmp_path / "r"), "--quiet", env=env)
-    assert (found.returncode, one_line(found.stderr)) == (BAD_INPUT, True), found.stderr
-    assert not [part for part in expected if part not in found.stderr], found.stderr
-    assert "defect" not in found.stderr
+    line = ["replay", *usual, *words, "--out", str(tmp_path / "r"), "--quiet"]
+    status = as_process(lambda _: root.main(line))
+    said = capsys.readouterr().err
+    assert (status, one_line(said)) == (BAD_INPUT, True), said
+    assert not [part for part in expected if part not in said], said
+    assert "defect" not in said
 
 
 def test_the_root_lists_and_runs_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import combinations
+from pathlib import Path
 from traceback import walk_stack
 from typing import Any
 
@@ -123,3 +125,48 @@ def watched(found: dict[str, list[str]], callers: set[str]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", looked_at)
         yield
+
+
+class Gallery:
+    """Makers of the pictures of a package, by name; what each draws is looked at once."""
+
+    def __init__(self) -> None:
+        self.makers: dict[str, Callable[[Path], object]] = {}
+        self._seen: dict[str, tuple[dict[str, list[str]], set[str]]] = {}
+
+    def __call__(self, maker: Callable[[Path], object]) -> Callable[[Path], object]:
+        """Take a maker in; it is given a folder of its own."""
+        self.makers[maker.__name__] = maker
+        return maker
+
+    def looked_at(self, name: str, folder: Path) -> tuple[dict[str, list[str]], set[str]]:
+        """Problems by the function that drew, and which functions were called for it."""
+        if name not in self._seen:
+            found: tuple[dict[str, list[str]], set[str]] = ({}, set())
+            (folder / name).mkdir()
+            with watched(*found):
+                self.makers[name](folder / name)
+            self._seen[name] = found
+        return self._seen[name]
+
+    def unseen(self, package: Path, folder: Path) -> set[str]:
+        """Functions of a package that open the frame of figures, and that no maker calls."""
+        called = set().union(*(self.looked_at(name, folder)[1] for name in self.makers))
+        return functions_that_draw(package) - called
+
+
+def functions_that_draw(package: Path) -> set[str]:
+    """Those that open the frame of figures, by file and name."""
+    return {
+        f"{path}:{function.name}"
+        for path in package.rglob("*.py")
+        if "drawing(" in (text := path.read_text("utf-8"))
+        for function in ast.walk(ast.parse(text))
+        if isinstance(function, ast.FunctionDef)
+        and any(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "drawing"
+            for node in ast.walk(function)
+        )
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -74,17 +73,16 @@ SOLVING = {"solver", "formulation", "gap", "time_limit_s", "node_limit"}
 
 
 def cases() -> list[tuple[str, tuple[str, ...]]]:
-    """Every objective as by default, and with each option that it knows, two at a time.
+    """Every objective as by default, and with each option that it knows, four at a time.
 
-    The pairs of one objective are not those of the next: the options turn by one place.
+    What one objective is given together is not what the next is: the options turn by one place.
     """
     found: list[tuple[str, tuple[str, ...]]] = []
     for turn, (name, spec) in enumerate(OBJECTIVES.items()):
         options = [o for o in (*MILP_OPTIONS, *spec.options) if o not in SOLVING | {"objective"}]
         at = turn % len(options)
         options = options[at:] + options[:at]
-        pairs = zip_longest(options[::2], options[1::2])
-        together = [tuple(option for option in pair if option) for pair in pairs]
+        together = [tuple(options[i : i + 4]) for i in range(0, len(options), 4)]
         found += [(name, given) for given in ((), tuple(sorted(SOLVING)), *together)]
     return found
 

@@ -42,13 +42,6 @@ def test_import_path() -> None:
         make_solver("tests.solvers.faulty:Nobody")
 
 
-@pytest.mark.parametrize("name", installed())
-def test_name_and_capabilities(name: str) -> None:
-    solver = make_solver(f"worker:{name}")
-    assert solver.name == f"worker:{name}"
-    assert solver.capabilities.gap_limit
-
-
 def test_an_adapter_that_left_names_what_to_take() -> None:
     with pytest.raises(InputError, match=r"no solver .mathopt-cpsat. any more: cpsat"):
         make_solver("mathopt-cpsat")
@@ -95,7 +88,7 @@ def test_make_solver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
         make_solver("highs")
 
 
-def test_command_line_lists_all() -> None:
+def test_command_line_lists_all_and_what_workers_say_of_them() -> None:
     said = subprocess.run(
         [sys.executable, "-m", "morph_opt.solvers"],
         capture_output=True,
@@ -106,6 +99,9 @@ def test_command_line_lists_all() -> None:
     assert said.returncode == 0, said.stderr
     for name in solver_names():
         assert f"\n{name} " in said.stdout
+    head, *rows = (line.split() for line in said.stdout.splitlines())
+    able = {row[0] for row in rows if row[head.index("gap_limit")] == "yes"}
+    assert able == set(installed())
 
 
 @pytest.mark.parametrize(

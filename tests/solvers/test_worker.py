@@ -64,8 +64,15 @@ def test_a_crash_is_an_outcome_and_the_next_solve_gets_a_new_worker(fault: str, 
 
 
 @pytest.mark.parametrize("name", installed())
-def test_every_adapter_survives_the_killing_of_its_worker(name: str) -> None:
+def test_every_adapter_solves_in_a_worker(name: str) -> None:
     with worker(name) as solver:
+        assert solver.name == f"worker:{name}"
+        assert solver.solve(SMALL, Limits()).status is Status.OPTIMAL
+
+
+def test_the_killing_of_a_worker_is_survived() -> None:
+    """By what holds the worker, whatever is solved in it."""
+    with worker("highs") as solver:
         assert solver.solve(SMALL, Limits()).status is Status.OPTIMAL
         assert solver.process_id is not None
         os.kill(solver.process_id, signal.SIGKILL)
