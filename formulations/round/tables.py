@@ -247,6 +247,8 @@ class RoundProblem:
             raise ValueError("candidates.loose must be left to parts of one GPU")
         if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
             raise ValueError("candidates.iteration_s must be positive and finite")
+        if not ((c.side >= 0) & (c.side < np.inf)).all():
+            raise ValueError("candidates.side must be finite and at least 0")
         holding = np.zeros(self.jobs.count, dtype=bool)
         holding[h.job] = True
         if (holding != self.jobs.running).any():

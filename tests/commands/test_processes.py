@@ -183,7 +183,7 @@ def test_a_full_disk_is_one_line_and_the_run_can_be_finished(tmp_path: Path) -> 
     """A limit on the size of files stands for the disk; what was cut short is resumed."""
     short = [*SLOW[:4], "--interval", "60", "--cluster", "2x4", "--quiet"]
     whole, folder = tmp_path / "whole", tmp_path / "run"
-    assert process("replay", *short, "--out", str(whole), stdout=subprocess.DEVNULL).returncode == 0
+    assert root.main(["replay", *short, "--out", str(whole)]) == 0
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
@@ -193,9 +193,7 @@ def test_a_full_disk_is_one_line_and_the_run_can_be_finished(tmp_path: Path) -> 
     )
     assert (found.returncode, one_line(found.stderr)) == (FAILED, True), found.stderr
     assert f"--resume {folder} finishes the run" in found.stderr
-    again = ["--resume", str(folder), "--quiet", "--allow-code"]
-    found = process("replay", *again, stdout=subprocess.DEVNULL)
-    assert found.returncode == 0, found.stderr
+    assert root.main(["replay", "--resume", str(folder), "--quiet", "--allow-code"]) == 0
     assert (folder / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()
 
 
@@ -321,7 +319,9 @@ def test_progress_without_a_terminal(
     assert len(lines) > 5
 
 
-def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(tmp_path: Path) -> None:
+def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Removed while the replay went on: what it had decided is nowhere."""
     folder = tmp_path / "run"
     running = run_until_begun(folder, "--quiet")
@@ -330,6 +330,7 @@ def test_nobody_is_sent_to_finish_a_run_whose_log_is_gone(tmp_path: Path) -> Non
     _, said = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, said) == (INTERRUPTED, "interrupted\n")
     again = ["--resume", str(folder), "--quiet", "--allow-code"]
-    found = process("replay", *again, stdout=subprocess.DEVNULL)
-    assert (found.returncode, one_line(found.stderr)) == (2, True), found.stderr
-    assert "finishes the run" not in found.stderr
+    assert root.main(["replay", *again]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert one_line(said), said
+    assert "finishes the run" not in said

@@ -111,6 +111,15 @@ def test_contradicting_columns_are_refused(columns: dict[str, np.ndarray], messa
         replace(problem, candidates=replace(problem.candidates, **columns))
 
 
+@pytest.mark.parametrize("held", [-1.0, np.inf, np.nan])
+def test_what_is_held_beside_gpus_is_a_number(held: float) -> None:
+    problem = tiny([4, 2], [Candidate(0, (2, 2))])
+    side = problem.candidates.side.copy()
+    side[0, 0] = held
+    with pytest.raises(ValueError, match=r"candidates\.side must be finite and at least 0"):
+        replace(problem, candidates=replace(problem.candidates, side=side))
+
+
 def test_nobody_shares_gpus_of_several_classes() -> None:
     problem = tiny([4, 2], [LOOSE, replace(LOOSE, job=1)])
     two = np.asarray([0, 0]), np.asarray([0, 1]), np.asarray([0, 1]), np.ones(2)
