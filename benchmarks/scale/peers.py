@@ -55,7 +55,8 @@ class Pop:
     """Random parts of the cluster, each an exact round of its own.
 
     Running jobs follow their nodes, so that what shares a job is in one part; waiting jobs are
-    spread evenly at random.
+    spread at random, as many to a GPU in each part. A part whose time is up goes on as it was, if
+    what it found is no better.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ class Pop:
             one = residual_round(problem, level, decided, jobs == part, nodes == part)
             found = RoundSolver(self.solver, share, tight=True).ranked(one.problem, (one.level,))
             if found.selection is not None:
-                decided = one.merged(decided, found.selection)
+                merged = one.merged(decided, found.selection)
+                decided = max(decided, merged, key=lambda one: one.value(level))
         return _solved(problem, level, decided, self.name)
 
     def _split(self, problem: RoundProblem) -> tuple[Ints, Ints, int]:
@@ -112,7 +114,10 @@ class Pop:
             filled[part[at]] += size[at]
         waiting = np.flatnonzero(~problem.jobs.running)
         of_job = part[block[:jobs]]
-        of_job[waiting] = draw.permutation(waiting.size) % count
+        # Where gangs lie scattered, nodes that share jobs are one part of nearly all of a class.
+        share = np.bincount(part[block[jobs:]], gpus, count).cumsum() / gpus.sum()
+        turn = (np.arange(waiting.size) + 0.5) / max(1, waiting.size)
+        of_job[draw.permutation(waiting)] = np.searchsorted(share, turn)
         return of_job, part[block[jobs:]], count
 
 

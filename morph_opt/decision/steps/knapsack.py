@@ -39,6 +39,9 @@ CORES, FIRST_ITEMS, WIDER = 5, 0.4, 3.0
 """Cores of one round that are tried at most; items beyond one a job that the first one has, in
 units of jobs; and how much more items of the next one may lose, unless less is enough."""
 
+STRAIGHT = 8.0
+"""How much more items of the next one may lose where that proves its choice."""
+
 ROUNDED = 300_000
 """Additions of tables over a part of the core."""
 
@@ -104,8 +107,10 @@ def _of_core(items: Items, most: int, least: float, gap: float) -> Tables | None
             value, rounding = tables.best, tables.rounding
             if value > -np.inf and relative_gap(value, tables.bound) <= gap:
                 return tables
-        # A choice worth so much shows that no best one loses more.
-        slack = min(at.bound - value + max(rounding, 0.0), WIDER * slack)
+        # A choice worth so much shows that no best one loses more: with all that loses less a core
+        # proves its own choice.
+        proving, wider = at.bound - value + max(rounding, 0.0), WIDER * slack
+        slack = proving if proving <= STRAIGHT * slack else wider
     close = gap * abs(at.bound)
     if most < ROUNDED or close <= 0.0 or least > -np.inf:
         return None
