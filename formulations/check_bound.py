@@ -169,7 +169,7 @@ class _Definition:
         paid += np.bincount(held.option, amount, minlength=count)
         if self.by_slots:
             paid += self._paid_for_slots()
-        return np.asarray(paid + self._paid_to_rules())
+        return np.asarray(paid + self._paid_to_rules() if self.problem.rules.count else paid)
 
     def _paid_for_slots(self) -> Floats:
         """Least price of slots for the parts of each start, inside one leaf or domain if asked."""

@@ -43,6 +43,7 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
 
 Found = TypeVar("Found")
 Table = TypeVar("Table")
+Column = TypeVar("Column", Floats, Ints)
 
 
 def strides(shape: Ints) -> Ints:
@@ -103,6 +104,20 @@ def joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     inside = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
     at: Ints = np.repeat(np.arange(right.size, dtype=np.int64), length)
     return order[np.repeat(first, length) + inside], at
+
+
+def at_rows(operation: np.ufunc, table: Floats, rows: Ints, values: Floats) -> None:
+    """``operation.at(table, rows, values)`` of two tables, column by column: many times as fast."""
+    for column, own in zip(table.T, values.T, strict=True):
+        operation.at(column, rows, own)
+
+
+def gathered(values: Column, rows: Ints, *behind: Column) -> Column:
+    """``values[rows]`` and more behind it: in large rounds nothing is copied twice."""
+    found = np.empty(rows.size + sum(more.size for more in behind), dtype=values.dtype)
+    values.take(rows, out=found[: rows.size], mode="clip")  # without a copy, unlike "raise"
+    found[rows.size :] = np.concatenate(behind)
+    return found
 
 
 def at_choice(values: Floats, choice: Ints) -> Floats:

@@ -103,8 +103,10 @@ def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[L
     """
     members = problem.options.members
     horizon = problem.interval_s if horizon_s is None else horizon_s
-    mean = problem.jobs.weight[members.job] * (horizon / (horizon + members.startup_s))
-    worth = mean * relative_speed(problem)
+    # In place: rounds have millions of members.
+    worth = horizon / (horizon + members.startup_s)
+    worth *= problem.jobs.weight[members.job]
+    worth *= relative_speed(problem)
     return (Level.of(problem, "throughput", "normalised speed", worth),)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import at_rows
 from formulations.node_pattern.cells import scarce_resources
 from formulations.round.candidates import PER_NODE
 from formulations.round.tables import RoundProblem, Scope
@@ -103,7 +104,7 @@ class Places:
         if (used > nodes.uplink_gb_per_s + SLACK).any():
             return False
         self._uplink = (nodes.uplink_gb_per_s - used).tolist()
-        np.subtract.at(self._side, node, holds.demand[rows, 1:])
+        at_rows(np.subtract, self._side, node, holds.demand[rows, 1:])
         free = np.asarray(self.free, dtype=np.int64)
         np.subtract.at(free, node, holds.demand[rows, 0].astype(np.int64))
         self._fill(free)
@@ -340,7 +341,7 @@ class Places:
         nodes = self._problem.nodes
         found = np.full((nodes.classes, self._side.shape[1]), -np.inf)
         some = np.flatnonzero(nodes.open & (full | (np.asarray(self.free) > 0)))
-        np.maximum.at(found, nodes.node_class[some], self._side[some])
+        at_rows(np.maximum, found, nodes.node_class[some], self._side[some])
         for t, scarce in enumerate(self._scarce):
             found[t, np.setdiff1d(np.arange(found.shape[1]), scarce)] = np.inf
         return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
+
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
@@ -196,12 +199,12 @@ class Placing:
             return False
         now = at_choice(value, self.option)
         least = now + SLACK * np.abs(now).max(initial=1e-300)
-        option, owner = self._fitting(least, most)
-        fits = self._side_fits(option, owner)
-        option, owner = option[fits], owner[fits]
+        found = [np.zeros(0, dtype=np.int64), *self._better(least)]
+        option = np.concatenate(found)
+        owner = self._problem.candidates.job[option]
         cheap = at_choice(reduced, self.option)
         loss = (cheap[owner] - reduced[option]) / self._gpus[option]
-        order = np.lexsort([now[owner] - value[option], loss])[:MOVES]
+        order = self._first_moves(option, owner, loss, now[owner] - value[option], most)
         moved = False
         option, owner = option[order], owner[order]
         had, there, pure = self.option[owner], self._class[option], self._pure
@@ -228,28 +231,51 @@ class Placing:
                 raise AssertionError("what was given back is free")
         return moved
 
-    def _fitting(self, least: Floats, most: Ints) -> tuple[Ints, Ints]:
-        """Starts worth more than so much to their jobs, (J,), and the jobs: what GPUs allow.
-
-        Stretch by stretch, so that what is looked up of each stays near the processor.
-        """
-        value, jobs, some = self._relaxation.value, self._problem.candidates.job, self.option >= 0
-        spare = np.asarray(self._places.spare, dtype=np.float64)
-        own, fine = at_choice(self._gpus, self.option), possible_options(self._problem)[0]
+    def _first_moves(
+        self, option: Ints, owner: Ints, loss: Floats, less: Floats, most: Ints
+    ) -> Ints:
+        """The first `MOVES` by loss, and by value lost, that nodes may have room for, in order."""
+        some, first, size = self.option >= 0, MOVES, loss.size
         nodes = self._rooms(most) if self._count > STRETCH else None
-        found = [np.zeros(0, dtype=np.int64)]
-        for first in range(0, self._count, STRETCH):
-            rows = slice(first, min(first + STRETCH, self._count))
-            option = first + np.flatnonzero(fine[rows] & (value[rows] > least[jobs[rows]]))
+        while True:
+            # Of a hundred thousand moves, those behind are neither sorted nor looked at.
+            near = np.arange(size, dtype=np.int64)
+            if first < size:
+                near = np.flatnonzero(loss <= np.partition(loss, first)[first])
+            to, job = option[near], owner[near]
+            may = (self._largest[self._row[to]] <= most[self._class[to]]) | some[job]
+            if nodes is not None:
+                may &= self._node_fits(to, job, nodes)
+            near = near[may]
+            near = near[self._side_fits(option[near], owner[near])]
+            if near.size >= MOVES or first >= size:
+                return near[np.lexsort([option[near], less[near], loss[near]])][:MOVES]
+            first *= 4
+
+    def _better(self, least: Floats) -> Iterator[Ints]:
+        """Starts worth more than so much to their jobs, on GPUs that there are, some at a time."""
+        value, sizes = self._relaxation.value, self._relaxation.sizes
+        jobs = self._problem.candidates.job
+        spare = np.asarray(self._places.spare, dtype=np.float64)
+        own = at_choice(self._gpus, self.option)
+        if sizes is not None:
+            yield from sizes.better(least, own, spare)
+        # Stretch by stretch, so that what is looked up of each stays near the processor.
+        for first in range(0, self._others.size, STRETCH):
+            option = self._others[first : first + STRETCH]
+            option = option[value[option] > least[jobs[option]]]
             owner, there = jobs[option], self._class[option]
             may = (self._gpus[option] <= spare[there] + own[owner]) | ~self._pure[option]
-            option, owner, there = option[may], owner[may], there[may]
-            may = (self._largest[self._row[option]] <= most[there]) | some[owner]
-            if nodes is not None:
-                may &= self._node_fits(option, owner, nodes)
-            found.append(option[may])
-        fitting = np.concatenate(found)
-        return fitting, jobs[fitting]
+            yield option[may]
+
+    @cached_property
+    def _others(self) -> Ints:
+        """Possible starts that are not the best of their kind."""
+        fine = possible_options(self._problem)[0][: self._count].copy()
+        if self._relaxation.sizes is not None:
+            best = self._relaxation.sizes.option
+            fine[best[best >= 0]] = False
+        return np.flatnonzero(fine)
 
     def _rooms(self, most: Ints) -> tuple[Ints, Ints, Ints]:
         """Nodes that jobs may find: what is free there, and what they have themselves.

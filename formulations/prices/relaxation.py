@@ -144,6 +144,8 @@ class Relaxation:
     ----------
     gpus_open
         GPUs of open nodes that each option holds, shape (O,).
+    sizes
+        Starts as a table; None where options are of several jobs or classes.
     """
 
     def __init__(self, problem: RoundProblem, level: Level) -> None:
@@ -167,9 +169,9 @@ class Relaxation:
         self.gpus_open = _gpus_open(problem)
         # Without rules, what options use is looked up of their configurations.
         self._by_kind = self._plain and not self.shared.others
-        self._sizes: Sizes | None = None
+        self.sizes: Sizes | None = None
         if self._plain:
-            self._sizes = Sizes(problem, self.value, self.fine, self.idle, self.gpus_open)
+            self.sizes = Sizes(problem, self.value, self.fine, self.idle, self.gpus_open)
 
     @cached_property
     def _all(self) -> tuple[_Options, Ints]:
@@ -203,8 +205,8 @@ class Relaxation:
         more
             Further price of each option, shape (O,); inf where it is impossible.
         """
-        if more is None and self._sizes is not None and not prices[~self._is_gpu].any():
-            surplus, choice = self._sizes.best(prices[: self._classes])
+        if more is None and self.sizes is not None and not prices[~self._is_gpu].any():
+            surplus, choice = self.sizes.best(prices[: self._classes])
         else:
             every = self.reduced(prices) if more is None else self.reduced(prices) - more
             surplus, choice = self._best_alone(every)
@@ -315,11 +317,8 @@ class Relaxation:
     def usage(self, choice: Ints) -> Floats:
         """What a choice uses of each row, shape (D,); an option of several jobs counts once."""
         picked = choice[choice >= 0]
-        if self._plain:
-            gpus = np.bincount(self._class[picked], self.gpus_open[picked], self._classes)
-            if self._by_kind:
-                held = self.shared.held.use(slice(self._classes, None), picked)
-                return np.append(gpus, held.sum(axis=1))
+        if self._by_kind:
+            return self.shared.held.used(picked)
         taken = np.zeros(self.value.size)
         taken[picked] = 1.0
         return np.asarray(self.shared.use @ taken)

@@ -44,12 +44,21 @@ class Held:
         kinds = self.of_kinds.shape[1]
         return np.append(self.which, np.arange(kinds - self.others, kinds))
 
+    def _kind(self, options: Ints) -> Ints:
+        """Kind of each of some options."""
+        starts, count = options < self.which.size, self.of_kinds.shape[1]
+        kind: Ints = options + (count - self.others - self.which.size)
+        kind[starts] = self.which[options[starts]]
+        return kind
+
+    def used(self, options: Ints) -> Floats:
+        """What some options use together of every row, shape (F,)."""
+        many = np.bincount(self._kind(options), minlength=self.of_kinds.shape[1])
+        return np.asarray(self.of_kinds @ many)
+
     def use(self, rows: slice, options: Ints) -> Floats:
         """What each of some options uses of some rows, shape (rows, options)."""
-        starts, count = options < self.which.size, self.of_kinds.shape[1]
-        kind = options + (count - self.others - self.which.size)
-        kind[starts] = self.which[options[starts]]
-        kinds = self.of_kinds[rows]
+        kind, kinds = self._kind(options), self.of_kinds[rows]
         found = np.empty((kinds.shape[0], options.size))
         for own, use in zip(kinds, found, strict=True):
             own.take(kind, out=use)
@@ -66,7 +75,8 @@ class Held:
     def highest(self, worth: Floats) -> Floats:
         """The most that options of this worth, (O,), are worth per unit of each row, (F,)."""
         most = np.zeros(self.of_kinds.shape[1])
-        np.maximum.at(most, self._every(), worth)
+        np.maximum.at(most, self.which, worth[: self.which.size])
+        most[most.size - self.others :] = worth[self.which.size :]
         none = np.zeros(self.of_kinds.shape)
         ratio = np.divide(most, self.of_kinds, out=none, where=self.of_kinds != 0)
         return np.asarray(ratio.max(axis=1, initial=0.0))

@@ -8,6 +8,8 @@ pass over its rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
@@ -56,7 +58,8 @@ class Sizes:
         jobs, count = problem.jobs.count, table.count
         self._idle = idle
         # Of every configuration a number by its class and GPUs, and from it that of a candidate.
-        rows, which = table.templates
+        rows, row_of = table.templates
+        which = row_of
         width = int(rows.gpus.max(initial=0)) + 1
         by_size = rows.node_class * width + rows.gpus
         if kind is not None:
@@ -64,7 +67,6 @@ class Sizes:
         whole = bool(fine[:count].all())
         used = np.bincount(which if whole else which[fine[:count]], minlength=by_size.size) > 0
         self.kind = known = np.flatnonzero(np.bincount(by_size[used], minlength=1))
-        self._node_class, self._gpus = known // width, (known % width).astype(np.float64)
         place = np.zeros(int(by_size.max(initial=0)) + 1, dtype=np.int64)
         place[known] = np.arange(known.size) * jobs
         row = place[by_size]
@@ -82,11 +84,23 @@ class Sizes:
             hit = np.flatnonzero(fine[own] & (value[own] == worth[key]))[::-1]
             option[key[hit]] = own.start + hit
         self.worth, self.option = worth.reshape(known.size, jobs), option.reshape(known.size, jobs)
+        some = row_of[self.option.max(axis=1)] if jobs else known
+        self._node_class, self._gpus = rows.node_class[some], rows.gpus[some].astype(np.float64)
         self._stay = np.flatnonzero(options.stay >= 0)
         stays = options.stay[self._stay]
         self._stay, stays = self._stay[fine[stays]], stays[fine[stays]]
         self._stay_option, self._stay_worth = stays, value[stays]
         self._stay_class, self._stay_gpus = options.node_class[stays], gpus[stays]
+
+    def better(self, least: Floats, room: Floats, spare: Floats) -> Iterator[Ints]:
+        """Of the best starts those worth more than so much to their jobs, (J,), kind by kind.
+
+        On as many GPUs at most as their jobs have room for, (J,), beside what is spare of their
+        class, (T,).
+        """
+        kinds = zip(self.worth, self.option, self._node_class, self._gpus, strict=True)
+        for worth, option, t, gpus in kinds:
+            yield option[(worth > least) & (room >= gpus - spare[t])].astype(np.int64)
 
     def best(self, price: Floats) -> tuple[Floats, Ints]:
         """What each job earns at most at prices of the GPUs of each class, and its option."""
@@ -100,14 +114,17 @@ class Sizes:
     def of_starts(self, paid: Floats) -> tuple[Floats, Ints]:
         """What each job earns at most where starts of each kind pay this much, and its option."""
         surplus = np.where(self._idle, 0.0, -np.inf)
-        row = np.full(surplus.size, -1, dtype=np.int32)
+        # One behind the kind of each, 0 for none: kinds ascend, so the last better one is left.
+        number = np.result_type(np.int16, np.min_scalar_type(paid.size + 1))
+        row, mine = np.zeros((2, surplus.size), dtype=number)
         earned, better = np.empty_like(surplus), np.empty(surplus.size, dtype=bool)
         for kind, pays in enumerate(paid.tolist()):
             np.subtract(self.worth[kind], pays, out=earned)
             np.greater(earned, surplus, out=better)
             np.maximum(surplus, earned, out=surplus)
-            np.copyto(row, kind, where=better)
-        starts = np.flatnonzero(row >= 0)
+            np.multiply(better, number.type(kind + 1), out=mine)
+            np.maximum(row, mine, out=row)
+        starts = np.flatnonzero(row)
         choice = np.full(surplus.size, -1, dtype=np.int64)
-        choice[starts] = self.option[row[starts], starts]
+        choice[starts] = self.option[row[starts] - 1, starts]
         return surplus, choice

@@ -90,7 +90,7 @@ class SlotRelaxation(Relaxation):
         self._counts, self._type = counts, kind[types.of_candidate]
         if self._plain:
             fine, idle = self.fine, self.idle
-            self._sizes = Sizes(problem, self.value, fine, idle, self.gpus_open, self._type)
+            self.sizes = Sizes(problem, self.value, fine, idle, self.gpus_open, self._type)
         self._stay = problem.options.stay
         self._runs = np.flatnonzero(self._stay >= 0)
         held = np.flatnonzero(problem.nodes.open[problem.holds.node])
@@ -210,8 +210,8 @@ class SlotRelaxation(Relaxation):
     def _starts(self, prices: Floats) -> tuple[Floats, Ints]:
         """A: what each job earns at most without going on, and its option, shapes (J,)."""
         cost = self._counts @ prices[self._slots()]
-        if self._sizes is not None and not prices[: self._base.count].any():
-            return self._sizes.of_starts(cost[self._sizes.kind])
+        if self.sizes is not None and not prices[: self._base.count].any():
+            return self.sizes.of_starts(cost[self.sizes.kind])
         every = np.asarray(self.value - self.shared.use.T @ prices)
         every[self._stay[self._runs]] = -np.inf
         return self._best_alone(every)

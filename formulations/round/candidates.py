@@ -280,8 +280,9 @@ class CandidateTable:
 
     def take(self, keep: Ints, job: Ints | None = None) -> CandidateTable:
         """The rows with these indices, in this order, of these jobs or of those that they were."""
-        source, at = self.templates
-        which = at[keep]
+        source, which = self, keep
+        if self._templates is not None:
+            source, which = self._templates[0], self._templates[1][keep]
         used = np.flatnonzero(np.bincount(which, minlength=1)) if which.size else which
         place = np.zeros(source.count, dtype=np.int64)
         place[used] = np.arange(used.size)

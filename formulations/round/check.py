@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import at_rows
 from formulations.resources import RESOURCES
 from formulations.round.rules import broken_rule
 from formulations.round.tables import NONE, RoundProblem, Scope, Selection
@@ -43,10 +44,10 @@ def check(problem: RoundProblem, selection: Selection) -> None:
         raise RuleError("one_config", None, f"the decision must have one choice for {jobs} jobs")
     used, held = np.zeros((problem.nodes.count, problem.nodes.resources)), problem.options.held
     here = np.flatnonzero(selection.choice[held.job] == held.option)
-    np.add.at(used, held.node[here], held.demand[here])
+    at_rows(np.add, used, held.node[here], held.demand[here])
     in_place = set(held.option[here].tolist())
     quick, demand, at = _plain_starts(problem, selection)
-    np.add.at(used, at, demand)
+    at_rows(np.add, used, at, demand)
     done = quick | _continues_alone(problem, selection) | _waits(selection)
     for job in np.flatnonzero(~done).tolist():
         choice, nodes = int(selection.choice[job]), selection.nodes[job]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import joined
+from formulations.columns import at_rows, gathered, joined
 from formulations.resources import UPLINK
 from formulations.round.candidates import CandidateTable, Scope, amounts, per_unit
 from formulations.round.options import ClassGpus, Held, MemberTable, OptionTable
@@ -29,9 +29,9 @@ def options_of(problem: RoundProblem) -> OptionTable:
     starts = _starts(problem, held)
     # Looked up of the templates: the columns of all candidates are not kept twice.
     rows, which = starts.templates
-    node_class = np.append(rows.node_class[which], np.zeros(running.size, dtype=np.int64))
+    node_class = gathered(rows.node_class, which, np.zeros(running.size, dtype=np.int64))
     node_class[stay[holds.job]] = nodes.node_class[holds.node]
-    gpus = np.append(rows.gpus.astype(np.float64)[which], np.zeros(running.size))
+    gpus = gathered(rows.gpus.astype(np.float64), which, np.zeros(running.size))
     np.add.at(gpus, stay[holds.job], holds.demand[:, 0])
     gang = shared.gang if shared.gang.size else np.arange(jobs.count, dtype=np.int64)
     possible = np.ones(count + running.size, dtype=bool)
@@ -47,16 +47,15 @@ def options_of(problem: RoundProblem) -> OptionTable:
 
 
 def _worst_side(problem: RoundProblem, starts: CandidateTable, held: Held) -> Floats:
-    nodes = problem.nodes
+    nodes, (starts, _) = problem.nodes, starts.templates
     worst = np.zeros((nodes.classes, starts.side.shape[1]))
-    starts, _ = starts.templates
     side = starts.side_per_gpu
-    for most, own in zip(worst.T, side.T, strict=True):  # many times as fast as at once
-        np.maximum.at(most, starts.node_class, own)
+    at_rows(np.maximum, worst, starts.node_class, side)
+    there, of_held = nodes.node_class[held.node], held.demand[:, 1:] / held.demand[:, :1]
+    at_rows(np.maximum, worst, there, of_held)
     if starts.mixed.any():
         parts = np.flatnonzero(starts.mixed[starts.part_candidate])
         np.maximum.at(worst, starts.part_class[parts], side[starts.part_candidate[parts]])
-    np.maximum.at(worst, nodes.node_class[held.node], held.demand[:, 1:] / held.demand[:, :1])
     return worst
 
 
@@ -90,13 +89,13 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
         problem.shared,
         problem.returns,
     )
-    alone: Ints = np.arange(table.count, dtype=np.int64)
     back, first = returns.candidate[returns.placed], table.count + shared.count
     job = np.concatenate([table.job, shared.job, table.job[back], running])
-    done = np.where(shared.candidate < 0, stay[shared.job], shared.candidate)
-    done = np.concatenate([alone, done, back, stay[running]])
-    option = done
+    option = done = np.arange(table.count + running.size, dtype=np.int64)
     if shared.count or back.size:
+        alone = done[: table.count]
+        done = np.where(shared.candidate < 0, stay[shared.job], shared.candidate)
+        done = np.concatenate([alone, done, back, stay[running]])
         option = np.concatenate(
             [alone, table.count + shared.option, first + np.arange(back.size), stay[running]]
         )
@@ -104,13 +103,12 @@ def _members(problem: RoundProblem, running: Ints, stay: Ints) -> MemberTable:
     return MemberTable(
         option=option,
         job=job,
-        iteration_s=np.concatenate(
-            [
-                rows.iteration_s[which],
-                shared.iteration_s,
-                rows.iteration_s[which[back]],
-                jobs.stay_iteration_s[running],
-            ]
+        iteration_s=gathered(
+            rows.iteration_s,
+            which,
+            shared.iteration_s,
+            rows.iteration_s[which[back]],
+            jobs.stay_iteration_s[running],
         ),
         startup_s=startups(problem, job, done),
         alone=done,
@@ -122,8 +120,7 @@ def startups(problem: RoundProblem, job: Ints, alone: Ints) -> Floats:
     """Start-up that is ahead of each member, given its job and what it does, shape (M,)."""
     table, jobs, returns = problem.candidates, problem.jobs, problem.returns
     if not (problem.shared.count or returns.count):
-        begins, stays = jobs.restart_s[table.job], jobs.restart_left_s[job[table.count :]]
-        return np.concatenate([begins, stays])
+        return gathered(jobs.restart_s, table.job, jobs.restart_left_s[job[table.count :]])
     price = returns.prices(jobs.restart_s[table.job])
     startup_s = np.empty(job.size)
     startup_s[: table.count] = price  # candidates come first, and are what they are alone

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import LEFT_OUT, altered, fill, require_shapes
+from formulations.columns import LEFT_OUT, altered, at_rows, fill, require_shapes
 from formulations.resources import LEAST, RESOURCES
 from formulations.round.candidates import CandidateTable, Scope
 from formulations.round.numbering import options_of, startups
@@ -306,7 +306,7 @@ class RoundProblem:
     def held(self) -> Floats:
         """Resources held on each node as the round begins, shape (N, R); shared GPUs once."""
         total = np.zeros((self.nodes.count, self.nodes.resources))
-        np.add.at(total, self.holds.node, self.holds.demand)
+        at_rows(np.add, total, self.holds.node, self.holds.demand)
         gang = self.shared.gang
         if not gang.size:
             return total

@@ -326,6 +326,8 @@ class _Climb:
         inside: Inside,
     ) -> None:
         """Residual rounds, other jobs each time, and the exact one where it is no larger."""
+        if self._done(state, gap):
+            return
         # What is left for the round that is posed whole is not worth more than the first ones.
         to_come = self._compact and may_be_whole(problem)
         turns = Turns(problem.nodes.count, self._thorough, not to_come)

@@ -78,7 +78,7 @@ def goals_of(objective: Objective[Data], problem: RoundProblem, data: Data) -> t
             rule = f"{source}: {what} of level {level.name!r} must "
             if array.shape != (size,):
                 rule += f"have shape ({size},), got {array.shape}"
-            elif not np.isfinite(array).all():
+            elif (what == "value" or array is not level.value) and not np.isfinite(array).all():
                 rule += f"be finite, entry {int(np.argmin(np.isfinite(array)))} is not"
             else:
                 continue

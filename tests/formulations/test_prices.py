@@ -295,6 +295,48 @@ def test_who_is_not_tried_would_have_found_no_nodes(
 
 
 @pytest.mark.parametrize("kind", SIZES)
+def test_the_moves_that_are_tried_are_the_first_of_all_that_nodes_have_room_for(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "MOVES", 2)
+    tried = 0
+    for seed in range(20):
+        draw = np.random.default_rng((seed, 63))
+        problem = random_round(draw, SIZES[kind])
+        relaxation = Relaxation(problem, random_level(draw, problem))
+        made = Placing(problem, Rounding(relaxation, choose_prices(relaxation)))
+        value, job = relaxation.value, problem.candidates.job
+        least = draw.choice(np.append(value, 0.0), problem.jobs.count)
+        found = np.concatenate([np.zeros(0, dtype=np.int64), *made._better(least)])
+        fine, more = possible_options(problem)[0][: job.size], value[: job.size] > least[job]
+        start = np.flatnonzero(fine & more)
+        there = np.asarray(made._places.spare)[made._class[start]]
+        start = start[(made._gpus[start] <= there) | ~made._pure[start]]
+        assert sorted(found.tolist()) == start.tolist()
+        most = made._places.most_free()
+        loss, less = draw.integers(0, 3, (2, found.size)).astype(np.float64)
+        first = made._first_moves(found, job[found], loss, less, most)
+        room = made._largest[made._row[found]] <= most[made._class[found]]
+        room &= made._side_fits(found, job[found])
+        order = np.lexsort([found, less, loss])
+        assert first.tolist() == order[room[order]][:2].tolist()
+        tried += first.size
+    assert tried
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_what_a_choice_uses_is_what_its_options_use(kind: str) -> None:
+    draw = np.random.default_rng(64)
+    for _ in range(10):
+        problem = random_round(draw, SIZES[kind])
+        relaxation = Relaxation(problem, random_level(draw, problem))
+        choice = draw.integers(-1, problem.options.count, problem.jobs.count)
+        picked = np.unique(choice[choice >= 0])
+        use = relaxation.shared.use.toarray()[:, picked].sum(axis=1)
+        np.testing.assert_allclose(relaxation.usage(picked), use)
+
+
+@pytest.mark.parametrize("kind", SIZES)
 def test_what_options_use_of_a_row_is_what_the_row_says(kind: str) -> None:
     draw = np.random.default_rng(62)
     for _ in range(10):

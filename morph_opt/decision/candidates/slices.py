@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import at_rows
 from formulations.resources import SIDES, UPLINK
 from formulations.round.candidates import PER_NODE, per_gpu
 from formulations.round.tables import CandidateTable, HoldTable, NodeTable
@@ -123,7 +124,7 @@ def may_be_priced(slices: Iterable[ModelSlice], holds: HoldTable, nodes: NodeTab
         side = per_gpu(known.side[:, : worst.shape[1]], known.part_gpus, known.part_count)
         np.maximum.at(worst, known.node_class, side)
     held = holds.demand[:, 1:] / holds.demand[:, :1]
-    np.maximum.at(worst, nodes.node_class[holds.node], held)
+    at_rows(np.maximum, worst, nodes.node_class[holds.node], held)
     short: Bools = worst * nodes.capacity[:, :1] > nodes.capacity[:, 1:] * (1 + 1e-12)
     short[:, UPLINK] = bool(np.isfinite(nodes.uplink_gb_per_s).any())
     return short

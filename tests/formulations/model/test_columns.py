@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.columns import LARGEST_KNOWN, MOST_KNOWN, by_content, distinct_rows
+from formulations.columns import (
+    LARGEST_KNOWN,
+    MOST_KNOWN,
+    at_rows,
+    by_content,
+    distinct_rows,
+    gathered,
+)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -27,6 +34,24 @@ def test_many_wide_columns_do_not_overflow() -> None:
     known, inverse = np.unique(table, axis=0, return_inverse=True)
     np.testing.assert_array_equal(rows, known)
     np.testing.assert_array_equal(at, inverse.reshape(-1))
+
+
+@pytest.mark.parametrize("operation", [np.add, np.subtract, np.maximum])
+def test_rows_are_changed_column_by_column_as_at_once(operation: np.ufunc) -> None:
+    draw = np.random.default_rng(1)
+    table, rows = draw.random((5, 3)), draw.integers(0, 5, 40)
+    other, values = table.copy(), draw.random((40, 3))
+    at_rows(operation, table, rows, values)
+    operation.at(other, rows, values)
+    np.testing.assert_array_equal(table, other)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_what_is_gathered_stands_before_what_is_behind_it(kind: type) -> None:
+    values, rows = np.asarray([3, 1, 2], dtype=kind), np.asarray([2, 0, 2])
+    found = gathered(values, rows, values[:0], values[1:])
+    assert found.tolist() == [2, 3, 2, 1, 2]
+    assert found.dtype == kind
 
 
 def test_answers_are_remembered_by_what_is_in_the_arrays() -> None:
