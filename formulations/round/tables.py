@@ -236,27 +236,11 @@ class RoundProblem:
         ):
             if index.size and (index.min() < 0 or index.max() >= limit):
                 raise ValueError(f"{name} must lie in 0..{limit - 1}")
-        if c.count and (c.part_gpus < 1).any():
-            raise ValueError("candidates.part_gpus must be at least 1")
-        if c.count and (c.part_gpus > n.capacity[c.part_class, 0]).any():
-            raise ValueError("candidates.part_gpus must not exceed the GPUs of a node of the class")
-        has_parts = np.diff(c.part_start) > 0
-        if (c.part_class[c.part_start[:-1][has_parts]] != c.node_class[has_parts]).any():
-            raise ValueError("candidates.part_class of the first part must be the candidate's")
-        if c.loose.any() and (c.part_gpus[c.loose[c.part_candidate]] > 1).any():
-            raise ValueError("candidates.loose must be left to parts of one GPU")
-        if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
-            raise ValueError("candidates.iteration_s must be positive and finite")
-        if not ((c.side >= 0) & (c.side < np.inf)).all():
-            raise ValueError("candidates.side must be finite and at least 0")
+        _require_candidates(c, n)
         holding = np.zeros(self.jobs.count, dtype=bool)
         holding[h.job] = True
         if (holding != self.jobs.running).any():
             raise ValueError("holds must cover exactly the jobs with a stay_iteration_s")
-        if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
-            raise ValueError("candidates.scope must not be NODE for several parts")
-        if (c.strict & (c.scope < Scope.LEAF)).any():
-            raise ValueError("candidates.strict must be left to the scopes LEAF and POD")
         require_shared(self)
         require_returns(self)
         if (self.held() > self.nodes.capacity[n.node_class] * (1 + 1e-9)).any():
@@ -314,6 +298,27 @@ class RoundProblem:
         again = np.isin(self.holds.job, others)
         np.subtract.at(total[:, 0], self.holds.node[again], self.holds.demand[again, 0])
         return total
+
+
+def _require_candidates(c: CandidateTable, n: NodeTable) -> None:
+    """Parts that nodes have, positive times, and amounts that are numbers; or `ValueError`."""
+    if c.count and (c.part_gpus < 1).any():
+        raise ValueError("candidates.part_gpus must be at least 1")
+    if c.count and (c.part_gpus > n.capacity[c.part_class, 0]).any():
+        raise ValueError("candidates.part_gpus must not exceed the GPUs of a node of the class")
+    has_parts = np.diff(c.part_start) > 0
+    if (c.part_class[c.part_start[:-1][has_parts]] != c.node_class[has_parts]).any():
+        raise ValueError("candidates.part_class of the first part must be the candidate's")
+    if c.loose.any() and (c.part_gpus[c.loose[c.part_candidate]] > 1).any():
+        raise ValueError("candidates.loose must be left to parts of one GPU")
+    if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
+        raise ValueError("candidates.iteration_s must be positive and finite")
+    if not ((c.side >= 0) & (c.side < np.inf)).all():
+        raise ValueError("candidates.side must be finite and at least 0")
+    if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
+        raise ValueError("candidates.scope must not be NODE for several parts")
+    if (c.strict & (c.scope < Scope.LEAF)).any():
+        raise ValueError("candidates.strict must be left to the scopes LEAF and POD")
 
 
 @dataclass(frozen=True, slots=True)
