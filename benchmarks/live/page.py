@@ -22,6 +22,8 @@ Row = dict[str, str]
 Cell = tuple[str, str, str]
 """Load, belief, who decides."""
 CHAOS = "chaos*.csv"
+FEWEST = 3
+"""Seeds of a cell of a table."""
 ARMS_OF_SLURM = tuple(arm for arm, powers in ARMS.items() if not powers)
 NAMES = {
     "exact": "exact",
@@ -70,13 +72,14 @@ BESIDE = (
     "like those, {pace:g} times as fast. What Slurm and the controller take is as it is: time "
     "limits are whole minutes, Slurm plans every 2 s, a restart counts as 5 s, and a turn took "
     "a median of {turn} s (of the runs' medians the largest was {slowest}). Several ran side by "
-    "side on two processors with other work, at a load of {load}; who is compared ran at about the "
-    "same time. So it shows the powers where what they cost weighs most. Of {runs} runs no job was "
-    "lost. {again} jobs of {stops} restarts ran again after their end{whose}: slurmctld was never "
-    "away, so a stop crossed with a job's last line, before Slurm knew of it. The table is of the "
-    "code of then: jobs of which a time limit alone is known are not stopped any more, nor given "
-    "fewer GPUs than they ask for, and what runs is taken to have done as much as its model's "
-    "speeds say. Slurm's own orders know no beliefs, and stand for all."
+    "side on two processors with other work, at a load of {load}: Slurm's own orders and stops by "
+    "exact beliefs first, all else at the higher loads. So it shows the powers where what they cost weighs most. Of {runs} runs no job was "
+    "lost, and {again} jobs of {stops} restarts ran again after their end{whose}. A job is stopped "
+    "by its user's word of how long it runs (`stop_needs`); where that is wrong, but what is left "
+    "is reported each second, by the reports alone; where neither is known, not at all, so that "
+    "rows of time limits alone differ by chance. Slurm's "
+    "own orders know no beliefs, and stand for all; each change is over the seeds that both have. "
+    "Rows of fewer than three seeds are in the table's file alone."
 )
 TURNS = (
     "CPU seconds of turns a minute apart, jobs coming as others end, beside the pretended Slurm, "
@@ -172,7 +175,6 @@ def _beside(rows: Sequence[Row]) -> list[str]:
         slowest=f"{max(turns):.1f}",
         load=f"{min(loads):.0f} to {max(loads):.0f}",
         runs=len(rows),
-        seeds=len(next(iter(_cells(rows).values()))),
         again=sum(int(row["ran_again"]) for row in rows),
         whose=_of(sorted({NAMES[row["belief"]] for row in rows if int(row["ran_again"])})),
         pace=PACE,
@@ -185,15 +187,13 @@ def _of(beliefs: Sequence[str]) -> str:
     return f" (beliefs: {', '.join(beliefs)})" if beliefs else ""
 
 
-def _cells(rows: Sequence[Row]) -> dict[Cell, list[float]]:
-    """Average JCT by cell, by seeds that all have; a cell that lacks one of them is left out."""
+def _cells(rows: Sequence[Row]) -> dict[Cell, dict[str, float]]:
+    """Average JCT by cell and seed; a cell of too few seeds is none."""
     found: dict[Cell, dict[str, float]] = {}
     for row in rows:
         cell = row["load"], row["belief"], row["who"]
         found.setdefault(cell, {})[row["seed"]] = float(row["avg_jct_s"])
-    seeds = sorted(max(found.values(), key=len), key=int)
-    whole = {cell: by_seed for cell, by_seed in found.items() if len(by_seed) == len(seeds)}
-    return {cell: [by_seed[seed] for seed in seeds] for cell, by_seed in whole.items()}
+    return {cell: by_seed for cell, by_seed in found.items() if len(by_seed) >= FEWEST}
 
 
 def against(values: Sequence[float], base: Sequence[float]) -> tuple[float, float]:
@@ -205,8 +205,14 @@ def against(values: Sequence[float], base: Sequence[float]) -> tuple[float, floa
     return statistics.mean(changes), quantile * statistics.stdev(changes) / len(changes) ** 0.5
 
 
-def _shown(values: Sequence[float], base: Sequence[float]) -> str:
-    mean, half = against(values, base)
+def _paired(own: Mapping[str, float], base: Mapping[str, float]) -> tuple[float, float]:
+    """`against` of the seeds that both have."""
+    seeds = [seed for seed in own if seed in base]
+    return against([own[seed] for seed in seeds], [base[seed] for seed in seeds])
+
+
+def _shown(own: Mapping[str, float], base: Mapping[str, float]) -> str:
+    mean, half = _paired(own, base)
     word = " **gains**" if mean + half < 0.0 else " **loses**" if mean - half > 0.0 else ""
     return f"{mean:+.1f} ± {half:.1f}{word}"
 
@@ -223,17 +229,18 @@ def _comparison(rows: Sequence[Row]) -> list[str]:
 
 def _compared(rows: Sequence[Row], *, restarts: bool = False) -> str:
     """Every cell against both of Slurm's own orders, which stand for every belief."""
-    cells, table = _cells(rows), []
+    cells = _cells(rows)
+    table: list[list[object]] = []
     for load, belief, arm in sorted(cells, key=lambda cell: (*cell[:2], list(ARMS).index(cell[2]))):
         values = cells[load, belief, arm]
         fifo, backfill = (
             cells.get((load, belief, own)) or cells[load, "exact", own] for own in ARMS_OF_SLURM
         )
-        row = [
+        row: list[object] = [
             load,
             NAMES[belief],
             arm,
-            f"{statistics.mean(values):.{int(restarts)}f}",
+            f"{statistics.mean(values.values()):.{int(restarts)}f}",
             "" if arm in ARMS_OF_SLURM else _shown(values, backfill),
             "" if arm == "FIFO" else _shown(values, fifo),
         ]
@@ -241,9 +248,9 @@ def _compared(rows: Sequence[Row], *, restarts: bool = False) -> str:
             cell = load, belief, arm
             own = [one for one in rows if (one["load"], one["belief"], one["who"]) == cell]
             mean = statistics.mean(int(one["restarts"]) for one in own)
-            row.append(f"{mean:.0f}" if ARMS[arm] else "")
+            row += [f"{mean:.0f}" if ARMS[arm] else "", len(values)]
         table.append(row)
-    header = (*COMPARISON, "restarts a run") if restarts else COMPARISON
+    header = (*COMPARISON, "restarts a run", "seeds") if restarts else COMPARISON
     return Table(header, table, align="lllr").to_markdown(spaced=True)
 
 
@@ -258,7 +265,7 @@ def _picture(rows: Sequence[Row]) -> str:
             bases = (-0.12, "backfill"), (0.12, "FIFO")
             for (shift, base), look in zip(bases, looks(("backfill", "FIFO")), strict=True):
                 found = [
-                    against(cells[load, belief, arm], cells[load, belief, base]) for arm in arms
+                    _paired(cells[load, belief, arm], cells[load, belief, base]) for arm in arms
                 ]
                 panel.errorbar(
                     [mean for mean, _ in found],
