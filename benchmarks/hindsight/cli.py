@@ -1,14 +1,14 @@
 """Hindsight: the best schedule that a search finds under the engine's own rules, knowing all.
 
-    python -m benchmarks.hindsight [--trace base] [--seeds 0] [--blocks 6] [--out FOLDER]
+    python -m benchmarks.hindsight [--trace base] [--seeds 0] [--blocks 2] [--out FOLDER]
 
-Traces are those of the comparison, by the same names and in rounds of the same length; plans choose
-GPU types as well. Reports can then say bound <= optimum <= hindsight. A plan says when each job
-starts, how and where; the search (`benchmarks.hindsight.search`) makes some ten thousand changes a
-block, and the best plan is replayed in the strict engine: what is reported is what the engine
-measured. A search starts where the one before it ended (``plans``, by number of the job); the same
-blocks in one go or two give the same. It is local, and its plans stop no job: an upper bound on the
-optimum, no proof.
+Traces are those of the comparison, by the same names and in rounds of the same length. A plan says
+in which order jobs start, in which configuration, on which GPU type, and when they are stopped; the
+search (`benchmarks.hindsight.search`) begins with what `auto` did, and the best plan is replayed in
+the strict engine: what is reported is what the engine measured. A search starts where the one
+before it ended (``plans``, by number of the job); the same blocks in one go or two give the same.
+It is local: an upper bound on the optimum, no proof. Reports can then say bound <= optimum <=
+hindsight.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks.comparison.contenders import FIELDS, Contender, Field, scenario_of
 from benchmarks.comparison.records import REFERENCE
-from benchmarks.hindsight.plan import Entry, Work
-from benchmarks.hindsight.planned import Planned, due_by_name
+from benchmarks.hindsight.plan import Follower, Plan, Segment, Work
+from benchmarks.hindsight.planned import Planned, due_by_name, plan_of
 from benchmarks.hindsight.search import BLOCK, Found, begin, block
 from morph_opt.commandline import LineParser, run_command
 from morph_opt.commandline.types import whole
@@ -33,13 +33,13 @@ from morph_opt.metrics.bounds.demands import job_demands
 from morph_opt.metrics.bounds.lower import avg_jct_lower_bound
 from morph_opt.policies.base import Policy
 from morph_opt.policies.registry import PolicyOptions, make_policy
-from morph_opt.replay import ReplayConfig, replay
+from morph_opt.replay import ReplayConfig, ReplayResult, replay
 from morph_opt.table import Table
 from morph_opt.traces import LoadedTrace
 from morph_opt.traces.registry import load_trace
 
 FOLDER = Path("reports/hindsight")
-ENTRY = ("job", "start", "way", "nodes")
+SEGMENT = ("job", "way", "rounds", "blocks", "spots")
 COLUMNS = ("trace", "seed", "blocks", "bound_s", "auto_s", "planned_s", "hindsight_s")
 
 
@@ -52,53 +52,66 @@ def searched(title: str, seed: int, blocks: int, folder: Path) -> dict[str, str]
     work = Work.of(loaded.trace, cluster, loaded.truth, config)
     plans = folder / "plans"
     file = plans / f"{re.sub('[^a-z0-9]+', '-', title)}-{seed}.csv"
-    found = _read(file, work) or begin(work)
+    auto = _replayed(loaded, cluster, make_policy("milp", loaded.truth, PolicyOptions()), config)
+    found = _read(file, work) or begin(work, plan_of(loaded.trace, work, config, auto.events))
     while found.blocks < blocks:
         found = block(work, found)
         _write(file, found)
         print(f"{title} {seed}: block {found.blocks}, planned {found.mean_s:.1f} s", flush=True)
-    due = due_by_name(loaded.trace, work, found.entries)
-    planned_s = _measured(loaded, cluster, Planned(loaded.truth, due), config)
-    auto = make_policy("milp", loaded.truth, PolicyOptions())
-    auto_s = _measured(loaded, cluster, auto, config)
+    course = Follower(work).follow(found.plan)
+    assert course is not None
+    due = due_by_name(loaded.trace, work, found.plan, course)
+    planned = _replayed(loaded, cluster, Planned(loaded.truth, due), config)
+    auto_s, planned_s = (float(r.summary["avg_jct_s"] or 0.0) for r in (auto, planned))
     bound_s = avg_jct_lower_bound(job_demands(loaded.trace, cluster, loaded.truth, config)).value_s
     figures = (bound_s, auto_s, planned_s, min(auto_s, planned_s))
     cells = (title, str(seed), str(found.blocks), *(f"{x:.1f}" for x in figures))
     return dict(zip(COLUMNS, cells, strict=True))
 
 
-def _measured(loaded: LoadedTrace, cluster: Cluster, policy: Policy, config: ReplayConfig) -> float:
-    """Average JCT of a strict replay."""
-    summary = replay(loaded.trace, cluster, policy, loaded.truth, config).summary
-    if summary["completed"] != summary["jobs"]:
+def _replayed(
+    loaded: LoadedTrace, cluster: Cluster, policy: Policy, config: ReplayConfig
+) -> ReplayResult:
+    """A strict replay in which every job completes."""
+    done = replay(loaded.trace, cluster, policy, loaded.truth, config)
+    if done.summary["completed"] != done.summary["jobs"]:
         raise InputError("not every job completes", field=loaded.trace.name)
-    return float(summary["avg_jct_s"] or 0.0)
+    return done
 
 
 def _write(file: Path, found: Found) -> None:
-    """The whole state; written anew after every block."""
+    """The whole state, segments in the plan's order; written anew after every block."""
     file.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(ENTRY)
-    writer.writerow(("", found.blocks, repr(found.mean_s), ""))
-    for job, entry in enumerate(found.entries):
-        writer.writerow((job, entry.start, entry.way, " ".join(map(str, entry.nodes))))
+    writer.writerow(SEGMENT)
+    writer.writerow(("", "", found.blocks, repr(found.mean_s), ""))
+    for job, index in found.plan.order:
+        segment = found.plan.segments[job][index]
+        spots = " ".join(f"{node}:{gpus}" for node, gpus in segment.spots)
+        writer.writerow((job, segment.way, segment.rounds, int(segment.blocks), spots))
     write_atomically(file, buffer.getvalue())
 
 
 def _read(file: Path, work: Work) -> Found | None:
-    """Where a search ended; None where there is none of as many jobs."""
+    """Where a search ended; None where there is none of as many jobs.
+
+    Segments of a job stand in the order in which they start.
+    """
     if not file.is_file():
         return None
-    head, *rows = (row.cells for row in read_rows(file, ENTRY))
-    if len(rows) != len(work.ways):
+    head, *rows = (row.cells for row in read_rows(file, SEGMENT))
+    segments: list[list[Segment]] = [[] for _ in work.ways]
+    if len({row["job"] for row in rows}) != len(segments):
         return None
-    entries = tuple(
-        Entry(int(row["start"]), int(row["way"]), tuple(map(int, row["nodes"].split())))
-        for row in rows
-    )
-    return Found(entries, float(head["way"]), int(head["start"]))
+    order = []
+    for row in rows:
+        mine = segments[int(row["job"])]
+        order.append((int(row["job"]), len(mine)))
+        pairs = (spot.split(":") for spot in row["spots"].split())
+        spots = tuple((int(node), int(gpus)) for node, gpus in pairs)
+        mine.append(Segment(int(row["way"]), int(row["rounds"]), row["blocks"] == "1", spots))
+    return Found(Plan(order, segments), float(head["blocks"]), int(head["rounds"]))
 
 
 def page(rows: Sequence[dict[str, str]]) -> str:
@@ -128,11 +141,11 @@ def page(rows: Sequence[dict[str, str]]) -> str:
 
 _HEAD = f"""# Best schedules found with hindsight
 
-Made by `python -m benchmarks.hindsight`: plans that say when each job starts, in which
-configuration and on which nodes, found by ruin and recreate ({BLOCK:,} changes a block) with every
-arrival and duration known, and replayed in the strict engine: *best plan* is what the engine
-measured. A plan chooses start, configuration, GPU type and nodes of every job; it stops and moves
-none. Hindsight is the better of the plan and the online objective `auto`. Traces are those of the
+Made by `python -m benchmarks.hindsight`: plans that say in which order jobs start, in which
+configuration and on which GPU type, and when they are stopped, found by simulated annealing
+({BLOCK:,} changes a block; it begins with what `auto` did) with every arrival and duration known,
+and replayed in the strict engine: *best plan* is what the engine measured. Hindsight is the better
+of the plan and the online objective `auto`. Traces are those of the
 [comparison](../comparison/README.md). The optimum lies between the certified
 [bound](../../docs/metrics.md#certified-lower-bounds) and hindsight; more blocks bring hindsight
 closer to it."""
@@ -145,7 +158,7 @@ def make_parser() -> LineParser:
     parser.add_argument(
         "--seeds", type=whole(0, 10**6), nargs="+", default=[0], help="of twins (0)"
     )
-    parser.add_argument("--blocks", type=whole(1, 10**6), default=6, help="in all, per trace (6)")
+    parser.add_argument("--blocks", type=whole(1, 10**6), default=2, help="in all, per trace (2)")
     parser.add_argument("--out", type=Path, default=FOLDER)
     return parser
 

@@ -1,38 +1,29 @@
-"""Ruin and recreate: jobs are taken out of a plan and put back, a few thousand times a minute.
+"""Simulated annealing over plans: what is tried, and when it is taken.
 
-Schrimpf et al. (2000), with prices: a job that is put back takes the way with the least of its own
-end and ``alpha`` times what its GPUs are worth to those in the system meanwhile (one machine serves
-all jobs; see ``docs/formulations/lookahead.md``), as early as it fits. Without the price every job
-would take most GPUs at poor efficiency. Worse plans are taken over with the chance that simulated
-annealing gives them. What is drawn depends on the number of the block alone, so a search that is
-stopped after a block can be continued.
+A change moves a segment to before or after one that starts near it, exchanges two (with their GPU
+types), gives a job another configuration, stops a job where another has become ready, moves a stop
+or undoes it, or lets a segment close its nodes to others. It is taken if completion times in sum
+grow by less than chance allows at a temperature that falls from step to step (Kirkpatrick et al.
+1983). What is drawn depends on the number of the block alone, so a search that is stopped after a
+block can be continued.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
-import numpy as np
-from numpy.random import Generator
+from benchmarks.hindsight.plan import Course, Follower, Place, Plan, Segment, Work, tidied
 
-from benchmarks.hindsight.plan import Entry, Plan, Way, Work
-from formulations.arrays import Floats
-
-BLOCK = 10_000
+BLOCK = 50_000
 """Steps from hot to cold."""
-HOT, COLD = 2.5, 0.0085
-"""Temperatures at the first and last step of a block, completion time in sum, over the mean that
-jobs would take alone: what a change costs grows with how long jobs are."""
-FIRST_HOT, FIRST_LENGTH = 5.0, 4
-"""The first block is hotter and so many times as long, as it begins far from good."""
-MOST_OUT, MOST_WIDE, WIDE = 16, 90, 0.07
-"""Jobs that are taken out at a time, and in some steps: a gang that holds half of the cluster for
-hours moves only where all near it do."""
-ALPHA = (0.2, 2.0)
-"""Factors on the prices."""
-FRESH = 5
-"""Prices are computed anew after so many steps."""
+HOT, COLD = 0.25, 2e-4
+"""Temperatures at the first and last step of a block, over the mean completion time."""
+SPANS = (3, 10, 30, 100)
+"""Rounds within which a segment is moved or exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,138 +32,200 @@ class Found:
 
     Parameters
     ----------
-    entries
-        Of the best plan, by job.
+    plan
+        The best.
     mean_s
         Its mean completion time.
     blocks
         Done so far.
     """
 
-    entries: tuple[Entry, ...]
+    plan: Plan
     mean_s: float
     blocks: int
 
 
-def begin(work: Work) -> Found:
-    """Jobs put into an empty plan in order of arrival."""
-    plan = _empty(work)
-    paid = _paid(plan)
-    for job in np.argsort(work.release, kind="stable").tolist():
-        _insert(plan, job, paid, 1.0)
-    return _found(plan, 0)
+def begin(work: Work, plan: Plan) -> Found:
+    """From a plan."""
+    course = Follower(work).follow(plan)
+    assert course is not None
+    return Found(tidied(plan, course), course.total_s / len(work.ways), 0)
+
+
+def by_size(work: Work) -> Plan:
+    """Jobs with the least work first, in the configuration with the least work, none stopped."""
+    least = [
+        min((way.gpus * way.work_s, index) for index, way in enumerate(ways)) for ways in work.ways
+    ]
+    order = sorted(range(len(least)), key=lambda job: least[job])
+    return Plan([(job, 0) for job in order], [[Segment(way, 0, False)] for _, way in least])
 
 
 def block(work: Work, found: Found, steps: int = BLOCK) -> Found:
     """One annealing from the best plan so far."""
-    plan = _empty(work)
-    for job, entry in enumerate(found.entries):
-        plan.enter(job, entry)
-    draw = np.random.default_rng(found.blocks)
-    jobs, best, floor_s = len(work.ways), found, work.floor_s
-    least = np.asarray([min(w.gpus * w.duration_s for w in ways) for ways in work.ways])
-    now_s, paid = jobs * plan.mean_s, np.zeros(1)
-    hot, length = (HOT, 1) if found.blocks else (FIRST_HOT, FIRST_LENGTH)
-    alone_s = float((floor_s - work.submission_s).mean())
-    for step in range(steps * length):
-        heat_s = alone_s * (hot * (1.0 - step / (steps * length)) ** 2 + COLD)
-        if step % FRESH == 0:
-            paid = _paid(plan)
-        out = _ruined(plan, floor_s, draw)
-        before = [(job, plan.remove(job), float(plan.end_s[job])) for job in out]
-        alpha = math.exp(draw.uniform(*np.log(ALPHA)))
-        for job in _order(out, work, least, draw):
-            _insert(plan, job, paid, alpha)
-        then_s = jobs * plan.mean_s
-        if then_s < now_s or draw.random() < math.exp((now_s - then_s) / heat_s):
-            now_s = then_s
-            if plan.mean_s < best.mean_s - 1e-9:
-                best = _found(plan, found.blocks)
+    follower, draw = Follower(work), Random(found.blocks)
+    course = follower.follow(found.plan)
+    assert course is not None
+    now = _Point(work, found.plan, course)
+    best, best_s, mean_s = now.plan, course.total_s, found.mean_s
+    for step in range(steps):
+        heat_s = mean_s * HOT * (COLD / HOT) ** (step / steps)
+        changed = now.changed(draw)
+        if changed is None:
             continue
-        for job in out:
-            plan.remove(job)
-        for job, entry, _ in before:
-            plan.enter(job, entry)
-    return Found(best.entries, best.mean_s, found.blocks + 1)
+        limit_s = now.course.total_s - heat_s * math.log(1.0 - draw.random())
+        course = follower.follow(changed, limit_s)
+        if course is None:
+            continue
+        plan = tidied(changed, course)
+        if len(plan.order) < len(changed.order):
+            # A segment that never ran may have closed nodes to others.
+            course = follower.follow(plan)
+            assert course is not None
+        now = _Point(work, plan, course)
+        if course.total_s < best_s - 1e-6:
+            best, best_s = plan, course.total_s
+    return Found(best, best_s / len(work.ways), found.blocks + 1)
 
 
-def _found(plan: Plan, blocks: int) -> Found:
-    entries = tuple(entry for entry in plan.entries if entry is not None)
-    assert len(entries) == len(plan.entries)
-    return Found(entries, plan.mean_s, blocks)
+class _Point:
+    """A plan with its course, and what may be changed in it."""
 
+    def __init__(self, work: Work, plan: Plan, course: Course) -> None:
+        self.plan, self.course = plan, course
+        self._work = work
+        self._starts = [course.runs[place].start for place in plan.order]
 
-def _empty(work: Work) -> Plan:
-    """Long enough for all jobs one after the other."""
-    longest = sum(min(way.rounds for way in ways) for ways in work.ways)
-    most = max(way.rounds for ways in work.ways for way in ways)
-    return Plan(work, int(work.release.max()) + longest + most + 1)
+    def changed(self, draw: Random) -> Plan | None:
+        """Another plan; None if what was drawn does not exist."""
+        at = draw.randrange(len(self.plan.order))
+        kind = draw.random()
+        if kind < 0.45:
+            return self._moved(at, draw)
+        if kind < 0.6:
+            return self._exchanged(at, draw)
+        if kind < 0.75:
+            return self._otherwise(at, draw)
+        if kind < 0.8:
+            return self._with(at, lambda s: s._replace(blocks=not s.blocks))
+        if kind < 0.86:
+            return self._stopped_at_another_time(at, draw)
+        return self._merged(at) if kind < 0.93 else self._split(at, draw)
 
+    def _near(self, since: int, before: int, at: int, draw: Random) -> int | None:
+        """Place in the order of another job's segment that starts within these rounds."""
+        first, last = bisect_left(self._starts, since), bisect_right(self._starts, before)
+        if last - first < 2:
+            return None
+        found = draw.randrange(first, last)
+        return None if self.plan.order[found][0] == self.plan.order[at][0] else found
 
-def _paid(plan: Plan) -> Floats:
-    """Integral of the price of a GPU-second up to the begin of each round, seconds per GPU."""
-    work = plan.work
-    change = np.zeros(plan.rounds + 1)
-    np.add.at(change, work.release, 1.0)
-    ends = np.ceil(plan.end_s / work.interval_s).astype(np.int64)
-    np.add.at(change, np.minimum(ends, plan.rounds), -1.0)
-    price = np.maximum(np.cumsum(change[:-1]), 1.0) / float(work.capacity.sum())
-    return np.concatenate([[0.0], np.cumsum(price * work.interval_s)])
+    def _other(self, at: int, draw: Random) -> int | None:
+        """One that starts near a segment, and not before that is ready."""
+        run, span = self.course.runs[self.plan.order[at]], draw.choice(SPANS)
+        return self._near(max(run.ready, run.start - span), run.start + span, at, draw)
 
+    def _moved(self, at: int, draw: Random) -> Plan | None:
+        to = self._other(at, draw)
+        if to is None:
+            return None
+        order = self.plan.order[:]
+        order.insert(to, order.pop(at))
+        return Plan(order, self.plan.segments)
 
-def _insert(plan: Plan, job: int, paid: Floats, alpha: float) -> None:
-    """Put a job back where its end and the price of its GPUs are least.
+    def _exchanged(self, at: int, draw: Random) -> Plan | None:
+        """Two in each other's place, and on each other's class of nodes where they can."""
+        to = self._other(at, draw)
+        if to is None:
+            return None
+        order, segments = self.plan.order[:], self.plan.segments
+        one, other = order[at], order[to]
+        order[at], order[to] = other, one
+        kinds = self._class(one), self._class(other)
+        if kinds[0] != kinds[1]:
+            segments = segments[:]
+            for (job, index), kind in ((one, kinds[1]), (other, kinds[0])):
+                ways = [w for w, way in enumerate(self._work.ways[job]) if way.node_class == kind]
+                if ways:
+                    mine = segments[job] = segments[job][:]
+                    mine[index] = Segment(draw.choice(ways), *mine[index][1:3])
+        return Plan(order, segments)
 
-    Ways are tried in the order of what they would cost at once; as prices mostly fall, one that
-    would then cost more than another does is not looked at.
-    """
-    work, since = plan.work, int(plan.work.release[job])
-    ways = work.ways[job]
+    def _class(self, place: Place) -> int:
+        job, index = place
+        return self._work.ways[job][self.plan.segments[job][index].way].node_class
 
-    def cost_s(way: Way, start: int) -> float:
-        held = float(paid[start + way.rounds] - paid[start])
-        return start * work.interval_s + way.duration_s + alpha * way.gpus * held
+    def _otherwise(self, at: int, draw: Random) -> Plan | None:
+        """In another configuration, in some steps elsewhere in the order too."""
+        job, index = self.plan.order[at]
+        ways = len(self._work.ways[job])
+        if ways == 1:
+            return None
+        way = (self.plan.segments[job][index].way + draw.randrange(1, ways)) % ways
+        there = self._with(at, lambda s: Segment(way, s.rounds, s.blocks))
+        run = self.course.runs[job, index]
+        to = self._near(run.ready, run.start + 20, at, draw) if draw.random() < 0.5 else None
+        if to is not None:
+            order = there.order[:]
+            order.insert(to, order.pop(at))
+            there = Plan(order, there.segments)
+        return there
 
-    best: tuple[float, int, int] | None = None
-    for at_once, index in sorted((cost_s(way, since), i) for i, way in enumerate(ways)):
-        way, before = ways[index], plan.rounds
-        if best is not None:
-            if at_once >= best[0]:
-                break
-            # No later than where its end alone costs more.
-            before = math.ceil((best[0] - way.duration_s) / work.interval_s)
-        start = plan.earliest(way, since, min(before, plan.rounds))
-        if start is not None and (best is None or cost_s(way, start) < best[0]):
-            best = (cost_s(way, start), index, start)
-    assert best is not None
-    plan.put(job, best[1], best[2])
+    def _stopped_at_another_time(self, at: int, draw: Random) -> Plan | None:
+        job, index = self.plan.order[at]
+        rounds = self.plan.segments[job][index].rounds
+        if not rounds:
+            return None
+        rounds = max(1, rounds + round(draw.gauss(0.0, 3.0)))
+        return self._with(at, lambda s: s._replace(rounds=rounds))
 
+    def _with(self, at: int, change: Callable[[Segment], Segment]) -> Plan:
+        job, index = self.plan.order[at]
+        segments = self.plan.segments[:]
+        mine = segments[job] = segments[job][:]
+        mine[index] = change(mine[index])
+        return Plan(self.plan.order, segments)
 
-def _ruined(plan: Plan, floor_s: Floats, draw: Generator) -> list[int]:
-    """Jobs near one that waits long, or near any, at an instant of its life."""
-    work, jobs = plan.work, len(plan.entries)
-    excess = np.maximum(plan.end_s - floor_s, 0.0) + 50.0
-    late = draw.random() < 0.7
-    about = int(draw.choice(jobs, p=excess / excess.sum()) if late else draw.integers(jobs))
-    at = draw.uniform(float(work.release[about]), float(plan.end_s[about]) / work.interval_s)
-    starts = np.asarray([entry.start for entry in plan.entries if entry is not None])
-    ends = plan.end_s / work.interval_s
-    far = np.maximum(0.0, np.maximum(starts - at, at - ends)) + draw.uniform(0.0, 30.0, jobs)
-    wide = draw.random() < WIDE
-    count = int(draw.integers(MOST_OUT, MOST_WIDE) if wide else draw.integers(2, MOST_OUT))
-    near = np.argsort(far, kind="stable")[: count * (4 if draw.random() < 0.5 else 1)]
-    return sorted({about, *draw.permutation(near)[:count].tolist()})
+    def _merged(self, at: int) -> Plan | None:
+        """Without a segment: what it did the one before or behind it does."""
+        job, index = self.plan.order[at]
+        mine = self.plan.segments[job][:]
+        if len(mine) == 1:
+            return None
+        if index == len(mine) - 1:
+            mine[index - 1] = mine[index - 1]._replace(rounds=0)
+        del mine[index]
+        order = [
+            (j, i - 1) if j == job and i > index else (j, i)
+            for j, i in self.plan.order
+            if (j, i) != (job, index)
+        ]
+        return Plan(order, [*self.plan.segments[:job], mine, *self.plan.segments[job + 1 :]])
 
-
-def _order(out: list[int], work: Work, least: Floats, draw: Generator) -> list[int]:
-    """Least work first, about; by arrival; any; or most work first."""
-    jobs = np.asarray(out)
-    how = int(draw.integers(4))
-    if how == 0:
-        key = least[jobs] * np.exp(draw.normal(0.0, 0.5, jobs.size))
-    elif how == 1:
-        key = work.release[jobs].astype(np.float64)
-    else:
-        key = draw.random(jobs.size) if how == 2 else -least[jobs]
-    ordered: list[int] = jobs[np.argsort(key, kind="stable")].tolist()
-    return ordered
+    def _split(self, at: int, draw: Random) -> Plan | None:
+        """Stopped when another has become ready, which comes first then; the rest comes later."""
+        job, index = place = self.plan.order[at]
+        segment, start = self.plan.segments[job][index], self.course.runs[place].start
+        lasts = math.ceil(self._work.ways[job][segment.way].work_s / self._work.interval_s)
+        to = self._near(start, start + lasts, at, draw)
+        if to is None:
+            return None
+        other = self.plan.order[to]
+        ready = self.course.runs[other].ready
+        if ready <= start:
+            return None
+        rest = segment.way if draw.random() < 0.5 else draw.randrange(len(self._work.ways[job]))
+        mine = self.plan.segments[job][:]
+        mine[index : index + 1] = [
+            segment._replace(rounds=ready - start),
+            Segment(rest, segment.rounds, False),
+        ]
+        order = [
+            (j, i + 1) if j == job and i > index else (j, i)
+            for j, i in self.plan.order
+            if (j, i) != other
+        ]
+        order.insert(order.index(place) + 1, other)
+        later = order.index(place) + 2 + int(draw.expovariate(1.0 / 8.0))
+        order.insert(later, (job, index + 1))
+        return Plan(order, [*self.plan.segments[:job], mine, *self.plan.segments[job + 1 :]])
