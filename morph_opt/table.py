@@ -8,9 +8,10 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 
 from morph_opt.domain import InputError
-from morph_opt.domain.checked import checked
+from morph_opt.domain.checked import checked, kind_of
 
 Cell = str | int | float | None
 """What stands in a cell; None and NaN are shown as nothing."""
@@ -37,7 +38,8 @@ class Table:
     Raises
     ------
     InputError
-        If a row has another number of cells, or a format is of no column.
+        If a row has another number of cells, a cell is neither text nor a number, or a format is of
+        no column.
     """
 
     header: Sequence[str]
@@ -56,6 +58,9 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.header):
                 raise InputError(f"{len(self.header)} columns, but {len(row)} cells: {row!r}")
+            for name, cell in zip(self.header, row, strict=True):
+                if cell is not None and not isinstance(cell, str | Real):
+                    raise InputError(f"{name}: a cell is text or a number, got {kind_of(cell)}")
 
     def _sides(self) -> list[str]:
         """One letter per column."""

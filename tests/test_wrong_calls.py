@@ -96,6 +96,7 @@ mo.read_scenario(5) | path: must be text or a path, got 5
 mo.Table(5, 5) | header: must be several, each text, got 5
 mo.Table(["a"], [1]) | rows: must be several, each several
 mo.Table(["a"], [[1, 2]]) | 1 columns, but 2 cells
+mo.Table(["a"], [[object()]]) | a: a cell is text or a number, got object
 mo.Table(["a"], [[1]], align=5) | align: must be text, got 5
 mo.Workload(trace=5) | trace: must be text, got 5
 mo.Scheduler(gap="small") | gap: must be a number from 0 to 1, got 'small'
@@ -184,7 +185,7 @@ mo.plan.fleet(ASK, "avg jct_s <= 9", types=["V100"], prices={}) | prices: has no
 mo.plan.fleet(ASK, "avg jct_s <= 9", types=["V1000"], prices={}) | types: unknown GPU type 'V1000'
 mo.plan.eta(mo.plan.Ask(mo.Scenario(state=STATE)), jobs=["nobody"]) | jobs: the state has no job
 mo.plan.eta(mo.plan.Ask(mo.Scenario(state=STATE)), continuations=1) | continuations: 10 and 90 %
-mo.plan.nodes(mo.plan.Ask(SCENARIO, on="nope"), "avg jct_s <= 10") | on: must be local:N
+mo.plan.Ask(SCENARIO, on="nope") | on: must be local:N
 mo.report(["nowhere"], out="x.txt") | out: must end in .html, got 'x.txt'
 SCENARIO.run("nowhere", resume=True) | nowhere: holds no run that could be finished
 mo.Level("a", "s", [1.0]) | value: must be an array, got [1.0]

@@ -215,7 +215,7 @@ class Follower:
     def follow(self, plan: Plan, limit_s: float = math.inf) -> Course | None:
         """What comes of a plan; None if completion times are above a limit in sum."""
         following = _Following(self, plan)
-        while following.goes_on():
+        while following.advance():
             following.start()
             if following.total_s > limit_s:
                 return None
@@ -239,7 +239,7 @@ class _Following:
         self.runs: dict[Place, Run] = {}
         self.total_s = 0.0
 
-    def goes_on(self) -> bool:
+    def advance(self) -> bool:
         """To the next boundary at which something ends or arrives; False if there is none."""
         work, arrived = self._work, self._arrived
         self._now = min(self._until.values(), default=-1)

@@ -51,6 +51,8 @@ class Ask:
         if self.blocks not in (None, *BLOCK_S):
             rule = f"must be {' or '.join(BLOCK_S)}, got {self.blocks!r}"
             raise InputError(rule, field="blocks")
+        if self.on is not None:
+            require_named(self.on)
 
     def folder(self, question: str) -> Path:
         """Where the answer is kept."""
@@ -62,13 +64,11 @@ class Ask:
         Raises
         ------
         InputError
-            If scheduler or executor are of no name that is known: bounds may answer a question
-            without a replay, and would hide it.
+            If the scheduler is of no name that is known: bounds may answer a question without a
+            replay, and would hide it.
         """
         self._require_named()
         require_scheduler(self.scenario.scheduler)
-        if self.on is not None:
-            require_named(self.on)
         return Evaluator(self.folder(question), self.on, self.limits, self.progress)
 
     def _require_named(self) -> None:
