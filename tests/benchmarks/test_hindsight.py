@@ -140,7 +140,7 @@ def searched(work: Work, blocks: int, steps: int) -> Found:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_search_finds_no_worse_than_the_best_of_all_plans_of_tiny_traces(seed: int) -> None:
     """And, where a stop costs more than jobs last, that one."""
     draw = np.random.default_rng(seed)
@@ -148,8 +148,8 @@ def test_a_search_finds_no_worse_than_the_best_of_all_plans_of_tiny_traces(seed:
     ways = [[way(s / gpus**0.8, gpus) for gpus in (1, 3)] for s in seconds]
     release = draw.integers(0, 6, 4).tolist()
     free, costly = (work_of(ways, release, [4], startup_s) for startup_s in (0.0, 5000.0))
-    assert searched(free, 2, 800).mean_s <= best_of_all(free) + 1e-9
-    assert searched(costly, 2, 800).mean_s == pytest.approx(best_of_all(costly))
+    assert searched(free, 4, 500).mean_s <= best_of_all(free) + 1e-9
+    assert searched(costly, 4, 500).mean_s == pytest.approx(best_of_all(costly))
 
 
 @dataclass(frozen=True)
