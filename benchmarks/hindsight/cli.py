@@ -1,6 +1,6 @@
 """Hindsight: the best schedule that a search finds under the engine's own rules, knowing all.
 
-    python -m benchmarks.hindsight [--trace base] [--seeds 0] [--blocks 2] [--out FOLDER]
+    python -m benchmarks.hindsight [--trace base] [--seeds 0] [--blocks 1] [--out FOLDER]
 
 Traces are those of the comparison, by the same names and in rounds of the same length. A plan says
 in which order jobs start, in which configuration, on which GPU type, and when they are stopped; the
@@ -158,7 +158,7 @@ def make_parser() -> LineParser:
     parser.add_argument(
         "--seeds", type=whole(0, 10**6), nargs="+", default=[0], help="of twins (0)"
     )
-    parser.add_argument("--blocks", type=whole(1, 10**6), default=2, help="in all, per trace (2)")
+    parser.add_argument("--blocks", type=whole(1, 10**6), default=1, help="in all, per trace (1)")
     parser.add_argument("--out", type=Path, default=FOLDER)
     return parser
 

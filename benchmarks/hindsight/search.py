@@ -18,7 +18,7 @@ from random import Random
 
 from benchmarks.hindsight.plan import Course, Follower, Place, Plan, Segment, Work, tidied
 
-BLOCK = 50_000
+BLOCK = 150_000
 """Steps from hot to cold."""
 HOT, COLD = 0.25, 2e-4
 """Temperatures at the first and last step of a block, over the mean completion time."""
