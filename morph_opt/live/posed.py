@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -221,7 +222,10 @@ def _with_history(
         }
     done = executed_s if stated.checkpoint else state.executed_s
     if stated.left is not None and stated.seconds is not None:
-        done = total_s - min(total_s, stated.left * (stated.iteration_s or 1.0))
+        # What a job reports is believed where it exceeds what its user said of the whole.
+        left_s = stated.left * (stated.iteration_s or 1.0)
+        total_s = max(total_s, math.ceil(left_s))
+        done = total_s - left_s
     # A job that overruns what was said of it has a second to go, each second.
     more["iterations_done"] = max(0.0, min(done, total_s - 1.0))
     return replace(
@@ -276,6 +280,8 @@ class _Models:
             total = max(1, round(state.job.iterations / asked_s))
         if pace_s is None or total is None:
             return None
+        if stated.left is not None:
+            total = max(total, math.ceil(stated.left))
         try:
             job = replace(state.job, model=model, iterations=total, requested_plan=plan)
         except InputError:  # the plan is of another number of GPUs
@@ -283,7 +289,7 @@ class _Models:
         ran_s = state.executed_s - (0.0 if known is None else known.executed_s)
         done = ran_s / pace_s + (known.done if known is not None and stated.checkpoint else 0.0)
         if stated.left is not None:
-            done = total - min(stated.left, total)
+            done = total - stated.left
         running = None if held is None else replace(held, plan=plan)
         done = max(0.0, min(done, total - min(1.0, 1.0 / pace_s)))
         return replace(state, job=job, running=running, iterations_done=done), pace_s

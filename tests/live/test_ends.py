@@ -34,6 +34,7 @@ def reported(folder: Path, fake: FakeSlurm) -> None:
         ("word", "checkpoint seconds=900", ""),
         ("report", "checkpoint seconds=900", NO_REPORT),
         ("report", "checkpoint left=900", ""),
+        ("report", "checkpoint seconds=10 left=900", ""),
         ("report", "checkpoint left=20", NEAR),
     ],
 )
