@@ -47,9 +47,7 @@ def add_free(
     row_limit: list[float] = []
     state_entries: list[tuple[int, int, float]] = []
     hold_entries: list[tuple[int, int, float]] = []
-    beside_label: list[tuple[int, int]] = []
-    beside_way: list[int] = []
-    beside_states: list[tuple[int, int]] = []
+    beside = _Beside()
     groups = np.split(np.arange(here.node.size), first[1:]) if busy.size else []
     gang_of = problem.options.gang
     for position, (node, rows) in enumerate(zip(busy.tolist(), groups, strict=True)):
@@ -69,10 +67,7 @@ def add_free(
             over = np.asarray(states)[None, :, :] + held[:, None, :] > capacity + SLACK
             options = here.option[rows].tolist()
             for option, way, none in zip(options, ways, over.any(axis=2), strict=True):
-                row = len(beside_way)
-                beside_label.append((node, option))
-                beside_way.append(way)
-                beside_states += [(row, at + i) for i in np.flatnonzero(none).tolist()]
+                beside.add((node, option), way, at + np.flatnonzero(none))
         for column, resource in enumerate(scarce.tolist()):
             row = len(row_label)
             row_label.append((node, resource))
@@ -95,18 +90,36 @@ def add_free(
         np.asarray(row_limit),
         [(state_row, w[state_column], state_value), (hold_row, hold_column, hold_value)],
     )
-    if beside_way:
-        way = np.asarray(beside_way, dtype=np.int64)
-        beside_row, beside_state = np.asarray(beside_states, dtype=np.int64).T
-        builder.add_rows(
-            "beside",
-            np.asarray(beside_label, dtype=np.int64),
-            -np.inf,
-            1.0,
-            [(beside_row, w[beside_state], 1.0), (np.arange(way.size), way, 1.0)],
-        )
+    beside.pose(builder, w)
     node = busy[np.asarray(of_node, dtype=np.int64)]
     return FreeStates(node, cells.of_node[node], tuple(free), w)
+
+
+class _Beside:
+    """Rows ``beside``: of a stay and the states that leave no room for it, at most one."""
+
+    def __init__(self) -> None:
+        self._label: list[tuple[int, int]] = []
+        self._way: list[int] = []
+        self._states: list[Ints] = []
+
+    def add(self, label: tuple[int, int], way: int, states: Ints) -> None:
+        """One row, by the column of the stay and the numbers of states."""
+        self._label.append(label)
+        self._way.append(way)
+        self._states.append(states)
+
+    def pose(self, builder: ModelBuilder, w: Ints) -> None:
+        """All of them, ``w`` the columns of the states."""
+        if not self._way:
+            return
+        way = np.asarray(self._way, dtype=np.int64)
+        each = np.arange(way.size)
+        states = np.repeat(each, [one.size for one in self._states])
+        column = w[np.concatenate(self._states)]
+        label = np.asarray(self._label, dtype=np.int64)
+        entries = [(states, column, 1.0), (each, way, 1.0)]
+        builder.add_rows("beside", label, -np.inf, 1.0, entries)
 
 
 def _by_gang(gangs: list[int], held: Floats) -> tuple[tuple[Vector, ...], ...]:

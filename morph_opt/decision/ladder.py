@@ -426,10 +426,8 @@ class _Climb:
         if outcome.status is Status.INFEASIBLE and state.selection is None:
             state.bounded(-np.inf, "solver")
             return
-        found = solved.selection
-        if found is not None:
-            found = part.merged(found, found)
-            state.better(problem, level, found)
+        if solved.selection is not None:
+            state.better(problem, level, part.merged(solved.selection, solved.selection))
         proven = -np.inf if outcome.status is Status.INFEASIBLE else outcome.bound
         # A solver is sure of its bound to a share of its largest cost, which is no more than this.
         largest = float(np.abs(part.level.value).max(initial=0.0))
