@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -78,14 +78,17 @@ class Planned(FillingPolicy):
             if table.parts(k) == parts and table.node_class[k] == due.node_class
         ]
         mine.sort(key=lambda k: float(table.iteration_s[k]))
-        planned = np.zeros(problem.nodes.count, dtype=bool)
-        planned[[node for node, _ in due.spots]] = True
-        there = replace(problem, nodes=replace(problem.nodes, open=problem.nodes.open & planned))
-        for candidate in mine[:1]:
-            found = place_parts(there, candidate, filling.room)
-            if found is not None:
-                filling.choice[job], filling.spots[job] = candidate, found
-                return True
+        # What is free beside the planned spots is kept back while they are looked at.
+        room, most = filling.room.nodes, np.zeros(problem.nodes.count)
+        for node, gpus in due.spots:
+            most[node] = gpus
+        spare = np.maximum(room[:, 0] - most, 0.0)
+        room[:, 0] -= spare
+        found = place_parts(problem, mine[0], filling.room) if mine else None
+        room[:, 0] += spare
+        if found is not None:
+            filling.choice[job], filling.spots[job] = mine[0], found
+            return True
         return filling.start(job, mine)
 
 
