@@ -52,15 +52,6 @@ def begin(work: Work, plan: Plan) -> Found:
     return Found(tidied(plan, course), course.total_s / len(work.ways), 0)
 
 
-def by_size(work: Work) -> Plan:
-    """Jobs with the least work first, in the configuration with the least work, none stopped."""
-    least = [
-        min((way.gpus * way.work_s, index) for index, way in enumerate(ways)) for ways in work.ways
-    ]
-    order = sorted(range(len(least)), key=lambda job: least[job])
-    return Plan([(job, 0) for job in order], [[Segment(way, 0, False)] for _, way in least])
-
-
 def block(work: Work, found: Found, steps: int = BLOCK) -> Found:
     """One annealing from the best plan so far."""
     follower, draw = Follower(work), Random(found.blocks)

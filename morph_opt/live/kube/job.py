@@ -109,7 +109,7 @@ class Job:
 
     @property
     def held(self) -> str:
-        """By whom it is kept from starting, other than us; "" by nobody."""
+        """What keeps it from starting, other than us; "" where nothing does."""
         if self.suspended and not self.stopped:
             return "not admitted by Kueue" if self.queued else "suspended by a person"
         return "another gate" if any(set(pod.gates) - {GATE} for pod in self.gated) else ""
