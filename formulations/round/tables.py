@@ -236,6 +236,7 @@ class RoundProblem:
         ):
             if index.size and (index.min() < 0 or index.max() >= limit):
                 raise ValueError(f"{name} must lie in 0..{limit - 1}")
+        _require_numbers(self)
         _require_candidates(c, n)
         holding = np.zeros(self.jobs.count, dtype=bool)
         holding[h.job] = True
@@ -300,8 +301,32 @@ class RoundProblem:
         return total
 
 
+def _require_numbers(problem: RoundProblem) -> None:
+    """Amounts, instants and times that are numbers from 0 on; or `ValueError`.
+
+    NaN means something in the stays of queued jobs alone, infinity in uplinks of leaves.
+    """
+    jobs, n, h = problem.jobs, problem.nodes, problem.holds
+    columns = {f"jobs.{name}": getattr(jobs, name) for name in JobTable.__slots__} | {
+        "jobs.stay_iteration_s": jobs.stay_iteration_s[jobs.running],
+        "candidates.side": problem.candidates.templates[0].side,
+        "nodes.capacity": n.capacity,
+        "nodes.uplink_gb_per_s": n.uplink_gb_per_s[n.uplink_gb_per_s != np.inf],
+        "holds.demand": h.demand,
+        "holds.uplink_gb_per_s": h.uplink_gb_per_s,
+        "interval_s": np.array([problem.interval_s]),
+    }
+    # All at once: of small rounds, a look at each is much of what making the tables takes.
+    every = np.concatenate([column.reshape(-1) for column in columns.values()])
+    if every.min() >= 0 and every.max() < np.inf:
+        return
+    for name, column in columns.items():
+        if not ((column >= 0) & (column < np.inf)).all():
+            raise ValueError(f"{name} must be finite and at least 0")
+
+
 def _require_candidates(c: CandidateTable, n: NodeTable) -> None:
-    """Parts that nodes have, positive times, and amounts that are numbers; or `ValueError`."""
+    """Parts that nodes have, and positive times; or `ValueError`."""
     if c.count and (c.part_gpus < 1).any():
         raise ValueError("candidates.part_gpus must be at least 1")
     if c.count and (c.part_gpus > n.capacity[c.part_class, 0]).any():
@@ -313,8 +338,6 @@ def _require_candidates(c: CandidateTable, n: NodeTable) -> None:
         raise ValueError("candidates.loose must be left to parts of one GPU")
     if c.count and not (np.isfinite(c.iteration_s) & (c.iteration_s > 0)).all():
         raise ValueError("candidates.iteration_s must be positive and finite")
-    if not ((c.side >= 0) & (c.side < np.inf)).all():
-        raise ValueError("candidates.side must be finite and at least 0")
     if ((c.scope == Scope.NODE) & (np.diff(c.part_start) > 1)).any():
         raise ValueError("candidates.scope must not be NODE for several parts")
     if (c.strict & (c.scope < Scope.LEAF)).any():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from morph_opt.documents import JSON_BYTES
+from morph_opt.documents import JSON_BYTES, parse_json
 from morph_opt.documents.limits import raised
 from morph_opt.domain import InputError
 from morph_opt.live.scheduler import AwayError, RefusedError
@@ -107,7 +107,7 @@ class Api:
             text, headers["Content-Type"] = json.dumps(body).encode(), kind
         try:
             status, found, date = self._send(verb, self._prefix + path, text, headers)
-            value = json.loads(found or b"{}")
+            value = parse_json((found or b"{}").decode(), path)
             time_s = parsedate_to_datetime(date).timestamp()
         except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
             raise AwayError(f"{verb} {path}: {error}") from None

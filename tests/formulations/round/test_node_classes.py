@@ -18,7 +18,7 @@ from formulations.prices.rounding import Rounding
 from formulations.round.check import RuleError, check
 from formulations.round.decode import pack
 from formulations.round.shared import SharedTable
-from formulations.round.tables import Selection
+from formulations.round.tables import JobTable, Selection
 from morph_opt.decision.fallback import keep_and_fill
 from tests.formulations.worlds import oracle
 from tests.formulations.worlds.random_rounds import (
@@ -111,13 +111,34 @@ def test_contradicting_columns_are_refused(columns: dict[str, np.ndarray], messa
         replace(problem, candidates=replace(problem.candidates, **columns))
 
 
-@pytest.mark.parametrize("held", [-1.0, np.inf, np.nan])
-def test_what_is_held_beside_gpus_is_a_number(held: float) -> None:
-    problem = tiny([4, 2], [Candidate(0, (2, 2))])
-    side = problem.candidates.side.copy()
-    side[0, 0] = held
-    with pytest.raises(ValueError, match=r"candidates\.side must be finite and at least 0"):
-        replace(problem, candidates=replace(problem.candidates, side=side))
+NUMBERS = [
+    *(("jobs", name) for name in JobTable.__slots__ if name != "guaranteed"),
+    *(("candidates", "side"), ("nodes", "capacity"), ("nodes", "uplink_gb_per_s")),
+    *(("holds", "demand"), ("holds", "uplink_gb_per_s")),
+]
+
+
+@pytest.mark.parametrize("value", [-1.0, np.inf, np.nan])
+@pytest.mark.parametrize(("table", "column"), NUMBERS)
+def test_amounts_and_times_are_numbers(table: str, column: str, value: float) -> None:
+    problem = tiny([4, 2], [Candidate(0, (2, 2))], holds=[Hold(0, 0, 1)])
+    own = getattr(problem, table)
+    values = getattr(own, column).copy()
+    values.flat[0] = value
+    changed = replace(own, **{column: values})
+    if (table, column, value) == ("nodes", "uplink_gb_per_s", np.inf):
+        replace(problem, nodes=changed)  # without a limit
+        return
+    # A job without a stay is queued, and must hold nothing.
+    rule = rf"{table}\.{column} must be finite and at least 0|holds must cover exactly"
+    with pytest.raises(ValueError, match=rule):
+        replace(problem, **{table: changed})
+
+
+@pytest.mark.parametrize("interval_s", [-1.0, np.inf, np.nan])
+def test_the_interval_is_a_number(interval_s: float) -> None:
+    with pytest.raises(ValueError, match="interval_s must be finite and at least 0"):
+        replace(tiny([4], []), interval_s=interval_s)
 
 
 def test_nobody_shares_gpus_of_several_classes() -> None:
