@@ -1,7 +1,8 @@
-"""What a run beside a real Slurm begins is ended, whatever ends the run; no Slurm is needed."""
+"""What runs beside a real Slurm begin and count; no Slurm is needed."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from tests.live.counted import blame, forgot
 from tests.live.real import end_all, processes, until
+from tests.live.scripts import reporting_job
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
@@ -82,3 +84,23 @@ def test_what_slurmctld_cannot_have_forgotten_is_lost() -> None:
     assert not forgot(lines, [3.0]), "of a run before the last"
     assert not forgot(lines, [160.0])
     assert not forgot(lines, [])
+
+
+def test_the_page_s_job_keeps_whole_what_it_has_done_and_goes_on_there(tmp_path: Path) -> None:
+    job = tmp_path / "job.sh"
+    job.write_text(reporting_job(tmp_path))
+    env = {**os.environ, "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"}
+    words = ["bash", str(job), "j", "2"]
+    state, before = tmp_path / "j/state", tmp_path / "before"
+    with subprocess.Popen(words, env=env, start_new_session=True) as first:
+        until("a piece of the work", state.exists)
+        before.hardlink_to(state)
+        os.killpg(first.pid, signal.SIGTERM)
+    assert first.returncode == 0
+    assert not state.samefile(before), "another file takes its place, it is never written into"
+    assert state.read_text() == "1\n"
+    subprocess.run(words, env=env, check=True)
+    log = (tmp_path / "j.log").read_text().splitlines()
+    assert [line.split()[0] for line in log] == ["start", "stop", "start", "end"]
+    said = json.loads((tmp_path / "7.json").read_text())
+    assert said == {"iterations_left": 0, "iteration_s": 1.0}
