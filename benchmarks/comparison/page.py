@@ -34,7 +34,7 @@ has not been run, {left} of {all} replays; the command goes on where it ended.
 
 `philly-bursts` and `acme-bursts` are twins of whole clusters on 64 GPUs, three days at three times
 and one day at twice the published load: a job is there several times at the same instant. On
-guesses `auto` is `lookahead`, so where no job is guaranteed that is one row.
+guesses `auto` is `lookahead`, or `jct` for workers, so where no job is guaranteed that is one row.
 
 Everything that was tuned was tuned on twins. Originals are reported once, at the end, in tables of
 their own; no mean and no interval joins them to the twins.

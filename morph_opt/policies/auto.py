@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from formulations.round.tables import Level, RoundProblem
+from morph_opt.decision.objective import Objective
 from morph_opt.decision.promises import FACTOR, Promises
-from morph_opt.domain import Job
+from morph_opt.domain import Job, PlanFamily, RoundState
 from morph_opt.policies.blind import Durations
-from morph_opt.policies.objectives.plain import Lookahead, SavedTime
+from morph_opt.policies.objectives.plain import Jct, Lookahead, SavedTime
 
 if TYPE_CHECKING:
     from morph_opt.policies.options import DecisionOptions
 
 AUTO = "auto"
+_WORKERS = {PlanFamily.EST}
 
 
-def objective_for(options: DecisionOptions) -> SavedTime | Lookahead:
-    """`SavedTime` where policies know what jobs have left, if only about; else `Lookahead`.
+class OnGuesses(Objective[bool]):
+    """`Jct` in rounds whose jobs are all of workers that take turns, else `Lookahead`."""
+
+    name = AUTO
+    remembers = False
+    _of_workers, _of_others = Jct(), Lookahead()
+
+    def observe(self, state: RoundState) -> bool:
+        """Whether all jobs are of workers."""
+        return _families(known.job for known in state.jobs) == _WORKERS
+
+    def levels(self, problem: RoundProblem, data: bool) -> tuple[Level, ...]:
+        """Completions per second of workers; seconds saved of others."""
+        return (self._of_workers if data else self._of_others).goals(problem)
+
+
+def objective_for(options: DecisionOptions) -> SavedTime | OnGuesses:
+    """`SavedTime` where policies know what jobs have left, if only about; else `OnGuesses`.
 
     Dividing by the time for which GPUs are held pays where that is known; on guesses it does not.
     """
     blind = Durations.parse(options.durations).blind
-    return Lookahead(name=AUTO) if blind else SavedTime(name=AUTO)
+    return OnGuesses() if blind else SavedTime(name=AUTO)
+
+
+def _families(jobs: Iterable[Job]) -> set[PlanFamily]:
+    return {job.requested_plan.family for job in jobs}
 
 
 def promises_for(options: DecisionOptions) -> Promises:
@@ -32,12 +55,17 @@ def promises_for(options: DecisionOptions) -> Promises:
     return Promises(FACTOR) if options.objective == AUTO else Promises()
 
 
-def chosen(policy: str, options: DecisionOptions, jobs: Iterable[Job]) -> str | None:
+def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str | None:
     """What ``auto`` takes for jobs like these, and why, in a line; None under other objectives."""
     if policy != "milp" or options.objective != AUTO:
         return None
     durations = Durations.parse(options.durations)
-    if durations.blind:
+    families = _families(jobs)
+    if durations.blind and families == _WORKERS:
+        what = "auto: jct on guesses, because durations of workers are unknown"
+    elif durations.blind and (families >= _WORKERS or not families):
+        what = "auto: lookahead on guesses, jct in rounds of workers, as durations are unknown"
+    elif durations.blind:
         what = "auto: lookahead on guesses, as in jct-blind, because durations are unknown"
     elif durations.sigma:
         what = "auto: saved-time, because durations are estimated"

@@ -10,10 +10,10 @@ import pytest
 
 import morph_opt as mo
 from morph_opt.decision.promises import FACTOR, Promises
-from morph_opt.domain import RoundState
+from morph_opt.domain import JobState, RoundState
 from morph_opt.perf.speed import SpeedModel
-from morph_opt.policies.auto import chosen, objective_for, promises_for
-from morph_opt.policies.objectives.plain import Lookahead, SavedTime
+from morph_opt.policies.auto import OnGuesses, chosen, objective_for, promises_for
+from morph_opt.policies.objectives.plain import SavedTime
 from morph_opt.policies.options import PolicyOptions, Scheduler
 from morph_opt.policies.registry import make_policy
 from morph_opt.replay import cli
@@ -76,7 +76,27 @@ def test_what_it_took_is_said_with_the_reason() -> None:
     assert chosen("milp", PolicyOptions(objective="jct"), plain) is None
     assert chosen("fifo", PolicyOptions(), plain) is None
     assert isinstance(objective_for(PolicyOptions()), SavedTime)
-    assert isinstance(objective_for(PolicyOptions(durations="blind")), Lookahead)
+    assert isinstance(objective_for(PolicyOptions(durations="blind")), OnGuesses)
+
+
+def test_on_guesses_workers_go_by_completions_and_others_by_time_saved() -> None:
+    """And the line says it, of workers alone, of others alone, and where both may come."""
+    prepared = prepare(mo.Scenario("easyscale-twin"))
+    workers, others = prepared.trace.jobs, [queued("a", 1).job]
+    blind = PolicyOptions(durations="blind", promises="rank")
+    lines = [chosen("milp", blind, jobs) for jobs in (workers, others, (*workers, *others), ())]
+    assert [str(line).partition(" on guesses")[0] for line in lines] == [
+        "auto: jct",
+        *["auto: lookahead"] * 3,
+    ]
+    assert lines[2] == lines[3] != lines[1]
+    waiting = (JobState(job, restart_s=260.0) for job in workers[:20])
+    before = state(prepared.scenario.cluster, *waiting)
+    auto, jct, lookahead = (
+        granted(prepared.truth, before, replace(blind, objective=name))
+        for name in ("auto", "jct", "lookahead")
+    )
+    assert auto == jct != lookahead
 
 
 def test_a_replay_says_and_records_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
