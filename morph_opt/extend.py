@@ -24,6 +24,14 @@ _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``package.module:attribute``."""
 _LONGEST = 200
 
+_OPTIONS = {
+    "morph_opt.policies": "--policy",
+    "morph_opt.objectives": "--objective",
+    "morph_opt.solvers": "--solver",
+    "morph_opt.executors": "--on",
+}
+"""Options that take names of these groups; where traces and logs are named is said by readers."""
+
 _loaded: dict[str, str] = {}
 """Name of what was found last of each foreign package, by the package's name."""
 
@@ -150,13 +158,14 @@ def _found(group: str, name: str) -> Any | None:
     if ":" not in name:
         return None
     if not _PATH.fullmatch(name) or len(name) > _LONGEST:
-        raise InputError(f"cannot import {name!r}: must look like package.module:attribute")
+        rule = f"cannot import {name!r}: must look like package.module:attribute"
+        raise InputError(rule, field=_OPTIONS.get(group))
     require_allowed(name)
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, SyntaxError) as error:
-        raise InputError(f"cannot import {name!r}: {error}") from error
+        raise InputError(f"cannot import {name!r}: {error}", field=_OPTIONS.get(group)) from error
 
 
 def require_allowed(name: str, field: str | None = None) -> None:
