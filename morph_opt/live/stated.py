@@ -80,19 +80,25 @@ def stated_of(comment: str, report: Path | None = None) -> tuple[Stated, str]:
                 found[key] = ExecutionPlan.parse(value)
             elif key == "model":
                 found[key] = value
-            elif key == "gpus" and (ends := _GPUS.fullmatch(value)):
+            elif key == "gpus":
+                ends = _GPUS.fullmatch(value)
+                if ends is None:
+                    raise InputError(f"must be A or A-B, got {value!r}", field=key)
                 found[key] = int(ends[1]), int(ends[2] or ends[1])
         if report is not None and exists(report):
             read = Fields(read_json(report), "", str(report), REPORT_FIELDS)
             found["left"] = read.number("iterations_left", least=0.0)
             found["iteration_s"] = read.number("iteration_s", above=0.0)
-    except (InputError, ValueError) as error:
+    except InputError as error:
         return Stated(), str(error)
     return Stated(**found), ""
 
 
 def _positive(key: str, value: str) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
     if not 0.0 < number < 1e12:
         raise InputError(f"must be a positive number, got {value!r}", field=key)
     return number

@@ -8,7 +8,7 @@ import pytest
 
 from morph_opt.domain import InputError
 from morph_opt.live.settings import read_settings
-from morph_opt.live.stated import stated_of
+from morph_opt.live.stated import Stated, stated_of
 from morph_opt.live.turn import OBSERVE, Mode
 from tests.live.fake import FakeSlurm
 from tests.live.scene import controller
@@ -60,9 +60,17 @@ def test_settings_are_refused_in_one_line(tmp_path: Path, text: str, rule: str) 
         read_settings(path)
 
 
-def test_comments_that_make_no_sense_leave_a_job_rigid() -> None:
-    assert stated_of("morph seconds=-3")[1]
-    assert stated_of("morph plan=warp")[1]
+@pytest.mark.parametrize(
+    "words",
+    ["seconds=-3", "seconds=1h", "seconds=nan", "left=inf", "weight=1e999", "plan=warp", "gpus=2-"],
+)
+def test_comments_that_make_no_sense_leave_a_job_rigid(words: str) -> None:
+    said, wrong = stated_of(f"morph checkpoint {words}")
+    assert said == Stated()
+    assert wrong.startswith(words.partition("=")[0])
+
+
+def test_words_of_a_comment_that_are_not_ours_are_left() -> None:
     said, wrong = stated_of("morph checkpoint gpus=2-8 model=a iterations=5 what=ever")
     assert said.malleable
     assert wrong == ""
