@@ -166,7 +166,7 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
         (
             "e.jsonl",
             '{"time_s": NaN, "node": "node-0", "event": "fail"}',
-            "line 1: must hold finite",
+            "line 1, time_s: must be a finite",
         ),
         ("e.jsonl", '\n{"time_s": 1, "node": "node-0", "event": "boom"}', "line 2, event: must"),
         ("e.jsonl", '{"time_s": 1, "node": "node-0"}', "line 1, event: is missing"),

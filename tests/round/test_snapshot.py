@@ -259,7 +259,7 @@ def test_resources_of_a_node_are_summed_over_jobs() -> None:
     ("text", "words"),
     [
         ("{", "is not JSON"),
-        ('{"schema": NaN}', "finite numbers, got NaN"),
+        ('{"schema": NaN}', "schema: must be a finite number"),
         ('{"round": 1, "round": 2}', "round: stands twice"),
         ("[]", "must be an object, got a list"),
         ("1" * 5000, "one has thousands of digits"),
