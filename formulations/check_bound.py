@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import no_ints, of_tables
+from formulations.columns import gathered, no_ints, of_tables, stretches
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices.bound import Prices
 from formulations.round.check import RuleError, check_start
@@ -129,15 +129,19 @@ class _Definition:
 
     def _surplus(self) -> Floats:
         """U: what each job earns at most at the prices, shape (J,)."""
-        options = self.problem.options
-        earned = self.level.value - self._price()
+        options, price = self.problem.options, self._price()
         allowed, idle = allowed_options(self.problem)
-        earned[~allowed] = -np.inf
         best = np.where(idle, 0.0, -np.inf)
-        np.maximum.at(best, options.job, np.where(options.shared, -np.inf, earned))
+        for own in stretches(options.count):
+            earned = np.where(allowed[own], self.level.value[own] - price[own], -np.inf)
+            alone = np.where(options.shared[own], -np.inf, earned)
+            np.maximum.at(best, options.job[own], alone)
+        together = np.flatnonzero(options.shared & allowed) if options.shared.any() else no_ints()
+        gains = (self.level.value[together] - price[together]).tolist()
         shared = [
-            (options.jobs_of(o), float(earned[o]))
-            for o in np.flatnonzero(options.shared & np.isfinite(earned)).tolist()
+            (options.jobs_of(o), earns)
+            for o, earns in zip(together.tolist(), gains, strict=True)
+            if np.isfinite(earns)
         ]
         for jobs, _ in shared:
             best[jobs] = np.where(np.isneginf(best[jobs]), 0.0, best[jobs])
@@ -159,14 +163,14 @@ class _Definition:
             each += prices.side[where, r] * rows.part_side(r)
         if prices.uplink:
             each += prices.uplink * rows.sent_per_gpu[owner] * gpus
-        paid = np.zeros(count)
-        paid[: which.size] = np.bincount(owner, each, minlength=rows.count)[which]
+        of_row = np.bincount(owner, each, minlength=rows.count).astype(np.float64)
+        paid = gathered(of_row, which, np.zeros(count - which.size))
         paid[held.option] = 0.0
         t = problem.nodes.node_class[held.node]
         amount = prices.gpu[t] * held.demand[:, 0] + (prices.side[t] * held.demand[:, 1:]).sum(1)
         amount = np.where(problem.nodes.open[held.node], amount, 0.0) + self.stay[held.of_stay]
         amount = amount + prices.uplink * held.uplink_gb_per_s
-        paid += np.bincount(held.option, amount, minlength=count)
+        np.add.at(paid, held.option, amount)
         if self.by_slots:
             paid += self._paid_for_slots()
         return np.asarray(paid + self._paid_to_rules() if self.problem.rules.count else paid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -39,6 +39,16 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
         key, radix = key * values.size + place.reshape(-1), radix * values.size
     _, first, at = np.unique(key, return_index=True, return_inverse=True)
     return table[first], at.reshape(-1)
+
+
+STRETCH = 2**15
+"""Rows of a long column that are looked at together: what is looked up of them fits in a
+processor's cache, and no temporary columns of a hundred megabytes are asked of the system."""
+
+
+def stretches(count: int) -> Iterator[slice]:
+    """Rows 0 to ``count``, `STRETCH` at a time."""
+    return (slice(at, min(at + STRETCH, count)) for at in range(0, count, STRETCH))
 
 
 Found = TypeVar("Found")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.arrays import Floats, Ints
-from formulations.columns import of_tables, strides
+from formulations.columns import of_tables, stretches, strides
 from formulations.prices.relaxation import possible_options
 from formulations.round.tables import NONE, Level, RoundProblem
 
@@ -92,9 +92,6 @@ class Items:
 FEW_KEYS = 2**14
 """Rows that there might be up to which distinct ones are found by counting."""
 
-STRETCH = 2**15
-"""Options that are looked at together while additions are counted."""
-
 
 def least_additions(problem: RoundProblem, enough: int) -> int:
     """No fewer additions than this make the tables of a round; the first options may be ``enough``.
@@ -111,8 +108,7 @@ def least_additions(problem: RoundProblem, enough: int) -> int:
     # On closed nodes a job takes no GPU of any class.
     fine[held.option[~nodes.open[held.node]]] = False
     takes, least = np.zeros((nodes.classes, jobs), dtype=bool), jobs
-    for first in range(0, options.count, STRETCH):
-        near = slice(first, first + STRETCH)
+    for near in stretches(options.count):
         there, job = options.node_class[near], options.job[near]
         mine = fine[near] & (options.gpus[near] <= size[there])
         takes[there[mine], job[mine]] = True

@@ -19,16 +19,17 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.arrays import Bools, Floats
+from formulations.columns import stretches
 from formulations.round.tables import Level, RoundProblem
 
 SPEED_TOLERANCE = 1e-9
 """Relative slack in comparing a speed with a guaranteed one (same configuration, rounded)."""
 
 
-def relative_speed(problem: RoundProblem) -> Floats:
-    """Speed relative to the request that each member has in its option, shape (M,)."""
+def relative_speed(problem: RoundProblem, own: slice = slice(None)) -> Floats:
+    """Speed relative to the request that each member has in its option, shape (M,), or of some."""
     members = problem.options.members
-    return problem.jobs.request_iteration_s[members.job] / members.iteration_s
+    return problem.jobs.request_iteration_s[members.job[own]] / members.iteration_s[own]
 
 
 def kept(problem: RoundProblem) -> Bools:
@@ -103,10 +104,11 @@ def throughput(problem: RoundProblem, horizon_s: float | None = None) -> tuple[L
     """
     members = problem.options.members
     horizon = problem.interval_s if horizon_s is None else horizon_s
-    # In place: rounds have millions of members.
-    worth = horizon / (horizon + members.startup_s)
-    worth *= problem.jobs.weight[members.job]
-    worth *= relative_speed(problem)
+    worth = np.empty(members.job.size)
+    for own in stretches(worth.size):
+        part = horizon / (horizon + members.startup_s[own])
+        part *= problem.jobs.weight[members.job[own]]
+        np.multiply(part, relative_speed(problem, own), out=worth[own])
     return (Level.of(problem, "throughput", "normalised speed", worth),)
 
 

@@ -296,14 +296,14 @@ class _Search:
 
 def _highest(relaxation: Relaxation) -> Floats:
     """A price of each row above which no option is worth it, shape (D,)."""
-    shared, size = relaxation.shared, np.abs(relaxation.value)
-    tops = [shared.held.highest(size)]
+    shared, value = relaxation.shared, relaxation.value
+    tops = [shared.held.highest(value)]
     for use in shared.others:
         top = np.zeros(use.shape[0])
         for row in np.flatnonzero(np.diff(use.indptr)).tolist():
             mine = slice(int(use.indptr[row]), int(use.indptr[row + 1]))
             with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.abs(size[use.indices[mine]] / use.data[mine])
+                ratio = np.abs(value[use.indices[mine]] / use.data[mine])
             top[row] = ratio.max(initial=0.0, where=np.isfinite(ratio))
         tops.append(top)
     return np.concatenate(tops)

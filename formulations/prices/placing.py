@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import at_choice
+from formulations.columns import STRETCH, at_choice, stretches
 from formulations.prices.places import Places
 from formulations.prices.relaxation import possible_options
 from formulations.prices.rounding import Rounding
@@ -19,9 +19,6 @@ NEXT_BEST = 12
 
 MOVES = 4_000
 """Moves that are tried in a pass to use what is left over."""
-
-STRETCH = 2**15
-"""Starts that are looked at together: what is looked up of them fits in a processor's cache."""
 
 PASSES = 6
 """Passes over what is left at most: a move may leave room for others."""
@@ -261,8 +258,8 @@ class Placing:
         if sizes is not None:
             yield from sizes.better(least, own, spare)
         # Stretch by stretch, so that what is looked up of each stays near the processor.
-        for first in range(0, self._others.size, STRETCH):
-            option = self._others[first : first + STRETCH]
+        for near in stretches(self._others.size):
+            option = self._others[near]
             option = option[value[option] > least[jobs[option]]]
             owner, there = jobs[option], self._class[option]
             may = (self._gpus[option] <= spare[there] + own[owner]) | ~self._pure[option]

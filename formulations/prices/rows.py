@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import stretches
 from formulations.node_pattern.cells import scarce_resources, uplinks_matter
 from formulations.resources import UPLINK
 from formulations.round.rule_table import RULE_U
@@ -72,11 +73,12 @@ class Held:
             each += price * use
         return each[self._every()]
 
-    def highest(self, worth: Floats) -> Floats:
-        """The most that options of this worth, (O,), are worth per unit of each row, (F,)."""
+    def highest(self, value: Floats) -> Floats:
+        """The most that options are worth in size per unit of each row, (F,), by value, (O,)."""
         most = np.zeros(self.of_kinds.shape[1])
-        np.maximum.at(most, self.which, worth[: self.which.size])
-        most[most.size - self.others :] = worth[self.which.size :]
+        for own in stretches(self.which.size):
+            np.maximum.at(most, self.which[own], np.abs(value[own]))
+        most[most.size - self.others :] = np.abs(value[self.which.size :])
         none = np.zeros(self.of_kinds.shape)
         ratio = np.divide(most, self.of_kinds, out=none, where=self.of_kinds != 0)
         return np.asarray(ratio.max(axis=1, initial=0.0))

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
+from formulations.columns import stretches
 from formulations.round.tables import RoundProblem
-
-STRETCH = 2**15
-"""Starts that are looked at together: what is looked up of them fits in a processor's cache."""
 
 
 class Sizes:
@@ -74,12 +72,11 @@ class Sizes:
         option = np.full(known.size * jobs, -1, dtype=np.int32)
         # Stretch by stretch, as columns of a million candidates are slow to make; the last one
         # first, so that of starts worth the same the first is left.
-        end = count if known.size else 0
-        stretches = [slice(at, min(at + STRETCH, end)) for at in range(0, end, STRETCH)][::-1]
-        for own in stretches:
+        every = [*stretches(count if known.size else 0)][::-1]
+        for own in every:
             key = row[which[own]] + table.job[own]
             np.maximum.at(worth, key, np.where(fine[own], value[own], -np.inf))
-        for own in stretches:
+        for own in every:
             key = row[which[own]] + table.job[own]
             hit = np.flatnonzero(fine[own] & (value[own] == worth[key]))[::-1]
             option[key[hit]] = own.start + hit

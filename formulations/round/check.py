@@ -45,10 +45,12 @@ def check(problem: RoundProblem, selection: Selection) -> None:
     used, held = np.zeros((problem.nodes.count, problem.nodes.resources)), problem.options.held
     here = np.flatnonzero(selection.choice[held.job] == held.option)
     at_rows(np.add, used, held.node[here], held.demand[here])
-    in_place = set(held.option[here].tolist())
-    quick, demand, at = _plain_starts(problem, selection)
+    named = selection.named
+    quick, demand, at = _plain_starts(problem, selection, named)
     at_rows(np.add, used, at, demand)
-    done = quick | _continues_alone(problem, selection) | _waits(selection)
+    waits = (named == 0) & (selection.choice == NONE)
+    done = quick | _continues_alone(problem, selection, named) | waits
+    in_place = set(held.option[here[~done[held.job[here]]]].tolist())
     for job in np.flatnonzero(~done).tolist():
         choice, nodes = int(selection.choice[job]), selection.nodes[job]
         leads = choice != NONE and _leads(problem, job, choice, selection)
@@ -77,19 +79,16 @@ def check(problem: RoundProblem, selection: Selection) -> None:
         raise RuleError(broken[0], None, f"the rule's row {list(broken[1])} is violated")
 
 
-def _waits(selection: Selection) -> Bools:
-    """Jobs that get nothing and name no nodes, shape (J,)."""
-    return np.asarray((selection.named == 0) & (selection.choice == NONE))
-
-
-def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, Floats, Ints]:
+def _plain_starts(
+    problem: RoundProblem, selection: Selection, named: Ints
+) -> tuple[Bools, Floats, Ints]:
     """Jobs that start alone, in one part on one node that it may be on, shape (J,).
 
     Of each what it takes, and where: nothing but capacity is left to check. Whoever is not among
     them is looked at by itself.
     """
     table, nodes, choice = problem.candidates, problem.nodes, selection.choice
-    one = (selection.named == 1) & (choice >= 0) & (choice < table.count)
+    one = (named == 1) & (choice >= 0) & (choice < table.count)
     quick, jobs = np.zeros(choice.size, dtype=bool), np.flatnonzero(one)
     if not jobs.size:
         return quick, np.zeros((0, nodes.resources)), jobs
@@ -106,10 +105,10 @@ def _plain_starts(problem: RoundProblem, selection: Selection) -> tuple[Bools, F
     return quick, rows.demands(rows.part_start[picked]), node
 
 
-def _continues_alone(problem: RoundProblem, selection: Selection) -> Bools:
+def _continues_alone(problem: RoundProblem, selection: Selection, named: Ints) -> Bools:
     """Jobs that choose an option in place of their own alone and name no nodes, shape (J,)."""
     options, choice = problem.options, selection.choice
-    quiet: Bools = (selection.named == 0) & (choice >= 0) & (choice < options.count)
+    quiet: Bools = (named == 0) & (choice >= 0) & (choice < options.count)
     mine = choice[quiet]
     quiet[quiet] = (
         options.in_place[mine]

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from formulations import columns
 from formulations.check_bound import BoundError
 from formulations.check_knapsack import check_knapsack
 from formulations.knapsack import Items, Tables, best_decision, find_items, least_additions
-from formulations.knapsack import items as knapsack_items
 from formulations.knapsack.placing import placed
 from formulations.objectives import guarantee
 from formulations.round.check import check
@@ -106,7 +106,7 @@ def test_no_more_additions_are_estimated_than_the_tables_take(
 ) -> None:
     """Or a round whose tables are small enough would be left without them."""
     counted = 0
-    monkeypatch.setattr(knapsack_items, "STRETCH", 3)
+    monkeypatch.setattr(columns, "STRETCH", 3)
     for seed in range(40):
         draw = np.random.default_rng((seed, 49))
         problem = unpromised(random_round(draw, SIZES[kind]))
