@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import at_choice, joined, no_ints, of_tables
+from formulations.columns import at_choice, joined, no_ints, of_tables, stretches
 from formulations.prices.rows import Shared, shared_rows
 from formulations.prices.sizes import Sizes
 from formulations.round.rule_table import RULE_U
@@ -190,12 +190,14 @@ class Relaxation:
         """Value of each option less its price, shape (O,)."""
         if not self._plain:
             return np.asarray(self.value - self.shared.use.T @ prices)
-        paid: Floats = prices[: self._classes][self._class] * self.gpus_open
+        paid, of_class = np.empty_like(self.value), prices[: self._classes]
+        for own in stretches(paid.size):
+            np.multiply(of_class[self._class[own]], self.gpus_open[own], out=paid[own])
         if prices[self._classes :].any():
             others = np.where(self._is_gpu, 0.0, prices)
             held = self.shared.held.priced if self._by_kind else self.shared.use.T.__matmul__
-            paid = paid + held(others)
-        return self.value - paid
+            paid += held(others)
+        return np.subtract(self.value, paid, out=paid)
 
     def at(self, prices: Floats, more: Floats | None = None) -> Evaluation:
         """The bound at prices of the rows, shape (D,).
