@@ -8,7 +8,8 @@ from collections.abc import Iterable
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant; None if none is near.
 
-    Letters count whatever their case, underlines as dashes; a name that begins so counts as near.
+    Letters count whatever their case, underlines as dashes; a name that begins so counts as near,
+    and one of the same letters.
 
     >>> nearest("naiv", ["naive", "base"])
     'naive'
@@ -16,6 +17,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     'H100-80GB'
     >>> nearest("--policies", ["--prices", "--policy"])
     '--policy'
+    >>> nearest("jtc", ["fifo", "jct"])
+    'jct'
     >>> nearest("nope", ["naive", "base"]) is None
     True
     """
@@ -27,7 +30,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return None
     if word in by_word:
         return by_word[word]
-    begun = [one for one in by_word if len(word) > 1 and one.startswith(word)]
+    begun = [
+        one
+        for one in by_word
+        if len(word) > 1 and (one.startswith(word) or sorted(one) == sorted(word))
+    ]
     found = difflib.get_close_matches(word, begun or by_word, 3, 0.0 if begun else 0.7)
     # Of several, the one that begins alike: nobody mistypes the first letters.
     found.sort(key=lambda one: [a != b for a, b in zip(word, one, strict=False)])

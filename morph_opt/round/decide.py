@@ -126,11 +126,14 @@ class RoundDecision:
         }
 
     def to_table(self) -> Table:
-        """Job by job, what it gets; a plan or node that there is none of is a dash."""
+        """Job by job, what it gets; a plan or node that there is none of is a dash.
+
+        A running job that is left without GPUs has the action ``stop`` here.
+        """
         rows = [
             (
                 job["job"],
-                job["action"],
+                "stop" if job["was_running"] and job["action"] == "queue" else job["action"],
                 job["gpus"],
                 (job["plan"] or "-") + (f" beside {job['partner']}" if "partner" in job else ""),
                 " ".join(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import morph_opt as mo
 from morph_opt.decision.rules import NonPreemptible, OperatorRules, TenantQuota
 from morph_opt.domain import Allocation, RoundState
 from morph_opt.explain import Effort, RuleConflictError
@@ -74,6 +75,22 @@ def test_the_document() -> None:
     stays = [job["job"] for job in found["jobs"] if job["action"] == "stay"]
     assert stays == ["a"]
     assert [job["was_running"] for job in found["jobs"]] == [True, False, False]
+
+
+def test_the_table_says_which_running_job_is_stopped() -> None:
+    """Work left of months on all GPUs, and jobs of minutes that wait for them."""
+    document = json.loads(
+        (Path(__file__).parents[2] / "docs/schema/example-state.json").read_text()
+    )
+    document["rules"] = {}
+    document["cluster"]["nodes"] = document["cluster"]["nodes"][:1]
+    document["jobs"][0]["iterations"] = 10**8
+    decided = mo.decide(document)
+    first = decided.to_json()["jobs"][0]
+    assert (first["action"], first["was_running"]) == ("queue", True)
+    actions = [row[1] for row in decided.to_table().rows]
+    assert actions[0] == "stop"
+    assert set(actions[1:]) == {"start", "queue"}
 
 
 def test_other_policies_and_idle_rounds() -> None:

@@ -14,6 +14,10 @@ TURNS = 8
 """How often a node is decided anew in residual rounds at most, on average: what bounds their work
 in rounds of all sizes."""
 
+IN_VAIN = 16
+"""The largest go on until all nodes have had their turn, or so many in a row gained little: each
+takes time in proportion to the round, and a large round has many."""
+
 SHAPED, DROP = 2, 8
 """How often they have doubled from the first one on where slots are priced, and once for all nodes
 that are so many times theirs."""
@@ -74,10 +78,11 @@ class Turns:
         self._freed += nodes
         self._unsolved += not solved
         share = min(1.0, PARTS * float(nodes) / self._nodes)
-        self._little = 0 if gain >= MUCH * share * missing else self._little + 1
-        # The largest go on until all nodes have had their turn.
+        # One that frees no nodes gains nothing, of which 0 is the share.
+        much = gain > 0.0 and gain >= MUCH * share * missing
+        self._little = 0 if much else self._little + 1
         largest = self._size >= self._grown
-        patience = max(1, self._nodes // self.most[1]) if largest else 1
+        patience = min(IN_VAIN, max(1, self._nodes // self.most[1])) if largest else 1
         larger = self._little > patience and not largest
         # Two without a decision: side resources of nodes, which none will get right.
         self.ended = (

@@ -1,0 +1,30 @@
+"""When residual rounds end: by what they gain, in time that is proportional to the round."""
+
+from __future__ import annotations
+
+from morph_opt.decision.steps.turns import IN_VAIN, Turns
+
+
+def in_vain(turns: Turns, freed: tuple[int, ...]) -> int:
+    """Residual rounds until there are no more, each with a decision and none with a gain."""
+    while not turns.ended:
+        turns.after(freed[turns.count % len(freed)], 0.0, 1.0, solved=True)
+    return turns.count
+
+
+def test_a_round_that_frees_no_nodes_gains_little() -> None:
+    nodes = 2_000
+    alike = in_vain(Turns(nodes, shapes=False, grows=False), (480,))
+    assert in_vain(Turns(nodes, shapes=False, grows=False), (480, 0)) == alike
+
+
+def test_large_rounds_end_after_as_many_in_vain_as_small_ones() -> None:
+    counts = [in_vain(Turns(nodes, False, False), (480,)) for nodes in (8_192, 131_072)]
+    assert counts == [IN_VAIN + 1] * 2
+
+
+def test_what_gains_much_goes_on() -> None:
+    turns = Turns(131_072, shapes=False, grows=False)
+    for _ in range(3 * IN_VAIN):
+        turns.after(480, 0.1, 1.0, solved=True)
+    assert not turns.ended
