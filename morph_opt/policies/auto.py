@@ -60,13 +60,8 @@ def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str 
     if policy != "milp" or options.objective != AUTO:
         return None
     durations = Durations.parse(options.durations)
-    families = _families(jobs)
-    if durations.blind and families == _WORKERS:
-        what = "auto: jct on guesses, because durations of workers are unknown"
-    elif durations.blind and (families >= _WORKERS or not families):
-        what = "auto: lookahead on guesses, jct in rounds of workers, as durations are unknown"
-    elif durations.blind:
-        what = "auto: lookahead on guesses, as in jct-blind, because durations are unknown"
+    if durations.blind:
+        what = _on_guesses(jobs)
     elif durations.sigma:
         what = "auto: saved-time, because durations are estimated"
     else:
@@ -79,3 +74,13 @@ def chosen(policy: str, options: DecisionOptions, jobs: Collection[Job]) -> str 
     are = "1 is" if promised == 1 else f"{promised} are"
     why = "as asked" if options.promises is not None else f"because {are} guaranteed"
     return f"{what}; promises {how}, {why}"
+
+
+def _on_guesses(jobs: Iterable[Job]) -> str:
+    """What `OnGuesses` takes in rounds of some of these jobs; of none, in any."""
+    families = _families(jobs)
+    if families == _WORKERS:
+        return "auto: jct on guesses, because durations of workers are unknown"
+    if families >= _WORKERS or not families:
+        return "auto: lookahead on guesses, jct in rounds of workers, as durations are unknown"
+    return "auto: lookahead on guesses, as in jct-blind, because durations are unknown"
