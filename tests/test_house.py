@@ -16,13 +16,14 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, distributions, requires
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import morph_opt
@@ -281,6 +282,20 @@ def needs_of(requirement: Requirement) -> list[Requirement]:
         for need in found
         if need.marker is None or any(need.marker.evaluate({"extra": e}) for e in extras)
     ]
+
+
+def test_every_pin_installs_on_the_lowest_python_promised() -> None:
+    """pip refuses a pin that asks for 3.11.5 on 3.11.2; what is installed says what it asks for."""
+    (lowest,) = SpecifierSet(PROJECT["requires-python"])
+    assert lowest.operator == ">="
+    asked = {
+        f"{canonicalize_name(one.name)}=={one.version}": one.metadata.get("Requires-Python") or ""
+        for one in distributions()
+    }
+    pinned = [f"{name}=={version}" for name, version in pins().items()]
+    known = [pin for pin in pinned if pin in asked]
+    assert len(known) > len(pinned) / 2  # installed from the pins, up to other platforms' needs
+    assert not [pin for pin in known if not SpecifierSet(asked[pin]).contains(lowest.version)]
 
 
 class Source(NamedTuple):
