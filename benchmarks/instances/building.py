@@ -16,7 +16,6 @@ from benchmarks.instances.library import (
     read_table,
     write_table,
 )
-from benchmarks.instances.mps import write_mps
 from benchmarks.instances.round_json import to_json
 from benchmarks.instances.rounds import (
     by_load,
@@ -30,6 +29,7 @@ from formulations.arrays import Floats
 from formulations.linear_model import LinearModel
 from formulations.round.tables import RoundProblem
 from morph_opt.documents import write_atomically
+from morph_opt.documents.model import write_model
 from morph_opt.domain import RoundState
 from morph_opt.domain.errors import BrokenWordError
 from morph_opt.perf.speed import SpeedModel
@@ -203,7 +203,7 @@ def store(
     folder: Path, instance: Instance, model: LinearModel, problem: RoundProblem, best: Floats
 ) -> None:
     """Write the three files of an instance; the same input gives the same bytes."""
-    write_mps(model, folder / f"{instance.name}.mps.xz")
+    write_model(model, folder / f"{instance.name}.mps.xz")
     packed = lzma.compress(to_json(problem).encode())
     write_atomically(folder / f"{instance.name}.round.json.xz", packed)
     write_solution(folder / f"{instance.name}.sol", model, best, instance.best)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from benchmarks.instances.mps import MpsError, from_mps
+from benchmarks.instances.mps_reader import MpsError, from_mps
 from benchmarks.instances.round_json import RoundJsonError, from_json
 from benchmarks.instances.solution import read_solution
 from formulations.arrays import Floats

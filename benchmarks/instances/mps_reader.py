@@ -1,4 +1,4 @@
-"""Read free MPS text line by line; see `benchmarks.instances.mps`."""
+"""Read free MPS text line by line: what `formulations.mps` writes, bit for bit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import numpy as np
 
 from formulations.arrays import Floats, Ints
 from formulations.linear_model import Block, LinearModel
+from formulations.mps import CONSTANT
 
 _INDEX = r"(?:0|-?[1-9][0-9]{0,17})"  # as it is written again, and within 64 bits
 _LABELLED = re.compile(rf"([^\[\]]+)\[({_INDEX}(?:,{_INDEX})*)\]")
-
-CONSTANT = "constant"
-"""Column that stands for the constant of the objective: fixed at 1, in no row, and the last."""
 
 
 class MpsError(ValueError):

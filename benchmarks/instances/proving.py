@@ -12,7 +12,6 @@ from benchmarks.instances.certificates import Certificate, Seeded, poser_of, sta
 from benchmarks.instances.fleet_bound import Cut, cheapest_left, cut_of, priced_bins
 from benchmarks.instances.fleets import FOLDER as FLEETS_FOLDER
 from benchmarks.instances.fleets import Fleet, FleetCertificate
-from benchmarks.instances.mps import write_mps
 from benchmarks.instances.solution import write_solution
 from formulations.arrays import Floats, Ints
 from formulations.fleet import FleetProblem, build, build_overload, decode
@@ -22,6 +21,7 @@ from formulations.prices.certify import bound_by_prices
 from formulations.round.check import check
 from morph_opt.decision.ladder import Ladder
 from morph_opt.documents import write_atomically
+from morph_opt.documents.model import write_model
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
 
@@ -118,5 +118,5 @@ def write_fleet(folder: Path, given: FleetCertificate, model: LinearModel, x: Fl
     }
     text = json.dumps(document, separators=(",", ": ")).replace("],[", "],\n[") + "\n"
     write_atomically(own / f"{given.instance}.json", text)
-    write_mps(model, own / f"{given.instance}.mps.xz")
+    write_model(model, own / f"{given.instance}.mps.xz")
     write_solution(own / f"{given.instance}.sol", model, x, -given.best)

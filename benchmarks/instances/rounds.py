@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from formulations.linear_model import LinearModel
 from formulations.round.tables import RoundProblem
 from morph_opt.decision.pose import RoundPoser
-from morph_opt.decision.ranked import ExactMip
+from morph_opt.decision.ranked import ExactMip, whole_model
 from morph_opt.domain import (
     A800_NODE,
     Assignment,
@@ -113,7 +113,4 @@ def model_of(
     """
     posed = RoundPoser(speeds, make_objective(objective, speeds)).pose(state)
     method = ExactMip(make_solver("highs"), formulation)
-    solved = method.solve(posed, Limits(gap=1e-3, time_s=60.0))
-    assert solved.model is not None
-    model = solved.model.model
-    return posed.problem, model.with_objective(model.cost / model.scale)
+    return posed.problem, whole_model(posed, method, Limits(gap=1e-3, time_s=60.0))[0]

@@ -10,6 +10,7 @@ import numpy as np
 from formulations import node_assignment, node_pattern
 from formulations.arrays import Ints
 from formulations.layout import RoundModel, cut_distinct, forbid
+from formulations.linear_model import LinearModel
 from formulations.node_pattern.patterns import TooManyPatternsError
 from formulations.objectives import kept
 from formulations.round.decode import (
@@ -25,6 +26,7 @@ from morph_opt.decision.method import Solved, StepTimes
 from morph_opt.decision.pose import PosedRound
 from morph_opt.decision.pricing import solve_priced
 from morph_opt.decision.spread import narrowed, unsure, widened
+from morph_opt.domain import InputError
 from morph_opt.solvers.base import Solver
 from morph_opt.solvers.outcome import Limits, Outcome, Status, Stop, relative_gap
 
@@ -65,6 +67,36 @@ class ExactMip:
         """See `morph_opt.decision.method.RoundMethod`."""
         rounds = RoundSolver(self.solver, limits, self.formulation)
         return rounds.guaranteed(posed.problem, posed.levels, posed.fallback_levels)
+
+
+def whole_model(
+    posed: PosedRound, method: ExactMip, limits: Limits
+) -> tuple[LinearModel, float, str]:
+    """The round as one MIP, as it is handed to a solver last.
+
+    Rows hold guarantees and earlier goals at their optima, and cut off what was found to have no
+    places; so the round is solved for it, within the limits.
+
+    Returns
+    -------
+    LinearModel
+        Its largest coefficient of the objective is 1.
+    float
+        What a unit of that is of the goal.
+    str
+        The goal's name.
+
+    Raises
+    ------
+    InputError
+        If the rules leave no decision.
+    """
+    solved = method.solve(posed.whole() if posed.view.compact else posed, limits)
+    if solved.outcomes[0].status is Status.INFEASIBLE:
+        raise InputError("the rules leave no decision", field="rules")
+    assert solved.model is not None
+    model, unit = solved.model.model, solved.model.model.scale
+    return model.with_objective(model.cost / unit), unit, solved.levels[-1].name
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from morph_opt.commandline import LineParser, Number, run_command
 from morph_opt.commandline.options import add_options, given_options
-from morph_opt.commandline.types import whole
+from morph_opt.commandline.types import path, whole
 from morph_opt.domain import SEEDS, InputError
 from morph_opt.explain.effort import Effort
 from morph_opt.policies.options import OPTIONS, PolicyOptions, Scheduler
@@ -65,10 +65,17 @@ def make_parser() -> LineParser:
         help="jobs whose best option is forced (default %(default)s)",
     )
     add("--explain-nodes", action="store_true", help="solve with one more node of every kind, too")
+    add(
+        "--write-model",
+        type=path,
+        metavar="FILE",
+        help="write the round as a MIP for any solver, .mps or .lp, also with .gz or .xz behind",
+    )
     add("--format", choices=("json", "text"), default="json", help="of stdout (default json)")
     add("--indent", type=whole(0, 16), metavar="N", help="indent the JSON")
     for option in ("--why", "--explain", "--explain-jobs", "--explain-nodes"):
         parser.only(option, "explains the policy milp only", lambda given: given.policy == "milp")
+    parser.only("--write-model", "is of the policy milp only", lambda given: given.policy == "milp")
     parser.only(
         "--explain-jobs",
         "has an effect together with --explain or --explain-nodes only",
@@ -87,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.decision.rules import read_rules
+    from morph_opt.documents.model import require_model_ending
     from morph_opt.explain import RuleConflictError, explanation_text
     from morph_opt.policies.auto import AUTO
     from morph_opt.policies.registry import require_understood, require_workers
@@ -96,6 +104,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from morph_opt.round.snapshot import to_text
     from morph_opt.round.text import decision_text
 
+    if arguments.write_model is not None:
+        require_model_ending(arguments.write_model, "--write-model")
     effort = None
     if arguments.explain or arguments.explain_nodes:
         effort = Effort(jobs=arguments.explain_jobs, nodes=arguments.explain_nodes)
@@ -121,6 +131,9 @@ def _run(arguments: argparse.Namespace) -> int:
         decided = decide_round(snapshot, options, policy=arguments.policy, explain=effort)
     except RuleConflictError as error:
         raise RuleConflictError(error.conflict, file=file) from error
+    if arguments.write_model is not None:
+        note = decided.write_model(arguments.write_model)
+        sys.stderr.write(f"{arguments.write_model}: {note}\n")
     if arguments.why is not None:
         sys.stdout.write(_why(decided, live, arguments.why))
         return int(decided.decision.report.status == "fallback")

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from morph_opt.decision.objective import Objective
+from morph_opt.decision.ranked import ExactMip, whole_model
 from morph_opt.decision.rules import OperatorRules
+from morph_opt.documents.model import require_model_ending, write_model
 from morph_opt.domain import Assignment, InputError, RoundState
 from morph_opt.domain.checked import checked
 from morph_opt.explain import Effort, Explainer, RoundExplanation
@@ -168,6 +170,45 @@ class RoundDecision:
             raise InputError(f"explains the policy milp only, not {self.policy!r}", field="policy")
         explainer = make_explainer(self.options, Effort(jobs=0, named=(job,)))
         return job_text(explainer.explain(evidence, self.decision.allocation), job)
+
+    @checked
+    def write_model(self, path: str | Path) -> str:
+        """Write the round as one MIP, whole: ``.mps``, a minimisation, or ``.lp``, a maximisation.
+
+        The objective's largest coefficient is 1, guarantees and earlier goals are rows. For it the
+        round is solved by the method ``exact``, which finds out what has no places.
+
+        Parameters
+        ----------
+        path
+            ``.gz`` and ``.xz`` behind the ending compress.
+
+        Returns
+        -------
+        str
+            Its size, and what a unit of its objective is worth; the file begins with it.
+
+        Raises
+        ------
+        InputError
+            If the ending is another, the file cannot be written, the policy is not ``milp``, or
+            the round has no jobs.
+        """
+        file = Path(path)
+        require_model_ending(file, "path")
+        evidence = self.decision.evidence
+        if evidence is None:
+            rule = "has a model of rounds with jobs under the policy milp only"
+            raise InputError(rule, field="policy")
+        method = ExactMip(make_solver(self.options.solver), self.options.formulation)
+        model, unit, goal = whole_model(evidence.posed, method, _limits(self.options))
+        sign = "" if ".lp" in file.suffixes else "-"
+        note = (
+            f"{model.rows} rows, {model.columns} columns; "
+            f"a unit of the objective is {sign}{unit!r} {goal}"
+        )
+        write_model(model, file, note)
+        return note
 
 
 def _where_any(field: str, entries: tuple[str, ...]) -> dict[str, list[str]]:
@@ -350,10 +391,13 @@ def decide_round(
 
 def make_explainer(options: PolicyOptions, effort: Effort | None = None) -> Explainer:
     """The explainer of the MILP policy with these options."""
-    limits = Limits(
+    return Explainer(make_solver(options.solver), _limits(options), effort or Effort())
+
+
+def _limits(options: PolicyOptions) -> Limits:
+    return Limits(
         gap=options.gap, time_s=options.time_limit_s, nodes=options.node_limit, seed=options.seed
     )
-    return Explainer(make_solver(options.solver), limits, effort or Effort())
 
 
 def _with_effect(

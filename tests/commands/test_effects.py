@@ -146,6 +146,7 @@ round --explain | STATE | --explain
 round --explain-jobs | STATE --explain | --explain-jobs 0
 round --explain-nodes | STATE --explain | --explain-nodes
 round --format | STATE | --format text
+round --write-model | STATE | --write-model m.lp
 round --indent | STATE | --indent 2
 report.picture timeline --colour | timeline run --out t.svg | --colour size
 report.picture cdf --of | cdf run --out c.svg | --of stretch

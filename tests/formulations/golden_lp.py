@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from formulations.lp import to_lp
 from tests.formulations.families import PAIRS
-from tests.formulations.lp import to_lp
 
 FOLDER = Path(__file__).resolve().parent / "golden"
 

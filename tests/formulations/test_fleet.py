@@ -20,7 +20,7 @@ from formulations.fleet import (
     flows_of,
     pairs_of,
 )
-from tests.formulations.lp import to_lp
+from formulations.lp import to_lp
 from tests.formulations.worlds.solving import solve_model
 
 GOLDEN = Path(__file__).parent / "golden_fleet.lp"

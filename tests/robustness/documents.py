@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.instances.library import Instance, write_table
-from benchmarks.instances.mps import to_mps
 from benchmarks.instances.round_json import to_json
 from benchmarks.instances.solution import write_solution
 from benchmarks.readme import results
 from formulations import node_pattern
 from formulations.linear_model import LinearModel
+from formulations.mps import to_mps
 from formulations.round.tables import RoundProblem
 from morph_opt.clusters.text import cluster_to_toml
 from morph_opt.domain import ExecutionPlan, Shape, default_cluster

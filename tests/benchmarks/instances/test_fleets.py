@@ -19,8 +19,8 @@ from benchmarks.instances.fleets import (
     solution_complaints,
 )
 from benchmarks.instances.library import default_folder, load
-from benchmarks.instances.mps import to_mps
 from formulations.fleet import build
+from formulations.mps import to_mps
 from morph_opt.domain import InputError
 
 OWN = default_folder() / FOLDER

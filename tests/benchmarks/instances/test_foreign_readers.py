@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from benchmarks.instances.library import default_folder, load, read_table
-from benchmarks.instances.mps import write_mps
 from formulations.linear_model import LinearModel, ModelBuilder
+from morph_opt.documents.model import write_model
 from tests.solvers import models
 from tests.waiting import PATIENCE_S
 
@@ -34,7 +34,7 @@ def minimum(reader: str, model: LinearModel, folder: Path) -> float:
         pytest.skip(f"{reader} is not installed")
     words, pattern = READERS[reader]
     file, out = folder / "model.mps", folder / "out.txt"
-    write_mps(model, file)
+    write_model(model, file)
     arguments = [word.format(file=file, out=out) for word in words]
     ran = subprocess.run(
         [command, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=True

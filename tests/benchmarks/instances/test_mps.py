@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.instances.library import load_mps
-from benchmarks.instances.mps import MpsError, from_mps, to_mps, write_mps
+from benchmarks.instances.mps_reader import MpsError, from_mps
 from formulations.linear_model import LinearModel, ModelBuilder
+from formulations.mps import to_mps
+from morph_opt.documents.model import write_model
 from morph_opt.domain import InputError
 from morph_opt.solvers.outcome import Limits
 from morph_opt.solvers.registry import make_solver
@@ -71,10 +73,10 @@ def rich() -> LinearModel:
 @pytest.mark.parametrize("suffix", [".mps", ".mps.gz", ".mps.xz"])
 def test_round_trip(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"model{suffix}"
-    write_mps(rich(), path)
+    write_model(rich(), path)
     first = path.read_bytes()
     same(drop_free_rows(rich()), load_mps(path))
-    write_mps(rich(), path)
+    write_model(rich(), path)
     assert path.read_bytes() == first
 
 
@@ -116,7 +118,7 @@ def test_highs_reads_the_same_model(tmp_path: Path) -> None:
         model = models.random_small(rng)
         best = models.brute_force(model)
         path = tmp_path / "model.mps"
-        write_mps(model, path)
+        write_model(model, path)
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         assert highs.readModel(str(path)) == highspy.HighsStatus.kOk
@@ -231,7 +233,7 @@ def test_the_line_is_the_right_one() -> None:
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_a_truncated_archive(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"m.mps{suffix}"
-    write_mps(rich(), path)
+    write_model(rich(), path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match="is damaged"):
         load_mps(path)

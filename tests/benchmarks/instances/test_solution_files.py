@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.instances.__main__ import main
 from benchmarks.instances.library import default_folder, load, read_table
-from benchmarks.instances.mps import write_mps
 from benchmarks.instances.solution import read_solution
+from morph_opt.documents.model import write_model
 from morph_opt.domain import InputError
 from tests.solvers import models
 from tests.waiting import PATIENCE_S
@@ -256,7 +256,7 @@ def test_what_a_solver_writes_is_checked(
 ) -> None:
     assert callable(solve)
     model, out = tmp_path / "model.mps", tmp_path / "out"
-    write_mps(load(default_folder(), SMALLEST.name), model)
+    write_model(load(default_folder(), SMALLEST.name), model)
     out.mkdir()
     solve(model, out)
     for file in sorted(out.iterdir()):

@@ -10,7 +10,7 @@ import pytest
 
 from formulations import node_assignment, node_pattern
 from formulations.linear_model import LinearModel, ModelBuilder
-from tests.formulations.lp import to_lp
+from formulations.lp import to_lp
 from tests.formulations.worlds.random_rounds import random_level, random_round
 from tests.formulations.worlds.solving import solve_model
 

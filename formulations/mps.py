@@ -1,8 +1,7 @@
-"""A `LinearModel` to and from free MPS; files are compressed by their ending (.gz, .xz).
+"""A `LinearModel` as free MPS.
 
-What is written is read back bit for bit: names, bounds, integrality, offset, the order of rows
-and columns, and every number (shortest text that gives the same double). Conventions that differ
-between readers are avoided:
+Nothing is lost: names, bounds, integrality, offset, the order of rows and columns, and every number
+(shortest text that gives the same double). Conventions that differ between readers are avoided:
 
 * the file is a minimisation of the negated objective: a section ``OBJSENSE`` is an error to some,
   and others skip it and minimise whatever they find;
@@ -13,34 +12,32 @@ between readers are avoided:
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.instances.mps_reader import CONSTANT, MpsError, from_mps
 from formulations.linear_model import LinearModel
-
-__all__ = ["MpsError", "from_mps", "to_mps", "write_mps"]
 
 OBJECTIVE = "objective"
 
-
-def write_mps(model: LinearModel, path: Path) -> None:
-    """Write the model; ``.gz`` and ``.xz`` files are compressed, the same bytes each time."""
-    text = to_mps(model).encode()
-    if path.suffix == ".gz":
-        text = gzip.compress(text, mtime=0)
-    elif path.suffix == ".xz":
-        text = lzma.compress(text)
-    path.write_bytes(text)
+CONSTANT = "constant"
+"""Column that stands for the constant of the objective: fixed at 1, in no row, and the last."""
 
 
-def to_mps(model: LinearModel) -> str:
-    """Text of the model in free MPS, its objective negated: what is maximised here is minimised."""
+def to_mps(model: LinearModel, note: str = "") -> str:
+    """Text of the model in free MPS, its objective negated: what is maximised here is minimised.
+
+    Parameters
+    ----------
+    note
+        One line of comment to begin with.
+
+    Raises
+    ------
+    ValueError
+        If a name has blanks, or is that of the constant.
+    """
     rows, columns = list(model.row_names()), list(model.column_names())
     for name in (*rows, *columns):
         if any(c.isspace() for c in name):
@@ -48,6 +45,7 @@ def to_mps(model: LinearModel) -> str:
     if model.offset and CONSTANT in columns:
         raise ValueError(f"the column {CONSTANT!r} stands for the constant")
     lines = [
+        *([f"* {note}"] if note else []),
         f"NAME {model.name.replace(' ', '_') or 'model'} FREE",
         "ROWS",
         f" N {OBJECTIVE}",
@@ -56,11 +54,11 @@ def to_mps(model: LinearModel) -> str:
     lines.append("COLUMNS")
     lines.extend(_column_lines(model, rows, columns))
     if model.offset:
-        lines.append(f" {CONSTANT} {OBJECTIVE} {_text(-model.offset)}")
+        lines.append(f" {CONSTANT} {OBJECTIVE} {number_text(-model.offset)}")
     lines.append("RHS")
     sides = np.where(np.isfinite(model.row_upper), model.row_upper, model.row_lower)
     lines.extend(
-        f" RHS {name} {_text(side)}"
+        f" RHS {name} {number_text(side)}"
         for name, side in zip(rows, sides.tolist(), strict=True)
         if side and math.isfinite(side)
     )
@@ -73,7 +71,8 @@ def to_mps(model: LinearModel) -> str:
     return "\n".join([*lines, ""])
 
 
-def _text(value: float) -> str:
+def number_text(value: float) -> str:
+    """The shortest text that gives the same double."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
@@ -105,9 +104,9 @@ def _column_lines(model: LinearModel, rows: list[str], columns: list[str]) -> It
         cost = -float(model.cost[column])
         entries = range(start[column], start[column + 1])
         if cost or not entries:
-            yield f" {name} {OBJECTIVE} {_text(cost)}"
+            yield f" {name} {OBJECTIVE} {number_text(cost)}"
         for k in entries:
-            yield f" {name} {rows[index[k]]} {_text(value[k])}"
+            yield f" {name} {rows[index[k]]} {number_text(value[k])}"
     if whole:
         yield f" M{markers} 'MARKER' 'INTEND'"
 
@@ -116,7 +115,7 @@ def _range_lines(model: LinearModel, rows: list[str]) -> list[str]:
     two = np.isfinite(model.row_lower) & np.isfinite(model.row_upper)
     two &= model.row_lower != model.row_upper
     found = [
-        f" RNG {rows[row]} {_text(float(model.row_upper[row] - model.row_lower[row]))}"
+        f" RNG {rows[row]} {number_text(float(model.row_upper[row] - model.row_lower[row]))}"
         for row in np.flatnonzero(two).tolist()
     ]
     return ["RANGES", *found] if found else []
@@ -131,13 +130,13 @@ def _bound_lines(model: LinearModel, columns: list[str]) -> Iterator[str]:
         strict=True,
     ):
         if low == high:
-            yield f" FX BND {name} {_text(low)}"
+            yield f" FX BND {name} {number_text(low)}"
             continue
         if low == -math.inf:
             yield f" {'FR' if high == math.inf else 'MI'} BND {name}"
         elif low or whole:
-            yield f" LO BND {name} {_text(low)}"
+            yield f" LO BND {name} {number_text(low)}"
         if high != math.inf:
-            yield f" UP BND {name} {_text(high)}"
+            yield f" UP BND {name} {number_text(high)}"
         elif whole and low != -math.inf:
             yield f" PL BND {name}"

@@ -1,4 +1,4 @@
-"""Write a `LinearModel` as CPLEX LP text: what a person reads and a golden test compares."""
+"""A `LinearModel` as CPLEX LP text: what a person reads and a golden test compares."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 
 from formulations.linear_model import LinearModel
+from formulations.mps import number_text
 
-
-def _number(value: float) -> str:
-    return f"{value:.12g}"
+TERMS = 20
+"""Of a row on one line; CPLEX reads no lines of more than 560 characters."""
 
 
 def _name(text: str) -> str:
@@ -19,25 +19,31 @@ def _name(text: str) -> str:
 
 def _terms(pairs: Iterator[tuple[float, str]]) -> str:
     words = [
-        f"{'-' if value < 0 else '+'} {_number(abs(value))} {name}"
+        f"{'-' if value < 0 else '+'} {number_text(abs(value))} {name}"
         for value, name in pairs
         if value
     ]
-    return " ".join(words) if words else "0"
+    lines = (" ".join(words[k : k + TERMS]) for k in range(0, len(words), TERMS))
+    return "\n  ".join(lines) or "0"
 
 
-def to_lp(model: LinearModel) -> str:
+def to_lp(model: LinearModel, note: str = "") -> str:
     """Text of the model in LP format, rows and columns in the model's order.
 
     A row with two different finite sides is written twice, with suffixes ``.lo`` and ``.up``.
+
+    Parameters
+    ----------
+    note
+        One line of comment to begin with, in place of the model's name.
     """
     names = [_name(name) for name in model.column_names()]
     lines = [
-        f"\\ {model.name}",
+        f"\\ {note or model.name}",
         "Maximize",
         " obj: "
         + _terms(zip(model.cost.tolist(), names, strict=True))
-        + (f" + {_number(model.offset)} constant" if model.offset else ""),
+        + (f" + {number_text(model.offset)} constant" if model.offset else ""),
         "Subject To",
     ]
     for row, title in enumerate(model.row_names()):
@@ -51,19 +57,19 @@ def to_lp(model: LinearModel) -> str:
         low, high = float(model.row_lower[row]), float(model.row_upper[row])
         label = _name(title)
         if low == high:
-            lines.append(f" {label}: {left} = {_number(low)}")
+            lines.append(f" {label}: {left} = {number_text(low)}")
             continue
         both = math.isfinite(low) and math.isfinite(high)
         if math.isfinite(high):
-            lines.append(f" {label}{'.up' if both else ''}: {left} <= {_number(high)}")
+            lines.append(f" {label}{'.up' if both else ''}: {left} <= {number_text(high)}")
         if math.isfinite(low):
-            lines.append(f" {label}{'.lo' if both else ''}: {left} >= {_number(low)}")
+            lines.append(f" {label}{'.lo' if both else ''}: {left} >= {number_text(low)}")
     lines.append("Bounds")
     for name, low, high in zip(
         names, model.column_lower.tolist(), model.column_upper.tolist(), strict=True
     ):
-        upper = f" <= {_number(high)}" if math.isfinite(high) else ""
-        lower = f"{_number(low)} <= " if math.isfinite(low) else "-inf <= "
+        upper = f" <= {number_text(high)}" if math.isfinite(high) else ""
+        lower = f"{number_text(low)} <= " if math.isfinite(low) else "-inf <= "
         lines.append(f" {lower}{name}{upper}")
     if model.offset:
         lines.append(" constant = 1")

@@ -1,0 +1,65 @@
+"""A `LinearModel` as a file that solvers read, by the ending of its name."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+from formulations.linear_model import LinearModel
+from formulations.lp import to_lp
+from formulations.mps import to_mps
+from morph_opt.documents.writing import write_atomically
+from morph_opt.domain.errors import InputError
+
+FORMS: dict[str, Callable[[LinearModel, str], str]] = {".mps": to_mps, ".lp": to_lp}
+"""Texts by ending; free MPS is a minimisation of the negated objective."""
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": lambda data: gzip.compress(data, mtime=0),
+    ".xz": lzma.compress,
+}
+"""What may follow it: the same bytes each time."""
+
+
+def require_model_ending(path: Path, field: str | None = None) -> None:
+    """Refuse a name whose ending says no form.
+
+    Parameters
+    ----------
+    field
+        Option or parameter that gave it.
+
+    Raises
+    ------
+    InputError
+        Naming those that there are.
+    """
+    bare = path.with_suffix("") if path.suffix in PACKERS else path
+    if bare.suffix not in FORMS:
+        raise InputError(
+            f"must end in {' or '.join(FORMS)}, to be compressed with {' or '.join(PACKERS)} "
+            f"behind it, got {str(path)[-120:]!r}",
+            field=field,
+        )
+
+
+def write_model(model: LinearModel, path: Path, note: str = "") -> None:
+    """Write a model, compressed where the ending says so.
+
+    Parameters
+    ----------
+    note
+        One line of comment to begin with.
+
+    Raises
+    ------
+    InputError
+        If the ending is unknown or the file cannot be written.
+    """
+    require_model_ending(path)
+    pack = PACKERS.get(path.suffix)
+    form = path.with_suffix("").suffix if pack else path.suffix
+    text = FORMS[form](model, note)
+    write_atomically(path, pack(text.encode()) if pack else text)

@@ -1,0 +1,84 @@
+"""A round as a MIP file: another solver's optimum of it is what the decision is worth."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import highspy
+import numpy as np
+import pytest
+
+import morph_opt as mo
+from morph_opt.domain import InputError
+from morph_opt.explain import RuleConflictError
+from morph_opt.policies.registry import PolicyOptions
+from morph_opt.round import cli, decide_round, parse_snapshot
+from tests.round.random_snapshots import random_requests, random_snapshot
+
+STATE = "docs/schema/example-state.json"
+
+
+def solved(path: Path) -> float:
+    """Optimum of a model file by HiGHS alone, in the unit that the file's first line names."""
+    if path.suffix == ".xz":
+        plain = path.with_suffix("")
+        plain.write_bytes(lzma.decompress(path.read_bytes()))
+        path = plain
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("mip_rel_gap", 0.0)
+    assert highs.readModel(str(path)) == highspy.HighsStatus.kOk
+    highs.run()
+    status = highspy.HighsModelStatus
+    assert highs.getModelStatus() in (status.kOptimal, status.kModelEmpty)
+    head = path.read_text("utf-8").partition("\n")[0]
+    unit = re.search(r"a unit of the objective is (\S+) ", head)
+    assert unit is not None
+    return float(unit[1]) * float(highs.getInfo().objective_function_value)
+
+
+@pytest.mark.parametrize("name", ["round.mps", "round.lp", "round.mps.xz"])
+@pytest.mark.parametrize("objective", ["throughput", "jct", "auto"])
+def test_a_solver_finds_the_value_of_the_decision(
+    name: str, objective: str, tmp_path: Path
+) -> None:
+    decided = mo.decide(STATE, objective=objective)
+    decided.write_model(tmp_path / name)
+    assert solved(tmp_path / name) == pytest.approx(decided.decision.report.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_of_random_rounds_under_rules_and_promises(seed: int, tmp_path: Path) -> None:
+    draw = np.random.default_rng((27, seed))
+    make = random_requests if seed % 2 else random_snapshot
+    options = PolicyOptions(objective="throughput", gap=0.0)
+    try:
+        decided = decide_round(parse_snapshot(json.dumps(make(draw))), options)
+    except RuleConflictError:
+        return
+    decided.write_model(tmp_path / "round.lp")
+    value = decided.decision.report.objective
+    assert solved(tmp_path / "round.lp") == pytest.approx(value, rel=1e-6, abs=1e-9)
+
+
+def test_from_the_command_line_with_the_decision_alone_on_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "round.mps.gz"
+    assert cli.main(["--state", STATE, "--write-model", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["status"] == "optimal"
+    assert err.startswith(f"{path}: 11 rows, 23 columns; a unit of the objective is -20.0 saved-ti")
+
+
+def test_what_is_no_model_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"path: must end in \.mps or \.lp, .*got 'round\.txt'"):
+        mo.decide(STATE).write_model("round.txt")
+    without_rules = replace(mo.read_snapshot(STATE), rules=None)
+    with pytest.raises(InputError, match="policy: has a model of rounds with jobs under"):
+        decide_round(without_rules, policy="fifo").write_model(tmp_path / "round.lp")
+    assert not list(tmp_path.iterdir())
