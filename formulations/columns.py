@@ -41,6 +41,28 @@ def distinct_rows(table: Floats) -> tuple[Floats, Ints]:
     return table[first], at.reshape(-1)
 
 
+def alike_columns(table: Floats) -> tuple[Floats, Ints | None]:
+    """Distinct columns of a table, shape (rows, D), and which of them each column is.
+
+    The table itself and None where there are not many fewer. Columns are told apart by a number
+    made of all that is in them, and compared with the one they are taken for.
+    """
+    key = np.zeros(table.shape[1], dtype=np.uint64)
+    for row in np.ascontiguousarray(table).view(np.uint64):
+        # Odd multipliers of 64 bits: two columns have one number by chance alone.
+        key = (key ^ row) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+    _, first, at = np.unique(key, return_index=True, return_inverse=True)
+    distinct, at = np.ascontiguousarray(table[:, first]), at.reshape(-1)
+    few = FEWER * first.size <= key.size
+    if few and all((own[at] == row).all() for own, row in zip(distinct, table, strict=True)):
+        return distinct, at
+    return table, None
+
+
+FEWER = 8
+"""Columns per distinct one from which on `alike_columns` tells them apart."""
+
 STRETCH = 2**15
 """Rows of a long column that are looked at together: what is looked up of them fits in a
 processor's cache, and no temporary columns of a hundred megabytes are asked of the system."""
@@ -114,6 +136,20 @@ def joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     inside = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
     at: Ints = np.repeat(np.arange(right.size, dtype=np.int64), length)
     return order[np.repeat(first, length) + inside], at
+
+
+def of_rows(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Entries of some of compressed rows, one row after the other, and where each begins.
+
+    Parameters
+    ----------
+    start
+        Row i has the entries ``start[i]`` to ``start[i + 1]``.
+    """
+    lengths = np.diff(start)[rows]
+    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    entry = np.repeat(start[:-1][rows] - begin[:-1], lengths)
+    return entry + np.arange(int(begin[-1])), begin
 
 
 def at_rows(operation: np.ufunc, table: Floats, rows: Ints, values: Floats) -> None:

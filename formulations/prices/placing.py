@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import STRETCH, at_choice, stretches
+from formulations.columns import STRETCH, at_choice, of_rows, stretches
 from formulations.prices.places import Places
 from formulations.prices.relaxation import possible_options
 from formulations.prices.rounding import Rounding
@@ -252,14 +252,19 @@ class Placing:
     def _better(self, least: Floats) -> Iterator[Ints]:
         """Starts worth more than so much to their jobs, on GPUs that there are, some at a time."""
         value, sizes = self._relaxation.value, self._relaxation.sizes
-        jobs = self._problem.candidates.job
+        jobs, others = self._problem.candidates.job, self._others
         spare = np.asarray(self._places.spare, dtype=np.float64)
         own = at_choice(self._gpus, self.option)
         if sizes is not None:
-            yield from sizes.better(least, own, spare)
+            near = np.zeros(least.size, dtype=bool)
+            for option in sizes.better(least, own, spare):
+                near[jobs[option]] = True
+                yield option
+            # Where the best start of a kind is not worth it, or has no room, no other of it is.
+            others = others[of_rows(self._other, np.flatnonzero(near))[0]]
         # Stretch by stretch, so that what is looked up of each stays near the processor.
-        for near in stretches(self._others.size):
-            option = self._others[near]
+        for stretch in stretches(others.size):
+            option = others[stretch]
             option = option[value[option] > least[jobs[option]]]
             owner, there = jobs[option], self._class[option]
             may = (self._gpus[option] <= spare[there] + own[owner]) | ~self._pure[option]
@@ -267,12 +272,17 @@ class Placing:
 
     @cached_property
     def _others(self) -> Ints:
-        """Possible starts that are not the best of their kind."""
+        """Possible starts that are not the best of their kind, job by job."""
         fine = possible_options(self._problem)[0][: self._count].copy()
         if self._relaxation.sizes is not None:
             best = self._relaxation.sizes.option
             fine[best[best >= 0]] = False
         return np.flatnonzero(fine)
+
+    @cached_property
+    def _other(self) -> Ints:
+        """Where those of each job begin, shape (J + 1,)."""
+        return np.searchsorted(self._others, self._first)
 
     def _rooms(self, most: Ints) -> tuple[Ints, Ints, Ints]:
         """Nodes that jobs may find: what is free there, and what they have themselves.

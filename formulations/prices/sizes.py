@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import stretches
+from formulations.columns import alike_columns, stretches
 from formulations.round.tables import RoundProblem
 
 
@@ -54,7 +54,6 @@ class Sizes:
     ) -> None:
         table, options = problem.candidates, problem.options
         jobs, count = problem.jobs.count, table.count
-        self._idle = idle
         # Of every configuration a number by its class and GPUs, and from it that of a candidate.
         rows, row_of = table.templates
         which = row_of
@@ -81,6 +80,7 @@ class Sizes:
             hit = np.flatnonzero(fine[own] & (value[own] == worth[key]))[::-1]
             option[key[hit]] = own.start + hit
         self.worth, self.option = worth.reshape(known.size, jobs), option.reshape(known.size, jobs)
+        self._distinct, self._like = alike_columns(np.vstack([self.worth, idle]))
         some = row_of[self.option.max(axis=1)] if jobs else known
         self._node_class, self._gpus = rows.node_class[some], rows.gpus[some].astype(np.float64)
         self._stay = np.flatnonzero(options.stay >= 0)
@@ -110,17 +110,20 @@ class Sizes:
 
     def of_starts(self, paid: Floats) -> tuple[Floats, Ints]:
         """What each job earns at most where starts of each kind pay this much, and its option."""
-        surplus = np.where(self._idle, 0.0, -np.inf)
+        *table, idle = self._distinct
+        surplus = np.where(idle > 0.0, 0.0, -np.inf)
         # One behind the kind of each, 0 for none: kinds ascend, so the last better one is left.
         number = np.result_type(np.int16, np.min_scalar_type(paid.size + 1))
         row, mine = np.zeros((2, surplus.size), dtype=number)
         earned, better = np.empty_like(surplus), np.empty(surplus.size, dtype=bool)
         for kind, pays in enumerate(paid.tolist()):
-            np.subtract(self.worth[kind], pays, out=earned)
+            np.subtract(table[kind], pays, out=earned)
             np.greater(earned, surplus, out=better)
             np.maximum(surplus, earned, out=surplus)
             np.multiply(better, number.type(kind + 1), out=mine)
             np.maximum(row, mine, out=row)
+        if self._like is not None:
+            surplus, row = surplus[self._like], row[self._like]
         starts = np.flatnonzero(row)
         choice = np.full(surplus.size, -1, dtype=np.int64)
         choice[starts] = self.option[row[starts] - 1, starts]

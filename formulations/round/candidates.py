@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import Bools, Floats, Ints
-from formulations.columns import LEFT_OUT, fill, require_shapes
+from formulations.columns import LEFT_OUT, fill, of_rows, require_shapes
 from formulations.resources import SIDES, UPLINK
 
 PER_NODE: Bools = np.asarray([resource.per_node for resource in SIDES], dtype=bool)
@@ -196,10 +196,7 @@ class CandidateTable:
 
     def parts_of(self, rows: Ints) -> tuple[Ints, Ints]:
         """Where the parts of these rows stand, one row after the other, and where each begins."""
-        lengths = np.diff(self.part_start)[rows]
-        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        part = np.repeat(self.part_start[:-1][rows] - start[:-1], lengths)
-        return part + np.arange(int(start[-1])), start
+        return of_rows(self.part_start, rows)
 
     def _row(self, candidate: int) -> tuple[CandidateTable, int]:
         """A candidate as a row of the templates: columns of all are not needed for one."""

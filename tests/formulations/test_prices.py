@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from formulations import columns
 from formulations.check_bound import BoundError, check_bound
 from formulations.node_pattern.cells import find_cells, find_kinds
 from formulations.prices import Prices, Relaxation, choose_prices, placing, price_bound, shared_rows
@@ -322,6 +323,26 @@ def test_the_moves_that_are_tried_are_the_first_of_all_that_nodes_have_room_for(
         assert first.tolist() == order[room[order]][:2].tolist()
         tried += first.size
     assert tried
+
+
+@pytest.mark.parametrize("kind", ["gpus", "side", "places", "everything"])
+def test_jobs_that_are_alike_choose_as_if_each_were_asked(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(20):
+        draw = np.random.default_rng((seed, 65))
+        problem = random_round(draw, SIZES[kind])
+        level = random_level(draw, problem)
+        price = 0.3 * np.abs(level.value).max(initial=0.0) * draw.random()
+        found = []
+        for fewer in (1, 1_000):
+            monkeypatch.setattr(columns, "FEWER", fewer)
+            sizes = Relaxation(problem, level).sizes
+            assert sizes is not None
+            assert (sizes._like is not None) == (fewer == 1)
+            found.append(sizes.of_starts(price * np.arange(sizes.kind.size)))
+        for together, alone in zip(*found, strict=True):
+            np.testing.assert_array_equal(together, alone)
 
 
 @pytest.mark.parametrize("kind", SIZES)

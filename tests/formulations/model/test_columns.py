@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from formulations.columns import (
+    FEWER,
     LARGEST_KNOWN,
     MOST_KNOWN,
+    alike_columns,
     at_rows,
     by_content,
     distinct_rows,
     gathered,
+    of_rows,
 )
 
 
@@ -34,6 +37,30 @@ def test_many_wide_columns_do_not_overflow() -> None:
     known, inverse = np.unique(table, axis=0, return_inverse=True)
     np.testing.assert_array_equal(rows, known)
     np.testing.assert_array_equal(at, inverse.reshape(-1))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_that_are_alike_are_one_where_that_makes_them_few(seed: int) -> None:
+    draw = np.random.default_rng((seed, 71))
+    few = draw.choice([-np.inf, 0.0, 0.5, 1e300], (int(draw.integers(1, 9)), 3))
+    table = few[:, draw.integers(0, 3, FEWER * 3)]
+    distinct, at = alike_columns(table)
+    assert at is not None
+    np.testing.assert_array_equal(distinct[:, at], table)
+    assert distinct.shape[1] == np.unique(table, axis=1).shape[1]
+    apart = draw.permutation(FEWER * 3).astype(np.float64)[None, :]
+    assert alike_columns(apart) == (apart, None)
+    whole, none = alike_columns(np.zeros((2, 0)))
+    assert whole.shape == (2, 0)
+    assert none is None or none.size == 0
+
+
+def test_entries_of_rows_are_theirs_in_order() -> None:
+    start = np.asarray([0, 2, 2, 5])
+    entry, begin = of_rows(start, np.asarray([2, 1, 0, 2]))
+    assert entry.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
+    assert begin.tolist() == [0, 3, 3, 5, 8]
+    assert of_rows(start, np.zeros(0, dtype=np.int64))[0].size == 0
 
 
 @pytest.mark.parametrize("operation", [np.add, np.subtract, np.maximum])
